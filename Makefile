@@ -48,7 +48,9 @@ cat $$logs/*; rm -r $$logs; \
 $(run-pytest) -m '$(1) and alone' || code=1; \
 exit $$code
 endef
-run-pytest = LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest
+# Bytecode is kept whatever the environment says: otherwise each process of pytest and each that a test starts compiles
+# all of the source again. Where there is none yet, one process compiles it for all workers (.without-model).
+run-pytest = PYTHONDONTWRITEBYTECODE= LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest
 
 .PHONY: .in-process .with-servers .without-model
 .in-process:
@@ -56,6 +58,7 @@ run-pytest = LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest
 .with-servers:
 	@$(run-pytest) --ignore=tests/unit -m '$(with) and model and not alone' >$(logs)/2 2>&1
 .without-model:
+	@$(if $(wildcard tests/unit/__pycache__),,$(run-pytest) --collect-only -q >/dev/null 2>&1 || :)
 	@$(run-pytest) -m '($(without)) and not (model or alone)' $(options) -n $(workers) --dist worksteal
 
 .PHONY: test
@@ -154,6 +157,12 @@ calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and 
 		language=$$(head -1 $$file | sed 's/.*"language":"\([a-z]*\)".*/\1/'); \
 		$(bin)/lsp-calib calibrate --quiet --records $$file --sources $${LSP_CALIB_DATA:?}/projects-$$language \
 			--output models/calibrators/$$(basename $$file .jsonl).json || exit 1; \
+	done
+	$(bin)/python tests/programs/pooled_curves.py --write
+	$(bin)/python tests/programs/sure_parts.py --write
+	for model in qwen2.5-coder-1.5b smollm2-135m; do \
+		$(bin)/python tests/programs/summary_confidence.py models/records/summary-$$model-*.jsonl \
+			--fit models/calibrators/summary-$$model.json || exit 1; \
 	done
 	$(bin)/python tests/programs/write_confidence.py
 

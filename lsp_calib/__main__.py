@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 
+from lsp_calib import home
+
 
 def main() -> None:
+    home.leave_no_core()
     command, options = sys.argv[1:2], set(sys.argv[2:])
     if command == ["serve"] and options <= {"--stdio", "--trust-editor"}:
-        from lsp_calib.server.start import serve_editor
+        from lsp_calib.server.main import serve
 
-        serve_editor(trusts_editor="--trust-editor" in options)
+        serve(trusts_editor="--trust-editor" in options)
     else:
+        home.close_memory()
         from lsp_calib.cli import main as command_line
 
         command_line()

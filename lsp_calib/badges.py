@@ -23,7 +23,7 @@ BADGES = {
     "error": {"mark": "✗", "color": "red", "words": "not working"},
     # Of a calibrator.
     "learning": {"mark": "◔", "color": "blue", "words": "few labels yet"},
-    "drifted": {"mark": "✗", "color": "yellow", "words": "its promise is no longer kept"},
+    "drifted": {"mark": "✗", "color": "yellow", "words": "certificate revoked"},
 }
 
 
@@ -35,8 +35,23 @@ DOTS = {
 }
 
 
-def tier_words(tier: Tier) -> str:
-    """The words of a tier, as the beginning of a sentence."""
+# A summary is read, not run: its tier says how likely it says what its author would.
+_SUMMARY_WORDS = {
+    "accept": "likely says what its author would",
+    "review": "may say what its author would",
+    "reject": "unlikely to say what its author would",
+}
+
+
+def tier_shown(hover: str) -> str | None:
+    """The tier of the summary in a hover, by its colour; None if it shows none yet."""
+    return next((tier for tier, dot in DOTS.items() if f"\n{dot} " in hover), None)
+
+
+def tier_words(tier: Tier, kind: str = "line") -> str:
+    """The words of a tier, as the beginning of a sentence. kind: a suggestion's."""
+    if kind == "summary":
+        return _SUMMARY_WORDS[tier.value].capitalize()
     return BADGES[tier.value]["words"].capitalize()
 
 

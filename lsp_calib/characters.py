@@ -43,6 +43,30 @@ def without_hidden(text: str) -> str:
     return "".join(char for at, char in enumerate(text) if not _is_hidden(text, at))
 
 
+def shown(text: str) -> str:
+    """Text from a file, a model or a server, fit for a terminal or a message.
+
+    Lines and tabs stay; controls, bidirectional controls and invisible characters go. Halves of surrogate
+    pairs stay: they hold the bytes of a file's name, and an output shows them escaped.
+
+    >>> shown("a\\x1b[31mb\\x9b\\u202ec\\nd")
+    'a[31mbc\\nd'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char
+        for at, char in enumerate(text)
+        if char == "\n" or "\ud800" <= char <= "\udfff" or not _is_hidden(text, at)
+    )
+
+
+def in_one_line(text: str, most: int) -> str:
+    """Such text in one line of at most `most` characters, which cannot pass for a line of ours."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def _is_hidden(text: str, at: int) -> bool:
     char = text[at]
     if char == "\t" or " " <= char <= "~":

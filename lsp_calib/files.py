@@ -1,12 +1,112 @@
-"""Atomic file writes: a reader sees the old content or the new, never a part."""
+"""Files, opened safely and replaced whole.
+
+A workspace may hold anything under the name of a file, and so may the state folder: to open a pipe waits for
+its other end without end, and a device may do anything. So every file there is opened here.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
-import tempfile
+import stat
 from pathlib import Path
 
 from lsp_calib.errors import DataError
+
+# In bytes. A larger file holds nothing that is read whole.
+_MOST = 256 << 20
+FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
+"""The numbers of the errors of a full disk, and of a user who may put no more on it."""
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISLNK, "a link"),
+)
+
+
+def open_file(path: Path, flags: int = os.O_RDONLY, *, links: bool = True, mode: int = 0o600) -> int:
+    """A descriptor of a regular file; opening it never waits for another program.
+
+    links: whether a link as the last part of the path is followed. mode: the permissions of a new file.
+    Raises OSError, whose `strerror` is for people, also for anything but a regular file.
+    """
+    if not flags & os.O_EXCL:
+        # Looked at before: opening some devices is enough to set them off.
+        try:
+            check_regular(path, links=links)
+        except FileNotFoundError:
+            if not flags & os.O_CREAT:
+                raise
+    for name in ("O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK", *(() if links else ("O_NOFOLLOW",))):
+        flags |= getattr(os, name, 0)
+    try:
+        descriptor = os.open(path, flags, mode)
+    except ValueError as error:
+        raise _no_name(error) from error
+    try:
+        _refuse_special(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_file(path: Path, most: int = _MOST, *, links: bool = True) -> bytes:
+    """The content of a regular file of at most `most` bytes. links, errors: as for `open_file`."""
+    with os.fdopen(open_file(path, links=links), "rb") as stream:
+        if os.fstat(stream.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
+        return stream.read()
+
+
+def check_regular(path: Path, *, links: bool = True) -> os.stat_result:
+    """The status of a regular file, which is not opened. links, errors: as for `open_file`.
+
+    A link to a file that is not there is an error of its own: a drive may be unmounted, and a new file in its
+    place would hide the one on it.
+    """
+    try:
+        status = path.stat() if links else path.lstat()
+    except FileNotFoundError:
+        if not path.is_symlink():
+            raise
+        words = f"it is a link to {path.readlink()}, which is not there: is a drive missing?"
+        raise OSError(errno.ENXIO, words, str(path)) from None
+    except ValueError as error:
+        raise _no_name(error) from error
+    _refuse_special(status, path)
+    return status
+
+
+def why(error: Exception) -> str:
+    """The reason of an error, for a message that names the file itself."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _no_name(error: ValueError) -> OSError:
+    """For a path with a NUL or half of a surrogate pair in it, which no system call takes."""
+    return OSError(errno.EINVAL, f"it is no name of a file ({error})")
+
+
+def _refuse_special(status: os.stat_result, path: Path) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    kind = next((words for is_, words in _KINDS if is_(status.st_mode)), "no file")
+    raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a regular file. Raises OSError as `check_regular`."""
+    try:
+        check_regular(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -16,7 +116,7 @@ def replace_file(path: Path, text: str) -> None:
     Raises DataError if it cannot be written.
     """
     try:
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        mode = check_regular(path).st_mode & 0o777 if is_there(path) else 0o666 & ~_umask()
         write_atomically(path, text.encode("utf-8"), mode)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
@@ -28,8 +128,11 @@ def write_atomically(path: Path, data: bytes, mode: int, *, durable: bool = True
     mode: its permissions. durable: on disk when this returns, so that it survives a power cut.
     Raises OSError if it cannot be written.
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    import tempfile  # takes milliseconds, and no start writes a file
+
+    temporary = None
     try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
@@ -37,8 +140,12 @@ def write_atomically(path: Path, data: bytes, mode: int, *, durable: bool = True
                 os.fsync(stream.fileno())
         Path(temporary).chmod(mode)
         Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+    except BaseException as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            # The name of the temporary file says nothing to a user.
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     if durable:
         sync_folder(path.parent)
@@ -49,7 +156,7 @@ def write_new(path: Path, data: bytes) -> None:
 
     Raises FileExistsError if there is one, else OSError if it cannot be written.
     """
-    stream = path.open("xb")
+    stream = os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o666), "wb")
     try:
         # Closing writes what is left, and may fail as well.
         with stream:

@@ -1,15 +1,50 @@
-"""The state folder, readable by its owner alone, and the folder of the models that are shipped."""
+"""The state folder, readable by its owner alone, and the folder of the models that are shipped.
+
+Source text is in the memory of our processes alone: neither a crash nor another process may carry it out.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import stat
+import sys
 from pathlib import Path
 
 from lsp_calib.errors import SettingsError
+from lsp_calib.files import FULL
 
+_PR_SET_DUMPABLE = 4
 _ANOTHER = "Set LSP_CALIB_HOME to a folder of your own."
+
+
+def leave_no_core() -> None:
+    """Keep a crash from writing the memory to a file, here and in all processes that are started from here.
+
+    It lasts: the limit cannot be raised again, but by root. Windows has no such limit.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    # 1, not 0: with 0, a kernel that pipes core dumps to a program would still start that program.
+    for most in (1, 0):
+        with contextlib.suppress(OSError, ValueError):  # 1 is more than a limit of 0 allows
+            resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+            return
+
+
+def close_memory() -> None:
+    """Keep the memory of this process from core dumps and from the user's other processes (Linux).
+
+    These can no longer trace it, nor read its `environ` and `fd` in /proc. A program that is started from
+    here has to do it again. It imports ctypes, which takes milliseconds.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, *[ctypes.c_ulong(0)] * 4)
 
 
 def home() -> Path:
@@ -104,6 +139,16 @@ def private_folder(folder: Path) -> Path:
 
 
 def _unusable(folder: Path, error: OSError) -> SettingsError:
+    if isinstance(error, FileExistsError):
+        return SettingsError(
+            f"The state folder {folder} cannot be used: it is a file. Move it away; the folder is then "
+            "created again."
+        )
+    if error.errno in FULL:
+        return SettingsError(
+            f"The disk with the state folder {folder} is full. Free some space, or set LSP_CALIB_HOME to a "
+            "folder on another disk."
+        )
     return SettingsError(
         f"The state folder {folder} cannot be used: {error}. Set LSP_CALIB_HOME to a folder you can write to."
     )

@@ -42,6 +42,16 @@ _BY_SUFFIX = {
     ".toml": "toml",
 }
 
+
+def suffix_of(language: str) -> str:
+    """How the name of a file of a language most often ends; "" if that is not known.
+
+    >>> suffix_of("python"), suffix_of("klingon")
+    ('.py', '')
+    """
+    return next((suffix for suffix, one in _BY_SUFFIX.items() if one == language), "")
+
+
 _NAMES = {
     "c": "C",
     "cpp": "C++",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from lsp_calib.characters import shown
+
 _MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~&:@])")
 _TICKS = re.compile(r"`+")
 _SPAN = re.compile(r"`([^`\n]+)`")
@@ -11,7 +13,7 @@ _SPAN = re.compile(r"`([^`\n]+)`")
 
 def escape_markdown(text: str) -> str:
     """Text escaped for Markdown, so that links and markup that a model has generated are not rendered."""
-    return _MARKS.sub(r"\\\1", text)
+    return _MARKS.sub(r"\\\1", shown(text))
 
 
 def escape_prose(text: str) -> str:
@@ -39,6 +41,7 @@ def code_span(text: str) -> str:
     >>> code_span("a"), code_span("a`b")
     ('`a`', '`` a`b ``')
     """
+    text = shown(text)
     longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
     if not longest:
         return f"`{text}`"

@@ -11,6 +11,7 @@ import enum
 import re
 import uuid
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import attrs
@@ -47,11 +48,16 @@ class Prompt:
         the prompt so that it ends at a token boundary (token healing). They are not part of the answer's
         text.
     version: names the layout; each calibrator is made for one version.
+    most_tokens: an engine that counts tokens cuts longer prompts, at the ends of texts that are far from the
+        cursor; None: only where they exceed the context. below: the index of the segment whose text follows
+        the cursor, -1 if there is none. All other texts come before it.
     """
 
     segments: tuple[tuple[Segment, str], ...]
     forced: str
     version: str
+    most_tokens: int | None = None
+    below: int = -1
 
 
 @attrs.frozen
@@ -112,10 +118,30 @@ class Token:
     seen: Observation | None = None
 
 
+@attrs.frozen
+class Distributions:
+    """Whole distributions at one temperature, reduced to counts; arrays as little-endian bytes.
+
+    sums: float32, of each token of the vocabulary the sum of its probabilities over the positions. tokens,
+    probabilities: uint32 and float32, of the entries above the requested probability, position after
+    position. targets, target_probabilities: uint32 and float32, of each position, the token that the text
+    has. largest: float32, of each position. hits: uint8, whether the text's token has it.
+    """
+
+    sums: bytes
+    tokens: bytes
+    probabilities: bytes
+    targets: bytes
+    target_probabilities: bytes
+    largest: bytes
+    hits: bytes
+
+
 class Stop(enum.StrEnum):
     """Why a generation ended."""
 
     LINE = "line"
+    FUNCTION = "function"
     END_OF_TEXT = "endOfText"
     LENGTH = "length"
     EARLY = "early"  # the first tokens showed the caller that it does not need the rest
@@ -144,8 +170,9 @@ class Timing:
 class Generation:
     """A model's answer.
 
-    text: after the forced characters, up to (not including) the stop.
+    text: after the forced characters, up to (not including) the stop; of a function all its lines.
     tokens: those of the answer, with the token that ended it last; tokens of forced text only are left out.
+        A function's last token ends its last line: that showed only behind it, in tokens that are left out.
     doubt: why the probabilities are missing or invalid, in words for the user; empty if they are fine. No
         confidence is derived from an answer in doubt.
     healing: ids of the tokens of forced text only, which came before `tokens`.
@@ -161,14 +188,14 @@ class Generation:
     healing: tuple[int, ...] = ()
     state: tuple[float, ...] = ()
 
-    @property
+    @cached_property
     def entropies(self) -> tuple[float, ...] | None:
         """Of the tokens' softmaxes, in nats; None unless all are known."""
         known = [token.seen.entropy for token in self.tokens if token.seen is not None]
         entropies = tuple(entropy for entropy in known if entropy is not None)
         return entropies if len(entropies) == len(self.tokens) else None
 
-    @property
+    @cached_property
     def logprobs(self) -> tuple[float, ...]:
         """Natural logarithms of the tokens' probabilities, given the characters already typed.
 
@@ -212,6 +239,9 @@ class Confidence:
     calibrated: probability in [0, 1], None if there is none or it cannot be trusted (the tier is then
     review).
     raw: the measure before rescaling, in [0, 1], or None.
+    notes: of a summary, sentences beside its tier.
+    reason: why the tier is this one: the cause first, then the probability beside the thresholds.
+    cause: what of the suggestion itself decided, the beginning of the reason; "" if nothing is known.
     """
 
     calibrated: float | None
@@ -222,6 +252,8 @@ class Confidence:
     certified: bool
     calibrator: CalibratorRef
     first_tokens: int | None
+    notes: tuple[str, ...] = ()
+    cause: str = ""
 
 
 @attrs.frozen
@@ -233,11 +265,29 @@ class LineConfidence:
 
 
 @attrs.frozen
+class Sure:
+    """The beginning of a suggestion that can be trusted like an accepted one.
+
+    end: in code points of the text. confidence: the calibrated probability that the line is right up to
+    there.
+    """
+
+    end: int
+    confidence: float
+
+
+# In characters: a shorter beginning is not worth words.
+_WORTH_WORDS = 4
+_LAST_WORD = re.compile(r"(\w+|[^\w\s]+)\s*$")
+
+
+@attrs.frozen
 class Suggestion:
     """A completion or a summary with its confidence: the one object on every wire.
 
     doubt: (start, end) of the word of the text that holds the least certain token, in code points of the
     text, start < end; None if there is none.
+    sure: how far it can be trusted; None if nowhere, or if that is not known.
     rank: of the suggestions for one place, from 1; the others are alternatives.
     lines: of a block, for each of its lines; empty for anything else.
     """
@@ -253,6 +303,7 @@ class Suggestion:
     doubt: tuple[int, int] | None = None
     rank: int = 1
     lines: tuple[LineConfidence, ...] = ()
+    sure: Sure | None = None
 
     @classmethod
     def new(
@@ -266,6 +317,7 @@ class Suggestion:
         id: str = "",
         doubt: tuple[int, int] | None = None,
         rank: int = 1,
+        sure: Sure | None = None,
     ) -> Self:
         """A suggestion that a model has just made. id: from `new_suggestion_id`; "" draws one."""
         return cls(
@@ -279,7 +331,18 @@ class Suggestion:
             timing=generation.timing,
             doubt=doubt,
             rank=rank,
+            sure=sure,
         )
+
+    @property
+    def reason(self) -> str:
+        """Why it has its tier, for the user's screen alone: it may name a word of the text. One that is not
+        to be accepted as a whole says how far it can be."""
+        reason = self.confidence.reason
+        if self.sure is None or self.confidence.tier is Tier.ACCEPT or self.sure.end < _WORTH_WORDS:
+            return reason
+        word = _LAST_WORD.search(self.text[: self.sure.end])
+        return f"{reason}; sure up to `{word[1]}`" if word else reason
 
     def to_wire(self) -> dict[str, Any]:
         """The suggestion object of the contract (camelCase, JSON types only)."""
@@ -293,7 +356,7 @@ class Suggestion:
             "rawConfidence": c.raw,
             "measure": c.measure,
             "tier": c.tier.value,
-            "reason": c.reason,
+            "reason": self.reason,
             "certified": c.certified,
             "calibrator": attrs.asdict(c.calibrator),
             "model": self.model,
@@ -310,13 +373,21 @@ class Suggestion:
             },
             "rank": self.rank,
             "doubt": self._doubt_on_wire(),
+            "sure": self._sure_on_wire(),
             **self._lines_on_wire(),
+            **({"notes": list(c.notes)} if c.notes else {}),
         }
 
     def _lines_on_wire(self) -> dict[str, Any]:
         if not self.lines:
             return {}
         return {"lines": [{"confidence": one.calibrated, "tier": one.tier.value} for one in self.lines]}
+
+    def _sure_on_wire(self) -> dict[str, int | float] | None:
+        """How far it can be trusted, in UTF-16 units of the text."""
+        if self.sure is None:
+            return None
+        return {"end": utf16_units(self.text[: self.sure.end]), "confidence": self.sure.confidence}
 
     def _doubt_on_wire(self) -> dict[str, int] | None:
         """The doubtful span in UTF-16 units of the text, as editors count."""
@@ -352,3 +423,18 @@ def utf16_units(text: str) -> int:
 def is_suggestion_id(text: object) -> bool:
     """Whether a text may be the id of a suggestion that was made here: 16 hexadecimal digits."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+@attrs.frozen(kw_only=True)
+class Override:
+    """Thresholds for the documents of a language, or at a path, or both.
+
+    language: an identifier; None: all. path: a pattern as in `exclusion`; None: all.
+    accept_from: below it nothing is accepted; 0: no more than the policy says. reject_below: below it all is
+        rejected. Both in [0, 1].
+    """
+
+    language: str | None = None
+    path: str | None = None
+    accept_from: float = 0.0
+    reject_below: float = 0.0

@@ -1,4 +1,4 @@
-"""The source files of a workspace that a model may see.
+"""Workspace folders by their addresses, and the source files in them that a model may see.
 
 Never read: links, pipes, large and generated files, what git ignores, and folders of code that the workspace
 does not own. Excluded files are the caller's to leave out: only it knows the settings.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
+from urllib.parse import unquote
 
 from lsp_calib.exclusion import Exclusion, is_pattern
+from lsp_calib.files import read_file
 from lsp_calib.text_lines import split_lines
 
 # Files and folders that are looked at, of one workspace.
@@ -120,10 +122,8 @@ def stamp_of(path: Path) -> Stamp | None:
 
 def lines_of(path: Path) -> tuple[str, ...]:
     """The lines of a file, without their ends; none if it cannot be read."""
-    if stamp_of(path) is None:
-        return ()
     try:
-        return split_lines(path.read_text("utf-8"))
+        return split_lines(read_file(path, MOST_BYTES, links=False).decode("utf-8-sig"))
     except (OSError, ValueError):
         return ()
 
@@ -161,10 +161,9 @@ def _with_patterns(path: Path, folder: Path, above: _Ignores) -> _Ignores:
     Patterns that take others back are left out: a piece that is missing does no harm.
     """
     try:
-        if path.is_symlink() or path.stat().st_size > MOST_BYTES:
-            return above
         # Names are bytes to git. Some editors write a mark at the beginning, which git reads over.
-        lines = path.read_bytes().decode("utf-8-sig", "surrogateescape").splitlines()
+        data = read_file(path, MOST_BYTES, links=False)
+        lines = data.decode("utf-8-sig", "surrogateescape").splitlines()
     except (OSError, ValueError):
         return above
     found = (line.strip() for line in lines)
@@ -177,3 +176,44 @@ def _is_ignored(path: Path, ignores: _Ignores) -> bool:
     return bool(_SECRETS.reason(path.name)) or any(
         exclusion.reason(path.relative_to(folder).as_posix()) for folder, exclusion in ignores
     )
+
+
+# A drive of Windows: clients write its letter in either case, and `:` as it is or escaped.
+_DRIVE = re.compile("file:///[A-Z]:(?=/|$)", re.IGNORECASE)
+
+
+def address(uri: str) -> str:
+    """An address in one form: clients escape the same one in several ways.
+
+    >>> address("file:///a%20b/"), address("file:///C%3A/Work")
+    ('file:///a b', 'file:///c:/Work')
+    """
+    return _DRIVE.sub(lambda drive: drive[0].lower(), unquote(uri).rstrip("/"), count=1)
+
+
+def _compared(address: str) -> str:
+    """What decides whether two addresses name one place: on a drive, names are the same in either case."""
+    return address.casefold() if _DRIVE.match(address) else address
+
+
+# The cells of a notebook lie where its file does; their own part of the address is behind a "#".
+_CELL = re.compile("vscode-notebook-cell:(//)?")
+
+
+def folder_of(uri: str, folders: Iterable[str]) -> str:
+    """The address of the innermost of some folders that a document lies in; empty if it is in none.
+
+    >>> folder_of("file:///a/b/c.py", ["file:///a", "file:///a/b/", "file:///a/b/c"])
+    'file:///a/b'
+    >>> folder_of("file:///c%3A/w/a.py", ["file:///C:/W", "file:///D:/w"])
+    'file:///c:/W'
+    >>> folder_of("vscode-notebook-cell:/a/b/c.ipynb#W0s", ["file:///a"])
+    'file:///a'
+    """
+    document = _compared(
+        address(_CELL.sub("file://", uri, count=1) if uri.startswith("vscode-notebook") else uri)
+    )
+    found = (
+        folder for folder in map(address, folders) if folder and document.startswith(f"{_compared(folder)}/")
+    )
+    return max(found, key=len, default="")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
-from marks import mark
+from marks import has_any, mark
 
 from lsp_calib import home as state
 from lsp_calib.errors import SettingsError
@@ -46,6 +48,12 @@ os.environ.setdefault("LSP_CALIB_LINGER", "0.5")
 _MODEL = _installed_model()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        return None if has_any(collection_path, config.getoption("markexpr")) else True
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -59,6 +67,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LSP_CALIB_HOME", str(folder))
     monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
     return state.home()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with room for one megabyte and 200 names. Skips where the user may not mount
+    one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=200,mode=700", "tmpfs", str(place)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        done = False
+    if not done:
+        pytest.skip("this user may not mount a file system")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,11 @@ tests that need no model run beside one. `make test-thorough` runs the same long
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
+import re
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -42,7 +46,12 @@ LONG = {
         "test_draws_have_the_distribution_of_the_softmax[0.6]",
         "test_the_text_is_what_its_tokens_add",
         "test_what_is_evaluated_ahead_takes_nothing_from_who_types",
+        # With and without reuse, and with a word and with single tokens reproduced: each of them once stays.
+        'test_interrupted_at_many_moments_it_ends_the_same[True- "\\\\fra]',
+        'test_interrupted_at_many_moments_it_ends_the_same[False- "\\\\fro]',
     },
+    # The editor is told the same each time; the demo shows the sentence that `complete` and the server give.
+    "test_faulty_library.py": {"test_where_every_decode_crashes_the_demo_ends_with_the_sentence"},
     "test_model_process.py": {
         # In llama.cpp's own room the same is tested without a process (test_llama.py), and the order of work
         # with a scripted model, in test_shared_process.py and test_scheduler.py.
@@ -54,11 +63,15 @@ LONG = {
     # The whole demo, half a minute: its steps one by one are test_path.py's.
     "test_demo.py": {"TestReport"},
     "test_calibration_refit.py": {"test_who_differs_is_found_and_who_does_not_is_left_alone"},
-    # Whole competitions over thousands of records; that the records make what ships is tested each time.
+    # Whole competitions over thousands of records; that the records make what ships is tested each time for
+    # the default model.
     "test_shipped.py": {
         "test_the_documentation_says_what_records_and_calibrators_say",
         "test_what_ships_is_the_last_row_of_the_ladder",
-        "test_the_figure_shows_todays_ladder",
+        "test_the_figures_show_todays_calibrators[ladder]",
+        "test_the_records_make_it[line-qwen2.5-coder-1.5b]",
+        "test_the_records_make_it[line-qwen2.5-coder-1.5b-large]",
+        "test_the_records_make_it[line-smollm2-135m-large]",
         "test_it_is_better_than_every_plain_measure_and_calibrated_at_every_place",
         "test_the_command_makes_it_byte_for_byte_where_no_model_is_installed",
     },
@@ -69,6 +82,8 @@ LONG = {
     },
     "test_sharing.py": {"test_a_model_restarted_in_one_window_works_in_both"},
     "test_eval_summary.py": {"test_a_run_from_data_to_tables"},
+    "test_studies.py": {"TestWithTheRealModel"},
+    "test_covering_tests.py": {"TestWithTheRealModel"},
     "test_calibration_cross_validation.py": {
         "test_choosing_among_many_on_noise_is_optimistic_and_the_estimate_is_not"
     },
@@ -99,6 +114,38 @@ ALONE = {
 }
 
 
+# Where fixtures of a folder's conftest.py ask for the model, its files need not name it.
+_NAME_THE_MODEL = ("model_path", "home_with_model", "mark.model")
+_ASK_FOR_IT_IN_CONFTEST = ("e2e", "editors")
+
+
+@functools.cache
+def may_have(path: Path, marker: str) -> bool:
+    """Whether a file of tests may have some with the marker; told without importing it."""
+    text = path.read_text("utf-8")
+    match marker:
+        case "model":
+            folder = path.relative_to(Path(__file__).parent).parts[0]
+            return folder in _ASK_FOR_IT_IN_CONFTEST or any(name in text for name in _NAME_THE_MODEL)
+        case "alone":
+            return path.stem.endswith("_speed") or path.name in ALONE or "mark.alone" in text
+        case _:
+            return True
+
+
+def has_any(path: Path, expression: str) -> bool:
+    """Whether a file may have tests that pytest's `-m EXPRESSION` chooses.
+
+    Importing all files takes longer than some of the suites: a run of a few of them imports no others.
+    """
+    names = sorted(set(re.findall(r"[a-z_]\w*", expression)) - {"and", "or", "not"})
+    if not names:
+        return True
+    chosen = compile(expression.strip(), "-m", "eval")
+    values = [(False, True) if may_have(path, name) else (False,) for name in names]
+    return any(eval(chosen, {}, dict(zip(names, one, strict=True))) for one in itertools.product(*values))
+
+
 def mark(item: pytest.Item) -> None:
     name = item.path.name
     group = item.parent.name if item.parent is not None else ""
@@ -109,3 +156,6 @@ def mark(item: pytest.Item) -> None:
         item.add_marker("alone")
     if "model_path" in getattr(item, "fixturenames", ()):
         item.add_marker("model")
+    for marker in ("model", "alone"):
+        if item.get_closest_marker(marker) and not may_have(item.path, marker):
+            raise pytest.UsageError(f"{item.nodeid} is marked {marker!r}, which `may_have` does not see.")

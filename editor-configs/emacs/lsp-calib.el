@@ -155,6 +155,13 @@ Nil if it has no file, or no client."
 
 ;;; Eglot
 
+(defun lsp-calib--to-its-end (function &rest arguments)
+  "Call FUNCTION with ARGUMENTS; what is typed meanwhile waits.
+Completion asks within `while-no-input'.  A key that ends Eglot between fetching
+a change and sending it would lose or repeat the change."
+  (let ((inhibit-quit t))
+    (apply function arguments)))
+
 ;;;###autoload
 (defun lsp-calib-eglot (modes &rest server)
   "Have Eglot start lsp-calib in MODES, beside SERVER.
@@ -162,6 +169,8 @@ SERVER is the command line of the usual server; without it lsp-calib is alone.
 Eglot has one server in a buffer: with SERVER it starts rass, the program of
 rassumfrassum, which runs both."
   (require 'eglot)
+  (advice-add 'eglot--track-changes-fetch :around #'lsp-calib--to-its-end)
+  (advice-add 'eglot--signal-textDocument/didChange :around #'lsp-calib--to-its-end)
   (let ((contact (if server `("rass" "--" ,@server "--" ,@lsp-calib-command) lsp-calib-command)))
     (push (cons modes contact) eglot-server-programs)))
 

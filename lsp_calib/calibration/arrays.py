@@ -1,6 +1,11 @@
-"""The one check that every array passes on its way into this room."""
+"""Checked arrays of confidences and labels, and warnings where numbers computed from them say nothing."""
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 import numpy.typing as npt
@@ -81,3 +86,38 @@ def group_codes(groups: npt.ArrayLike, n: int) -> IntArray:
         raise DataError(f"groups must hold one value for each of the {n} items; its shape is {array.shape}.")
     codes: IntArray = np.unique(array, return_inverse=True)[1].astype(np.intp)
     return codes
+
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+class CalibrationWarning(UserWarning):
+    """A number is undefined or not informative; the message gives n and the reason."""
+
+
+def caution(message: str, stacklevel: int = 3) -> None:
+    """Issue a CalibrationWarning, unless within `quietly`.
+
+    stacklevel: the frame whose line it names; 3: the caller of the function that calls this.
+    """
+    if not _quiet.get():
+        warnings.warn(message, CalibrationWarning, stacklevel=stacklevel)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Silence these warnings: for loops over resamples, and for code that turns nan into None itself.
+
+    Unlike `warnings.catch_warnings`, it applies to this thread or task alone.
+
+    >>> from lsp_calib.calibration.scores import auc
+    >>> from lsp_calib.calibration.arrays import quietly
+    >>> with quietly():
+    ...     auc([0.2, 0.7], [True, True])
+    nan
+    """
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)

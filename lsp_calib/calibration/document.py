@@ -1,120 +1,83 @@
-"""Strict reading of a JSON document: every error message names the file and the field."""
+"""Documents of JSON types: read into declared types, each error naming file and field, and written."""
 
 from __future__ import annotations
 
 import json
-import math
-from typing import Any, Never
+from collections.abc import Iterable
+from typing import Annotated, Any, TypeVar
 
-import attrs
+import msgspec
+import msgspec.structs
 
-from lsp_calib.errors import CalibratorError
+from lsp_calib.characters import in_one_line
+from lsp_calib.errors import CalibratorError, DataError
+from lsp_calib.json_text import converted
+
+T = TypeVar("T")
+
+_LIMIT = 1e100  # keeps weight * (x - mean) / scale from overflowing for any feature that occurs
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-def parse(text: str, file: str) -> object:
-    """The JSON value in `text`. NaN, infinities and repeated keys are refused; nothing is executed.
+class FieldError(DataError, ValueError):
+    """A number that a part of a file cannot have: where a file is read, its place is named."""
 
-    Raises CalibratorError naming `file`.
-    """
 
-    def constant(name: str) -> Never:
-        raise ValueError(f"{name} is not JSON")
+class Document(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A part of a file: an unknown field is refused, because it might change what the others mean."""
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("a key appears twice")
-        return found
 
+def parse(data: bytes, file: str) -> object:
+    """The JSON value in `data`. Raises CalibratorError naming `file`."""
     try:
-        value: object = json.loads(text, parse_constant=constant, object_pairs_hook=unique)
+        value: object = msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
         raise CalibratorError(f"{file} is not readable as JSON: {error}.") from error
     return value
 
 
-@attrs.frozen
-class Fields:
-    """One JSON object, read field by field; a missing or wrong value raises CalibratorError."""
+def read(document: object, kind: type[T], file: str) -> T:
+    """The object of a type that `written` made a document of.
 
-    values: dict[str, object]
-    file: str
-    path: str = ""
+    Raises CalibratorError naming file and field for a missing or wrong value, and for values that contradict
+    each other.
+    """
+    try:
+        found = converted(document, kind)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$.")
+        named = f"{place.rstrip('`')}: " if place else ""
+        newer = (
+            " (another version wrote it: newer files need a newer lsp-calib)"
+            if place.startswith("schema")
+            else ""
+        )
+        raise CalibratorError(f"{file}: {in_one_line(f'{named}{problem}{newer}', 300)}.") from error
+    except (DataError, CalibratorError) as error:
+        raise CalibratorError(f"{file}: {error}") from error
+    again = written(found)
+    if document != again:
+        given = document if isinstance(document, dict) else {}
+        fields = sorted(name for name in {*given, *again} if given.get(name, again) != again.get(name, given))
+        named = in_one_line(", ".join(fields), 100)
+        raise CalibratorError(f"{file}: {named}: something is missing, or is not known.")
+    return found
 
-    @classmethod
-    def of(cls, value: object, file: str, path: str = "") -> Fields:
-        if not isinstance(value, dict):
-            raise CalibratorError(f"{file}: {path or 'the document'} must be an object.")
-        return cls(value, file, path)
 
-    def only(self, known: set[str]) -> None:
-        """Refuse fields that this version does not know: they might change what the others mean."""
-        for name in self.values:
-            if name not in known:
-                self.wrong(name, "is not a known field")
+def written(value: object) -> Any:
+    """A document's JSON types. `read` gives back an equal object."""
+    return json.loads(json.dumps(msgspec.to_builtins(value, enc_hook=float)))
 
-    def wrong(self, name: str, complaint: str) -> Never:
-        raise CalibratorError(f"{self.file}: {self._full(name)} {complaint}.")
 
-    def get(self, name: str) -> object:
-        if name not in self.values:
-            self.wrong(name, "is missing")
-        return self.values[name]
-
-    def text(self, name: str, *, empty: bool = False) -> str:
-        value = self.get(name)
-        if not isinstance(value, str) or not (value or empty):
-            self.wrong(name, "must be a text" if empty else "must be a text that is not empty")
-        return value
-
-    def optional_text(self, name: str) -> str | None:
-        return None if self.get(name) is None else self.text(name)
-
-    def choice(self, name: str, known: tuple[str, ...]) -> str:
-        value = self.text(name)
-        if value not in known:
-            self.wrong(name, f"must be one of {', '.join(known)}, not {value!r}")
-        return value
-
-    def count(self, name: str) -> int:
-        value = self.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            self.wrong(name, "must be a whole number, not negative")
-        return value
-
-    def optional_count(self, name: str) -> int | None:
-        return None if self.get(name) is None else self.count(name)
-
-    def number(self, name: str) -> float:
-        value = self.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self.wrong(name, "must be a number")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            self.wrong(name, "must be a finite number")
-        return number
-
-    def optional_number(self, name: str) -> float | None:
-        return None if self.get(name) is None else self.number(name)
-
-    def numbers(self, name: str) -> tuple[float, ...]:
-        values = self.get(name)
-        if not isinstance(values, list):
-            self.wrong(name, "must be a list")
-        items = Fields({f"{name}[{i}]": value for i, value in enumerate(values)}, self.file, self.path)
-        return tuple(items.number(item) for item in items.values)
-
-    def object(self, name: str) -> Fields:
-        return Fields.of(self.get(name), self.file, self._full(name))
-
-    def objects(self, name: str) -> list[Fields]:
-        value = self.get(name)
-        if not isinstance(value, list):
-            self.wrong(name, "must be a list")
-        return [Fields.of(item, self.file, f"{self._full(name)}[{i}]") for i, item in enumerate(value)]
-
-    def _full(self, name: str) -> str:
-        return f"{self.path}.{name}" if self.path else name
+def as_floats(one: msgspec.Struct, *, bounded: Iterable[str] = (), positive: Iterable[str] = ()) -> None:
+    """Make fields of a frozen object floats. Raises DataError for one that is not finite, or, of `positive`,
+    not in [1e-9, 1e9]."""
+    for names, least, most in ((bounded, -_LIMIT, _LIMIT), (positive, 1e-9, 1e9)):
+        for name in names:
+            value = float(getattr(one, name))
+            if not least <= value <= most:
+                wanted = "a finite number" if most == _LIMIT else "a number in [1e-9, 1e9]"
+                raise FieldError(f"{name} must be {wanted}, not {value}.")
+            msgspec.structs.force_setattr(one, name, value)

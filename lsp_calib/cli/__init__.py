@@ -25,6 +25,7 @@ from lsp_calib.cli.shared import (
     place_in_file,
     print_json,
     remote_option,
+    say,
     serve_model_option,
     tell,
     threads_option,
@@ -140,12 +141,19 @@ def demo(as_json: bool, model: str | None) -> None:
 @model_option
 @threads_option
 @remote_option
-def complete(place: str, as_json: bool, model: str | None, threads: int, remote: str | None) -> None:
-    """Complete LINE at COL; without COL, suggest the whole line. Both count from 1."""
+@click.option(
+    "--window",
+    type=click.Choice(["auto", "small", "large"]),
+    help="How much the model is shown, as the setting `window`.",
+)
+def complete(
+    place: str, as_json: bool, model: str | None, threads: int, remote: str | None, window: Any
+) -> None:
+    """Complete LINE at COL, or at its end without COL. Both count from 1."""
     from lsp_calib.commands.complete import complete_at
     from lsp_calib.commands.printing import print_suggestions
 
-    given = engine_given(model, remote, threads=threads)
+    given = engine_given(model, remote, threads=threads, window=window)
     suggestions = complete_at(*place_in_file(place, column=True), given, warn)
     if as_json:
         print_json([suggestion.to_wire() for suggestion in suggestions])
@@ -211,7 +219,7 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) 
     if as_json:
         print_json(page.to_wire())
     else:
-        click.echo(page.markdown(), nl=False)
+        say(page.markdown(), nl=False)
     if stopped:
         raise click.exceptions.Exit(130)
     if failed is not None:
@@ -231,7 +239,7 @@ def refit(as_json: bool, model: str | None, remote: str | None) -> None:
         print_json(refits.to_wire())
     else:
         for sentence in refits.sentences():
-            click.echo(sentence)
+            say(sentence)
 
 
 @main.command()
@@ -255,7 +263,7 @@ def report(file: Path | None, opens: bool, theme: ThemeName | None, as_json: boo
     In the terminal, or as one page of HTML that needs no network and runs no script.
     """
     from lsp_calib.commands.report import current_report, open_page, print_report, save_report
-    from lsp_calib.feedback.report_wire import to_wire
+    from lsp_calib.feedback.report import to_wire
 
     page = file is not None or opens
     if theme is not None and not page:
@@ -278,6 +286,7 @@ def report(file: Path | None, opens: bool, theme: ThemeName | None, as_json: boo
 @threads_option
 @click.option("--steps", type=click.IntRange(12), help="Keystrokes to replay (240; 36 with --short).")
 @click.option("--short", is_flag=True, help="The essentials, in about a minute.")
+@click.option("--closing", is_flag=True, help="Type as in an editor that closes brackets and quotes.")
 @click.option("--peer", metavar="URL", help="Compare with the llama-server at this address.")
 @click.option(
     "--raw/--no-raw", default=True, help="Replay the same tokens in a bare llama.cpp loop (default)."
@@ -320,7 +329,7 @@ def bench(**options: Any) -> None:
 
 @main.command()
 @json_option
-@click.option("--quick", is_flag=True, help="Do not measure how fast the models are.")
+@click.option("--quick", is_flag=True, help="Neither load a model nor measure how fast it is.")
 @click.option(
     "--bundle",
     type=click.Path(dir_okay=False, path_type=Path),

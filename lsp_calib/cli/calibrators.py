@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from lsp_calib.cli.shared import Group, json_option, print_json, tell
+from lsp_calib.cli.shared import Group, json_option, print_json, say, tell
 
 
 @click.group(cls=Group)
@@ -50,13 +50,13 @@ def calibrators_rollback(wanted: str | None, as_json: bool) -> None:
 
     ID: the one to go back to, an id of `list`.
     """
-    from lsp_calib.commands.calibrator_exchange import roll_back_calibrator
+    from lsp_calib.commands.calibrators import roll_back_calibrator
 
     done = roll_back_calibrator(wanted)
     if as_json:
         print_json(done.to_wire())
     else:
-        click.echo(done.sentence)
+        say(done.sentence)
 
 
 @calibrators.command("export")
@@ -64,7 +64,7 @@ def calibrators_rollback(wanted: str | None, as_json: bool) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def calibrators_export(wanted: str, file: Path) -> None:
     """Write a calibrator to FILE, to share it. It holds weights and numbers of labels, and no source text."""
-    from lsp_calib.commands.calibrator_exchange import export_calibrator, provenance_words
+    from lsp_calib.commands.calibrators import export_calibrator, provenance_words
 
     for sentence in provenance_words(export_calibrator(wanted, file)):
         tell(sentence)
@@ -80,7 +80,7 @@ def calibrators_import(file: Path, install: bool, as_json: bool) -> None:
 
     Otherwise it is kept, and `rollback ID` puts it in force.
     """
-    from lsp_calib.commands.calibrator_exchange import (
+    from lsp_calib.commands.calibrators import (
         import_words,
         provenance_words,
         read_calibrator,
@@ -94,4 +94,4 @@ def calibrators_import(file: Path, install: bool, as_json: bool) -> None:
     if as_json:
         print_json(imported.to_wire())
     else:
-        click.echo(import_words(imported))
+        say(import_words(imported))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from lsp_calib.cli.shared import Group, json_option, print_json
+from lsp_calib.cli.shared import Group, json_option, print_json, say
 from lsp_calib.errors import SettingsError
 
 _data_dir = click.option(
@@ -35,9 +35,9 @@ def data_list(as_json: bool, data_dir: Path | None) -> None:
         print_json(rows)
         return
     for line in table(rows):
-        click.echo(line)
+        say(line)
     if data_dir is None:
-        click.echo("Set LSP_CALIB_DATA, or give --data-dir, to say where the data are.")
+        say("Set LSP_CALIB_DATA, or give --data-dir, to say where the data are.")
 
 
 @data.command("pull")
@@ -50,4 +50,4 @@ def data_pull(name: str, data_dir: Path | None) -> None:
 
     if data_dir is None:
         raise SettingsError("Say where to put it: set LSP_CALIB_DATA to a folder, or give --data-dir.")
-    click.echo(pull_data(name, data_dir))
+    say(pull_data(name, data_dir))

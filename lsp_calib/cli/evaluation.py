@@ -12,13 +12,13 @@ import click
 from lsp_calib.cli.evaluation_options import (
     FILE,
     FOLDER,
+    default_output,
     held_out_option,
     observe_option,
-    output_option,
     quiet_option,
     refuse_with_records,
-    replay_option,
     resamples_option,
+    run_options,
     run_or_replay,
     said,
     seed_option,
@@ -53,6 +53,7 @@ _writing_on = click.option(
     help="Also complete N further lines with nothing below them, as where new code is written.",
 )
 OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
+REFLECTED = ("ask", "verbalised")
 _observe = observe_option(OBSERVED)
 
 
@@ -218,25 +219,73 @@ def evaluate() -> None:
 @evaluate.command(cls=LongCommand)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
 @_language
-@click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
+@click.option("--samples", type=click.IntRange(0), default=400, show_default=True, help="Lines to complete.")
 @_writing_on
+@click.option(
+    "--behind-openers",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Also complete N further lines behind an opening bracket or quote, half of them with nothing below.",
+)
+@click.option(
+    "--new-lines",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Also complete N further whole lines, of which the rest of the scope is left out as well, as where "
+    "it is not written yet; half of them with nothing below.",
+)
+@click.option(
+    "--first",
+    type=click.IntRange(20),
+    metavar="N",
+    help="Complete only N of all these lines, a fair sample; the same command with a larger N goes on.",
+)
+@click.option(
+    "--condition",
+    type=click.Choice(["editor", "prefix"]),
+    default="editor",
+    show_default=True,
+    help="What the model sees. prefix: one line of each documented Python function, from its signature down "
+    "to the line and no more, as Spiess et al. 2024 ask.",
+)
+@click.option("--no-docstrings", is_flag=True, help="With --condition prefix: the docstrings are left out.")
+@click.option(
+    "--tests",
+    is_flag=True,
+    help="Judge lines by their project's own tests as well: those that reach the line, run with pytest in a "
+    "sandbox. Lines that no test reaches are left out (`data pull projects-tested`: projects with tests).",
+)
+@click.option(
+    "--environment",
+    type=FOLDER,
+    help="With --tests: the virtual environment that has pytest and what the tests need. Default: that of "
+    "lsp-calib.",
+)
 @_window
 @seed_option
 @held_out_option
 @resamples_option
-@_observe
-@replay_option
-@output_option
-@worker_options
-@quiet_option
-@json_option
-@model_option
-@threads_option
+@observe_option((*OBSERVED, *REFLECTED))
+@run_options
 def line(
-    paths: tuple[Path, ...], samples: int, writing_on: int, language: str | None, **options: Any
+    paths: tuple[Path, ...],
+    samples: int,
+    writing_on: int,
+    behind_openers: int,
+    new_lines: int,
+    first: int | None,
+    language: str | None,
+    condition: str,
+    no_docstrings: bool,
+    tests: bool,
+    environment: Path | None,
+    **options: Any,
 ) -> None:
     """Line completion in source code (each PATH a project) or lines of your own (.jsonl, docs/data.md)."""
     from lsp_calib.commands.engine import settings_in_force
+    from lsp_calib.evaluation.sandbox.suite import is_test
     from lsp_calib.evaluation.tasks import Task, line_task
     from lsp_calib.settings import Trusted
 
@@ -248,11 +297,48 @@ def line(
         )
     seed = options["seed"]
     exclude = settings_in_force(Trusted(), lambda _: None).exclude
+    studied = condition == "prefix"
+    if no_docstrings and not studied:
+        raise SettingsError("--no-docstrings is for --condition prefix: add that, or leave it out.")
+    if studied:
+        others = ("writing_on", "behind_openers", "new_lines", "first", "window", "language")
+        given = [f"--{name.replace('_', '-')}" for name in others if said(name) is not None]
+        if given:
+            raise SettingsError(f"With --condition prefix, {', '.join(given)} cannot be had: leave it out.")
+    if environment is not None and not tests:
+        raise SettingsError("--environment is for --tests: add that, or leave it out.")
+    strange = sorted(options["observe"].difference(REFLECTED if studied else OBSERVED))
+    if strange:
+        where = "--condition editor" if studied else "--condition prefix"
+        raise SettingsError(f"--observe {','.join(strange)} is for {where}: leave it out.")
 
     def task() -> Task:
-        return line_task(paths, samples, seed, writing_on, language=language, exclude=exclude)
+        if studied:
+            from lsp_calib.evaluation.study_tasks import prefix_task
 
-    run_or_replay("line", task, options)
+            return prefix_task(paths, samples, seed, docstrings=not no_docstrings, exclude=exclude, skip=skip)
+        return line_task(
+            paths,
+            samples,
+            seed,
+            writing_on,
+            language=language,
+            exclude=exclude,
+            behind_openers=behind_openers,
+            new_lines=new_lines,
+            first=first,
+            skip=skip,
+        )
+
+    def tested() -> Task:
+        from lsp_calib.commands.evaluate import judged_by_tests
+
+        return judged_by_tests(task(), paths, environment, output, warn, quiet=quiet)
+
+    # Tests do not reach their own lines.
+    skip = is_test if tests else None
+    output, quiet = options["output"] or default_output("line"), options["quiet"] or options["as_json"]
+    run_or_replay("line", tested if tests else task, options)
 
 
 @evaluate.command(cls=LongCommand)
@@ -268,19 +354,93 @@ def line(
 @held_out_option
 @resamples_option
 @_observe
-@replay_option
-@output_option
-@worker_options
-@quiet_option
-@json_option
-@model_option
-@threads_option
+@run_options
 def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: Any) -> None:
     """Fill in lines removed from HumanEval's functions: exactly, or so that the tests pass."""
     from lsp_calib.evaluation.tasks import infill_task
 
     seed = options["seed"]
     run_or_replay("infill", lambda: infill_task(data_dir, samples, seed, tests=tests), options)
+
+
+@evaluate.command(cls=LongCommand)
+@click.option(
+    "--set",
+    "name",
+    type=click.Choice(["humaneval", "mbpp"]),
+    default="humaneval",
+    show_default=True,
+    help="The functions. mbpp: the description is put inside the function as its docstring.",
+)
+@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@click.option(
+    "--samples", type=click.IntRange(20), help="Number of functions, drawn at random; default: all."
+)
+@seed_option
+@held_out_option
+@resamples_option
+@observe_option(REFLECTED)
+@run_options
+def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
+    """Write functions from their docstrings, judged by their tests in a sandbox, as Spiess et al. 2024 do."""
+    from lsp_calib.evaluation.study_tasks import synthesis_task
+
+    seed = options["seed"]
+    run_or_replay("synthesis", lambda: synthesis_task(name, data_dir, samples, seed, warn), options)
+
+
+@evaluate.command(cls=LongCommand)
+@click.option(
+    "--set",
+    "name",
+    type=click.Choice(["defects4j", "sstubs"]),
+    default="defects4j",
+    show_default=True,
+    help="The bugs: of Defects4J, or of ManySStuBs4J.",
+)
+@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@click.option("--samples", type=click.IntRange(20), help="Number of bugs, drawn at random; default: all.")
+@seed_option
+@held_out_option
+@resamples_option
+@observe_option(REFLECTED)
+@run_options
+def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
+    """Fix one-line bugs in Java, the buggy line shown, judged by exact match, as Spiess et al. 2024 do."""
+    from lsp_calib.evaluation.study_tasks import repair_task
+
+    known, seed = {"sstubs": "manysstubs4j"}.get(name, name), options["seed"]
+    run_or_replay("repair", lambda: repair_task(known, data_dir, samples, seed), options)
+
+
+@evaluate.command(cls=LongCommand)
+@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@click.option(
+    "--positions",
+    type=click.IntRange(1000),
+    default=100_000,
+    show_default=True,
+    help="Positions whose distributions are counted.",
+)
+@click.option(
+    "--output",
+    type=FOLDER,
+    default=Path("lsp-calib-eval/token"),
+    help="Keep the counts and the numbers in this folder; a stopped run resumes from it.",
+)
+@quiet_option
+@json_option
+@model_option
+@threads_option
+def token(as_json: bool, quiet: bool, **options: Any) -> None:
+    """Calibration of whole distributions over tokens, on functions: ECE, classwise ECE and Full-ECE."""
+    from lsp_calib.commands.evaluate import count_tokens
+
+    report = count_tokens(**options, say=warn, quiet=quiet or as_json)
+    if as_json:
+        print_json(report.to_wire())
+    else:
+        report.print()
 
 
 def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -323,6 +483,67 @@ def confidence(as_json: bool, **options: Any) -> None:
     from lsp_calib.commands.confidence import compare_evidence
 
     report = compare_evidence(**options)
+    if as_json:
+        print_json(report.to_wire())
+    else:
+        report.print()
+
+
+@evaluate.command(cls=LongCommand)
+@click.option(
+    "--study",
+    type=click.Choice(["spiess", "virk", "full-ece", "all"]),
+    default="all",
+    show_default=True,
+    help="spiess: completion, synthesis, repair. virk: summaries. full-ece: distributions over tokens.",
+)
+@click.option(
+    "--records",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The folder with the records, such as models/records; folders in it count, too. Without it the "
+    "model is asked for those that are missing in records/ of --output.",
+)
+@click.option(
+    "--output", type=FOLDER, help="Write the page, the tables, the numbers and the figures to this folder."
+)
+@click.option(
+    "--model",
+    metavar="M",
+    help="Only records of this model, by its name (default: of all); or the model to ask.",
+)
+@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@threads_option
+@seed_option
+@quiet_option
+@json_option
+def paper(as_json: bool, quiet: bool, threads: int, data_dir: Path | None, **options: Any) -> None:
+    """Repeat the studies behind this project on records: their tables and figures beside ours, and which of
+    their claims hold."""
+    from lsp_calib.commands.paper import decode_missing, repeat_studies
+
+    if options["records"] is not None:
+        refuse_with_records(
+            "With --records the answers in that folder count as they are, and no model is asked: {options} "
+            "would change nothing. Leave that out; or leave --records out."
+        )
+    elif options["output"] is None:
+        raise SettingsError(
+            "Name the --records to repeat the studies on; or an --output folder, to ask a model for them."
+        )
+    else:
+        folder: Path = options["output"] / "records"
+        decode_missing(
+            options["study"],
+            folder,
+            warn,
+            model=options["model"],
+            threads=threads,
+            data_dir=data_dir,
+            seed=options["seed"],
+            quiet=quiet or as_json,
+        )
+        options |= {"records": folder, "model": None}
+    report = repeat_studies(**options, say=(lambda _: None) if quiet or as_json else tell)
     if as_json:
         print_json(report.to_wire())
     else:

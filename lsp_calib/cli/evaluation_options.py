@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from lsp_calib.cli.shared import print_json, warn
+from lsp_calib.cli.shared import json_option, model_option, print_json, threads_option, warn
 from lsp_calib.errors import SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -86,6 +86,12 @@ def worker_options(command: F) -> F:
     return command
 
 
+def run_options(command: F) -> F:
+    """How a task is run, or replayed from records, and its output."""
+    command = worker_options(quiet_option(json_option(model_option(threads_option(command)))))
+    return replay_option(output_option(command))
+
+
 def take_workers(options: dict[str, Any]) -> Any:
     from lsp_calib.evaluation.collect import Workers
 
@@ -108,7 +114,8 @@ def said(option: str) -> Any:
 
 
 # What these options say is how items are drawn and a model is asked for them.
-_ASKING = ("samples", "writing_on", "exclude", "observe", "augment", "data_dir", "tests")
+_DRAWING = ("samples", "writing_on", "behind_openers", "new_lines", "first", "exclude", "data_dir")
+_ASKING = (*_DRAWING, "observe", "augment", "tests", "environment")
 _WORKERS = ("remotes", "scheduler", "backend", "own_model", "jobs", "threads")
 
 
@@ -129,6 +136,11 @@ def _as_typed(option: click.Parameter) -> str:
     """An option as the user would write it; one of two forms, the one that was given."""
     value = click.get_current_context().params[option.name or ""]
     return option.secondary_opts[0] if value is False and option.secondary_opts else option.opts[0]
+
+
+def default_output(name: str) -> Path:
+    """The folder of a task's records and tables, where none is named."""
+    return Path("lsp-calib-eval") / name
 
 
 def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
@@ -160,7 +172,7 @@ def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, An
     else:
         report = run(
             make_task(),
-            output or Path("lsp-calib-eval") / name,
+            output or default_output(name),
             workers,
             warn,
             seed=seed,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lsp_calib.cli.shared import Group, LongCommand, json_option, model_argument, print_json, tell
+from lsp_calib.cli.shared import Group, LongCommand, json_option, model_argument, print_json, say, tell
 
 if TYPE_CHECKING:
     from lsp_calib.commands.models import Outcome
@@ -23,7 +23,7 @@ def models() -> None:
 @json_option
 def models_list(as_json: bool) -> None:
     """Known models: installed or not, licence, memory, speed."""
-    from lsp_calib.commands.models import row
+    from lsp_calib.commands.models import HEADER, row
     from lsp_calib.inference.models.encoders import load_encoders
     from lsp_calib.inference.models.inventory import inventory
 
@@ -31,8 +31,9 @@ def models_list(as_json: bool) -> None:
     if as_json:
         print_json([entry.to_wire() for entry in entries])
         return
+    say(HEADER)
     for entry in entries:
-        click.echo(row(entry))
+        say(row(entry))
 
 
 @models.command(cls=LongCommand)
@@ -80,4 +81,4 @@ def _print(outcome: Outcome, *, as_json: bool) -> None:
         print_json(outcome.wire)
         return
     for sentence in outcome.sentences:
-        click.echo(sentence)
+        say(sentence)

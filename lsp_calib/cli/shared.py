@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.core import ParameterSource
 
+from lsp_calib.characters import shown
 from lsp_calib.errors import SettingsError, StoppedError
 from lsp_calib.json_text import json_text
 
@@ -128,9 +130,15 @@ remote_option = click.option(
 
 
 def engine_given(
-    model: str | None, remote: str | None, *, threads: int = 0, gpu_layers: int | None = None
+    model: str | None,
+    remote: str | None,
+    *,
+    threads: int = 0,
+    gpu_layers: int | None = None,
+    window: Literal["auto", "small", "large"] | None = None,
 ) -> Trusted:
-    """The settings of the command line that choose an engine. model: the server's name if there is one."""
+    """The settings of the command line that choose an engine, and what it is shown. model: the server's name
+    if there is one."""
     from lsp_calib.settings import Trusted
 
     context = click.get_current_context(silent=True)
@@ -139,9 +147,14 @@ def engine_given(
     given = frozenset({"threads"} if source is ParameterSource.COMMANDLINE else ())
     if remote is not None:
         return Trusted(
-            threads=threads, gpu_layers=gpu_layers, remote_url=remote, remote_model=model, given=given
+            threads=threads,
+            gpu_layers=gpu_layers,
+            window=window,
+            remote_url=remote,
+            remote_model=model,
+            given=given,
         )
-    return Trusted(model=model, threads=threads, gpu_layers=gpu_layers, given=given)
+    return Trusted(model=model, threads=threads, gpu_layers=gpu_layers, window=window, given=given)
 
 
 def host_and_port(text: str) -> tuple[str, int]:
@@ -160,13 +173,17 @@ def place_in_file(text: str, *, column: bool) -> tuple[Path, int, int | None]:
     else:
         name, _, last = text.rpartition(":")
         if not name or not _COUNT.fullmatch(last):
+            why = ": it is a folder" if os.path.isdir(text) else ""  # noqa: PTH112 (a text too long for a path is none)
+            why = ": the line is missing" if os.path.isfile(text) else why  # noqa: PTH113
             raise SettingsError(
-                f"{text!r} is not a place. Give FILE:LINE{'[:COL]' if column else ''}, from 1."
+                f"{text!r} is not a place{why}. Give FILE:LINE{'[:COL]' if column else ''}, from 1."
             )
         line, col = int(last), None
     if line < 1 or (col is not None and col < 0):
         raise SettingsError("Lines and columns count from 1.")
-    if not Path(name).is_file():
+    if Path(name).is_dir():
+        raise SettingsError(f"There is no file {name}: it is a folder.")
+    if not Path(name).exists():
         raise SettingsError(f"There is no file {name}.")
     return Path(name), line - 1, col
 
@@ -175,9 +192,14 @@ def print_json(value: Any) -> None:
     click.echo(json_text(value, sys.stdout.encoding))
 
 
+def say(text: str, *, nl: bool = True) -> None:
+    """Print a text on standard output."""
+    click.echo(shown(text), nl=nl)
+
+
 def tell(text: str) -> None:
     """Print a line on standard error."""
-    click.echo(text, err=True)
+    click.echo(shown(text), err=True)
 
 
 def warn(text: str) -> None:

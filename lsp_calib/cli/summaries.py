@@ -12,15 +12,12 @@ from lsp_calib.cli.evaluation_options import (
     FOLDER,
     held_out_option,
     observe_option,
-    output_option,
-    quiet_option,
-    replay_option,
     resamples_option,
+    run_options,
     run_or_replay,
     seed_option,
-    worker_options,
 )
-from lsp_calib.cli.shared import Command, LongCommand, json_option, model_option, print_json, threads_option
+from lsp_calib.cli.shared import Command, LongCommand, json_option, print_json
 
 OBSERVED = (
     *("margin", "text", "encoder", "follow-up", "samples", "agreement"),
@@ -82,13 +79,7 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
 @seed_option
 @held_out_option
 @resamples_option
-@replay_option
-@output_option
-@worker_options
-@quiet_option
-@json_option
-@model_option
-@threads_option
+@run_options
 def summary(data_dir: Path | None, language: str, samples: int | None, **options: Any) -> None:
     """Summaries of functions whose documentation is hidden: how often they are like a person's, and whether
     the confidence knows."""

@@ -7,26 +7,25 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import attrs
-from rich.console import Console
+from msgspec.structs import replace
 from rich.table import Table
 
-from lsp_calib.calibration.calibrators.adapting import adapt_calibrator, base_for
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
+from lsp_calib.calibration.calibrators.curve import Ranked
+from lsp_calib.calibration.calibrators.fitting import Fitted, adapt_calibrator, base_for, fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.purpose import Task as TaskName
-from lsp_calib.calibration.calibrators.rank_curves import Ranked
 from lsp_calib.calibration.calibrators.refit import COMMITS
-from lsp_calib.commands.calibration_trial import JUDGED_BY, LINE, Judged
+from lsp_calib.calibration.validation import Interval
+from lsp_calib.commands.calibration_trial import LINE, TASKS, Comparison, Judged, labels_of
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.committed import FromGit, committed_task
-from lsp_calib.commands.comparison import Comparison
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.record_files import (
     check_output,
@@ -35,7 +34,6 @@ from lsp_calib.commands.record_files import (
     remove_unfinished,
     unfinished,
 )
-from lsp_calib.commands.rounding import rounded
 from lsp_calib.completion.alternatives import shares
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
@@ -51,6 +49,45 @@ from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import held_out, line_task
 from lsp_calib.settings import Trusted
+from lsp_calib.terminal import Console
+
+
+def rounded(calibrator: Calibrator) -> Calibrator:
+    """The calibrator with numbers of nine significant digits: further digits depend on the processor, and the
+    same records must give the same file on all of them."""
+    return attrs.evolve(
+        calibrator,
+        curves=tuple(curve.rounded(nine_digits) for curve in calibrator.curves),
+        ranks=tuple(
+            replace(curve, slope=nine_digits(curve.slope), intercept=nine_digits(curve.intercept))
+            for curve in calibrator.ranks
+        ),
+        metrics=rounded_metrics(calibrator.metrics),
+        by_place={place: rounded_metrics(metrics) for place, metrics in calibrator.by_place.items()},
+    )
+
+
+def rounded_metrics(metrics: Mapping[str, Interval]) -> dict[str, Interval]:
+    """The metrics with numbers of nine significant digits."""
+    return {
+        name: attrs.evolve(
+            interval,
+            value=nine_digits(interval.value),
+            low=nine_digits(interval.low),
+            high=nine_digits(interval.high),
+        )
+        for name, interval in metrics.items()
+    }
+
+
+@overload
+def nine_digits(value: float) -> float: ...
+@overload
+def nine_digits(value: None) -> None: ...
+def nine_digits(value: float | None) -> float | None:
+    """A number with nine significant digits."""
+    return None if value is None else float(f"{value:.9g}")
+
 
 _PLURAL = {LINE: "lines", SUMMARY: "functions"}
 
@@ -84,7 +121,7 @@ class Report:
         }
 
     def print(self) -> None:
-        console = Console(highlight=False)
+        console = Console()
         table = Table("measure", "value", "95 % interval", title=self.calibrator.id)
         for name, interval in self.calibrator.metrics.items():
             value = "undefined" if interval.value is None else f"{interval.value:+.3f}"
@@ -224,7 +261,9 @@ def calibrate(
         raise SettingsError("Name the source to calibrate on (PATH...), or records to fit again (--records).")
     day = created or header.created or datetime.date.today().isoformat()
     asked = sum(record.group not in header.held_out for record in kept)
-    fitted, shown = _fit(header, kept, shipped=output is not None, created=day)
+    # What is written to a file is for others: by the default, whatever this user prefers.
+    criterion = "" if output is not None else settings_in_force(Trusted(), lambda _: None).criterion
+    fitted, shown = _fit(header, kept, shipped=output is not None, created=day, criterion=criterion)
     store = CalibratorStore.open()
     purpose = fitted.calibrator.purpose
     present = store.choose(purpose).calibrator
@@ -263,10 +302,11 @@ def fit_records(header: Header, records: list[Record], *, shipped: bool, created
 
 
 def _fit(
-    header: Header, records: list[Record], *, shipped: bool, created: str
+    header: Header, records: list[Record], *, shipped: bool, created: str, criterion: str = ""
 ) -> tuple[Fitted, list[Record]]:
-    """The calibrator of `fit_records`, and the records it was fitted on."""
-    if header.task not in JUDGED_BY:
+    """The calibrator of `fit_records`, and the records it was fitted on. criterion: of
+    summaries; "": the default."""
+    if header.task not in TASKS:
         raise DataError(
             f"The records are of the task {header.task!r}: a calibrator for the editor is made of lines as "
             "people ask for them (task `line`), or of summaries (task `summary`)."
@@ -276,11 +316,14 @@ def _fit(
         for record in records
         if record.shown and record.logprobs and record.group not in header.held_out
     ]
-    if shipped:
-        refuse_blind(_projects({record.group for record in shown}), header.language)
     purpose = Purpose(header.model, header.prompt_version, cast(TaskName, header.task), header.language)
+    if header.task == SUMMARY and criterion:
+        purpose = attrs.evolve(purpose, criterion=criterion)
+    if shipped:
+        for language in purpose.languages:
+            refuse_blind(_projects({record.group for record in shown}), language)
     evidences = [record.evidence(header) for record in shown]
-    labels = [record.correct[JUDGED_BY[header.task]] for record in shown]
+    labels = labels_of(purpose, header, shown)
     about: dict[str, Any] = {
         "source": "shipped" if shipped else "workspace",
         "state": "shipped" if shipped else "ready",

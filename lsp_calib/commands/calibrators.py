@@ -1,23 +1,48 @@
-"""`lsp-calib calibrators`: which calibrators there are, and what one of them weighs, in words."""
+"""`lsp-calib calibrators`: which calibrators there are, what one of them weighs, in words; and
+`rollback`, `export`, `import`: take back what was learned, or share it."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import attrs
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
-from lsp_calib.calibration.calibrators.carrying_over import carried_from, note
+from lsp_calib.calibration.calibrators.calibrator_store import (
+    CalibratorStore,
+    Listed,
+    RolledBack,
+    find,
+    in_words,
+    roll_back,
+)
 from lsp_calib.calibration.calibrators.curve import Curve, is_plain
-from lsp_calib.calibration.validation.intervals import Interval
-from lsp_calib.confidence.features import FEATURES
-from lsp_calib.confidence.summary_features import SUMMARY_FEATURES
-from lsp_calib.errors import SettingsError
+from lsp_calib.calibration.calibrators.lent import carried_from, note
+from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
+from lsp_calib.calibration.validation import Interval
+from lsp_calib.characters import in_one_line
+from lsp_calib.commands.engine import settings_in_force
+from lsp_calib.completion.prompt import Layout, WindowSize
+from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.feedback.importing import OTHERS, Imported, Use, import_calibrator, read_foreign
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.files import write_new
+from lsp_calib.inference.models.card import as_pulled, load_cards
+from lsp_calib.settings import Trusted
+from lsp_calib.summarization.prompt import AUGMENTED
+from lsp_calib.summarization.prompt import VERSION as SUMMARY_VERSION
+from lsp_calib.terminal import Console
+from lsp_calib.values import ModelIdentity
 
 _SHOWN = ("skill", "auc", "ece")
 
@@ -33,15 +58,16 @@ class Listing:
         return {"calibrators": [_wire(entry) for entry in self.entries], "skipped": list(self.skipped)}
 
     def print(self) -> None:
-        console = Console(highlight=False)
+        console = Console()
         for entry in self.entries:
             c = entry.calibrator
             standing = "in force" if entry.in_force else "kept"
             # Ids are copied from here: each has a line that is never wrapped.
-            console.print(f"[bold]{c.id}[/bold]  {standing}", soft_wrap=True)
+            console.print(Text(c.id, style="bold") + Text(f"  {standing}", style=""), soft_wrap=True)
             skill = _number(c.metrics.get("skill"), signed=True) or "unknown"
             console.print(
-                f"  {c.purpose.model.name}, {c.purpose.answers}, prompt {c.purpose.prompt_version}; "
+                f"  {in_one_line(c.purpose.model.name, 80)}, {c.purpose.answers}, "
+                f"prompt {in_one_line(c.purpose.prompt_version, 40)}; "
                 f"{c.source_and_state}; {c.n} labels; {c.measure}, skill {skill}; {c.created}",
                 soft_wrap=True,
             )
@@ -72,7 +98,7 @@ class Description:
         ]
 
     def print(self) -> None:
-        console = Console(highlight=False)
+        console = Console()
         for entry in self.entries:
             _print(entry, console)
 
@@ -120,7 +146,7 @@ def curve_words(curve: Curve) -> dict[str, Any]:
             }
             for feature in curve.features
         ],
-        "places": {place: math.exp(min(offset, 100.0)) for place, offset in curve.offsets},
+        "places": {one.place: math.exp(min(one.offset, 100.0)) for one in curve.offsets},
     }
 
 
@@ -151,6 +177,7 @@ def _wire(entry: Listed) -> dict[str, Any]:
         "model": c.purpose.model.name,
         "language": c.purpose.language,
         "task": c.purpose.task,
+        "criterion": c.purpose.criterion or None,
         "source": c.source,
         "state": c.state,
         "n": c.n,
@@ -184,7 +211,8 @@ def _print(entry: Listed, console: Console) -> None:
     answers = c.purpose.answers
     console.print(f"{c.id} ({c.source_and_state}; {standing})", style="bold")
     console.print(
-        f"{answers[0].upper()}{answers[1:]} by {c.purpose.model.name}, prompt {c.purpose.prompt_version}; "
+        f"{answers[0].upper()}{answers[1:]} by {in_one_line(c.purpose.model.name, 80)}, "
+        f"prompt {in_one_line(c.purpose.prompt_version, 40)}; "
         f"made {c.created} from {c.n} labels, {c.n_correct} right, of {len(c.provenance)} sources. "
         f"{entry.path}",
         soft_wrap=True,
@@ -253,3 +281,126 @@ def _number(interval: Interval | None, *, signed: bool = False) -> str:
         else f" ({interval.low:{form}} to {interval.high:{form}})"
     )
     return f"{interval.value:{form}}{bounds}"
+
+
+# What a provenance may name besides projects: kinds of labels, and other calibrators by their ids.
+_NO_PROJECT = re.compile(
+    rf"{re.escape(FEEDBACK)}|{re.escape(OTHERS)}|{re.escape(COMMITS)}"
+    r"|(?:imported )?(?:line|infill|function|summary)-[a-z0-9.-]+-[0-9a-f]{8}"
+)
+
+
+def roll_back_calibrator(wanted: str | None) -> RolledBack:
+    """Take a calibrator of the user out of force. Raises CalibratorError if that cannot be done."""
+    return roll_back(CalibratorStore.open(), wanted)
+
+
+def export_calibrator(wanted: str, path: Path) -> Calibrator:
+    """Write a calibrator to a new file for others; returns what the file holds.
+
+    The projects that it was fitted on are numbered: their names may be paths, or those of customers.
+
+    Raises SettingsError if there is none of this id or the file exists, DataError if it
+    cannot be written.
+    """
+    entries, _ = CalibratorStore.open().listed()
+    calibrator = _without_names(find(entries, wanted).calibrator)
+    text = json.dumps(calibrator.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        write_new(path, text.encode("utf-8"))
+    except FileExistsError as error:
+        raise SettingsError(
+            f"{path} exists, and no export overwrites a file. Give another name, or remove it."
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written: {error.strerror or error}. Give another place."
+        ) from error
+    return calibrator
+
+
+def _without_names(calibrator: Calibrator) -> Calibrator:
+    if calibrator.source != "workspace":
+        return calibrator
+    numbers = count(1)
+    named = [
+        one if _NO_PROJECT.fullmatch(one.name) else attrs.evolve(one, name=f"project {next(numbers)}")
+        for one in calibrator.provenance
+    ]
+    return calibrator.shared(provenance=tuple(named))
+
+
+def read_calibrator(path: Path) -> Calibrator:
+    """A calibrator from elsewhere, for a model that this user works with. Raises CalibratorError."""
+    store = FeedbackStore(home.home() / "feedback.db")
+    try:
+        criterion = settings_in_force(Trusted(), lambda _: None).criterion
+        return read_foreign(path, list(_uses(store)), criterion)
+    finally:
+        store.close()
+
+
+def try_and_import(foreign: Calibrator, *, install: bool) -> Imported:
+    """Try a calibrator on the user's labels, and put it in force if they allow it. Raises LspCalibError."""
+    store = FeedbackStore(home.home() / "feedback.db")
+    try:
+        return import_calibrator(foreign, store, CalibratorStore.open(), install=install)
+    finally:
+        store.close()
+
+
+def provenance_words(calibrator: Calibrator) -> Iterator[str]:
+    """Where a calibrator comes from, a sentence each: its model, its labels, how good it was, its sources."""
+    purpose = calibrator.purpose
+    yield (
+        f"{calibrator.id}: for {purpose.answers} by {in_one_line(purpose.model.name, 80)}, prompt "
+        f"{purpose.prompt_version}; made {calibrator.created} ({calibrator.source}) from {calibrator.n} "
+        f"labels, {calibrator.n_correct} right."
+    )
+    skill = calibrator.metrics.get("skill")
+    if skill is not None and skill.value is not None:
+        yield f"Its skill on the labels of its maker, out of fold: {skill.value:+.2f}."
+    sources = [
+        f"{in_one_line(one.name, 80)} ({one.items} items, {in_one_line(one.version, 40)})"
+        for one in calibrator.provenance
+    ]
+    shown = [*sources[:5], *([f"{len(sources) - 5} more"] if len(sources) > 5 else [])]
+    yield f"Sources: {'; '.join(shown) or 'none named'}."
+
+
+def import_words(imported: Imported) -> str:
+    """The result of an import, in words."""
+    done = in_words(imported.calibrator)
+    if imported.in_force:
+        said = f"{done} is in force: {imported.reason}."
+        # A shipped one is what is left when all others are taken back.
+        own = imported.calibrator.source != "shipped"
+        # One's own still names the one that it replaced when it was made.
+        other = imported.replaced not in ("", imported.calibrator.parent)
+        command = f"lsp-calib calibrators rollback{f' {imported.replaced}' if other else ''}"
+        return f"{said} `{command}` takes it back." if own else said
+    return (
+        f"{done} is kept, not in force: {imported.reason}. "
+        f"`lsp-calib calibrators rollback {imported.calibrator.id}` puts it in force nevertheless."
+    )
+
+
+def _uses(store: FeedbackStore) -> Iterator[Use]:
+    """The models that this user works with: the installed ones, and those that suggestions came from."""
+    models = []
+    for card in map(as_pulled, load_cards().values()):
+        if card.path.is_file():
+            identity = ModelIdentity(card.name, card.quantisation, card.sha256)
+            models.append(identity)
+            for size in WindowSize:
+                yield Use(identity, Layout.of(card, size).version, "line")
+    for name, sha256, prompt, kind in store.read(
+        "SELECT DISTINCT model, model_sha256, prompt_version, kind FROM suggestions"
+    ):
+        models.append(ModelIdentity(name, "", sha256))
+        if kind != "summary":
+            yield Use(models[-1], prompt, "line")
+    # Every model is asked for summaries in the same way.
+    for model in dict.fromkeys(models):
+        for version in (SUMMARY_VERSION, AUGMENTED):
+            yield Use(model, version, "summary")

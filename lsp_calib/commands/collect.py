@@ -10,14 +10,13 @@ from lsp_calib.commands.printing import item_progress
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.evaluation.collect import Workers, collect
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.summary_observation import SummaryObserved
+from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.settings import Trusted, engine_choice
 
-_DOING = {SUMMARY: "Summarising functions"}
+_DOING = {SUMMARY: "Summarising functions", SYNTHESIS: "Writing functions", REPAIR: "Repairing lines"}
 
 
 def collect_records(
@@ -33,7 +32,7 @@ def collect_records(
     lines: bool = False,
     created: str | None = None,
     held_out: frozenset[str] | None = None,
-    observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
+    observe: frozenset[str] = frozenset(),
     window: WindowSize | None = None,
     augment: bool = False,
 ) -> tuple[Header, list[Record]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from rich.console import Console
 
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import ladder_report
@@ -15,6 +14,7 @@ from lsp_calib.evaluation.ladder import Ladder, climb
 from lsp_calib.evaluation.ladder_report import MOST
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.scores import RESAMPLES
+from lsp_calib.terminal import Console
 
 
 @attrs.frozen
@@ -31,7 +31,7 @@ class Report:
         }
 
     def print(self) -> None:
-        console = Console(highlight=False)
+        console = Console()
         ladder_report.print_ladders(self.ladders, console)
         for file in self.files:
             console.print(f"Written: {file}", soft_wrap=True)

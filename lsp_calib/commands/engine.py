@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.inference.engine import Engine
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
@@ -33,7 +34,13 @@ def estimator_for(given: Trusted) -> ConfidenceEstimator:
     policy, _ = tier_policy(trusted)
     estimator = ConfidenceEstimator(CalibratorStore.open(), policy)
     estimator.overrides = trusted.overrides
+    estimator.criterion = trusted.criterion
     return estimator
+
+
+def wanted_window(trusted: Trusted) -> WindowSize | None:
+    """The window that the user's own settings ask for; None: the best one for the model and machine."""
+    return None if trusted.window in (None, "auto") else WindowSize(trusted.window)
 
 
 def with_engine(ask: Callable[[Engine], Awaitable[T]], given: Trusted, say: Say) -> T:

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import datetime
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
-from rich.console import Console
+from rich.table import Table
 
 from lsp_calib.commands.collect import collect_records
-from lsp_calib.commands.engine import Say
+from lsp_calib.commands.engine import Say, settings_in_force
+from lsp_calib.commands.printing import item_progress
 from lsp_calib.commands.record_files import check_question
-from lsp_calib.completion.prompt import WindowSize
+from lsp_calib.completion.prompt import PLAIN_VERSION, WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
 from lsp_calib.evaluation.collect import Workers
 from lsp_calib.evaluation.groups import check_groups
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import Record, check_header, read_records
 from lsp_calib.evaluation.reflective_scores import needed_by, score_reflective
-from lsp_calib.evaluation.scores import RESAMPLES, Scores, score
-from lsp_calib.evaluation.summary_observation import SummaryObserved
+from lsp_calib.evaluation.scores import RESAMPLES, Scores, counted, score
+from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import Task, held_out
+from lsp_calib.evaluation.tasks import Task, held_out, project_names
 from lsp_calib.evaluation.thresholds import Thresholds, shipped_thresholds
+from lsp_calib.settings import Trusted, engine_choice
+from lsp_calib.terminal import Console
 
-RECORDS = "records.jsonl"
+RECORDS, TOKENS = "records.jsonl", "token.jsonl"
 
 
 @attrs.frozen
@@ -42,7 +46,7 @@ class Report:
         return {"folder": None if self.folder is None else str(self.folder), **self.scores.to_json()}
 
     def print(self) -> None:
-        console = Console(highlight=False)
+        console = Console()
         report.print_scores(self.scores, console)
         if self.folder is not None:
             what = "Tables and records" if self.recorded else "Tables"
@@ -60,7 +64,7 @@ def evaluate(
     seed: int,
     held_out_projects: int | None = None,
     resamples: int = RESAMPLES,
-    observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
+    observe: frozenset[str] = frozenset(),
     window: WindowSize | None = None,
     augment: bool = False,
     thresholds: Path | None = None,
@@ -78,7 +82,7 @@ def evaluate(
     # What cannot be scored fails before the model is asked.
     groups = [(id_, str(payload["group"])) for id_, payload in task.items]
     apart = held_out([group for _, group in groups], held_out_projects or 0, seed)
-    check_groups(groups, apart, "functions" if task.name == SUMMARY else "lines")
+    check_groups(groups, apart, "functions" if task.name in (SUMMARY, SYNTHESIS) else "lines")
     rules = None if thresholds is None else Thresholds.load(thresholds)
     _make(output)
     if measure is not None and not (output / RECORDS).exists():
@@ -144,6 +148,93 @@ def replay(
     return Report(scores, output, recorded=False)
 
 
+def judged_by_tests(
+    task: Task,
+    paths: Sequence[Path],
+    environment: Path | None,
+    output: Path,
+    say: Say,
+    *,
+    quiet: bool = False,
+) -> Task:
+    """The lines of a task that their projects' tests reach; see `covering_tests.with_tests`, whose errors it
+    raises. environment: None: the one that lsp-calib runs in. output: the folder of the run."""
+    from lsp_calib.evaluation.covering_tests import with_tests
+
+    _make(output)
+    with item_progress("Running tests on the reference", quiet=quiet) as show:
+        return with_tests(
+            task,
+            {group: root for root, group in project_names(paths)},
+            environment or Path(sys.prefix),
+            output / "tests",
+            say,
+            show,
+        )
+
+
+@attrs.frozen
+class TokenReport:
+    """The numbers of `token_study.study`, and the file that holds them."""
+
+    header: Header
+    numbers: Mapping[str, Any]
+    path: Path
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"file": str(self.path), "model": attrs.asdict(self.header.model), **self.numbers}
+
+    def print(self) -> None:
+        console, numbers = Console(), self.numbers
+        table = Table(title=f"{self.header.model.name}: {numbers['positions']:,} positions")
+        for column in ("temperature", "M", "ECE", "cw-ECE x 1e6", "Full-ECE"):
+            table.add_column(column)
+        for row in numbers["rows"]:
+            told = (f"{row['temperature']:.3f}", str(row["bins"]), f"{row['ece']:.4f}")
+            table.add_row(*told, f"{1e6 * row['classwise']:.3f}", f"{row['full']:.4f}")
+        for row in numbers["relativeDeviation"]:
+            shares = (f"{100 * row[name]:.1f} %" for name in ("ece", "classwise", "full"))
+            table.add_row(f"{row['temperature']:.3f}", "deviation", *shares)
+        console.print(table)
+        shares = (f"{name}: {100 * share:.1f} %" for name, share in numbers["rarity"].items())
+        console.print(f"How often each of {numbers['tokens']:,} tokens occurs: {', '.join(shares)}.")
+        console.print(f"The numbers are in {self.path}.", soft_wrap=True)
+
+
+def count_tokens(
+    positions: int,
+    data_dir: Path | None,
+    output: Path,
+    say: Say,
+    *,
+    model: str | None,
+    threads: int,
+    quiet: bool = False,
+) -> TokenReport:
+    """Count the distributions over tokens of a model on functions, see `token_study.study`, whose errors it
+    raises. output: the folder. SettingsError if it cannot be made, or for a remote engine."""
+    from lsp_calib.evaluation import token_study
+
+    choice = engine_choice(settings_in_force(Trusted(model=model, threads=threads), say))
+    if choice.remote is not None:
+        raise SettingsError(
+            "`eval token` needs a model on this machine: a server does not report whole distributions. "
+            "Leave `remote.url` out."
+        )
+    items = token_study.texts(data_dir)
+    _make(output)
+    with item_progress("Counting distributions", quiet=quiet) as show:
+        header, numbers = token_study.study(
+            choice,
+            items,
+            output / TOKENS,
+            positions=positions,
+            created=datetime.date.today().isoformat(),
+            on_progress=show,
+        )
+    return TokenReport(header, numbers, output / TOKENS)
+
+
 def _scores(
     header: Header,
     records: list[Record],
@@ -153,9 +244,18 @@ def _scores(
     resamples: int,
     seed: int,
 ) -> Scores:
-    if measure is None:
-        return score(header, records, apart, resamples=resamples, seed=seed)
-    return score_reflective(header, records, measure, apart, resamples=resamples, seed=seed)
+    if measure is not None:
+        return score_reflective(header, records, measure, apart, resamples=resamples, seed=seed)
+    try:
+        scores = score(header, records, apart, resamples=resamples, seed=seed)
+    except DataError as error:
+        # A share of right answers of 0 is a result of a study, and no reason to ask for more.
+        if header.task not in (SYNTHESIS, REPAIR) and header.prompt_version != PLAIN_VERSION:
+            raise
+        scores = counted(header, records, apart, str(error))
+    repeats = sum(record.repeats_bug is True for record in records)
+    note = f"{repeats} of {len(records)} answers are the buggy line again."
+    return attrs.evolve(scores, notes=(*scores.notes, note)) if header.task == REPAIR else scores
 
 
 def _check_observed(measure: str, observe: Collection[str]) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TextIO
 
 import attrs
-from rich.console import Console
 from rich.table import Table
 
 from lsp_calib import home
@@ -21,10 +20,10 @@ from lsp_calib.commands.printing import badge
 from lsp_calib.errors import SettingsError
 from lsp_calib.feedback import removal
 from lsp_calib.feedback.events import Source
-from lsp_calib.feedback.exporting import export_file, export_to
-from lsp_calib.feedback.statistics import Part, Statistics, statistics
-from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.workspace import address
+from lsp_calib.feedback.report_data import Part, Statistics, statistics
+from lsp_calib.feedback.store import FeedbackStore, export_file, export_to
+from lsp_calib.terminal import Console
+from lsp_calib.workspace_files import address
 
 _DRIVE = re.compile(r"(?<=^file:///)[A-Za-z](?=:)")
 
@@ -60,7 +59,7 @@ def feedback_statistics() -> Statistics:
 
 
 def print_statistics(found: Statistics) -> None:
-    console = Console(highlight=False)
+    console = Console()
     for part in found.sources:
         if part.name == Source.REPLAY:
             console.print(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import attrs
@@ -13,6 +14,7 @@ from lsp_calib.inference.models import checksum, download
 from lsp_calib.inference.models.card import ModelCard, load_cards
 from lsp_calib.inference.models.cards import choose, locate
 from lsp_calib.inference.models.encoders import (
+    DEFAULT,
     EncoderCard,
     load_encoders,
     pull_encoder,
@@ -31,8 +33,12 @@ class Outcome:
     sentences: tuple[str, ...]
 
 
+HEADER = f"{'name':20}  {'download':>8}  {'weights':7}  {'licence':18}  {'memory':>7}  {'':13}  here"
+"""Above the rows of a list."""
+
+
 def row(entry: Entry | EncoderCard) -> str:
-    """A model in one line."""
+    """A model in one line, below `HEADER`."""
     card: ModelCard | EncoderCard
     if isinstance(entry, EncoderCard):
         card, speed = entry, None
@@ -40,9 +46,9 @@ def row(entry: Entry | EncoderCard) -> str:
         card, speed = entry.card, entry.speed
     size = f"{card.size / 1e6:.0f} MB" if card.size else "size ?"
     state = (entry.fault and "damaged") or ("installed" if entry.installed else "-")
-    needs = f"needs {entry.needs / 1e9:.1f} GB"
+    needs = f"{entry.needs / 1e9:4.1f} GB"
     fits = {True: "fits", False: "too large now", None: ""}[entry.fits]
-    pace = f"{speed.prompt_per_s:.0f} + {speed.generation_per_s:.0f} tokens/s" if speed else ""
+    pace = f"{1e3 * speed.p50:.0f} ms an answer" if speed else ""
     columns = (f"{card.name:20}", f"{size:>8}", f"{card.quantisation:7}", f"{card.licence:18}")
     return "  ".join((*columns, needs, f"{fits:13}", f"{state:9}", pace)).rstrip()
 
@@ -66,10 +72,24 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
     sentences = [f"{card.name} is at {pulled.path}, {pulled.checked.words()}."]
     if not card.sha256:
         sentences.append(f"SHA-256 {pulled.sha256}; from now on these bytes are the ones expected.")
+    sentences += _encoder_offer()
     return Outcome(
         {"name": card.name, "path": str(pulled.path), "sha256": pulled.sha256, "checked": pulled.checked},
         tuple(sentences),
     )
+
+
+def _encoder_offer() -> list[str]:
+    """How to get the encoder that rates summaries; nothing where it is installed."""
+    encoder = load_encoders()[DEFAULT]
+    missing = any(find_spec(name) is None for name in ("onnxruntime", "tokenizers"))
+    if encoder.installed and not missing:
+        return []
+    extra = "pip install 'lsp-calib[similarity]' && " if missing else ""
+    return [
+        f"Summaries are rated better with a small encoder ({encoder.size / 1e6:.0f} MB), which compares them "
+        f"with the code. To get it: {extra}lsp-calib models pull {DEFAULT}"
+    ]
 
 
 def verify_model(name: str) -> Outcome:

@@ -9,10 +9,9 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.badges import DOTS
+from lsp_calib.badges import DOTS, percent, tier_words
 from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, with_engine
-from lsp_calib.commands.repository_examples import RepositoryExamples
-from lsp_calib.commands.source_files import project_of, read_source
+from lsp_calib.commands.source_files import RepositoryExamples, project_of, read_source
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.lines import language_of_file, languages_below, source_files
 from lsp_calib.inference.engine import Engine
@@ -22,7 +21,7 @@ from lsp_calib.summarization import Example, SummaryService
 from lsp_calib.summarization.installed_encoder import installed_encoder
 from lsp_calib.summarization.wording import tier_sentence
 from lsp_calib.syntax import Function, functions
-from lsp_calib.values import Suggestion
+from lsp_calib.values import Suggestion, Tier
 
 _LONGEST_SIGNATURE = 120
 # Seconds for which examples in one language are looked for: the summaries of a tree take minutes.
@@ -187,14 +186,15 @@ def _line(entry: Entry) -> str:
     if entry.summary is None:
         return f"{signature}: the model gave no summary"
     confidence = entry.summary.confidence
-    share = "" if confidence.calibrated is None else f" ({100 * confidence.calibrated:.0f} %)"
+    share = "" if confidence.calibrated is None else f" ({percent(confidence.calibrated)})"
     return f"{DOTS[confidence.tier.value]} {signature}: {escape_markdown(entry.summary.text)}{share}"
 
 
 def _meanings(made: Sequence[Suggestion]) -> Iterator[str]:
     """What the marks mean: of each tier, with the sentence of one of its summaries."""
     if any(one.confidence.calibrated is not None for one in made):
-        yield "The colour is the tier (green: accept, yellow: review, red: reject), the percentage how many"
-        yield "summaries like this one match what a person wrote."
+        words = ", ".join(f"{DOTS[tier.value]} {tier_words(tier, 'summary').lower()}" for tier in Tier)
+        yield f"{words}; the percentage: how many summaries like this one match what a person wrote."
     elif made:
-        yield f"{DOTS['review']} review: {escape_prose(tier_sentence(made[0].confidence))}."
+        words = tier_words(Tier.REVIEW, "summary")
+        yield f"{DOTS['review']} {words}: {escape_prose(tier_sentence(made[0].confidence))}."

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy.typing as npt
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,28 +19,39 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from lsp_calib.badges import BADGES
-from lsp_calib.calibration.metrics.reliability import ReliabilityBin, reliability
-from lsp_calib.calibration.warnings import quietly
+from lsp_calib.badges import BADGES, percent, tier_words
+from lsp_calib.calibration.arrays import quietly
+from lsp_calib.calibration.reliability import ReliabilityBin, reliability
+from lsp_calib.terminal import Console
 from lsp_calib.values import Suggestion, Tier
 
 
 def badge(tier: Tier | str, probability: float | None) -> Text:
     """A tier as a coloured mark, its name and its probability."""
     style = BADGES[str(tier)]
-    number = "  ? %" if probability is None else f"{probability:4.0%}".replace("%", " %")
+    number = "  ? %" if probability is None else f"{percent(probability):>5}"
     return Text(f"{style['mark']} {tier!s:6} {number}", style=style["color"])
 
 
 def print_suggestions(suggestions: Sequence[Suggestion]) -> None:
-    console = Console(highlight=False)
+    console = Console()
     if not suggestions:
         console.print("The model suggests nothing here.")
     for suggestion in suggestions:
-        console.print(
-            badge(suggestion.confidence.tier, suggestion.confidence.calibrated), Text(suggestion.text)
-        )
-        console.print(Text(f"  {suggestion.confidence.reason}", style="dim"))
+        confidence = suggestion.confidence
+        if suggestion.kind == "summary":
+            # Imported late: only summaries need it.
+            from lsp_calib.summarization.wording import tier_sentence
+
+            style = BADGES[confidence.tier.value]
+            console.print(Text(suggestion.text))
+            words = f"{tier_words(confidence.tier, 'summary')}: {tier_sentence(confidence)}."
+            console.print(Text(f"{style['mark']} {words}", style=style["color"]))
+            for note in confidence.notes:
+                console.print(Text(f"  {note}", style="dim"))
+            continue
+        console.print(badge(confidence.tier, confidence.calibrated), Text(suggestion.text))
+        console.print(Text(f"  {suggestion.reason}", style="dim"))
 
 
 # Columns of the bars of a reliability diagram.

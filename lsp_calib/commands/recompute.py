@@ -1,4 +1,4 @@
-"""`lsp-calib calibrate --sources`: the text features of records, computed again before a fit."""
+"""`lsp-calib calibrate --sources`: verdicts and text features of records, computed again before a fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lsp_calib.evaluation.recomputed import recompute_features
 
 
 def recompute(records: Path | None, paths: tuple[Path, ...], sources: Path, model: str | None) -> str:
-    """Write the text features into the file of records, see `recompute_features`; returns what was done.
+    """Write verdicts and features into the file of records, see `recompute_features`; returns what was done.
 
     paths: source to complete lines of, for which the features are computed anyway. Raises SettingsError if
     there is some, or no file of records.

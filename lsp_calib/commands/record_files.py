@@ -11,8 +11,7 @@ from typing import Any
 
 from lsp_calib import __version__, home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.completion.layouts import is_quick
-from lsp_calib.completion.prompt import SIZES, Layout, WindowSize
+from lsp_calib.completion.prompt import SIZES, Layout, WindowSize, is_quick
 from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.feedback.removal import CALIBRATING

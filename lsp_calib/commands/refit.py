@@ -8,12 +8,10 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.policies.ledger import AS_BEFORE, Promise, Wish
-from lsp_calib.calibration.policies.tiers import RiskPolicy
-from lsp_calib.commands.engine import Say, settings_in_force, with_engine
-from lsp_calib.completion.layouts import Layouts
-from lsp_calib.completion.prompt import Layout, WindowSize
-from lsp_calib.completion.purpose import line_purpose
+from lsp_calib.calibration.certificates import AS_BEFORE, Promise, Wish
+from lsp_calib.calibration.tiers import RiskPolicy
+from lsp_calib.commands.engine import Say, settings_in_force, wanted_window, with_engine
+from lsp_calib.completion.prompt import Layout, Layouts, WindowSize, line_purpose
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import Engine, LoadedModel
@@ -26,7 +24,8 @@ from lsp_calib.values import ModelIdentity
 def refit_now(given: Trusted, say: Say) -> Refits:
     """Refit from the feedback store, as `lsp-calib.refit` does. given, say: as for `with_engine`."""
 
-    wish = wish_of(settings_in_force(given, lambda _: None))
+    trusted = settings_in_force(given, lambda _: None)
+    wish = wish_of(trusted)
 
     async def ask(engine: Engine) -> Refits:
         # Only the model's identity is asked for: labels of other models say nothing about it.
@@ -34,8 +33,9 @@ def refit_now(given: Trusted, say: Say) -> Refits:
         store = FeedbackStore(home.home() / "feedback.db")
         try:
             today = datetime.date.today().isoformat()
-            layout = _layout_of_labels(store, loaded) or Layouts(calibrators.has_labels).of(loaded)
-            purpose = line_purpose(loaded, layout, "python")
+            layouts = Layouts(calibrators.has_labels, lambda: wanted_window(trusted))
+            layout = _layout_of_labels(store, loaded) or layouts.of(loaded)
+            purpose = line_purpose(loaded.identity, layout.version, "python")
             refits = refit_languages(store, calibrators, purpose, today, promise=wish)
             if any(result.n for _, result in refits.results):
                 return refits

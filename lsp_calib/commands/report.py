@@ -7,7 +7,6 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -16,14 +15,14 @@ from lsp_calib.badges import BADGES
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.commands.printing import bins_text
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.comparison import Comparison
-from lsp_calib.feedback.outcomes import Outcome
+from lsp_calib.feedback.comparison import Comparison, Outcome
 from lsp_calib.feedback.report import PAGE, Report, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report import words
 from lsp_calib.report.theme import ThemeName
 from lsp_calib.report.writing import write_page
+from lsp_calib.terminal import Console
 
 # Heights of the bars of a line of numbers, from the lowest.
 _BARS = "▁▂▃▄▅▆▇█"
@@ -57,7 +56,7 @@ def open_page(path: Path) -> None:
 
 
 def print_report(report: Report) -> None:
-    console = Console(highlight=False)
+    console = Console()
     if not report.statistics.suggestions:
         console.print("There is nothing to report yet: no suggestion was shown.")
     else:
@@ -144,6 +143,11 @@ def _print_rest(report: Report, console: Console) -> None:
         if name in words.ENDINGS
     )
     console.print(f"how they ended: {endings}", soft_wrap=True)
+    if report.costs:
+        table = Table(*words.COST_HEAD, title="What may go unread")
+        for cost in report.costs:
+            table.add_row(*words.cost_row(cost))
+        console.print(table)
     console.print(words.explored(report.hidden), soft_wrap=True)
     if report.hidden.limits:
         table = Table("hideBelow", "wrong ones hidden", "right ones hidden")

@@ -1,12 +1,19 @@
-"""Source files that commands read: text, of a reasonable size, and not excluded."""
+"""Source files that commands read, text of a reasonable size; examples from their repository."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import SECRET_NAME, Exclusion
+from lsp_calib.files import read_file
+from lsp_calib.languages import family_of
 from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.summarization import Example
+from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.workspace_examples import WorkspaceExamples
+from lsp_calib.syntax import Function
 from lsp_calib.text_lines import split_lines
 
 _MOST_BYTES = 5_000_000
@@ -18,7 +25,7 @@ def read_source(path: Path) -> tuple[str, ...]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise DataError(f"{path} is larger than {_MOST_BYTES // 10**6} MB: too large for a source file.")
-        text = path.read_bytes().decode("utf-8")
+        text = read_file(path, _MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
@@ -47,3 +54,23 @@ def project_of(path: Path) -> tuple[Path, str]:
     file = path.absolute()
     root = next((folder for folder in file.parents if (folder / ".git").exists()), file.parent)
     return root, file.relative_to(root).as_posix()
+
+
+class RepositoryExamples:
+    """Each repository is read once for each language, for `seconds` at most. exclude: patterns of files that
+    no model may see."""
+
+    def __init__(self, exclude: Sequence[str], *, seconds: float) -> None:
+        self._exclusion = Exclusion(tuple(exclude))
+        self._seconds = seconds
+        self._of: dict[Path, WorkspaceExamples] = {}
+        self._read: set[tuple[Path, str]] = set()
+
+    def best(self, path: Path, function: Function, language: str) -> Sequence[Example]:
+        """The examples for a function of a file, the best first. Blocks while a repository is read."""
+        root, at = project_of(path)
+        index = self._of.setdefault(root, WorkspaceExamples(root, lambda: self._exclusion))
+        if (root, family_of(language)) not in self._read:
+            self._read.add((root, family_of(language)))
+            index.scan(language, (root / at).parent, seconds=self._seconds)
+        return index.best(function, language, at, SHOTS)

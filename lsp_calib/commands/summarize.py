@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, with_engine
-from lsp_calib.commands.repository_examples import RepositoryExamples
-from lsp_calib.commands.source_files import project_of, read_source
+from lsp_calib.commands.source_files import RepositoryExamples, project_of, read_source
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.lines import language_of_file
 from lsp_calib.inference.engine import Engine

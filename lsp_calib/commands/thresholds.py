@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from rich.console import Console
 from rich.table import Table
 
-from lsp_calib.calibration.policies.similarity_threshold import Setting
+from lsp_calib.calibration.similarity_threshold import Setting
 from lsp_calib.evaluation.datasets.catalogue import data_set
 from lsp_calib.evaluation.datasets.folder import checked_file
-from lsp_calib.evaluation.ratings import read_ratings
+from lsp_calib.evaluation.ratings import read_both_orders
 from lsp_calib.evaluation.similarity import listed, shared_encoder
 from lsp_calib.evaluation.thresholds import Derivation, derive
 from lsp_calib.files import replace_file
+from lsp_calib.terminal import Console
 
 RATINGS = "haque-ratings"
 
@@ -40,9 +40,10 @@ class Report:
 
     def print(self) -> None:
         found = self.derivation
-        console = Console(highlight=False)
+        console = Console()
         console.print(
-            f"{found.pairs} rated pairs, {found.positives} called similar; encoder {found.listed.encoder} "
+            f"{found.pairs} rated pairs; most people agree on {found.agreement.setting.positives}, the mean "
+            f"of three ratings on {found.positives}; encoder {found.listed.encoder} "
             f"(SHA-256 {found.listed.sha256[:12]}).",
             soft_wrap=True,
         )
@@ -53,6 +54,12 @@ class Report:
             for row in rows:
                 table.add_row(*row)
             console.print(table)
+        agreement = found.agreement
+        console.print(
+            f"P(most agree) = sigmoid({agreement.slope:.1f} {agreement.setting.metric} "
+            f"{agreement.intercept:+.2f}), AUC {agreement.auc:.3f} on pairs left out.",
+            soft_wrap=True,
+        )
         if self.file is not None:
             console.print(f"Written: {self.file}", soft_wrap=True)
 
@@ -64,7 +71,7 @@ def derive_thresholds(data_dir: Path | None, output: Path | None) -> Report:
     Raises DataError if the data are missing or other ones, or the file cannot be written; SettingsError and
     NoModelError as `Encoder.open`.
     """
-    ratings = read_ratings(checked_file(RATINGS, data_dir))
+    ratings = read_both_orders(checked_file(RATINGS, data_dir))
     encoder = shared_encoder()
     found = derive(ratings, encoder, listed(encoder), (RATINGS, data_set(RATINGS).sha256))
     if output is not None:
@@ -95,10 +102,15 @@ def tables(found: Derivation) -> list[tuple[str, Sequence[str], list[list[str]]]
         ]
         for metric, (value, low, high) in found.auc.items()
     ]
+    papers = next(iter(found.alone.values()))
     columns = ("setting", "similarity", "from", "P", "R", "n", "left out: P, R (n)")
     return [
         ("Thresholds, chosen over all similarities: precision P, recall R, n selected", columns, settings),
-        ("Each similarity alone: from (P %, R %)", ("similarity", "AUC (95 %)", *found.settings), alone),
+        (
+            "Each similarity alone: from (P %, R %)",
+            ("similarity", "AUC (95 %)", *papers),
+            alone,
+        ),
     ]
 
 

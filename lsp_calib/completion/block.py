@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.service import Completion
+from lsp_calib.completion.service import Completion, Decide
 from lsp_calib.errors import LspCalibError
 from lsp_calib.values import LineConfidence, Suggestion, Tier
 
@@ -36,8 +36,6 @@ _AFTER_WORD = re.compile(r"\W")
 # So begin the parts of a block between braces; gofmt and many styles indent them no further than its first
 # line. Without a colon `public` begins a declaration, which stands beside the block.
 _PART = re.compile(r"(case|default)\b|(public|private|protected)(\s+\w+)?\s*:(?!:)")
-
-Decide = Callable[[float | None], tuple[Tier, str]]
 
 
 class Scope(enum.Enum):
@@ -82,15 +80,6 @@ def may_begin(cursor: Cursor) -> bool:
     return not (cursor.before.strip() or cursor.after.strip())
 
 
-def covered(cursor: Cursor) -> str:
-    """What stands behind the cursor and a block takes the place of, since it ends its first line with it.
-
-    That are the closers that an editor has added while the first line was typed: the lines below would come
-    before them.
-    """
-    return cursor.after if cursor.after.strip() else ""
-
-
 async def lines_of(
     complete: Callable[[Cursor], Awaitable[object]],
     first: Completion,
@@ -131,7 +120,7 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
     """The suggestion of a block; that of `first` if it is no more than a line.
 
     first: its first line, of which some may be typed. lines: those of `lines_of`.
-    Its text is to take the place of what is `covered`. It has the id of the first line's: what becomes of
+    It has the id of the first line's: what becomes of
     that line is what is known of the block.
     """
     line, below = first.suggestion, lines[1:]
@@ -143,12 +132,14 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
     tier, reason = decide(products[-1])
     n = len(tiers)
     how_far = f"accept through line {through} of {n}" if through else f"{tiers[0].value} all {n} lines"
+    shown = [first, *below]
+    least = _least_certain(shown)
+    cause = shown[least].suggestion.confidence.cause
+    cause = f"line {least + 1}: {cause}" if cause else ""
     reason = (
-        f"{how_far}; all of them: {reason}; the product of the lines' "
+        f"{how_far}; {cause}{'; ' if cause else ''}all of them: {reason}; the product of the lines' "
         "confidences, since blocks have no labels of their own"
     )
-    whole = attrs.evolve(line, text=line.text + covered(first.cursor))
-    shown = [attrs.evolve(first, suggestion=whole), *below]
     texts = [one.suggestion.text for one in shown]
     return attrs.evolve(
         line,
@@ -160,10 +151,12 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
             measure=MEASURE,
             tier=tier,
             reason=reason,
+            cause=cause,
             certified=False,
         ),
         tokens=sum(one.suggestion.tokens for one in shown),
         doubt=_doubt(shown),
+        sure=None,
         lines=tuple(LineConfidence(p, tier) for p, tier in zip(products, tiers, strict=True)),
     )
 
@@ -212,14 +205,17 @@ def _product(lines: Sequence[Completion]) -> list[float | None]:
     return products
 
 
-def _doubt(lines: Sequence[Completion]) -> tuple[int, int] | None:
-    """The doubtful span of the least certain line, in the text of the block."""
-
+def _least_certain(lines: Sequence[Completion]) -> int:
     def confidence(at: int) -> float:
         calibrated = lines[at].suggestion.confidence.calibrated
         return math.inf if calibrated is None else calibrated
 
-    least = min(range(len(lines)), key=confidence)
+    return min(range(len(lines)), key=confidence)
+
+
+def _doubt(lines: Sequence[Completion]) -> tuple[int, int] | None:
+    """The doubtful span of the least certain line, in the text of the block."""
+    least = _least_certain(lines)
     span = lines[least].suggestion.doubt
     start = sum(len(line.suggestion.text) + 1 for line in lines[:least])
     return None if span is None else (span[0] + start, span[1] + start)

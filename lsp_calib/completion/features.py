@@ -1,26 +1,240 @@
-"""The features of a completion: those of its probabilities, and those of the text it would make."""
+"""The features of a completion: those of its probabilities, and those of the text it would make.
+
+What is remembered of a document makes them cost time for one line.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 import threading
-from collections import OrderedDict
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Container, Sequence
+
+import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.document_index import DocumentIndex
-from lsp_calib.completion.doubt import doubtful_span, is_word
-from lsp_calib.confidence.features import probability_features
+from lsp_calib.completion.postprocess import Cleaned, offered
+from lsp_calib.confidence.features import Prefix, prefixes, probability_features
+from lsp_calib.lru import LRU
+from lsp_calib.syntax.languages import LanguageRules, rules_of
 from lsp_calib.syntax.line_fit import fit_of
+from lsp_calib.syntax.magics import CommandLine
+from lsp_calib.syntax.parsing import Overrun
+from lsp_calib.syntax.region import region_of
+from lsp_calib.syntax.source_tree import SourceTree, in_prose
 from lsp_calib.text_lines import comparable
 from lsp_calib.values import Evidence, Generation
+
+
+def doubtful_span(generation: Generation, text: str) -> tuple[int, int] | None:
+    """Start and end, in code points of `text`, of the word that holds the least likely token.
+
+    text: as it is offered, the beginning of the generation's. A word is a run of letters, digits and
+    underscores, or else of other visible characters. Tokens that add nothing visible to `text` do not count;
+    None if no other is left.
+    """
+    least: tuple[float, int] | None = None
+    end = 0
+    for token, logprob in zip(generation.tokens, generation.logprobs, strict=True):
+        start, end = end, end + len(token.text)
+        visible = [at for at in range(start, min(end, len(text))) if not text[at].isspace()]
+        if visible and (least is None or logprob < least[0]):
+            # Of `.name`, the name: its mark is seldom what a model hesitates about.
+            word = _OF_A_WORD.search(text, start, end)
+            least = logprob, word.start() if word else visible[0]
+    if least is None:
+        return None
+    return next(run.span() for run in _RUN.finditer(text) if run.start() <= least[1] < run.end())
+
+
+_OF_A_WORD = re.compile(r"\w")
+_RUN = re.compile(r"\w+|[^\w\s]+")
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+# Two versions of a document are compared by so many lines at once.
+_CHUNK = 1024
+_MOST_CHANGES = 16
+
+
+class DocumentIndex:
+    """A document without the cursor's line: its tree, and how often each line and each word stands in it.
+
+    While a user types in one line, nothing of it changes. An index that was updated equals a new one.
+
+    repeats, words: how often a line (as `comparable` gives it) or a word stands in it; none is 0.
+    size: in characters. below: the next line that is not blank, None at the end.
+    tree: of the lines from `first` on, the cursor's empty; None if the language has no grammar, or if these
+        lines take too long.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.repeats: Counter[str] = Counter()
+        self.words: Counter[str] = Counter()
+        self.size = 0
+        self._lines: Sequence[str] = ()
+        self._row = 0
+        self.language = cursor.language
+        self._rules = rules_of(cursor.language)
+        self.tree: SourceTree | None = None
+        self.first = self._last = 0
+        self.below: str | None = None
+        self._count(cursor.lines[: cursor.line], 1)
+        self._count(cursor.lines[cursor.line + 1 :], 1)
+        self._sorted = sorted(self.repeats)
+        self._move_to(cursor)
+
+    def update(self, cursor: Cursor) -> None:
+        """Make it the index of another version of the document, or of another line of it.
+
+        Its language must be the same.
+        """
+        old, new, row = self._lines, cursor.lines, self._row
+        if new is old and cursor.line == row:
+            return
+        changes = _changes(old, new)
+        if cursor.line == row and len(old) == len(new) and changes in ([], [(row, row + 1, row + 1)]):
+            self._lines = new
+            return
+        # The old cursor's line comes back, the lines that differ are exchanged, the new cursor's line goes.
+        self._recount((), old[row : row + 1])
+        self._edit(row, row + 1, old[row : row + 1])
+        for first, last, new_last in changes:
+            self._recount(old[first:last], new[first:new_last])
+            self._edit(first, last, new[first:new_last])
+        self._recount(new[cursor.line : cursor.line + 1], ())
+        self._move_to(cursor)
+
+    def _move_to(self, cursor: Cursor) -> None:
+        """Let the tree, which may hold another region of these lines, hold the cursor's; empty its line."""
+        self._lines, self._row = cursor.lines, cursor.line
+        following = itertools.islice(cursor.lines, cursor.line + 1, None)
+        self.below = next((line for line in following if line.strip()), None)
+        if self._rules is None:
+            return
+        try:
+            self._parse(self._rules, cursor)
+        except Overrun:
+            self.tree = None
+
+    def _parse(self, rules: LanguageRules, cursor: Cursor) -> None:
+        first, last = region_of(rules, cursor.lines, cursor.line)
+        if self.tree is None or first >= self._last or last <= self.first:
+            above, below = cursor.lines[first : cursor.line], cursor.lines[cursor.line + 1 : last]
+            self.tree = SourceTree(rules, (*above, "", *below))
+        else:
+            end, row = self._last - self.first, cursor.line - first
+            self.tree.replace(end - max(self._last - last, 0), end, cursor.lines[self._last : last])
+            self.tree.replace(0, max(first - self.first, 0), cursor.lines[first : self.first])
+            self.tree.replace(row, row + 1, ("",))
+            self.tree.parse(row)
+        self.first, self._last = first, last
+
+    def _edit(self, first: int, last: int, lines: Sequence[str]) -> None:
+        """Exchange the lines from `first` to (not including) `last` in the tree."""
+        longer = len(lines) - (last - first)
+        if self.tree is None or first >= self._last:
+            return
+        if first >= self.first and last <= self._last:
+            self.tree.replace(first - self.first, last - self.first, lines)
+        elif last <= self.first:
+            self.first += longer
+        else:
+            self.tree = None  # lines of the region and others
+        self._last += longer
+
+    def beginning_with(self, text: str) -> int:
+        """How many of the lines begin with a text, white space before it aside."""
+        first = bisect_left(self._sorted, text)
+        last = bisect_right(self._sorted, text, first, key=lambda line: line[: len(text)])
+        return sum(map(self.repeats.__getitem__, self._sorted[first:last]))
+
+    def _count(self, lines: Sequence[str], sign: int) -> None:
+        for line in lines:
+            self.size += sign * len(line)
+            self.repeats[comparable(line)] += sign
+            for word in _WORD.findall(line):
+                self.words[word] += sign
+
+    def _recount(self, old: Sequence[str], new: Sequence[str]) -> None:
+        """Count lines of `new` instead of those of `old`."""
+        self._count(new, 1)
+        self._count(old, -1)
+        for line in {comparable(line) for line in (*old, *new)}:
+            at = bisect_left(self._sorted, line)
+            listed = self._sorted[at : at + 1] == [line]
+            if not self.repeats[line]:
+                del self.repeats[line]
+            if listed and line not in self.repeats:
+                del self._sorted[at]
+            elif not listed and line in self.repeats:
+                self._sorted.insert(at, line)
+        for word in {word for line in old for word in _WORD.findall(line)}:
+            if not self.words[word]:
+                del self.words[word]
+
+
+def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
+    """What differs: (first line, end of the old lines, end of the new lines) for each change.
+
+    Changes at several places are told apart only where none makes the document longer or shorter, and up to
+    `_MOST_CHANGES`; otherwise they are one, with all between them.
+    """
+    head, tail = _common(old, new)
+    first, last = head, len(old) - tail
+    if len(old) != len(new):
+        return [(first, last, len(new) - tail)]
+    changes: list[tuple[int, int, int]] = []
+    for chunk in range(first, last, _CHUNK):
+        end = min(chunk + _CHUNK, last)
+        if old[chunk:end] == new[chunk:end]:
+            continue
+        for at in range(chunk, end):
+            if old[at] == new[at]:
+                continue
+            if changes and changes[-1][1] == at:
+                changes[-1] = changes[-1][0], at + 1, at + 1
+            else:
+                changes.append((at, at + 1, at + 1))
+    return changes if len(changes) <= _MOST_CHANGES else [(first, last, last)]
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many lines at the beginning, and how many of the others at the end, are the same."""
+    most = min(len(old), len(new))
+    head = 0
+    while head < most and old[head : head + _CHUNK] == new[head : head + _CHUNK]:
+        head += _CHUNK
+    head = min(head, most)
+    while head < most and old[head] == new[head]:
+        head += 1
+    most -= head
+    a, b = len(old), len(new)
+    tail = 0
+    while tail + _CHUNK <= most and old[a - tail - _CHUNK : a - tail] == new[b - tail - _CHUNK : b - tail]:
+        tail += _CHUNK
+    while tail < most and old[a - tail - 1] == new[b - tail - 1]:
+        tail += 1
+    return head, tail
+
 
 # A model that writes the next line of the file again has been led by the text below.
 _FOLLOWING = 3
 # In characters: what begins with less has little in common.
 _SHORTEST_BEGINNING = 3
 
-# In characters. A longer line is data, and has no features of syntax.
+# In characters. A longer line is data, and has no features of syntax; nor has a command in a notebook.
 _LONGEST = 1000
+
+# Without one of these nothing that is prose begins in a line.
+_MARKS = re.compile(r"[#\"'*]|//|--")
+# The first line of a documentation string.
+_DOCUMENTATION = re.compile(r'\s*[rR]?("""|\'\'\')(?!.*\1)')
+_OPENS_DOCUMENTATION = re.compile(r'\s*[rR]?("""|\'\'\')')
 
 # A larger document is data or generated: only the place of the cursor is known of it.
 MOST_CHARACTERS = 2_000_000
@@ -35,7 +249,7 @@ def place_of(cursor: Cursor) -> str:
         return "line-start"
     if not cursor.before.strip():
         return "after-indentation"
-    return "mid-word" if is_word(cursor.before[-1]) else "mid-line"
+    return "mid-word" if _OF_A_WORD.match(cursor.before[-1]) else "mid-line"
 
 
 def text_features(cursor: Cursor, text: str) -> dict[str, float]:
@@ -57,6 +271,7 @@ class DocumentFeatures:
         self._lock = threading.Lock()
         self._index: DocumentIndex | None = None
         self._newest: Cursor | None = None
+        self._prose: tuple[Cursor, bool] | None = None
 
     def read(self, cursor: Cursor) -> None:
         """Read the cursor's document, so that `evidence` takes little time. The first time it takes about 10
@@ -68,10 +283,41 @@ class DocumentFeatures:
         with self._lock:
             if self._newest is cursor:
                 self._index = _index_of(cursor, self._index)
+                self._prose = cursor, _in_prose(self._index, cursor)
 
     def close(self) -> None:
         """Let calls of `read` that are still waiting do nothing."""
         self._newest = None
+
+    def is_prose(self, cursor: Cursor, *, at_once: bool = False) -> bool:
+        """Whether a cursor stands in a comment or a documentation string.
+
+        at_once: False where it has not been read yet.
+        """
+        known = self._prose
+        if known is not None and known[0] is cursor:
+            return known[1]
+        if at_once:
+            return False
+        with self._lock:
+            self._index = _index_of(cursor, self._index)
+            self._prose = cursor, _in_prose(self._index, cursor)
+            return self._prose[1]
+
+    def begins_documentation(self, cursor: Cursor, text: str) -> bool:
+        """Whether a completion at the beginning of a line opens a documentation string.
+
+        text: as it is offered at `cursor`.
+        """
+        line = cursor.before + text
+        opening = _OPENS_DOCUMENTATION.match(line)
+        if cursor.language != "python" or cursor.before.strip() or opening is None:
+            return False
+        above, below = cursor.lines[: cursor.line], cursor.lines[cursor.line + 1 :]
+        inside = attrs.evolve(cursor, lines=(*above, line + cursor.after, *below), column=opening.end())
+        with self._lock:
+            self._index = _index_of(cursor, self._index)
+            return _in_prose(self._index, inside)
 
     def evidence(self, cursor: Cursor, text: str, generation: Generation) -> Evidence:
         """The evidence of a completion. text: as it is offered at `cursor`."""
@@ -83,12 +329,29 @@ class DocumentFeatures:
         doubtful = text[slice(*span)] if span else ""
         return Evidence(generation.logprobs, features, place_of(cursor), doubtful)
 
+    def offered(self, cursor: Cursor, text: str) -> Cleaned:
+        """What is offered of an answer at `cursor`, see `postprocess.offered`."""
+        with self._lock:
+
+            def source(cursor: Cursor) -> tuple[SourceTree, int] | None:
+                index = self._index = _index_of(cursor, self._index)
+                return (index.tree, cursor.line - index.first) if index and index.tree else None
+
+            return offered(text, cursor, source)
+
+    def prefixes(self, cursor: Cursor, text: str, generation: Generation) -> list[Prefix]:
+        """The places in a completion up to which it can be taken. text: as it is offered at `cursor`."""
+        with self._lock:
+            self._index = _index_of(cursor, self._index)
+            words: Container[str] = self._index.words if self._index is not None else ()
+            return prefixes(generation, text, cursor.before, words)
+
 
 class FeatureExtractor:
-    """Remembers the documents used last. For one thread."""
+    """Remembers the documents used last, at most so many. For one thread."""
 
-    def __init__(self) -> None:
-        self._documents: OrderedDict[str, DocumentFeatures] = OrderedDict()
+    def __init__(self, most: int = _MOST_DOCUMENTS) -> None:
+        self._documents = LRU[str, DocumentFeatures](most)
 
     def of(self, document: str) -> DocumentFeatures:
         """What is remembered of a document; "" names one that is not remembered.
@@ -97,10 +360,10 @@ class FeatureExtractor:
         """
         if not document:
             return DocumentFeatures()
-        found = self._documents.setdefault(document, DocumentFeatures())
+        found = self._documents.get(document)
+        if found is None:
+            found = self._documents[document] = DocumentFeatures()
         self._documents.move_to_end(document)
-        if len(self._documents) > _MOST_DOCUMENTS:
-            self._documents.popitem(last=False)
         return found
 
     def forget(self, document: str) -> None:
@@ -120,6 +383,27 @@ def _index_of(cursor: Cursor, known: DocumentIndex | None = None) -> DocumentInd
     return DocumentIndex(cursor)
 
 
+def _in_prose(index: DocumentIndex | None, cursor: Cursor) -> bool:
+    before = cursor.before
+    if index is None or index.tree is None or isinstance(cursor.lines[cursor.line], CommandLine):
+        return False
+    if len(before) + len(cursor.after) > _LONGEST:
+        return False
+    row = cursor.line - index.first
+    if not _MARKS.search(before):
+        # It can only stand in what goes over several lines. In the tree its line is empty, at no cost.
+        return in_prose(index.tree.tree.root_node, index.tree.rules, row, "")
+    try:
+        index.tree.ask()
+        root = index.tree.tree_with(row, before + cursor.after).root_node
+        if in_prose(root, index.tree.rules, row, before):
+            return True
+        # What closes it is not written yet.
+        return cursor.language == "python" and root.has_error and _DOCUMENTATION.match(before) is not None
+    except Overrun:
+        return False
+
+
 def _text_features(index: DocumentIndex | None, cursor: Cursor, text: str) -> dict[str, float]:
     features = {"in-word": float(place_of(cursor) == "mid-word")}
     if index is None:
@@ -136,9 +420,14 @@ def _text_features(index: DocumentIndex | None, cursor: Cursor, text: str) -> di
         alike = index.beginning_with(beginning)
         features["beginning-agrees"] = repeats / (alike + 1)
         features["beginning-differs"] = (alike - repeats) / (alike + 2)
-    if index.tree is not None and len(line) <= _LONGEST:
+    is_code = not isinstance(cursor.lines[cursor.line], CommandLine)
+    if index.tree is not None and len(line) <= _LONGEST and is_code:
         row = cursor.line - index.first
-        fit = fit_of(index.tree, row, cursor.before, text, cursor.after, index.below)
+        try:
+            fit = fit_of(index.tree, row, cursor.before, text, cursor.after, index.below)
+        except Overrun:
+            index.tree = None
+            return features
         features["broken"] = float(fit.broken)
         features["new-names"] = math.log1p(sum(name not in index.words for name in fit.names))
     return features

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import overload
 
 import attrs
 
-from lsp_calib.completion.brackets import closed_by_editors
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.hiding import Hidden
-from lsp_calib.completion.service import Completion, Nothing
-from lsp_calib.values import Timing
+from lsp_calib.completion.postprocess import closed_by_editors
+from lsp_calib.completion.service import Completion, Hidden, Nothing
+from lsp_calib.lru import LRU
+from lsp_calib.values import Sure, Timing
 
 # Completions that are remembered of a document: more than a user goes back to. Each takes a few kilobytes,
 # since a completion has at most `service.MOST_TOKENS` tokens and no line of the document is kept with it.
@@ -46,14 +45,14 @@ class CompletionMemory:
 
     def __init__(self, key: Callable[[str, Cursor], bytes | None]) -> None:
         self._key = key
-        self._documents: dict[str, OrderedDict[tuple[bytes, int], _Remembered]] = {}
+        self._documents: dict[str, LRU[tuple[bytes, int], _Remembered]] = {}
 
     def remember(self, uri: str, cursor: Cursor, outcome: Outcome) -> None:
         """Keep the outcome of a request at `cursor`; it takes the place of an earlier one for this prompt.
 
         An alternative (rank 2 or 3) stands beside the first: it is recalled once its beginning is typed.
         """
-        key = self._key(uri, cursor)
+        key = outcome.key or self._key(uri, cursor)
         if key is None:
             return
         text = ""
@@ -61,11 +60,9 @@ class CompletionMemory:
             text = outcome.suggestion.text
             outcome = attrs.evolve(outcome, cursor=_NOWHERE)
         rank = outcome.suggestion.rank if isinstance(outcome, Completion) else 1
-        known = self._documents.setdefault(uri, OrderedDict())
+        if (known := self._documents.get(uri)) is None:
+            known = self._documents[uri] = LRU(MOST)
         known[key, rank] = _Remembered(outcome, cursor.column, text)
-        known.move_to_end((key, rank))
-        if len(known) > MOST:
-            known.popitem(last=False)
 
     def recall(self, uri: str, cursor: Cursor) -> Outcome | None:
         """What is known for `cursor`, the latest first; None if nothing is.
@@ -132,16 +129,26 @@ def _rest(outcome: Outcome, cursor: Cursor, typed: int, closed: int) -> Outcome:
         source="memory",
         timing=Timing(),
         doubt=_moved(outcome.suggestion.doubt, typed, len(text)),
+        sure=_left(outcome.suggestion.sure, typed, len(text)),
     )
-    return attrs.evolve(outcome, suggestion=suggestion, cursor=cursor)
+    left = [_left(one, typed, len(text)) for one in outcome.beginnings]
+    beginnings = tuple(one for one in left if one is not None)
+    return attrs.evolve(outcome, suggestion=suggestion, cursor=cursor, beginnings=beginnings, key=None)
 
 
 def _moved(span: tuple[int, int] | None, by: int, most: int) -> tuple[int, int] | None:
-    """A span of a text in what is left without the first `by` characters, of which there are `most`; None if
-    nothing of it is."""
+    """Shift a span `by` characters to the left, clipped to [0, most]; None if nothing of it is left."""
     if span is None or span[1] <= by or span[0] - by >= most:
         return None
     return max(span[0] - by, 0), min(span[1] - by, most)
+
+
+def _left(sure: Sure | None, typed: int, most: int) -> Sure | None:
+    """What can be trusted of a text without its first `typed` characters, of which there are `most`; None
+    once all of it is typed."""
+    if sure is None or sure.end <= typed:
+        return None
+    return attrs.evolve(sure, end=min(sure.end - typed, most))
 
 
 def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:

@@ -1,4 +1,4 @@
-"""The prompt for a line completion.
+"""The prompt for a line completion: its layout, and how it is built.
 
 The version is part of a calibrator's identity: it must change whenever the text that the model sees changes.
 """
@@ -6,20 +6,73 @@ The version is part of a calibrator's identity: it must change whenever the text
 from __future__ import annotations
 
 import enum
+import logging
+import re
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Self
 
 import attrs
 
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.completion.context import Cursor, text_above, text_ahead, text_below
-from lsp_calib.completion.healing import split_at_boundary, split_line_ends
-from lsp_calib.completion.related import Snippet
+from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import CompletionFormat, ModelCard
-from lsp_calib.values import Prompt, Segment
+from lsp_calib.inference.models.speeds import known_speed
+from lsp_calib.values import ModelIdentity, Prompt, Segment
+
+# Token healing: the current line is cut back to a token boundary, where a prompt may end.
+# A run of white space or of punctuation (with one space before it), then the word being typed. Tokenisers
+# join a word to the space or the mark before it ("␣return", ".append"), so the cut takes both along with the
+# word.
+_LOOSE_END = re.compile(r"(?:[ ]?[^\w\s]{1,8}|\s+)?\w*\Z")
+
+# To tokenisers the underscores of "__init__(" are punctuation like the bracket, and "__(" is one token.
+_LOOSE_JOINED_END = re.compile(r"(?:[ ]?_{0,8}[^\w\s]{1,8}|\s+)?\w*\Z")
+
+# A word longer than this is data, not a word; reproducing it would cost a decode for each of its tokens.
+_LONGEST = 64
+
+
+def split_at_boundary(before: str, *, joined: bool = False) -> tuple[str, str]:
+    """Split the current line up to the cursor into (stays in the prompt, must be reproduced).
+
+    before: the current line up to the cursor. joined: underscores before a mark are cut off with it.
+    >>> split_at_boundary("    return foo.ba")
+    ('    return foo', '.ba')
+    >>> split_at_boundary("    ")
+    ('', '    ')
+    >>> split_at_boundary("def __init__(se", joined=True)
+    ('def __init', '__(se')
+    """
+    tail = before[-_LONGEST:]
+    match = (_LOOSE_JOINED_END if joined else _LOOSE_END).search(tail)
+    assert match is not None, "the pattern matches the empty end"
+    loose = match.group()
+    return before[: len(before) - len(loose)], loose
+
+
+def split_line_ends(above: str) -> tuple[str, str]:
+    """Split text that ends before an indentation into (stays in the prompt, must be reproduced).
+
+    Tokenisers like GPT-2's join a line's end to the indentation that follows. After a line's end alone, such
+    a model goes on with a line that has none.
+
+    >>> split_line_ends("def area(r):\\n")
+    ('def area(r):', '\\n')
+    """
+    stays = above.rstrip()
+    loose = above[len(stays) :]
+    return (stays, loose) if stays and len(loose) <= _LONGEST else (above, "")
+
 
 PREFIX_VERSION = "line-prefix-1"
 FIM_VERSION = "line-fim-1"
 LARGE_PREFIX_VERSION = "line-prefix-large-1"
 LARGE_FIM_VERSION = "line-fim-large-1"
+SUFFIX_FIRST_VERSION = "line-fim-2"
+LARGE_SUFFIX_FIRST_VERSION = "line-fim-large-2"
+PLAIN_VERSION = "plain-prefix-1"
 
 # How much more of the document a large window shows than the card's, and characters of other places.
 _LARGE = 2
@@ -29,8 +82,13 @@ _LEAST_OF_TOKEN = 2
 
 # This share of the window goes to the text below the cursor, if the model takes it.
 _BELOW = 0.3
-# The current line takes at most this share of the window; of a longer line only the end is shown.
+# The current line takes at most this share of the window; of a longer line only the end is shown. Its
+# beginning moves by this share of the window, so that the next key finds its tokens in the cache.
 _LINE = 0.5
+_LINE_STEP = 1 / 16
+# Tokens of a prompt for each character of the window, at most. Prompts of the records take 0.2 (the median),
+# 0.5 (99 of 100), and at most 0.82: they stay as they are. Chinese and digits take 1, emoji up to 3.
+_MOST_TOKENS = 5 / 6
 # The window's next position is evaluated ahead once only this share of the window, five to ten lines, has
 # still to be typed.
 _AHEAD = 0.1
@@ -49,8 +107,18 @@ SIZES = {
     FIM_VERSION: WindowSize.SMALL,
     LARGE_PREFIX_VERSION: WindowSize.LARGE,
     LARGE_FIM_VERSION: WindowSize.LARGE,
+    SUFFIX_FIRST_VERSION: WindowSize.SMALL,
+    LARGE_SUFFIX_FIRST_VERSION: WindowSize.LARGE,
 }
 """The window of each version of the prompt."""
+
+
+# By fill-in-the-middle and suffix first: of the small window and of the large one.
+_VERSIONS = {
+    (False, False): (PREFIX_VERSION, LARGE_PREFIX_VERSION),
+    (True, False): (FIM_VERSION, LARGE_FIM_VERSION),
+    (True, True): (SUFFIX_FIRST_VERSION, LARGE_SUFFIX_FIRST_VERSION),
+}
 
 
 @attrs.frozen
@@ -60,6 +128,7 @@ class Layout:
     format: the model's. window: characters of the document to show. related: characters of pieces of other
     places, names included. joined: whether characters that tokenisers join are cut off, and reproduced,
     together: a line's end with the indentation after it, underscores with a bracket.
+    suffix_first: whether the text below the cursor comes before the text above.
     version: names all of these.
     """
 
@@ -68,25 +137,45 @@ class Layout:
     version: str
     related: int = 0
     joined: bool = False
+    suffix_first: bool = False
 
     @classmethod
     def of(cls, card: ModelCard, size: WindowSize = WindowSize.SMALL) -> Self:
         """The layout for a model. A large window that the model's context cannot hold is small."""
         format_ = card.completion
         fim = format_.layout == "fim"
+        suffix_first = fim and format_.order == "suffix-first"
+        small, large = _VERSIONS[fim, suffix_first]
         if size is WindowSize.LARGE:
             window = _LARGE * card.window
             related = _RELATED if format_.file else 0
             if (window + related) / _LEAST_OF_TOKEN < card.context:
-                version = LARGE_FIM_VERSION if fim else LARGE_PREFIX_VERSION
-                return cls(format_, window, version, related, joined=True)
-        return cls(format_, card.window, FIM_VERSION if fim else PREFIX_VERSION)
+                return cls(format_, window, large, related, joined=True, suffix_first=suffix_first)
+        return cls(format_, card.window, small, joined=suffix_first, suffix_first=suffix_first)
 
     @classmethod
     def named(cls, version: str, card: ModelCard) -> Self | None:
         """The layout of this version for a model, None if it has none."""
-        layouts = (cls.of(card, size) for size in WindowSize)
+        cards = (
+            attrs.evolve(card, completion=attrs.evolve(card.completion, order=order))
+            for order in ("prefix-first", "suffix-first")
+        )
+        layouts = (cls.of(one, size) for one in cards for size in WindowSize)
         return next((layout for layout in layouts if layout.version == version), None)
+
+    @classmethod
+    def plain(cls, card: ModelCard) -> Self:
+        """The layout that shows the text above alone to any model, as studies of models ask: no suffix.
+
+        Tokenisers of models without fill-in-the-middle join a line's end to the indentation after it.
+        """
+        joined = card.completion.layout != "fim"
+        return cls(CompletionFormat(), _LARGE * card.window, PLAIN_VERSION, joined=joined)
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens that a prompt may have, where the characters of its window take more than usual."""
+        return int((self.window + self.related) * _MOST_TOKENS)
 
     def shown(self, cursor: Cursor) -> tuple[int, int]:
         """The first line that the prompt shows of the document, and the line after the last one."""
@@ -99,12 +188,22 @@ class Layout:
     def _current(self, cursor: Cursor) -> tuple[str, str]:
         """The current line up to the cursor: what stays in the prompt, and what must be reproduced."""
         stays, forced = split_at_boundary(cursor.before, joined=self.joined)
-        return stays[-int(self.window * _LINE) :], forced
+        surplus = len(stays) - int(self.window * _LINE)
+        step = int(self.window * _LINE_STEP) or 1
+        return stays[-(-surplus // step) * step :] if surplus > 0 else stays, forced
 
     def _shares(self, stays: str) -> tuple[int, int]:
         """Characters for the text above and below the cursor's line."""
         below = int(self.window * _BELOW) if self.format.layout == "fim" else 0
         return self.window - below - len(stays), below
+
+
+@attrs.frozen
+class Snippet:
+    """Whole lines of a file, without the last line's end. name: its path below the project, with `/`."""
+
+    name: str
+    text: str
 
 
 @attrs.frozen
@@ -134,7 +233,18 @@ def build_prompt(cursor: Cursor, layout: Layout, surroundings: Surroundings = AL
     stays, forced = layout._current(cursor)
     above, below = layout._shares(stays)
     before = _elsewhere(format_, surroundings) if layout.related else ()
-    if format_.layout == "fim":
+    after = -1
+    if layout.suffix_first:
+        segments = (
+            *before,
+            (Segment.CONTROL, format_.fim_prefix),
+            (Segment.CONTROL, format_.fim_suffix),
+            (Segment.TEXT, text_below(cursor, below)),
+            (Segment.CONTROL, format_.fim_middle),
+            (Segment.TEXT, text_above(cursor, above) + stays),
+        )
+        after = len(before) + 2
+    elif format_.layout == "fim":
         segments = (
             *before,
             (Segment.CONTROL, format_.fim_prefix),
@@ -144,13 +254,14 @@ def build_prompt(cursor: Cursor, layout: Layout, surroundings: Surroundings = AL
             (Segment.CONTROL, format_.fim_middle),
             (Segment.TEXT, stays),
         )
+        after = len(before) + 3
     else:
         text = text_above(cursor, above) + stays
         if layout.joined and not stays:
             text, ends = split_line_ends(text)
             forced = ends + forced
         segments = (*before, (Segment.TEXT, text))
-    return Prompt(segments, forced, layout.version)
+    return Prompt(segments, forced, layout.version, layout.most_tokens, after)
 
 
 def _elsewhere(format_: CompletionFormat, surroundings: Surroundings) -> tuple[tuple[Segment, str], ...]:
@@ -177,6 +288,108 @@ def build_ahead(cursor: Cursor, layout: Layout) -> Prompt | None:
     if not text:
         return None
     segments: tuple[tuple[Segment, str], ...] = ((Segment.TEXT, text),)
-    if layout.format.layout == "fim":
+    if layout.suffix_first:
+        _, below = layout._shares(stays)
+        segments = (
+            (Segment.CONTROL, layout.format.fim_prefix),
+            (Segment.CONTROL, layout.format.fim_suffix),
+            (Segment.TEXT, text_below(cursor, below)),
+            (Segment.CONTROL, layout.format.fim_middle),
+            *segments,
+        )
+    elif layout.format.layout == "fim":
         segments = ((Segment.CONTROL, layout.format.fim_prefix), *segments)
-    return Prompt(segments, forced="", version=layout.version)
+    return Prompt(segments, forced="", version=layout.version, most_tokens=layout.most_tokens)
+
+
+@lru_cache(maxsize=64)
+def line_purpose(model: ModelIdentity, version: str, language: str) -> Purpose:
+    """The purpose of line completions by a model, with prompts of a version, in one language."""
+    return Purpose(model, version, "line", language)
+
+
+_log = logging.getLogger(__name__)
+
+# In seconds: for the first suggestion in a document, or after a jump, where nothing of the prompt is cached.
+PATIENCE = 4.0
+# In characters, of source: SmolLM2 takes 4.3 for a token and Qwen2.5-Coder 4.0, over a hundred prompts.
+_OF_TOKEN = 4.0
+# A model of at most so many parameters reads a large window in that time on most machines.
+_QUICK = 500_000_000
+
+HasLabels = Callable[[ModelIdentity, str], bool]
+"""Whether there is a calibrator with labels for a model and a version of the prompt."""
+
+
+class Layouts:
+    """Chooses the layout for each model, once: another one would empty the model's cache.
+
+    has_labels: without labels for its prompts a window is not chosen, since its confidence would be borrowed.
+    wanted: the size that the user wants; None leaves it to what is known of model and machine. Asked once,
+        and again by `settings_changed`.
+    """
+
+    def __init__(self, has_labels: HasLabels, wanted: Callable[[], WindowSize | None] = lambda: None) -> None:
+        self._has_labels = has_labels
+        self._ask_for_wanted = wanted
+        self._wanted = wanted()
+        self._known: dict[tuple[ModelIdentity, WindowSize | None], tuple[Layout, str]] = {}
+
+    def settings_changed(self) -> None:
+        """The user may want another size now."""
+        self._wanted = self._ask_for_wanted()
+
+    def of(self, loaded: LoadedModel) -> Layout:
+        """The layout for the model that is loaded."""
+        return self.of_card(loaded.card, loaded.identity)
+
+    def of_card(self, card: ModelCard, identity: ModelIdentity) -> Layout:
+        """The layout for a model with this card."""
+        return self._chosen(card, identity)[0]
+
+    def explained(self, card: ModelCard, identity: ModelIdentity) -> tuple[WindowSize, str]:
+        """The size of the window in use, why it is, and how to change it, in sentences."""
+        layout, why = self._chosen(card, identity)
+        size = WindowSize.SMALL if layout == Layout.of(card) else WindowSize.LARGE
+        how = "`window` in config.toml, or `lspCalib.window` in the editor, sets it."
+        return size, f"The window is {size.value}: {why}. {how}"
+
+    def _chosen(self, card: ModelCard, identity: ModelIdentity) -> tuple[Layout, str]:
+        key = (identity, self._wanted)
+        if key not in self._known:
+            self._known[key] = self._choose(card, identity, self._wanted)
+        return self._known[key]
+
+    def _choose(
+        self, card: ModelCard, identity: ModelIdentity, wanted: WindowSize | None
+    ) -> tuple[Layout, str]:
+        small, large = Layout.of(card), Layout.of(card, WindowSize.LARGE)
+        if wanted is WindowSize.LARGE and large == small:
+            why = f"the context of {card.name} ({card.context} positions) cannot hold more"
+            _log.warning("The window is small, though it was to be large: %s.", why)
+            return small, why
+        if wanted is not None:
+            return Layout.of(card, wanted), "`window` says so"
+        if not self._has_labels(identity, large.version):
+            return small, f"no calibrator knows the large one of {card.name}"
+        quick, why = _speed_of(card, large)
+        return (large if quick else small), why
+
+
+def is_quick(card: ModelCard, layout: Layout) -> bool:
+    """Whether this machine reads a whole prompt of the layout within `PATIENCE`."""
+    return _speed_of(card, layout)[0]
+
+
+def _speed_of(card: ModelCard, layout: Layout) -> tuple[bool, str]:
+    """As `is_quick`, and the reason in words."""
+    speed = known_speed(card)
+    if speed is None or speed.prompt_per_s is None:
+        if 0 < card.parameters <= _QUICK:
+            return True, f"{card.name} is small enough to read the large one quickly on most machines"
+        return False, f"how fast {card.name} reads here is not known until it has answered for a while"
+    seconds = (layout.window + layout.related) / _OF_TOKEN / speed.prompt_per_s
+    words = (
+        f"{card.name} reads the large one in about {seconds:.1f} s here, and the limit is {PATIENCE:.0f} s"
+    )
+    return seconds <= PATIENCE, words

@@ -1,4 +1,10 @@
-"""The completion service: cursor in, suggestion out."""
+"""The completion service: cursor in, suggestion out, or why nothing is offered or shown.
+
+A completion is hidden (setting `hideBelow`) if its confidence is below the setting, or if its first tokens
+already say that it will be. The limit of a model's card, which counts where nothing is set, hides nothing by
+a guess. One in a hundred of those is shown nevertheless: without labels from below the setting, nobody would
+notice if the confidence there became wrong.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +12,20 @@ import asyncio
 import contextlib
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.completion.alternatives import alternatives, shares
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.doubt import doubtful_span
-from lsp_calib.completion.features import FeatureExtractor, place_of
-from lsp_calib.completion.hiding import EXPLORED, Hidden, Hiding, is_explored, marked
+from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span, place_of
 from lsp_calib.completion.nearby import NOTHING_NEARBY, Nearby
-from lsp_calib.completion.postprocess import Cut, Removal, next_line, offered
-from lsp_calib.completion.prompt import Layout, build_ahead, build_prompt
-from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
+from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, closes_as, next_line, part_before
+from lsp_calib.completion.prompt import Layout, build_ahead, build_prompt, line_purpose
+from lsp_calib.confidence.features import Prefix
+from lsp_calib.inference.engine import EarlyStop, Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.values import (
     Confidence,
     Evidence,
@@ -28,11 +34,112 @@ from lsp_calib.values import (
     Prompt,
     Stop,
     Suggestion,
+    Sure,
+    Tier,
+    Timing,
     new_suggestion_id,
 )
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+
+
+EXPLORED = 0.01
+"""The share of the completions to hide that are shown."""
+
+# Tokens after which a generation may be stopped. On the records of both measured models this saves about the
+# most (tests/programs/hiding.py): earlier little is known, later little is left to save.
+FIRST_TOKENS = 4
+
+
+@attrs.frozen
+class Hidden:
+    """A completion that is not shown.
+
+    confidence: its confidence, or the highest that was still possible when the generation was stopped.
+    below: the limit in force. key: as `CompletionService.key` gives it of the prompt.
+    """
+
+    confidence: Confidence
+    timing: Timing
+    below: float
+    key: bytes | None = attrs.field(default=None, eq=False, repr=False)
+
+
+@attrs.frozen
+class Hiding:
+    """Decides for one completion whether it is hidden.
+
+    below: completions with a lower calibrated confidence are; in (0, 1).
+    assess: the confidence of evidence, by the calibrator in force. place: as in `Evidence`.
+    most_tokens: that the generation can have.
+    explored: whether it is shown even if it is to be hidden.
+    by_guess: whether a confidence that rests on no labels of the model hides it, too.
+    """
+
+    below: float
+    assess: Callable[[Evidence], Confidence]
+    place: str
+    most_tokens: int
+    explored: bool
+    by_guess: bool = True
+
+    @property
+    def early_stop(self) -> EarlyStop | None:
+        """Ends the generation of a completion that will be hidden; None: it is shown in any case."""
+        return None if self.explored else EarlyStop(FIRST_TOKENS, self._worth_finishing)
+
+    def hides(self, generation: Generation, confidence: Confidence) -> bool:
+        """Whether a finished completion is to be hidden, explored or not.
+
+        One that would have been stopped early is, whatever its confidence: the share of explored completions
+        is then `EXPLORED` for all that would be hidden.
+        """
+        probability = self._counts(confidence)
+        if probability is None:
+            return False
+        if probability < self.below:
+            return True
+        logprobs = generation.logprobs
+        return len(logprobs) > FIRST_TOKENS and not self._worth_finishing(logprobs[:FIRST_TOKENS])
+
+    def ceiling(self, first: tuple[float, ...]) -> Confidence:
+        """The confidence of a generation that begins with tokens of these log-probabilities, if the model is
+        certain of all later ones.
+
+        That is the highest possible one where more probable tokens never lower the confidence, as with the
+        curves over the total probability and over the geometric mean. With features of the text the
+        confidence may end above it, but seldom does.
+        """
+        certain = (0.0,) * max(self.most_tokens - len(first), 0)
+        return self.assess(Evidence((*first, *certain), place=self.place))
+
+    def _worth_finishing(self, first: tuple[float, ...]) -> bool:
+        highest = self._counts(self.ceiling(first))
+        return highest is None or highest >= self.below
+
+    def _counts(self, confidence: Confidence) -> float | None:
+        """The probability by which a completion may be hidden; None if by none."""
+        is_guess = confidence.calibrator is None or confidence.calibrator.source == "prior"
+        return None if is_guess and not self.by_guess else confidence.calibrated
+
+
+def is_explored(suggestion_id: str) -> bool:
+    """Whether a suggestion is shown even if it is to be hidden: true of `EXPLORED` of all ids.
+
+    Always the same for one id.
+    """
+    digest = hashlib.sha256(f"explored {suggestion_id}".encode()).digest()
+    return int.from_bytes(digest[:8]) < EXPLORED * 2**64
+
+
+def marked(confidence: Confidence, below: float) -> Confidence:
+    """The confidence of a completion that is shown although it is to be hidden: its reason says so."""
+    reason = f"shown although it is below hideBelow ({below:g}), to keep learning; {confidence.reason}"
+    return attrs.evolve(confidence, reason=reason)
+
+
+Decide = Callable[[float | None], tuple[Tier, str]]
 
 # A line of source seldom has more tokens; a longer answer usually never ends.
 MOST_TOKENS = 64
@@ -47,7 +154,11 @@ class Completion:
 
     shown_probability: of being shown, in (0, 1]; below 1 for one that is to be hidden.
     cuts: why the end of the model's answer is missing.
-    replaced: the text between the cursor and the rest of the line that an editor replaces, see `Selected`.
+    replaced: the text between the cursor and the rest of the line that an editor replaces: closers behind the
+    cursor, and see `Selected`. kept: what stands behind that and is in no prompt, the end of such closers.
+    beginnings: how likely the line is to be right up to each place in the text, the first place first; empty
+    if that is not known.
+    key: as of `Hidden`, for its cursor; None if it is not known.
     """
 
     suggestion: Suggestion
@@ -58,33 +169,143 @@ class Completion:
     shown_probability: float = 1.0
     cuts: tuple[Cut, ...] = ()
     replaced: str = ""
+    kept: str = ""
+    beginnings: tuple[Sure, ...] = ()
+    key: bytes | None = attrs.field(default=None, eq=False, repr=False)
 
-    @property
+    @cached_property
     def present_line(self) -> str:
         """The current line as it is while the suggestion is shown."""
-        return self.cursor.before + self.replaced + self.cursor.after
+        return self.cursor.before + self.replaced + self.kept + self.cursor.after
 
-    @property
+    @cached_property
     def expected_line(self) -> str:
         """The current line as it would be with the suggestion in it."""
-        return self.cursor.before + self.suggestion.text + self.cursor.after
+        return self.cursor.before + self.suggestion.text + self.kept + self.cursor.after
+
+    def over(self, closers: str) -> Completion | Nothing:
+        """The completion where closers stand behind its cursor, which go as it is accepted; Nothing if it
+        leaves open what they close, or writes just them.
+
+        What ends a statement or an element behind them stays, unless the text ends with it too.
+        """
+        text, cursor = self.suggestion.text, self.cursor
+        if not closes_as(text, cursor.before, closers, cursor.language):
+            return Nothing(Removal.LEAVES_OPEN)
+        end = closers.rstrip()[-1:]
+        replaced = closers if end not in ";," or text.endswith(end) else closers[: closers.rindex(end)]
+        over = attrs.evolve(self, replaced=replaced, kept=closers[len(replaced) :])
+        changes = over.expected_line.rstrip() != over.present_line.rstrip()
+        return over if changes else Nothing(Removal.REPEATS_SUFFIX)
+
+    def beside(self, others: Iterable[Completion]) -> list[Completion]:
+        """Alternatives to this completion, over the same closers; those that cannot go over them go."""
+        closers = self.replaced + self.kept
+        found = [one.over(closers) if closers else one for one in others]
+        return [one for one in found if isinstance(one, Completion)]
+
+    def up_to_closers(self, decide: Decide | None = None) -> Completion | None:
+        """The part of a completion `over` closers that stands before them, for editors that replace nothing
+        behind the cursor; None if it has none.
+
+        decide: the tier of a probability. With it the confidence is that of the part, where that is known;
+        else that of the whole line, which the part's is not below.
+        """
+        if not self.replaced:
+            return self
+        text = self.suggestion.text
+        end = part_before(text, self.replaced, self.cursor.language)
+        if end is None or not text[:end].strip():
+            return None
+        # The last place may stand behind the part: up to there it is no more likely to be right.
+        known = (one.confidence for one in self.beginnings if one.end >= len(text[:end].rstrip()))
+        return self._up_to(end, next(known, None), decide)
+
+    def up_to_sure(self, decide: Decide) -> Completion:
+        """The part of a completion that can be trusted; all of it if that is all, or if nothing can be."""
+        text, sure = self.suggestion.text, self.suggestion.sure
+        if sure is None or sure.end >= len(text.rstrip()):
+            return self
+        end = sure.end
+        if self.replaced:
+            # Without the rest the closers behind the cursor stay: the part must not write them as well.
+            closer = part_before(text, self.replaced, self.cursor.language)
+            end = min(end, end if closer is None else closer)
+        return self._up_to(end, sure.confidence, decide) if text[:end].strip() else self
+
+    def _up_to(self, end: int, probability: float | None, decide: Decide | None) -> Completion:
+        """The part up to a place in the text, with its probability if that is known."""
+        whole = self.suggestion
+        doubt, sure, confidence = whole.doubt, whole.sure, whole.confidence
+        if doubt is not None:
+            doubt = (doubt[0], min(doubt[1], end)) if doubt[0] < end else None
+        if sure is not None:
+            sure = attrs.evolve(sure, end=min(sure.end, end))
+        if decide is not None and probability is not None and confidence.calibrated is not None:
+            tier, reason = decide(probability)
+            # What is said of a word that is not in the part says nothing of it.
+            cause = confidence.cause if doubt is not None else ""
+            reason = f"{cause}{'; ' if cause else ''}{reason}; up to here, not of the whole line"
+            confidence = attrs.evolve(
+                confidence, calibrated=probability, tier=tier, reason=reason, cause=cause, certified=False
+            )
+        suggestion = attrs.evolve(whole, text=whole.text[:end], doubt=doubt, sure=sure, confidence=confidence)
+        return attrs.evolve(self, suggestion=suggestion, replaced="", kept=self.replaced + self.kept)
+
+
+def longest(beginnings: Iterable[Sure], accepts_from: float | None) -> Sure | None:
+    """The longest beginning with at least this probability; None if there is none, or nothing is accepted."""
+    found = [one for one in beginnings if accepts_from is not None and one.confidence >= accepts_from]
+    return max(found, key=lambda one: one.end, default=None)
 
 
 @attrs.frozen
 class Nothing:
-    """The model has nothing to offer: why nothing of its answer is left."""
+    """The model has nothing to offer: why nothing of its answer is left. key: as of `Hidden`."""
 
     removal: Removal
+    key: bytes | None = attrs.field(default=None, eq=False, repr=False)
+
+
+PROSE = (
+    "text in a comment or a documentation string: labels are of code, and say nothing of how often such text "
+    "is what you want"
+)
+"""The reason for the tier of a completion in prose, which has no probability."""
 
 
 def _small(loaded: LoadedModel) -> Layout:
     return Layout.of(loaded.card)
 
 
+def _read(
+    features: DocumentFeatures, cursor: Cursor, generation: Generation
+) -> tuple[Cleaned, bool, Evidence, list[Prefix], tuple[int, int] | None]:
+    """What is offered of an answer; whether it is prose; its evidence, the places in it, and the span of
+    doubt.
+
+    Of prose nothing else is kept, but for evidence of a line of code that opens a documentation string: that
+    decides whether the line is hidden.
+    """
+    answer = features.offered(cursor, generation.text)
+    # Doubtful numbers are not kept: nothing should be learned from them.
+    if answer.removal is not None or generation.doubt:
+        return answer, False, Evidence(), [], None
+    if features.is_prose(cursor):
+        return answer, True, Evidence(), [], None
+    evidence = features.evidence(cursor, answer.text, generation)
+    if features.begins_documentation(cursor, answer.text):
+        return answer, True, evidence, [], None
+    places = features.prefixes(cursor, answer.text, generation)
+    return answer, False, evidence, places, doubtful_span(generation, answer.text)
+
+
 class CompletionService:
     """Completes lines with one engine.
 
     layout_of: the layout of a model's prompts. nearby: what they show of other places.
+    file_of: the file that a document is a part of, by their URIs: a notebook, for its cells. What is
+        remembered is remembered of that.
     """
 
     def __init__(
@@ -94,13 +315,14 @@ class CompletionService:
         *,
         layout_of: Callable[[LoadedModel], Layout] = _small,
         nearby: Nearby = NOTHING_NEARBY,
+        file_of: Callable[[str], str] = lambda document: document,
     ) -> None:
         self._engine = engine
         self._estimator = estimator
         self._layout_of = layout_of
         self._nearby = nearby
+        self._file_of = file_of
         self._features = FeatureExtractor()
-        self._loaded: LoadedModel | None = None  # the model that was asked last
 
     async def complete(
         self,
@@ -108,79 +330,91 @@ class CompletionService:
         priority: Priority = Priority.INTERACTIVE,
         *,
         document: str = "",
-        hide_below: float = 0.0,
+        hide_below: float | None = 0.0,
     ) -> Completion | Hidden | Nothing:
         """The completion of the line at `cursor`, if the model has one to offer there.
 
         document: where given, a later interactive request for the same document supersedes this one.
-        hide_below: a completion with a lower confidence is `Hidden`; 0: none is.
+        hide_below: a completion with a lower confidence is `Hidden`; 0: none is. None: the limit of the
+        model's card, where the confidence rests on labels.
         Raises ModelError or EngineError if it could not be asked.
         """
+        document = self._file_of(document)
         loaded = await self._engine.ready()
         prompt = await self._prompt(loaded, cursor, document)
+        key = _key_of(loaded, cursor, prompt)
+        purpose = line_purpose(loaded.identity, prompt.version, cursor.language)
         identity = new_suggestion_id()
 
+        features = self._features.of(document)
+
         def assess(evidence: Evidence, doubt: str = "") -> Confidence:
-            return self._estimator.assess(
-                loaded.identity,
-                prompt.version,
-                "line",
-                cursor.language,
-                evidence,
-                doubt=doubt,
-                document=document,
-            )
+            # While the model works, a place that is not read yet counts as one in code.
+            doubt = doubt or (PROSE if features.is_prose(cursor, at_once=True) else "")
+            return self._estimator.assess(purpose, evidence, doubt=doubt, document=document)
 
         hiding: Hiding | None = None
-        if hide_below:
-            hiding = Hiding(hide_below, assess, place_of(cursor), MOST_TOKENS, is_explored(identity))
+        if limit := loaded.card.hide_below if hide_below is None else hide_below:
+            explored = is_explored(identity)
+            by_guess = hide_below is not None
+            hiding = Hiding(limit, assess, place_of(cursor), MOST_TOKENS, explored, by_guess)
         request = Request(prompt, MOST_TOKENS, priority, document=document, observe=Observe.ENTROPY)
-        features = self._features.of(document)
         # While the model works; the evidence waits for it.
         asyncio.get_running_loop().run_in_executor(None, features.read, cursor)
         generation = await self._engine.generate(request, hiding.early_stop if hiding else None)
         if hiding and generation.stop is Stop.EARLY:
-            return Hidden(hiding.ceiling(generation.logprobs), generation.timing)
+            return Hidden(hiding.ceiling(generation.logprobs), generation.timing, limit, key)
         if generation.stop is Stop.LENGTH:
-            return Nothing(Removal.NEVER_ENDED)
-        answer = offered(generation.text, cursor)
+            return Nothing(Removal.NEVER_ENDED, key)
+        answer, is_prose, evidence, places, doubt = await asyncio.to_thread(
+            _read, features, cursor, generation
+        )
         if answer.removal is not None:
-            return Nothing(answer.removal)
+            return Nothing(answer.removal, key)
         text = answer.text
-        # Doubtful numbers are not kept: nothing should be learned from them.
-        evidence = Evidence()
-        if not generation.doubt:
-            evidence = await asyncio.to_thread(features.evidence, cursor, text, generation)
         confidence = assess(evidence, generation.doubt)
         hidden = hiding is not None and hiding.hides(generation, confidence)
         if hidden and not is_explored(identity):
-            return Hidden(confidence, generation.timing)
+            return Hidden(confidence, generation.timing, limit, key)
+        if is_prose:
+            hidden, evidence, confidence = False, Evidence(), assess(Evidence(), PROSE)
+        beginnings = self._estimator.beginnings(purpose, confidence, places, evidence.place)
         suggestion = Suggestion.new(
             "line",
             text,
-            marked(confidence, hide_below) if hidden else confidence,
+            marked(confidence, limit) if hidden else confidence,
             loaded.identity.name,
             generation,
             id=identity,
-            doubt=None if generation.doubt else doubtful_span(generation, text),
+            doubt=doubt,
+            sure=longest(beginnings, self._estimator.accepts_from(purpose, document=document)),
         )
         chance = EXPLORED if hidden else 1.0
-        return Completion(suggestion, cursor, evidence, loaded.identity, prompt.version, chance, answer.cuts)
+        return Completion(
+            *(suggestion, cursor, evidence, loaded.identity, prompt.version, chance, answer.cuts),
+            beginnings=beginnings,
+            key=key,
+        )
 
-    async def alternatives(
-        self, first: Completion, *, document: str = "", hide_below: float = 0.0
-    ) -> tuple[Completion, ...]:
+    async def alternatives(self, first: Completion, *, document: str = "") -> tuple[Completion, ...]:
         """Other completions at the place of `first`, the likeliest first: ranks 2 and 3, as far as there are.
 
-        They take at most `ALTERNATIVES_WITHIN` seconds; what is not there by then is left out. document,
-        hide_below: as for `complete`. Raises ModelError or EngineError if the model could not be asked.
+        They take at most `ALTERNATIVES_WITHIN` seconds; what is not there by then is left out. None is
+        hidden: they are asked for by hand. document: as for `complete`.
+        Raises ModelError or EngineError if the model could not be asked.
         """
+        document = self._file_of(document)
         loaded = await self._engine.ready()
         cursor, known = first.cursor, first.suggestion
         prompt = await self._prompt(loaded, cursor, document)
         request = Request(prompt, MOST_TOKENS, document=document, observe=Observe.ENTROPY | Observe.MARGIN)
         answer: Generation | None = None
         found: list[tuple[Generation, str]] = []
+        features = self._features.of(document)
+
+        async def offered(text: str) -> str:
+            return (await asyncio.to_thread(features.offered, cursor, text)).text
+
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ALTERNATIVES_WITHIN):
                 # Again, with the second likeliest tokens: what is suggested as one types goes without them.
@@ -189,7 +423,7 @@ class CompletionService:
                     self._engine.generate,
                     request,
                     answer,
-                    lambda text: offered(text, cursor).text,
+                    offered,
                     known=(known.text,),
                 )
                 async for other in others:
@@ -197,71 +431,125 @@ class CompletionService:
         if answer is None or not found:
             return ()
         found.sort(key=lambda one: -math.fsum(one[0].logprobs))
-        features = self._features.of(document)
-        evidences = [
-            await asyncio.to_thread(features.evidence, cursor, text, generation) for generation, text in found
-        ]
+
+        def read() -> list[Evidence | None]:
+            """The evidence of each; None where its text is prose."""
+            if features.is_prose(cursor):
+                return [None] * len(found)
+            return [
+                None
+                if features.begins_documentation(cursor, text)
+                else features.evidence(cursor, text, generation)
+                for generation, text in found
+            ]
+
+        evidences = await asyncio.to_thread(read)
         given = shares(math.fsum(answer.logprobs), [math.fsum(other.logprobs) for other, _ in found])
+        purpose = line_purpose(loaded.identity, prompt.version, cursor.language)
         confidences = self._estimator.alternatives(
-            loaded.identity,
-            prompt.version,
-            "line",
-            cursor.language,
+            purpose,
             known.confidence.calibrated,
-            list(zip(given, evidences, strict=True)),
+            [(share, one or Evidence()) for share, one in zip(given, evidences, strict=True)],
             document=document,
         )
         made: list[Completion] = []
         for (generation, text), evidence, confidence in zip(found, evidences, confidences, strict=True):
-            if confidence.calibrated is not None and confidence.calibrated < hide_below:
-                continue
+            is_prose = evidence is None
+            if is_prose:
+                confidence = self._estimator.assess(purpose, Evidence(), doubt=PROSE, document=document)
             suggestion = Suggestion.new(
                 "line",
                 text,
                 confidence,
                 loaded.identity.name,
                 generation,
-                doubt=doubtful_span(generation, text),
+                doubt=None if is_prose else doubtful_span(generation, text),
                 rank=2 + len(made),
             )
-            made.append(Completion(suggestion, cursor, evidence, loaded.identity, prompt.version))
+            made.append(
+                Completion(suggestion, cursor, evidence or Evidence(), loaded.identity, prompt.version)
+            )
         return tuple(made)
 
     def forget(self, document: str) -> None:
-        """Drop what is remembered of a document."""
+        """Drop what is remembered of a file."""
         self._features.forget(document)
         self._nearby.forget(document)
 
-    def ahead(self, cursor: Cursor) -> Prompt | None:
+    def ahead(self, cursor: Cursor, loaded: LoadedModel) -> Prompt | None:
         """The new beginning that prompts near `cursor` will soon have, for `prepare`; None if there is
         none, or what it would show of other places is not known yet."""
-        if self._loaded is None or (layout := self._layout_of(self._loaded)).related:
-            return None
-        return build_ahead(cursor, layout)
+        layout = self._layout_of(loaded)
+        return None if layout.related else build_ahead(cursor, layout)
 
-    def key(self, document: str, cursor: Cursor) -> bytes | None:
-        """The same for two cursors if and only if the model asked last is shown the same prompt for both,
-        their lines are the same, and so is what their answers are compared with; None if no model has been
-        asked, or not with the document's window there.
+    def key(self, document: str, cursor: Cursor, loaded: LoadedModel) -> bytes | None:
+        """The same for two cursors if and only if a model is shown the same prompt for both, their lines are
+        the same, and so is what their answers are compared with; None if what the prompt shows of other
+        places is not known yet.
         No text can be read from it."""
-        if self._loaded is None:
-            return None
-        layout = self._layout_of(self._loaded)
-        nearby = self._nearby.known(document, cursor, layout)
-        if nearby is None:
-            return None
-        prompt = build_prompt(cursor, layout, nearby)
-        seen = (
-            *(self._loaded.identity.sha256, cursor.language, cursor.before, cursor.after),
-            *(next_line(cursor), prompt),
-        )
-        return hashlib.blake2b(repr(seen).encode("ascii", "backslashreplace"), digest_size=16).digest()
+        layout = self._layout_of(loaded)
+        nearby = self._nearby.known(self._file_of(document), cursor, layout)
+        return None if nearby is None else _key_of(loaded, cursor, build_prompt(cursor, layout, nearby))
 
     async def prepare(self, prompt: Prompt) -> None:
         """Let the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
         await self._engine.generate(Request(prompt, 0, Priority.IDLE))
 
     async def _prompt(self, loaded: LoadedModel, cursor: Cursor, document: str) -> Prompt:
-        self._loaded = loaded
         layout = self._layout_of(loaded)
         return build_prompt(cursor, layout, await self._nearby.of(document, cursor, layout))
+
+
+def _key_of(loaded: LoadedModel, cursor: Cursor, prompt: Prompt) -> bytes:
+    seen = (
+        *(loaded.identity.sha256, cursor.language, cursor.before, cursor.after),
+        *(next_line(cursor), prompt),
+    )
+    return hashlib.blake2b(repr(seen).encode("ascii", "backslashreplace"), digest_size=16).digest()
+
+
+@attrs.frozen
+class Selected:
+    """An item that is selected in a completion menu: it would replace a part of the cursor's line.
+
+    cursor: after the item, in the document as it would be with it. start: the column where the item begins,
+    in code points. replaced: the text that it would replace.
+    """
+
+    cursor: Cursor
+    start: int
+    replaced: str
+
+    @classmethod
+    def at(cls, cursor: Cursor, start: int, end: int, text: str) -> Selected | None:
+        """The item `text` that would replace the columns from `start` to `end` of the line of `cursor`.
+
+        None if nothing can go on from it: it has several lines, or does not reach the cursor.
+        """
+        line = cursor.lines[cursor.line]
+        if not 0 <= start <= cursor.column <= end <= len(line) or "\n" in text or "\r" in text:
+            return None
+        lines = (
+            *cursor.lines[: cursor.line],
+            line[:start] + text + line[end:],
+            *cursor.lines[cursor.line + 1 :],
+        )
+        after = Cursor.at(lines, cursor.line, start + len(text), cursor.language, cursor.first)
+        return cls(after, start, line[start:end])
+
+    def extended(self, completion: Completion) -> Completion:
+        """A completion at `cursor`, as it is offered while the menu is open: the item, then its text."""
+        at = completion.cursor
+        item = at.before[self.start :]
+        line = at.before[: self.start] + at.after
+        lines = (*at.lines[: at.line], line, *at.lines[at.line + 1 :])
+        old = completion.suggestion
+        doubt = None if old.doubt is None else (old.doubt[0] + len(item), old.doubt[1] + len(item))
+        sure = old.sure and attrs.evolve(old.sure, end=old.sure.end + len(item))
+        return attrs.evolve(
+            completion,
+            suggestion=attrs.evolve(old, text=item + old.text, doubt=doubt, sure=sure),
+            beginnings=tuple(attrs.evolve(one, end=one.end + len(item)) for one in completion.beginnings),
+            cursor=Cursor.at(lines, at.line, self.start, at.language, at.first),
+            replaced=self.replaced + completion.replaced,
+        )

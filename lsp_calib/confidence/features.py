@@ -1,19 +1,20 @@
-"""Numbers by which the calibrator tells right lines from wrong ones. Pure.
+"""Numbers by which a calibrator tells right lines, summaries and beginnings of lines from wrong ones. Pure.
 
-Each feature has a name, which calibrator files, records and the feedback store keep. VERSION changes whenever
-the value of a feature changes: numbers of different versions are never mixed.
+Each feature has a name, which calibrator files, records and the feedback store keep. Each kind has a version,
+which changes whenever the value of a feature changes: numbers of different versions are never mixed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 
 import attrs
 
 from lsp_calib.confidence.measures import total
-from lsp_calib.values import Stop
+from lsp_calib.values import Generation, Stop
 
 VERSION = 1
 
@@ -22,6 +23,9 @@ PLACES = ("line-start", "after-indentation", "mid-line", "mid-word")
 
 # As in calibration: probabilities count as no nearer than this to 0 and 1.
 _CLIP = 1e-6
+
+GRAMMAR = ("broken", "new-names")
+"""The features that need a grammar of the language."""
 
 # In nats. The surprisal of the token that ends a line runs over five orders of magnitude, and each of them
 # says as much as the next. Below this it is noise.
@@ -149,3 +153,201 @@ def probability_features(
     if entropies is not None:
         values["entropy-sum"] = math.fsum(entropies)
     return values
+
+
+# A change of any value that is computed here or in `summarization.features` and `.fit`, or of the default
+# encoder, needs another one.
+SUMMARY_VERSION = 1
+
+_TOKENS = Feature("mean of the entropies of all tokens, in nats", "", "", "entropies")
+
+# Counts count by their logarithm: ten calls more mean little beside fifty.
+_COUNTS = {
+    "words": "words of the summary",
+    "code-lines": "lines of the function",
+    "calls": "calls in the function",
+    "branches": "branches in the function",
+    "parameters": "parameters of the function",
+    "name-words": "words of the function's name",
+}
+_SHARES = {
+    "code-in-summary": "share of the code's words that the summary has",
+    "summary-in-code": "share of the summary's words that the code has",
+    "name-in-summary": "share of the words of the function's name that the summary has",
+    "name-vague": "share of the words of the function's name that are short or say little",
+}
+
+BEYOND_NAME = "beyond-name"
+"""The count of words that a summary adds to the function's name; no curve weighs it, see `Calibrator.assess`.
+"""
+
+_FIT = {
+    "code-cosine": "cosine between the summary and the words of the code, by the encoder",
+    "code-f1": "BERTScore-style F1 of the summary and the words of the code, by the encoder",
+    "name-cosine": "cosine between the summary and the words of the function's name, by the encoder",
+}
+
+ENCODER = "encoder"
+"""What `Feature.needs` says of features that a sentence encoder computes."""
+
+FIT_FEATURES = frozenset(_FIT)
+"""The names of these features."""
+
+SUMMARY_FEATURES: Mapping[str, Feature] = MappingProxyType(
+    {
+        "entropy-mean": _TOKENS,
+        **{
+            f"log-{name}": Feature(f"log1p of the {words}", "", "", "text") for name, words in _COUNTS.items()
+        },
+        **{name: Feature(words, "", "", "text") for name, words in _SHARES.items()},
+        BEYOND_NAME: Feature("words of the summary that the function's name lacks", "", "", "text"),
+        **{name: Feature(words, "", "", ENCODER) for name, words in _FIT.items()},
+    }
+)
+
+
+def summary_features(
+    logprobs: Sequence[float],
+    entropies: Sequence[float] | None,
+    stop: Stop,
+    counted: Mapping[str, float],
+    fit: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, float]:
+    """The features of a summary, by name: those of `probability_features`, and those of SUMMARY_FEATURES that
+    can be had.
+
+    entropies: in nats, one for each token; None: unknown. counted: `summarization.features.text_features`.
+    fit: `summarization.fit.fit_features`, as far as they are known.
+    Empty without log-probabilities. Raises DataError as the measures do.
+    """
+    values = probability_features(logprobs, entropies, stop)
+    if not values:
+        return {}
+    if entropies:
+        values["entropy-mean"] = math.fsum(entropies) / len(entropies)
+    values |= {f"log-{name}": math.log1p(counted[name]) for name in _COUNTS if name in counted}
+    values |= {name: counted[name] for name in (*_SHARES, BEYOND_NAME) if name in counted}
+    return values | {name: fit[name] for name in _FIT if name in fit}
+
+
+PREFIX_VERSION = 1
+
+PREFIX_FEATURES = (
+    "total",  # log-odds of the probability of the tokens so far
+    "largest-surprisal",  # of the least likely token so far, in nats
+    "entropy-sum",  # of the tokens so far, in nats
+    "last-surprisal",  # of the token that ends here, in nats
+    "next-surprisal",  # logarithm of 0.0001 plus that of the token behind, in nats
+    "next-entropy",  # of the token behind, in nats
+    "length",  # logarithm of the characters so far
+    "tokens",  # logarithm of their number
+    "new-names",  # log1p of the words so far that stand nowhere else in the document
+    "error-behind",  # log-odds that the first error is behind, if there is one, by the model
+    "rest-entropy",  # of the tokens behind, in nats
+    "rest-largest",  # surprisal of the least likely of them, in nats
+    "is-all",  # 1 at the end of the suggestion
+    "behind-word",  # 1 if a word ends here
+    "behind-opener",
+    "behind-closer",
+    "open-brackets",  # opened so far and not closed; negative: closed and not opened
+    "in-string",  # 1 if a quote is open
+    "before-opener",  # 1 if a bracket opens behind
+    "before-member",  # 1 if a point is behind
+)
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_OPENERS, _CLOSERS, _QUOTES = "([{", ")]}", "\"'`"
+
+
+@attrs.frozen
+class Prefix:
+    """The beginning of a suggestion up to a place where it can be taken: the end of a token and of a word.
+
+    end: in code points of the suggestion's text. values: in the order of `PREFIX_FEATURES`.
+    """
+
+    end: int
+    values: tuple[float, ...]
+
+
+def prefixes(generation: Generation, text: str, before: str, words: Container[str]) -> list[Prefix]:
+    """The places of a suggestion, the first one first; none without entropies.
+
+    text: as it is offered, the beginning of the generation's. before: the line up to the cursor. words: those
+    of the document without this line.
+    """
+    logprobs, entropies = generation.logprobs, generation.entropies
+    if entropies is None:
+        return []
+    found: list[Prefix] = []
+    new_names = _new_names(text, before, words)
+    brackets, quote = 0, ""
+    total = hesitation = largest = 0.0
+    new = end = 0
+    for at, token in enumerate(generation.tokens):
+        surprisal = -logprobs[at]
+        total += logprobs[at]
+        hesitation += entropies[at]
+        largest = max(largest, surprisal)
+        start, end = end, min(end + len(token.text), len(text))
+        for char in text[start:end]:
+            if quote:
+                quote = "" if char == quote else quote
+            elif char in _QUOTES:
+                quote = char
+            else:
+                brackets += (char in _OPENERS) - (char in _CLOSERS)
+        last, behind = text[end - 1 : end], text[end : end + 1]
+        if start == end or last.isspace() or (behind and is_word(last) and is_word(behind)):
+            continue
+        new = sum(place <= end for place in new_names)
+        p, rest = _clipped(total), _clipped(math.fsum(logprobs[at + 1 :]))
+        following = at + 1 < len(logprobs)
+        values = (
+            math.log(p / (1.0 - p)),
+            largest,
+            hesitation,
+            surprisal,
+            math.log(_LEAST - logprobs[at + 1]) if following else math.log(_LEAST),
+            entropies[at + 1] if following else 0.0,
+            math.log(end),
+            math.log(at + 1),
+            math.log1p(new),
+            math.log(p * (1.0 - rest) / (1.0 - p)),
+            math.fsum(entropies[at + 1 :]),
+            -min(logprobs[at + 1 :], default=0.0),
+            float(end == len(text)),
+            float(is_word(last)),
+            float(last in _OPENERS),
+            float(last in _CLOSERS),
+            float(brackets),
+            float(bool(quote)),
+            float(behind != "" and behind in _OPENERS),
+            float(behind == "."),
+        )
+        found.append(Prefix(end, values))
+        if end == len(text):
+            break
+    return found
+
+
+def _clipped(logprob: float) -> float:
+    return min(max(math.exp(min(logprob, 0.0)), _CLIP), 1.0 - _CLIP)
+
+
+def is_word(char: str) -> bool:
+    """Whether a character belongs to words."""
+    return char.isalnum() or char == "_"
+
+
+def _new_names(text: str, before: str, words: Container[str]) -> list[int]:
+    """Where words of a text end that stand neither in the document nor in the line before; the first may
+    begin there."""
+    line, known = before + text, {found[0] for found in _WORD.finditer(before)}
+    ends: list[int] = []
+    for found in _WORD.finditer(line):
+        word = found[0]
+        if found.end() > len(before) and word not in words and word not in known:
+            ends.append(found.end() - len(before))
+            known.add(word)
+    return ends

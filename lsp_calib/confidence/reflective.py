@@ -1,19 +1,22 @@
-"""The probability that a model gives to its own answer being right, when asked for "True" or "False".
+"""Reflective measures: what a model says of its own answer, when asked.
 
-Three readings of the same answer. The papers saw only the most likely alternatives of an interface; a local
-model gives its whole softmax. None of the three is a calibrated probability: Spiess et al. find no consistent
+"True" or "False": none of the readings is a calibrated probability; Spiess et al. find no consistent
 relationship, Virk et al. 94 % of confidences above 0.9.
+A probability in words: Spiess et al. ask at temperature 1.0, find the number by string matching, ask again up
+to three times if there is none, and give up with 0.5. As in the paper, the event that the number is about is
+ignored: "20 % that it fails" is read as 20 %.
+A rating, as the people of Haque et al. 2022 rated summaries: 1 is "strongly disagree" that the answer is
+right, 4 "strongly agree"; a person's mean of 3 or more counts as correct.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 import attrs
-import numpy as np
-import numpy.typing as npt
 
 from lsp_calib.errors import DataError
 
@@ -21,8 +24,6 @@ from lsp_calib.errors import DataError
 Alternative = tuple[str, float]
 
 _ROUNDING = 1e-6
-# A token may have white space, quotes, markup or a full stop around the word, but no letter or digit.
-_WORD = re.compile(r"[\W_]*(true|false)[\W_]*", re.IGNORECASE)
 
 
 @attrs.frozen
@@ -52,20 +53,6 @@ class TrueFalse:
             return self.true
         return None if self.false is None else 0.0
 
-    @property
-    def normalised(self) -> float | None:
-        """p_NB: true / (true + false); a word that was not found counts as 0. None if neither has any
-        probability.
-
-        Source: Spiess et al. 2024, 3.1.2, footnote 4.
-
-        >>> TrueFalse(true=0.75, false=0.25).normalised
-        0.75
-        """
-        true, false = self.true or 0.0, self.false or 0.0
-        # Subnormal probabilities lose digits in the sum; below this bound neither word is an answer.
-        return true / (true + false) if true + false > 1e-300 else None
-
 
 def contained_true_false(
     positions: Sequence[Sequence[Alternative]], *, most: int = 5, tokens: int = 2
@@ -82,8 +69,8 @@ def contained_true_false(
     >>> first = [("\\n", math.log(0.7)), (" TRUE", math.log(0.2))]
     >>> second = [("True", math.log(0.75)), ("False", math.log(0.25))]
     >>> answer = contained_true_false([first, second])
-    >>> round(answer.true, 6), round(answer.normalised, 6)
-    (0.75, 0.75)
+    >>> round(answer.true, 6), round(answer.false, 6)
+    (0.75, 0.25)
     """
     if tokens < 1:
         raise DataError(f"At least 1 answered token is needed, not {tokens}.")
@@ -108,60 +95,6 @@ def true_token(alternatives: Sequence[Alternative], *, most: int = 5) -> float |
     return _largest(logprob for text, logprob in _likeliest(alternatives, most) if text.strip() == "True")
 
 
-@attrs.frozen(eq=False)
-class TrueFalseTokens:
-    """Which tokens of a vocabulary spell true and which false: two int arrays of ids, ascending."""
-
-    true: npt.NDArray[np.intp]
-    false: npt.NDArray[np.intp]
-
-
-def true_false_tokens(vocabulary: Sequence[str]) -> TrueFalseTokens:
-    """The tokens that are one of the two words: in any case, with white space and punctuation around it.
-
-    vocabulary: the text of each token, by id. Scan it once for a model, not for each answer.
-    A token that only begins a word ("Tr", "F") is not included: the text that would follow it is unknown.
-    Raises DataError if one of the words has no token.
-
-    >>> words = true_false_tokens(["True", " true", "untrue", "\\"FALSE\\"", "Fal"])
-    >>> words.true.tolist(), words.false.tolist()
-    ([0, 1], [3])
-    """
-    ids: dict[str, list[int]] = {"true": [], "false": []}
-    for at, text in enumerate(vocabulary):
-        match = _WORD.fullmatch(text)
-        if match:
-            ids[match[1].casefold()].append(at)
-    for word, tokens in ids.items():
-        if not tokens:
-            raise DataError(f"No token of the vocabulary spells {word!r}.")
-    return TrueFalseTokens(np.array(ids["true"], np.intp), np.array(ids["false"], np.intp))
-
-
-def exact_true_false(logprobs: npt.ArrayLike, tokens: TrueFalseTokens) -> TrueFalse:
-    """The probability of all tokens that spell true, and of all that spell false.
-
-    logprobs: float array of shape (vocabulary,), natural logarithms of the whole softmax where the answer
-        begins. The prompt must end there, so that the model need not add white space first.
-    tokens: of the same vocabulary, as `true_false_tokens` finds them.
-    Raises DataError for another shape, a vocabulary too small for the tokens, or impossible values.
-    Ours: the papers' rules approximate this from the alternatives that an interface returned.
-
-    >>> words = true_false_tokens(["True", " true", "False", "maybe"])
-    >>> answer = exact_true_false(np.log([0.3, 0.3, 0.2, 0.2]), words)
-    >>> round(answer.true, 6), round(answer.false, 6), round(answer.normalised, 6)
-    (0.6, 0.2, 0.75)
-    """
-    values = np.asarray(logprobs, dtype=np.float64)
-    last = max(int(tokens.true.max()), int(tokens.false.max()))
-    if values.ndim != 1 or values.size <= last:
-        raise DataError(f"One log-probability for each token is needed; the shape is {values.shape}.")
-    if not np.all(values <= _ROUNDING):  # NaN fails this too
-        raise DataError("Log-probabilities must be numbers not above 0.")
-    true, false = (float(np.exp(values[ids]).sum()) for ids in (tokens.true, tokens.false))
-    return TrueFalse(true=min(true, 1.0), false=min(false, 1.0))
-
-
 def _likeliest(alternatives: Sequence[Alternative], most: int) -> list[Alternative]:
     if most < 1:
         raise DataError(f"At least 1 alternative is needed, not {most}.")
@@ -174,3 +107,255 @@ def _likeliest(alternatives: Sequence[Alternative], most: int) -> list[Alternati
 def _largest(logprobs: Iterable[float]) -> float | None:
     found = max(logprobs, default=None)
     return None if found is None else math.exp(min(found, 0.0))
+
+
+_PLAIN_NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
+# Not within a longer number, a name or a date, and not after a minus sign; "-" after a digit is a range's
+# dash.
+_START = r"(?<![\w.,/])(?<!(?<!\d)[-−])"
+_END = r"(?![\w/]|[.,]\d)"
+_UNIT = r"\s*(?:%|％|per\s?cent\b|pct\b)"
+# The lower end of a range; "and" joins one only after "between".
+_FROM = (
+    rf"(?:{_PLAIN_NUMBER}(?:{_UNIT})?\s*(?:[-–—]|to\b)\s*|(?<=between ){_PLAIN_NUMBER}(?:{_UNIT})?\s+and\s+)?"
+)
+_PER_CENT = re.compile(rf"{_START}{_FROM}{_PLAIN_NUMBER}{_UNIT}", re.IGNORECASE)
+_EVEN = re.compile(r"\b(?:50\s*[-/–]\s*50|fifty[-\s/]fifty)\b(?!\s*%)", re.IGNORECASE)
+_RATIO = re.compile(
+    rf"{_START}{_PLAIN_NUMBER}\s*(?:/|\(?\bout\s+of\b|\bin\b)\s*{_PLAIN_NUMBER}{_END}", re.IGNORECASE
+)
+# A number without a unit is a probability only if a word says so and links the number to it.
+_CUE_WORDS = (
+    r"probabilit\w*|likel\w*|chances?|confiden\w*|certain\w*|sure|say|estimate\w*|odds|rat(?:e|ing)|score"
+)
+_CUE = re.compile(rf"\b(?:{_CUE_WORDS}|scale|p\s*[(=]|answer(?:\s+is\b|\s*:))", re.IGNORECASE)
+_LINK_WORDS = r"is|be|as|at|of|to|it|about|around|approximately|roughly|nearly|almost|between|near"
+_LINK = rf"(?:[:=≈~(>]|\b(?:{_CUE_WORDS}|{_LINK_WORDS}))"
+_LINKED = re.compile(rf"{_LINK}[^\w.]*{_START}{_FROM}{_PLAIN_NUMBER}{_END}", re.IGNORECASE)
+_ALONE = re.compile(rf"{_START}{_FROM}{_PLAIN_NUMBER}{_END}", re.IGNORECASE)
+# "From 0 to 100" is the question's scale, not an answer.
+_SCALE = re.compile(
+    r"(?<![\w.])0(?:\.0+)?\s*%?\s*(?:[-–—]|to|and)\s*(?:100|1(?:\.0+)?)(?!\w|\.\d)\s*%?", re.IGNORECASE
+)
+# Words beside which a number still is the whole answer.
+_BARE = re.compile(
+    r"\b(?:out\s+of|in|fifty|(?:I['’]?d|I\s+would)\s+(?:say|guess)|it['’]?s|it\s+is|at\s+(?:least|most)|"
+    r"about|around|I\s+think|or\s+so|approximately|approx|circa|roughly|nearly|almost|probably|maybe|perhaps|only|just|some|"
+    r"between|and|to|over|under|above|below|close\s+to)\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n\s*\n")
+_STATED_MARKUP = re.compile(r"[*_`$\\]")
+
+
+def parse_probability(text: str, *, fractions: bool = True) -> float | None:
+    """The probability that an answer states, in [0, 1], or None.
+
+    fractions: whether "0.8", "4/5", "8 out of 10" and "50-50" count. They are our addition; without them only
+        percentages count, as in the paper.
+
+    The first of these that the answer holds:
+    1. a number of per cent: "80%", "80.00 %", "80 percent"; of a range, "70-80%", the middle;
+    2. "fifty-fifty" (0.5), or a ratio: "4/5", "8 out of 10";
+    3. a number without unit: with a decimal point and up to 1 a probability ("0.8"), else up to 100 a number
+       of per cent ("80"). A bare "1" may be either, and is None.
+    2 and 3 count if they are the whole answer, but for words such as "about", or in a sentence about
+    probability; 3 only if the sentence links the number to it: "The 3 tests pass" states none, and "the
+    probability that 3 tests pass is 80" states 80. A number that is not a probability, such as "150 %", is
+    skipped.
+    Source: Spiess et al. 2024, 3.1.2 (Verbalized Self-Ask).
+
+    >>> [parse_probability(text) for text in ("80%", "80.00%", "The probability is about 80.", "0.8", "4/5")]
+    [0.8, 0.8, 0.8, 0.8, 0.8]
+    >>> parse_probability("About 80.")
+    0.8
+    >>> parse_probability("Yes, the code is right.") is None
+    True
+    """
+    plain = _SCALE.sub(" ", _STATED_MARKUP.sub("", text))
+    for match in _PER_CENT.finditer(plain):
+        found = _middle(match, per_cent=True)
+        if found is not None:
+            return found
+    if not re.search(r"[^\W\d_]{2}", _BARE.sub("", plain)):
+        return _without_unit(plain, plain, _ALONE, fractions)
+    for sentence in _SENTENCE_END.split(plain):
+        cue = _CUE.search(sentence)
+        if cue:
+            found = _without_unit(sentence, sentence[cue.start() :], _LINKED, fractions)
+            if found is not None:
+                return found
+    return None
+
+
+def _without_unit(text: str, spoken: str, pattern: re.Pattern[str], fractions: bool) -> float | None:
+    """The probability in `text`; a plain number counts only in `spoken`, the part about probability."""
+    if fractions and _EVEN.search(text):
+        return 0.5
+    for match in _RATIO.finditer(text) if fractions else ():
+        part, whole = float(match[1]), float(match[2])
+        if whole > 0.0 and part <= whole:
+            return part / whole
+    for match in pattern.finditer(_RATIO.sub(" ", spoken)):
+        number = match.groups()[-1]
+        decimal = "." in number and float(number) <= 1.0
+        if number == "1" or (decimal and not fractions):
+            continue
+        found = _middle(match, per_cent=not decimal)
+        if found is not None:
+            return found
+    return None
+
+
+def _middle(match: re.Match[str], *, per_cent: bool) -> float | None:
+    """The number, or the middle of the range, that a match of `_FROM` and a number found."""
+    # The text's own digits: 99.9 / 100 is not the double nearest to 0.999, "99.9e-2" is.
+    ends = [float(number + ("e-2" if per_cent else "")) for number in match.groups() if number is not None]
+    return sum(ends) / len(ends) if max(ends) <= 1.0 else None
+
+
+@attrs.frozen
+class Stated:
+    """The confidence that asking gave, in [0, 1].
+
+    answers: how many were used, the one with the probability included.
+    fell_back: no answer had a probability, and the confidence is 0.5.
+    """
+
+    confidence: float
+    answers: int
+    fell_back: bool
+
+
+def stated(
+    answers: Iterable[str],
+    *,
+    resamples: int = 3,
+    parse: Callable[[str], float | None] = parse_probability,
+) -> Stated:
+    """The first probability among a first answer and up to three more, else 0.5.
+
+    answers: in the order they were sampled; only as many as needed are taken, so the iterable may sample on
+    demand.
+    resamples: how often to ask again.
+    Raises DataError if the answers run out earlier without a probability: the rule is then incomplete, and
+    0.5 would wrongly mean that the model refused.
+    Source: Spiess et al. 2024, appendix "Understanding effects of verbalized retry failures".
+
+    >>> stated(["It looks right.", "80%"])
+    Stated(confidence=0.8, answers=2, fell_back=False)
+    >>> stated(["Yes."] * 4)
+    Stated(confidence=0.5, answers=4, fell_back=True)
+    """
+    if resamples < 0:
+        raise DataError(f"The number of resamples must be 0 or more, not {resamples}.")
+    used = 0
+    for used, answer in enumerate(islice(answers, resamples + 1), start=1):
+        found = parse(answer)
+        if found is not None:
+            return Stated(found, used, fell_back=False)
+    if used <= resamples:
+        raise DataError(
+            f"{used} answers hold no probability; up to {resamples + 1} are asked for before 0.5."
+        )
+    return Stated(0.5, used, fell_back=True)
+
+
+SCALE = (1, 2, 3, 4)
+
+_MARKUP = re.compile(r"[*_`#]")
+# "On a scale of 1 to 4" names no rating; "3/4" and "3 out of 4" are 3.
+_RANGE = re.compile(r"\b1\s*(?:-|–|to|through)\s*4\b|\b1, 2, 3,? (?:or|and) 4\b", re.IGNORECASE)
+_OF_FOUR = re.compile(r"(?<=[1-4])\s*(?:/|out of|of)\s*4\b", re.IGNORECASE)
+_CUED = re.compile(
+    r"\b(?:score|rating|rate|similarity|answer)\W{0,3}(?:(?:is|as|of|it|this|that|at|be|a|the|summary)\W+){0,3}"
+    r"(\d+(?:\.\d+)?)(?!\w|[-–.,]\d)",
+    re.IGNORECASE,
+)
+# Neither a part of a word, nor the digits behind a comma or a sign: but both ends of "2-3" count.
+_NUMBER = re.compile(r"(?<![\w.])(?<!(?<!\d)[-,])\d+(?:\.\d+)?(?!\w)")
+_WORDS = re.compile(r"(?:\b(strongly)\s+)?\b(dis)?agree\b(?:\s+(strongly))?", re.IGNORECASE)
+_NEGATED = re.compile(r"n[o'’]t\s+(?:\w+\s+)?(?:dis)?agree\b", re.IGNORECASE)
+
+
+def parse_rating(text: str, *, few_shot: bool = False) -> int | None:
+    """The rating that an answer gives, 1 to 4, or None for an invalid answer.
+
+    few_shot: only the first line with text counts. After few-shot examples a model answers and then goes on
+        with an example of its own, whose rating does not count.
+
+    The rating is a number after "score", "rating", "rate", "answer" or "similarity", else the only number
+    ("3", "3/4", "3 - agree"), else the words ("Strongly agree": 4). Two different ones, or one off the scale
+    ("5", "2.5"), are invalid, and so is a denial ("I do not agree").
+
+    >>> [parse_rating(text) for text in ("3", "Rating: 4 out of 4", "strongly disagree", "2 or 3", "5")]
+    [3, 4, 1, None, None]
+    >>> parse_rating("2\\n\\nCode: ...\\nRating: 4", few_shot=True)
+    2
+    """
+    plain = _MARKUP.sub("", text)
+    if few_shot:
+        plain = next((line for line in plain.splitlines() if line.strip()), "")
+    plain = _OF_FOUR.sub("", _RANGE.sub(" ", plain))
+    numbers = set(_CUED.findall(plain)) or set(_NUMBER.findall(plain))
+    if numbers:
+        ratings = {float(number) for number in numbers}
+    elif _NEGATED.search(plain):
+        return None
+    else:
+        ratings = {_worth(bool(match[1] or match[3]), bool(match[2])) for match in _WORDS.finditer(plain)}
+    if len(ratings) != 1:
+        return None
+    rating = ratings.pop()
+    return int(rating) if rating in SCALE else None
+
+
+def _worth(strongly: bool, disagree: bool) -> float:
+    return (1.0 if strongly else 2.0) if disagree else (4.0 if strongly else 3.0)
+
+
+@attrs.frozen
+class Vote:
+    """The result of several samples.
+
+    rating: the most frequent valid rating; of equally frequent ones the lowest, so that a tie is no praise.
+        None if all were invalid.
+    counts: how many gave 1, 2, 3 and 4. invalid: how many gave none.
+    """
+
+    rating: int | None
+    counts: tuple[int, int, int, int]
+    invalid: int
+
+    @property
+    def confidence(self) -> float | None:
+        """The rating on [0, 1]: 1, 2, 3, 4 are 0, 1/3, 2/3, 1. None if all samples were invalid."""
+        return None if self.rating is None else (self.rating - 1) / 3
+
+    @property
+    def mean_confidence(self) -> float | None:
+        """The mean of the valid ratings on [0, 1], which keeps the information that a vote discards. Ours."""
+        valid = sum(self.counts)
+        if not valid:
+            return None
+        return sum((rating - 1) * count for rating, count in zip(SCALE, self.counts, strict=True)) / (
+            3 * valid
+        )
+
+
+def majority_vote(answers: Iterable[str], *, few_shot: bool = False) -> Vote:
+    """The vote of one or more answers about the same item, each read by `parse_rating`.
+
+    Raises DataError if there are none. Source: Virk et al. 2024, 6.4.
+
+    >>> majority_vote(["3", "Score: 3", "2", "I cannot rate this."])
+    Vote(rating=3, counts=(0, 1, 2, 0), invalid=1)
+    """
+    ratings = [parse_rating(answer, few_shot=few_shot) for answer in answers]
+    if not ratings:
+        raise DataError("A vote needs at least one answer.")
+    one, two, three, four = (ratings.count(rating) for rating in SCALE)
+    counts = (one, two, three, four)
+    most = max(counts)
+    rating = counts.index(most) + 1 if most else None
+    return Vote(rating, counts, ratings.count(None))

@@ -19,6 +19,7 @@ from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Completing, Observed
 from lsp_calib.evaluation.records import Record, read_records, sources_of
 from lsp_calib.evaluation.runner import Plain, Pool, run
+from lsp_calib.evaluation.study_worker import Reflected, Studying
 from lsp_calib.evaluation.summary_observation import SummaryObserved
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.summary_worker import Summarising
@@ -57,7 +58,7 @@ ALONE = Workers()
 
 
 class Asking(Protocol):
-    """A `runner.Ask` that knows whom it asks: `Completing` or `Summarising`."""
+    """A `runner.Ask` that knows whom it asks: `Completing`, `Studying` or `Summarising`."""
 
     def __call__(self, payload: Plain) -> Plain: ...
 
@@ -85,7 +86,7 @@ def collect(
     seed: int,
     created: str,
     held_out: frozenset[str] | None = None,
-    observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
+    observe: frozenset[str] = frozenset(),
     window: WindowSize | None = None,
     augment: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
@@ -95,8 +96,8 @@ def collect(
 
     The header's sources are those of the items, also where the file holds answers to others.
     created: ISO date for a new file. held_out: groups that are excluded from fitting; None: those that the
-        file names, if it is there. observe: what the
-        records hold besides what every record holds. window: how much of a document the model
+        file names, if it is there. observe: optional
+        fields of the records. window: how much of a document the model
         sees; None: as much as when it serves an editor. augment: as for `Summarising`; of lines it says
         nothing. on_progress, say: as for `runner.run`.
     Raises DataError if servers do not run the same model, SettingsError if the engine cannot observe what is
@@ -148,7 +149,7 @@ def _asks(
     task: Task,
     choice: EngineChoice,
     workers: Workers,
-    observe: frozenset[Observed] | frozenset[SummaryObserved],
+    observe: frozenset[str],
     window: WindowSize | None,
     augment: bool,
 ) -> list[Asking]:
@@ -158,8 +159,11 @@ def _asks(
         # summary, costs next to nothing: every record holds it.
         wanted = {SummaryObserved.TEXT, SummaryObserved.ENCODER, *map(SummaryObserved, observe)}
         ask = Summarising(choice, observe=frozenset(wanted), augment=augment)
+    elif task.study:
+        ask = Studying(choice, criteria=task.criteria, observe=frozenset(map(Reflected, observe)))
     else:
-        ask = Completing(choice, task.criteria, observe=frozenset(map(Observed, observe)), window=window)
+        seen = frozenset(map(Observed, observe))
+        ask = Completing(choice, criteria=task.criteria, observe=seen, window=window)
     return [ask.at(url) for url in workers.remotes] or [ask]
 
 

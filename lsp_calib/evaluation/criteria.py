@@ -8,10 +8,17 @@ from lsp_calib.evaluation.lines import LineItem
 from lsp_calib.evaluation.runner import Plain
 
 
-def _tests(_item: LineItem, payload: Plain, text: str) -> bool:
+def _tests(item: LineItem, payload: Plain, text: str) -> bool:
     from lsp_calib.evaluation.correctness import tests_pass
     from lsp_calib.evaluation.datasets.human_eval import Infilling
+    from lsp_calib.evaluation.study_tasks import function_item_of
 
+    if "suite" in payload:
+        from lsp_calib.evaluation.covering_tests import line_passes
+
+        return line_passes(item, payload, text)
+    if "function" in payload:
+        return tests_pass(function_item_of(payload), text)
     return tests_pass(Infilling(**payload["infilling"]), text)
 
 

@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.lines import read_lines_of, source_files
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.summary_task import SUMMARY, is_usable, shown_examples
 from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, project_names
-from lsp_calib.evaluation.thresholds import CRITERIA
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of
 from lsp_calib.summarization.examples import Example, has_length, is_short
@@ -51,7 +51,7 @@ def documented_task(
             f"Only {len(items)} functions of {name_of(named)} have a sentence of documentation; at least "
             f"{FEWEST} are needed. Name more source."
         )
-    return Task(SUMMARY, tuple(items), language=named, criteria=tuple(CRITERIA))
+    return Task(SUMMARY, tuple(items), language=named, criteria=SUMMARY_CRITERIA)
 
 
 def _of_project(

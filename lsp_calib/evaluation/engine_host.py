@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Hashable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import attrs
 
@@ -23,7 +23,7 @@ from lsp_calib import home
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, EngineDiedError
 from lsp_calib.evaluation.header import FeatureList, ObservationList, SimilarityList
-from lsp_calib.inference.choice import EngineChoice
+from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.values import Generation, ModelIdentity, Prompt
@@ -54,10 +54,36 @@ class Answerer:
         """Raises DataError if the records of a run are those of another answerer."""
         if expected is not None and self != expected:
             raise DataError(
-                f"A worker answers with another model, prompt or features ({self}) than the one "
-                f"whose records these are ({expected}): these are not mixed. Give each worker "
-                "the same model and version of lsp-calib."
+                f"A worker's model, prompt or features ({self}) differ from those of the records "
+                f"({expected}). Give each worker the same model and version of lsp-calib."
             )
+
+
+@attrs.frozen
+class Asking:
+    """Where a `runner.Ask` finds its model.
+
+    choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
+        process gets its own state folder and thus its own model process.
+    expected: the model that must answer.
+    """
+
+    choice: EngineChoice
+    private: str = ""
+    expected: Answerer | None = None
+
+    def expecting(self, answerer: Answerer) -> Self:
+        """The same, refusing to ask another one."""
+        return attrs.evolve(self, expected=answerer)
+
+    def at(self, url: str) -> Self:
+        """The same, asking the server at this address."""
+        known = self.choice.remote or Remote("")
+        return attrs.evolve(self, choice=attrs.evolve(self.choice, remote=attrs.evolve(known, url=url)))
+
+    def privately(self, folder: str) -> Self:
+        """The same, with a model process for each process that asks."""
+        return attrs.evolve(self, private=folder)
 
 
 class EngineHost:

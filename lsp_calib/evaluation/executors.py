@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lsp_calib import home
 from lsp_calib.errors import EngineError, SettingsError
 from lsp_calib.evaluation.runner import Answer, Ask, Plain
 
@@ -198,16 +199,19 @@ def _in_worker(parent: int, ask: Ask, item: str, payload: Plain) -> Answer:
         # Where no process can be started, joblib asks in threads of this one.
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _end_without(parent)
+        _begin_worker(parent)
     return answer_of(ask, item, payload)
 
 
 @functools.cache
-def _end_without(parent: int) -> None:
-    """End this worker process soon after the one that it works for, which may be killed.
+def _begin_worker(parent: int) -> None:
+    """Close the memory of this worker process, and end it soon after the one that it works for.
 
-    Of workers that wait for work, loky's lock keeps all but one from seeing that nobody is left to give it.
+    That one may be killed. Of workers that wait for work, loky's lock keeps all but one from seeing that
+    nobody is left to give it.
     """
+    home.leave_no_core()
+    home.close_memory()
     if os.name != "posix":
         return  # only here a process gets another parent when its own has ended
 

@@ -42,7 +42,7 @@ def check_groups(items: Sequence[tuple[str, str]], apart: Collection[str], what:
     found = sorted(set(grouped(fitted)))
     if len(found) < FEWEST_GROUPS:
         raise DataError(
-            f"The {len(fitted)} {what} are of {len(found)} files ({', '.join(found)}). A "
-            f"calibrator is tried on other files than it is fitted on: {FEWEST_GROUPS} are needed. Name more "
-            "source, such as the folder of the project."
+            f"The {len(fitted)} {what} are of {len(found)} files ({', '.join(found)}). "
+            f"Cross-validation needs {FEWEST_GROUPS} files. Name more source, such as the "
+            "folder of the project."
         )

@@ -15,18 +15,17 @@ from typing import Self
 import attrs
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.completion import Cursor
-from lsp_calib.completion.alternatives import alternatives
+from lsp_calib.completion.alternatives import Agreement, agreement, alternatives, second_request
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.layouts import Layouts
-from lsp_calib.completion.postprocess import judged
-from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
-from lsp_calib.completion.second_decode import Agreement, agreement, second_request
+from lsp_calib.completion.postprocess import offered
+from lsp_calib.completion.prompt import Layout, Layouts, WindowSize, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import SettingsError
 from lsp_calib.evaluation.criteria import is_correct
 from lsp_calib.evaluation.engine_host import (
     Answerer,
+    Asking,
     EngineHost,
     host_for,
     is_believable,
@@ -41,13 +40,13 @@ from lsp_calib.evaluation.records import Alternative, Record
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.evaluation.tasks import line_item_of
-from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Observe, Priority, Request
 from lsp_calib.values import Generation, Prompt, Stop, Token
 
 
 class Observed(enum.StrEnum):
-    """What records can hold besides what every record holds. docs/evaluation.md has the cost of each."""
+    """Optional fields of records; docs/evaluation.md has the cost of each."""
 
     MARGIN = "margin"
     NEWLINE = "newline"
@@ -77,35 +76,20 @@ class _Answer:
 
 
 @attrs.frozen
-class Completing:
+class Completing(Asking):
     """A `runner.Ask` for places in source.
 
-    choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
-        process gets its own state folder and thus its own model process.
-    criteria: names of `criteria.CRITERIA`. expected: the model that must answer.
-    observe: what the records hold besides what every record holds. window: how much of a document the model
-    sees; None: as much as when it serves an editor on this machine.
+    criteria: names of `criteria.CRITERIA`. observe: what the records hold besides what every record holds.
+    window: how much of a document the model sees; None: as much as when it serves an editor on this machine.
     """
 
-    choice: EngineChoice
     criteria: tuple[str, ...] = ("exact",)
-    private: str = ""
-    expected: Answerer | None = None
     observe: frozenset[Observed] = frozenset()
     window: WindowSize | None = None
 
     def expecting(self, answerer: Answerer) -> Self:
         """Asks for the same prompts everywhere: the speeds of machines, and so their windows, differ."""
         return attrs.evolve(self, expected=answerer, window=answerer.window)
-
-    def at(self, url: str) -> Self:
-        """The same, asking the server at this address."""
-        known = self.choice.remote or Remote("")
-        return attrs.evolve(self, choice=attrs.evolve(self.choice, remote=attrs.evolve(known, url=url)))
-
-    def privately(self, folder: str) -> Self:
-        """The same, with a model process for each process that asks."""
-        return attrs.evolve(self, private=folder)
 
     def describe(self) -> Answerer:
         """The model that answers.
@@ -132,7 +116,7 @@ class Completing:
             self.describe().check(self.expected)
         answer = patiently(lambda: host.ask(item, self.observe))
         generation = answer.generation
-        text = judged(generation.text, item.cursor, answer.prompt.version)
+        text = offered(generation.text, item.cursor).text
         tokens = generation.tokens if is_believable(generation) else ()
         # As in the editor, an empty or runaway answer is not offered.
         shown = bool(text) and generation.stop is not Stop.LENGTH
@@ -161,12 +145,14 @@ class Completing:
             alternatives=tuple(self._alternative(item, payload, answer, other) for other in answer.others)
             if shown and tokens
             else (),
+            characters=len(text),
+            reference_characters=len(item.target),
         )
         return {"record": record.to_row(), "timing": timing_of(generation)}
 
     def _alternative(self, item: LineItem, payload: Plain, answer: _Answer, other: Generation) -> Alternative:
         """What a record holds of an alternative."""
-        first, text = answer.generation, judged(other.text, item.cursor, answer.prompt.version)
+        first, text = answer.generation, offered(other.text, item.cursor).text
         pairs = zip(first.tokens, other.tokens, strict=False)
         at = next((n for n, (one, two) in enumerate(pairs) if one.id != two.id), len(first.tokens))
         return Alternative(
@@ -220,10 +206,10 @@ class _Host(EngineHost):
             agrees = agreement(first, await self.engine.generate(second))
             answer = attrs.evolve(answer, second=agrees)
 
-        def text_of(text: str) -> str:
-            return judged(text, cursor, prompt.version)
+        async def text_of(text: str) -> str:
+            return offered(text, cursor).text
 
-        if Observed.ALTERNATIVES in observed and text_of(first.text):
+        if Observed.ALTERNATIVES in observed and await text_of(first.text):
             ways = alternatives(self.engine.generate, request, first, text_of, draws=False)
             others = [other async for other, _ in ways]
             others.sort(key=lambda other: -math.fsum(other.logprobs))

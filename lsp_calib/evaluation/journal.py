@@ -22,7 +22,8 @@ from lsp_calib.errors import DataError
 from lsp_calib.evaluation.differences import difference
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records, sources_of, write_records
-from lsp_calib.files import replace_file, sync_folder
+from lsp_calib.files import open_file, read_file, replace_file, sync_folder
+from lsp_calib.json_text import parse_json
 
 Timings = Mapping[str, float]
 
@@ -129,7 +130,7 @@ class Journal:
         self._check(found, path)
         self.done |= {record.item: record for record in records}
         if self._timing_path.exists():
-            for row in _rows(self._timing_path.read_bytes()):
+            for row in _rows(read_file(self._timing_path)):
                 item = row.pop("item")
                 # The times may be those of another file of this name.
                 if item in self.done:
@@ -138,7 +139,7 @@ class Journal:
     def _open(self) -> None:
         path = journal_path(self.path)
         new = not path.exists()
-        self._file = path.open("ab+")
+        self._file = os.fdopen(open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+")
         try:
             _lock(self._file, path)
             self._file.seek(0)
@@ -217,7 +218,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _rows(content: bytes) -> list[Any]:
-    return [json.loads(line) for line in _whole_lines(content)]
+    return [parse_json(line) for line in _whole_lines(content)]
 
 
 def _whole_lines(content: bytes) -> Iterable[bytes]:

@@ -11,23 +11,27 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
-from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData, Recipe
-from lsp_calib.calibration.folds import grouped_folds
-from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator
-from lsp_calib.calibration.metrics.binomial import least_rate
-from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.calibration.validation.cross_validation import out_of_fold, select_first_t
-from lsp_calib.calibration.validation.intervals import Interval, summarise
-from lsp_calib.calibration.validation.simultaneous import BoundedError, simultaneous_errors
-from lsp_calib.calibration.warnings import quietly
-from lsp_calib.confidence import raw_confidences
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, quietly
+from lsp_calib.calibration.binomial import least_rate
+from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.validation import (
+    BoundedError,
+    Interval,
+    grouped_folds,
+    out_of_fold,
+    select_first_t,
+    simultaneous_errors,
+    summarise,
+)
 from lsp_calib.confidence.features import FEATURES, PLACES
+from lsp_calib.confidence.measures import raw_confidences
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.scores import RESAMPLES, groups_of
+from lsp_calib.evaluation.scores import RESAMPLES, groups_of, without_empty_ece
 from lsp_calib.evaluation.tasks import FEWEST
 from lsp_calib.values import Tier
 
@@ -305,14 +309,16 @@ class _Items:
         y = self.correct
         masks = {ALL: np.ones(y.size, np.bool_)} | self._parts
         with quietly():
-            metrics = summarise(confidence, y, self.groups, resamples=self._resamples, seed=self._seed)
+            metrics = without_empty_ece(
+                summarise(confidence, y, self.groups, resamples=self._resamples, seed=self._seed)
+            )
         return Row(
             name=name,
             n=int(y.size),
             n_correct=int(np.count_nonzero(y)),
             metrics=metrics,
             errors=simultaneous_errors(confidence, y, masks, resamples=self._resamples, seed=self._seed),
-            tiers=_tiers(confidence, y),
+            tiers=tiers(confidence, y),
             acceptable={target: acceptable(confidence, y, self._fold, target) for target in TARGETS},
             cost_ms=cost_ms,
             confidence=confidence,
@@ -327,9 +333,11 @@ class _Items:
                 continue
             groups = [group for group, inside in zip(self.groups, mask, strict=True) if inside]
             with quietly():
-                metrics = summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
+                metrics = without_empty_ece(
+                    summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
+                )
             right = int(np.count_nonzero(y))
-            found[condition] = Part(asked[condition], int(y.size), right, metrics, _tiers(p, y))
+            found[condition] = Part(asked[condition], int(y.size), right, metrics, tiers(p, y))
         return found
 
 
@@ -359,7 +367,8 @@ def platt(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
     return PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
 
 
-def _tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, Share]:
+def tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, Share]:
+    """What the balanced preset marks as each tier; arrays of shape (n,)."""
     decide = partial(PRESETS["balanced"].decide, source="shipped")
     tiers = np.array([decide(float(p))[0].value for p in confidence])
     return {

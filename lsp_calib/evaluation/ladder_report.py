@@ -12,15 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_calib.calibration.metrics.reliability import reliability
-from lsp_calib.calibration.validation.intervals import Interval
-from lsp_calib.calibration.validation.simultaneous import BoundedError
+from lsp_calib.calibration.reliability import reliability
+from lsp_calib.calibration.validation import BoundedError, Interval
 from lsp_calib.evaluation.ladder import TARGETS, Ladder, Row, Share
 from lsp_calib.evaluation.report import Table, percent, plain, signed, table_lines
 from lsp_calib.files import replace_file
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from lsp_calib.terminal import Console
 
 NOTE = (
     "Out of fold: whole projects (files, where there are fewer than three projects) are left out of the "
@@ -56,7 +55,7 @@ def tables(ladder: Ladder) -> list[Table]:
         (
             f"{ladder.model}: calibration error",
             ("evidence", *parts),
-            [[row.name, *(_error(row.errors.get(part)) for part in parts)] for row in ladder.rows],
+            [[row.name, *(_error(row, row.errors.get(part)) for part in parts)] for row in ladder.rows],
         ),
         (
             f"{ladder.model}: {ladder.rows[-1].name if ladder.rows else 'nothing'}, by condition",
@@ -81,7 +80,7 @@ def condition_rows(ladder: Ladder) -> list[list[str]]:
             f"{part.n_correct} ({percent(part.n_correct / part.asked)})",
             signed(part.metrics["skill"]),
             plain(part.metrics["auc"]),
-            plain(part.metrics["ece"], digits=3),
+            plain(part.metrics["ece"], digits=3) if "ece" in part.metrics else "–",
             share(part.tiers["accept"], least=True),
             share(part.tiers["reject"]),
         ]
@@ -248,14 +247,19 @@ def _tenth(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _error(error: BoundedError | None) -> str:
-    return "" if error is None else f"{error.value:.3f} ({error.limit:.3f}){'' if error.inside else ' !'}"
+def _error(row: Row, error: BoundedError | None) -> str:
+    if error is None:
+        return ""
+    if "ece" not in row.metrics:
+        return "–"
+    return f"{error.value:.3f} ({error.limit:.3f}){'' if error.inside else ' !'}"
 
 
 def _numbers(row: Row) -> list[tuple[str, float | None, float | None, float | None]]:
     """(name, value, low, high) of all numbers of a row."""
     found = [(name, i.value, i.low, i.high) for name, i in row.metrics.items() if name != "ece"]
-    found += [(f"ece.{place}", error.value, None, error.limit) for place, error in row.errors.items()]
+    if "ece" in row.metrics:
+        found += [(f"ece.{place}", error.value, None, error.limit) for place, error in row.errors.items()]
     shares = {**row.tiers, **{f"at-{target:g}": found for target, found in row.acceptable.items()}}
     for name, kind in shares.items():
         found += [

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path, PurePath
 
 import attrs
 
-from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.places import STRATA, column_in, is_asked_for
+from lsp_calib.completion import block
+from lsp_calib.completion.context import BEHIND_OPENER, STRATA, Cursor, column_in, is_asked_for
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.correctness import exact_match
 from lsp_calib.exclusion import Exclusion
+from lsp_calib.files import read_file
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.syntax import has_grammar, prose_lines
 from lsp_calib.text_lines import split_lines
@@ -22,6 +23,14 @@ from lsp_calib.workspace_files import is_made_by_a_program, walk
 INSERTING, WRITING_ON = "inserting", "writing-on"
 """The conditions: the text below the line stands, or everything below is left out, as where new code is
 written at the end of a file."""
+
+NEW_LINE = "new-line"
+"""The condition of a whole line that is being written: of the text below it, the rest of its scope is left
+out, because it is not written yet."""
+
+PREFIX, NO_DOCSTRING = "prefix", "no-docstring"
+"""The conditions of Spiess et al. 2024: the function from its signature down to the line, with its docstring
+or without it, and nothing else."""
 
 GIT = "git"
 """The source of lines that come from commits."""
@@ -53,6 +62,8 @@ _SKIPPED_ELSEWHERE = {
     "thirdparty",
     "vendor",
 }
+# Each kind of further lines is drawn for itself: asking for it changes no others.
+_DRAWN_AS = {"": "", BEHIND_OPENER: ":openers", NEW_LINE: ":new"}
 # Stubs and declarations have no statements to complete.
 _NOT_DRAWN = (".pyi", ".pyw", ".d.ts", ".d.mts", ".d.cts")
 # Seconds for which a header's project is looked through.
@@ -65,10 +76,10 @@ class LineItem:
     """One place: a cursor in a line from which the rest, `target`, was removed.
 
     group: items of one group (a project) stay together in cross-validation.
-    condition: INSERTING or WRITING_ON. root, name: the project's folder, and the file's path below it, where
-    pieces of other files may be read; empty for a place that is in no project. source: GIT for a line of
-    commits, else empty. Such a line has a name, and no root. exclude: patterns of files of the project that
-    no model may see, as in `exclusion`.
+    condition: INSERTING, WRITING_ON, NEW_LINE, PREFIX or NO_DOCSTRING. root, name: the project's folder, and
+    the file's path below it, where pieces of other files may be read; empty for a place that is in no
+    project. source: GIT for a line of commits, else empty. Such a line has a name, and no root. exclude:
+    patterns of files of the project that no model may see, as in `exclusion`.
     """
 
     id: str
@@ -90,17 +101,40 @@ class LineItem:
         """The same place in a document that ends with its line."""
         return attrs.evolve(self, cursor=without_below(self.cursor), condition=WRITING_ON)
 
+    def new_line(self) -> LineItem:
+        """The same place, at the beginning of a line, in a document where the rest of its scope is not
+        written yet."""
+        cursor, lines = self.cursor, tuple(self.cursor.lines)
+        below = lines[cursor.line + 1 :]
+        left = below[lines_of_scope(cursor.before + self.target, below) :]
+        shown = attrs.evolve(cursor, lines=(*lines[: cursor.line + 1], *left))
+        return attrs.evolve(self, cursor=shown, condition=NEW_LINE)
+
+
+def lines_of_scope(first: str, below: Sequence[str]) -> int:
+    """How many of the lines `below` the line `first` belong to the block that begins with it: those up to the
+    end of its scope, as `completion.block` finds it."""
+    for count, line in enumerate(below):
+        scope = block.scope_of(first, line)
+        if scope is not block.Scope.INSIDE:
+            return count + (scope is block.Scope.LAST)
+    return len(below)
+
 
 def without_below(cursor: Cursor) -> Cursor:
     """The cursor in a document that ends with its line."""
     return attrs.evolve(cursor, lines=tuple(cursor.lines[: cursor.line + 1]))
 
 
-def source_files(root: Path, language: str = "python") -> Iterator[Path]:
+Skip = Callable[[str], bool]
+"""Whether no lines of a file are drawn, by its path below the project, with "/" between the parts."""
+
+
+def source_files(root: Path, language: str = "python", skip: Skip | None = None) -> Iterator[Path]:
     """The source files of a language below `root` (or `root` itself), sorted; folders of third-party code and
     what a build leaves are left out.
 
-    Raises DataError if `root` is a file of something else.
+    skip: further files to leave out. Raises DataError if `root` is a file of something else.
     """
     if root.is_file():
         _refuse_other(root, language)
@@ -109,8 +143,10 @@ def source_files(root: Path, language: str = "python") -> Iterator[Path]:
     python = language == "python"
     skipped = _SKIPPED_FOLDERS if python else _SKIPPED_ELSEWHERE
     for path in sorted(root.rglob("*.py" if python else "*")):
-        inside = path.relative_to(root).parts[:-1]
-        if _is_of(path, language) and not _outside(inside, skipped):
+        inside = path.relative_to(root)
+        if not _is_of(path, language) or _outside(inside.parts[:-1], skipped):
+            continue
+        if skip is None or not skip(inside.as_posix()):
             yield path
 
 
@@ -192,9 +228,7 @@ def read_lines_of(path: Path, language: str) -> Sequence[str]:
     """The lines of a source file; none of a link, one that cannot be read, is too large, or was generated
     (but for Python)."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            return ()
-        lines = split_lines(path.read_text("utf-8"))
+        lines = split_lines(read_file(path, _MOST_BYTES, links=False).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError):
         return ()
     return () if language != "python" and is_made_by_a_program(path.name, lines) else lines
@@ -205,9 +239,11 @@ def _why_unread(path: Path) -> str:
     try:
         if path.is_symlink():
             return "links"
+        if not path.is_file():
+            return "no regular files"
         if path.stat().st_size > _MOST_BYTES:
             return f"larger than {_MOST_BYTES // 1000} kB"
-        return "generated" if path.read_text("utf-8").strip() else "empty"
+        return "generated" if read_file(path, _MOST_BYTES).decode("utf-8-sig").strip() else "empty"
     except UnicodeDecodeError:
         return "not UTF-8 text"
     except OSError:
@@ -221,19 +257,25 @@ def sample_lines(
     seed: int = 0,
     language: str = "python",
     exclude: Sequence[str] = (),
+    *,
+    kind: str = "",
+    skip: Skip | None = None,
 ) -> list[LineItem]:
     """At most `count` places in the files of a language below `root`, a line at most once.
 
-    exclude: patterns of files that no model may see.
+    exclude: patterns of files that no model may see. kind: BEHIND_OPENER: all places are behind a bracket or
+    quote that opens; NEW_LINE: all are whole lines, after their indentation, each as `LineItem.new_line`;
+    else of the kinds and in the proportions of `STRATA`. skip: as for `source_files`.
     Deterministic for the same files and seed. Generated and minified files are left out (but for Python).
     Raises DataError if there is no such file.
     """
     # The bytes draw as the text does, also for a name that is not UTF-8.
-    rng = random.Random(f"{seed}:{group}".encode("utf-8", "surrogatepass"))
+    drawing = f"{seed}:{group}{_DRAWN_AS[kind]}"
+    rng = random.Random(drawing.encode("utf-8", "surrogatepass"))
     candidates: list[tuple[Path, Sequence[str], int]] = []
     exclusion = Exclusion(tuple(exclude))
     left_out = Counter[str]()
-    for path in source_files(root, language):
+    for path in source_files(root, language, skip):
         if exclusion.reason(str(path)):
             left_out["excluded"] += 1
             continue
@@ -250,7 +292,14 @@ def sample_lines(
         raise DataError(f"There is no {name_of(language)} source below {root}.{more}")
     rng.shuffle(candidates)
     items: list[LineItem] = []
-    weights = dict(STRATA)
+    if kind == NEW_LINE:
+        for path, lines, at in candidates[:count]:
+            column = len(lines[at]) - len(lines[at].lstrip())
+            stratum = "after-indentation" if column else "line-start"
+            item = _item(root, group, path, lines, at, column, stratum, language)
+            items.append(attrs.evolve(item.new_line(), exclude=exclusion.patterns))
+        return items
+    weights = {BEHIND_OPENER: 1.0} if kind == BEHIND_OPENER else dict(STRATA)
     while candidates and weights and len(items) < count:
         # Draw the kind first, then a line with such a place. Drawing lines first would give too few places of
         # the kinds that not every line has.
@@ -262,7 +311,8 @@ def sample_lines(
             continue
         n, column = drawn
         path, lines, at = candidates.pop(n)
-        item = _item(root, group, path, lines, at, column, stratum, language)
+        place = "mid-line" if stratum == BEHIND_OPENER else stratum
+        item = _item(root, group, path, lines, at, column, place, language)
         items.append(attrs.evolve(item, exclude=exclusion.patterns))
     return items
 

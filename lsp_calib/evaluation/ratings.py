@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -12,8 +13,12 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import FloatArray, IntArray
 from lsp_calib.errors import DataError
+from lsp_calib.files import read_file
 
 FILE = Path("haque2022") / "similarity_ratings.csv"
+
+RATERS = 3
+"""How many people rated a pair in either order."""
 
 # These columns are read by name; every later column is a metric published with the ratings.
 COLUMNS = (
@@ -42,6 +47,20 @@ class Ratings:
     metrics: Mapping[str, FloatArray]
 
 
+def read_both_orders(path: Path) -> Ratings:
+    """The pairs of `read_ratings`, with the ratings given to each pair in either order: six a pair.
+
+    The file's two sources show people the same pair, once with the person's text as the second, once as the
+    first. Raises DataError as `read_ratings`, or if the sources are not of the same methods.
+    """
+    one, other = read_ratings(path), read_ratings(path, "reference")
+    at = {method: row for row, method in enumerate(other.methods)}
+    if sorted(at) != sorted(one.methods):
+        raise DataError(f"{path} does not rate the same methods in both orders.")
+    swapped = other.ratings[[at[method] for method in one.methods]]
+    return attrs.evolve(one, ratings=np.column_stack((one.ratings, swapped)))
+
+
 def read_ratings(path: Path, source: Literal["baseline", "reference"] = "baseline") -> Ratings:
     """The ratings in a file: its rows with this source, three for each method.
 
@@ -51,10 +70,10 @@ def read_ratings(path: Path, source: Literal["baseline", "reference"] = "baselin
     ratings for each method.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            rows = [row for row in reader if row.get("source") == source]
-            names = tuple(reader.fieldnames or ())
+        text = read_file(path).decode("utf-8")
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        rows = [row for row in reader if row.get("source") == source]
+        names = tuple(reader.fieldnames or ())
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (csv.Error, UnicodeDecodeError) as error:

@@ -1,50 +1,54 @@
-"""The text features of records, computed again from the pinned sources: no model has to decode anything.
+"""Verdicts and text features of records, computed again from the pinned sources: no model decodes anything.
 
 A record names its place and holds the ids of its tokens. With the source below a folder and the model's
-vocabulary, these give the cursor and the text that was offered; the record's own verdict, and the hash of its
-prompt, show that they are the same as when the record was made.
+vocabulary, these give the cursor and the model's answer; the hash of its prompt shows that they are the same
+as when the record was made. Of the answer the text is taken that is offered today.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
-from lsp_calib.completion.brackets import is_closers
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.postprocess import judged
-from lsp_calib.completion.prompt import Layout, build_prompt
+from lsp_calib.completion.postprocess import offered
+from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
 from lsp_calib.errors import DataError, ModelError
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import FeatureList, Header
-from lsp_calib.evaluation.lines import WRITING_ON, LineItem, without_below
+from lsp_calib.evaluation.lines import NEW_LINE, WRITING_ON, LineItem, without_below
 from lsp_calib.evaluation.records import Alternative, Record, read_records, write_records
 from lsp_calib.evaluation.surroundings import surroundings_of
+from lsp_calib.files import read_file
 from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.inference.models import checksum
 from lsp_calib.inference.models.cards import ModelCard, locate
 from lsp_calib.text_lines import split_lines
-from lsp_calib.values import Prompt, Stop, Timing
+from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing
 
 TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
 
 
 @attrs.frozen
 class Rebuilt:
-    """A record with what it does not hold: the item, with its source, the prompt, and the text."""
+    """A record with what it does not hold: the item, with its source, the prompt, the text that was offered,
+    and the answer that it is the beginning of."""
 
     record: Record
     item: LineItem
     prompt: Prompt
     text: str
+    answer: Generation
 
 
 def recompute_features(path: Path, sources: Path, model: str | None = None) -> int:
-    """Compute the text features of a file of line records again and write them into it; returns how many.
+    """Compute verdicts and text features of a file of line records again and write them into it; returns how
+    many have features.
 
     sources: the folder with the projects (`data pull projects`). model: a card's name or the absolute path of
         a model file; None: the model that the records name. Only its vocabulary is read.
@@ -68,7 +72,7 @@ def with_features(
     pieces: Sequence[bytes],
     compute: TextFeatures = text_features,
 ) -> tuple[Header, list[Record]]:
-    """The header and records with text features; answers that were not offered have none.
+    """The header and records with today's verdicts and text features; answers that are not offered have none.
 
     card: of the model that answered. pieces: the bytes of its tokens by id. compute: gives the features of a
     text inserted at a cursor.
@@ -76,26 +80,48 @@ def with_features(
     """
     listed = FeatureList.present()
     found: list[Record] = []
-    for rebuilt in rebuild(header, records, sources, card, pieces):
-        cursor, text = rebuilt.item.cursor, rebuilt.text
+    for rebuilt in rebuild(header, records, sources, card, pieces, with_verdicts=False):
+        item, text = rebuilt.item, rebuilt.text
         values: tuple[float | None, ...] = ()
         above: tuple[float | None, ...] = ()
-        if rebuilt.record.shown:
-            values = listed.ordered(compute(cursor, text))
-            above = listed.ordered(compute(without_below(cursor), text))
-        others = tuple(
-            attrs.evolve(one, features=listed.ordered(compute(cursor, _text_of_other(one, rebuilt, pieces))))
-            for one in rebuilt.record.alternatives
+        others: list[Alternative] = []
+        if text:
+            values = listed.ordered(compute(item.cursor, text))
+            above = listed.ordered(compute(without_below(item.cursor), text))
+        for one in rebuilt.record.alternatives:
+            other = _text_of_other(one, rebuilt, pieces)
+            if text and other:
+                right = {"exact": item.is_correct(other)}
+                features = listed.ordered(compute(item.cursor, other))
+                others.append(attrs.evolve(one, correct=right, features=features))
+        found.append(
+            attrs.evolve(
+                rebuilt.record,
+                correct={"exact": bool(text) and item.is_correct(text)},
+                shown=bool(text),
+                features=values,
+                features_above=above,
+                alternatives=tuple(others),
+                characters=len(text) if rebuilt.record.characters is not None else None,
+            )
         )
-        found.append(attrs.evolve(rebuilt.record, features=values, features_above=above, alternatives=others))
     return attrs.evolve(header, features=listed), found
 
 
 def rebuild(
-    header: Header, records: Sequence[Record], sources: Path, card: ModelCard, pieces: Sequence[bytes]
+    header: Header,
+    records: Sequence[Record],
+    sources: Path,
+    card: ModelCard,
+    pieces: Sequence[bytes],
+    *,
+    with_surroundings: bool = True,
+    with_verdicts: bool = True,
 ) -> Iterator[Rebuilt]:
     """Each record with its item and its text, in order.
 
+    with_surroundings: without, the prompts lack the pieces of other files, which take most of the time; then
+    they are not checked. with_verdicts: whether the verdicts are those of today.
     Raises DataError, naming the item, where the source is missing or has no such place, where the prompt is
     not the one that the record was made with, or where no reading of the tokens gives the record's verdict.
     """
@@ -112,13 +138,15 @@ def rebuild(
     lines_of = functools.lru_cache(maxsize=8)(_read_lines)
     for record in records:
         item = item_of(record, sources, lines_of, header.language)
-        prompt = build_prompt(item.cursor, layout, surroundings_of(item, layout))
-        if record.prompt and record.prompt != prompt_hash(prompt):
+        around = surroundings_of(item, layout) if with_surroundings else ALONE
+        prompt = build_prompt(item.cursor, layout, around)
+        if with_surroundings and record.prompt and record.prompt != prompt_hash(prompt):
             raise DataError(
                 f"The item {record.item} had another prompt when its record was made: the source below "
                 f"{sources} has another version, or the model's card has changed."
             )
-        yield Rebuilt(record, item, prompt, text_of(record, item, pieces, prompt))
+        answer = answer_of(record, item, pieces, prompt, with_verdict=with_verdicts)
+        yield Rebuilt(record, item, prompt, *answer)
 
 
 def item_of(
@@ -157,6 +185,8 @@ def item_of(
         root=str(root),
         name=path.relative_to(root).as_posix(),
     )
+    if record.condition == NEW_LINE:
+        return item.new_line()
     return item.writing_on() if record.condition == WRITING_ON else item
 
 
@@ -164,34 +194,48 @@ def _project(name: str) -> str:
     return name.partition("/")[0]
 
 
-def text_of(record: Record, item: LineItem, pieces: Sequence[bytes], prompt: Prompt) -> str:
-    """The text of a record's tokens as it was offered at the item's cursor; empty if it was not.
+def answer_of(
+    record: Record, item: LineItem, pieces: Sequence[bytes], prompt: Prompt, *, with_verdict: bool = True
+) -> tuple[str, Generation]:
+    """The text of a record's tokens as it was offered at the item's cursor, empty if it was not; and the
+    whole answer.
 
     prompt: that the record was made with. pieces: the bytes of the model's tokens by id.
     Tokens that only reproduced typed characters are not in a record, and the first one that is may begin with
     the last of these characters. A record without `added` does not say with how many: the most that fit are
-    assumed, of the readings that give the record's verdict.
+    assumed, of the readings that give the record's verdict. with_verdict: without, the most of all.
     Raises DataError if none does.
     """
     for remaining in _readings(record, prompt.forced.encode(), pieces):
-        builder = GenerationBuilder("", one_line=True)
-        builder.remaining = remaining
-        for token in record.tokens[: -1 if record.stop == Stop.END_OF_TEXT else None]:
-            builder.add(token, 0.0, 0.0, pieces[token])
-        if record.added is not None and record.added != sum(len(token.text) for token in builder.tokens[:1]):
+        answer = _answer(record, remaining, pieces)
+        if record.added is not None and record.added != sum(len(token.text) for token in answer.tokens[:1]):
             continue
-        text = judged(builder.finish(Timing()).text, item.cursor, prompt.version)
-        # Some records are older than the rule that such a text is offered where it may close something.
-        if not record.shown and is_closers(text):
-            text = ""
-        offered = bool(text) and record.stop != Stop.LENGTH
+        text = offered(answer.text, item.cursor).text
         right = bool(text) and item.is_correct(text)
-        if offered == record.shown and right == record.correct.get("exact", right):
-            return text if offered else ""
+        text = text if record.stop != Stop.LENGTH else ""
+        as_recorded = bool(text) == record.shown and right == record.correct.get("exact", right)
+        if as_recorded or not with_verdict:
+            return text, answer
     raise DataError(
         f"The tokens of the item {record.item} do not give the answer that was judged: the model's "
         "vocabulary or the source has changed."
     )
+
+
+def _answer(record: Record, remaining: bytes, pieces: Sequence[bytes]) -> Generation:
+    """The answer with a record's tokens, the first of which begins with these typed bytes."""
+    builder = GenerationBuilder("", one_line=True)
+    builder.remaining = remaining
+    last = len(record.tokens) - 1 if record.stop == Stop.END_OF_TEXT else None
+    numbers = list(itertools.zip_longest(record.logprobs, record.typed_logprobs, record.entropies))
+    for at, token in enumerate(record.tokens):
+        logprob, typed, entropy = numbers[at] if at < len(numbers) else (None, None, None)
+        seen = None if entropy is None else Observation(entropy)
+        if at == last:
+            builder.end(token, logprob or 0.0, seen=seen)
+        else:
+            builder.add(token, logprob or 0.0, typed or 0.0, pieces[token], seen=seen)
+    return builder.finish(Timing())
 
 
 def _text_of_other(other: Alternative, rebuilt: Rebuilt, pieces: Sequence[bytes]) -> str:
@@ -207,11 +251,13 @@ def _text_of_other(other: Alternative, rebuilt: Rebuilt, pieces: Sequence[bytes]
         shown=other.stop != Stop.LENGTH,
         stop=other.stop,
         tokens=(*first.tokens[: other.at], *tokens),
+        logprobs=(),
+        entropies=(),
         # Whether they are likelier for what is typed is known of the tokens that both share.
         typed_logprobs=first.typed_logprobs[: other.at],
         added=added,
     )
-    return text_of(answer, rebuilt.item, pieces, rebuilt.prompt)
+    return answer_of(answer, rebuilt.item, pieces, rebuilt.prompt, with_verdict=False)[0]
 
 
 def _readings(record: Record, forced: bytes, pieces: Sequence[bytes]) -> Iterator[bytes]:
@@ -230,7 +276,7 @@ def _readings(record: Record, forced: bytes, pieces: Sequence[bytes]) -> Iterato
 
 def _read_lines(path: Path) -> tuple[str, ...]:
     try:
-        return split_lines(path.read_text("utf-8"))
+        return split_lines(read_file(path).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"{path} cannot be read: {error}. `lsp-calib data pull projects` gets the pinned "

@@ -9,7 +9,6 @@ file of schema 2 without them is written again as it was, to the last byte.
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,14 +17,14 @@ from typing import Any, Self
 import attrs
 
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.completion.second_decode import Agreement
+from lsp_calib.completion.alternatives import Agreement
 from lsp_calib.confidence import features
-from lsp_calib.confidence.summary_features import VERSION as SUMMARY_VERSION
-from lsp_calib.confidence.summary_features import summary_features
+from lsp_calib.confidence.features import SUMMARY_VERSION, summary_features
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import SCHEMA, Header, json_line, origin
 from lsp_calib.evaluation.lines import INSERTING
-from lsp_calib.files import replace_file
+from lsp_calib.files import read_file, replace_file
+from lsp_calib.json_text import parse_json
 from lsp_calib.values import Evidence, Stop
 
 # A file holds integers: log-probabilities in 1e-5 nat, entropies and margins in 1e-3 nat, features,
@@ -127,6 +126,8 @@ class Record:
     alternatives: ranks 2 and 3, as far as there are; empty if they were not asked for.
     condition, source: as in `evaluation.lines.LineItem`.
     similarity: to what a person wrote, in the order of `Header.similarity`; empty if there is no answer.
+    characters, reference_characters: of the answer's text and of the right answer; None if unknown.
+    repeats_bug: of a repair, whether it is the buggy line again.
     observed: of a summary, by observation, its numbers in the order of `Header.observations`, None for one
         that cannot be had. costs: of the answer ("summary") and of each observation that asked the model:
         tokens evaluated, tokens found in its cache, tokens generated.
@@ -158,6 +159,9 @@ class Record:
     similarity: tuple[float, ...] = ()
     observed: Mapping[str, tuple[float | None, ...]] = attrs.field(factory=dict)
     costs: Mapping[str, tuple[int, int, int]] = attrs.field(factory=dict)
+    characters: int | None = None
+    reference_characters: int | None = None
+    repeats_bug: bool | None = None
 
     def evidence(self, header: Header, *, above: bool = False) -> Evidence:
         """What a calibrator needs of it. header: of its file. above: nothing of the text below was used.
@@ -227,6 +231,10 @@ class Record:
         row |= {"condition": self.condition} if self.condition != INSERTING else {}
         row |= {"source": self.source} if self.source else {}
         row |= {"added": self.added} if self.added is not None else {}
+        row |= {"characters": self.characters} if self.characters is not None else {}
+        if self.reference_characters is not None:
+            row["referenceCharacters"] = self.reference_characters
+        row |= {"repeatsBug": self.repeats_bug} if self.repeats_bug is not None else {}
         row |= {"similarity": _scaled(self.similarity)} if self.similarity else {}
         observed = {name: _scaled(values) for name, values in self.observed.items()}
         row |= {"observed": observed} if observed else {}
@@ -284,10 +292,10 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
     Raises DataError if it is not a file of records, or a line is damaged.
     """
     try:
-        lines = path.read_text("utf-8").split("\n")
-        first = json.loads(lines[0])
+        lines = read_file(path).decode("utf-8").split("\n")
+        first = parse_json(lines[0])
         header = Header.from_row(first)
-        records = [Record.from_row(json.loads(line), first["schema"]) for line in lines[1:-1]]
+        records = [Record.from_row(parse_json(line), first["schema"]) for line in lines[1:-1]]
         sizes = {0, 0 if header.features is None else len(header.features.names)}
         listed = dict(header.observations.names) if header.observations is not None else {}
         similarities = 0 if header.similarity is None else len(header.similarity.names)
@@ -342,6 +350,8 @@ def _read_optional(values: dict[str, Any]) -> dict[str, Any]:
     found["similarity"] = tuple(value / _FEATURE for value in values.pop("similarity", ()))
     found["observed"] = {name: _unscaled(row) for name, row in values.pop("observed", {}).items()}
     found["costs"] = {name: _cost(row) for name, row in values.pop("costs", {}).items()}
+    found["reference_characters"] = values.pop("referenceCharacters", None)
+    found["repeats_bug"] = values.pop("repeatsBug", None)
     found["margins"] = tuple(value / _ENTROPY for value in values.pop("margin", ()))
     found["newlines"] = tuple(_logprob(value) for value in values.pop("newline", ()))
     if (second := values.pop("agreement", None)) is not None:

@@ -12,11 +12,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.validation.cross_validation import out_of_fold
-from lsp_calib.calibration.validation.intervals import summarise
-from lsp_calib.calibration.warnings import quietly
-from lsp_calib.confidence.rating import SCALE
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, quietly
+from lsp_calib.calibration.validation import out_of_fold, summarise
+from lsp_calib.confidence.reflective import SCALE
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
@@ -26,10 +24,13 @@ from lsp_calib.evaluation.scores import (
     Row,
     Scores,
     both_sides,
+    few_right_note,
     fit_curve,
     groups_of,
     labels,
     tiers_of,
+    too_few_right,
+    without_empty_ece,
 )
 from lsp_calib.evaluation.tasks import FEWEST
 
@@ -71,9 +72,10 @@ def _stated(seen: Observed) -> float | None:
     return seen.get("verbalised.confidence")
 
 
-def _stated_at_all(seen: Observed) -> float | None:
-    """Without the 0.5 of those who stated nothing."""
-    return None if seen.get("verbalised.fell-back") else _stated(seen)
+def _stated_but_half(seen: Observed) -> float | None:
+    """Without every 0.5, whether it was stated or stands for nothing stated."""
+    found = _stated(seen)
+    return None if found == 0.5 else found
 
 
 def _expected(seen: Observed) -> float | None:
@@ -103,7 +105,7 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
         },
         "verbalised": {
             "stated, else 0.5 (Spiess et al.)": _stated,
-            "stated, without the rest": _stated_at_all,
+            "stated, without every 0.5 (Spiess et al.)": _stated_but_half,
         },
         "scale": {
             "vote of five": lambda seen: seen.get("scale.vote"),
@@ -166,7 +168,9 @@ def score_reflective(
             f"Of {len(offered)} answers all are right, or all are wrong, but for those of one group, by "
             "every criterion: there is nothing to tell apart. Ask for more, or ask another model."
         )
-    for judge in judges:
+    few = {judge: sum(record.correct.get(judge, False) for record in kept) for judge in judges}
+    few = {judge: count for judge, count in few.items() if too_few_right(count, len(kept))}
+    for judge in [judge for judge in judges if judge not in few]:
         for name, found in forms.items():
             known = [at for at, value in enumerate(found) if value is not None]
             scored = [offered[at] for at in known]
@@ -189,7 +193,11 @@ def score_reflective(
         first=dict.fromkeys(judges),
         held_out=tuple(sorted(held_out)),
         rows=tuple(rows),
-        notes=(*_left_out(len(records) - len(kept)), *_notes(measure, seen, forms)),
+        notes=(
+            *_left_out(len(records) - len(kept)),
+            *(few_right_note(judge, count, len(kept)) for judge, count in few.items()),
+            *_notes(measure, seen, forms),
+        ),
     )
 
 
@@ -210,6 +218,8 @@ def _row(
 ) -> Row:
     with quietly():
         metrics = summarise(confidence, right, np.array(groups), resamples=resamples, seed=seed)
+    if rescaled:
+        metrics = without_empty_ece(metrics)
     return Row(
         part="fit",
         judge=judge,

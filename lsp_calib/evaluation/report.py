@@ -9,15 +9,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_calib.calibration.metrics.reliability import wilson_interval
-from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.calibration.validation.intervals import Interval
-from lsp_calib.confidence import measure_name
-from lsp_calib.evaluation.scores import ALL, CHOSEN, Row, Scores
+from lsp_calib.calibration.reliability import wilson_interval
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.validation import Interval
+from lsp_calib.confidence.measures import measure_name
+from lsp_calib.evaluation.scores import ALL, CHOSEN, LEAST_SKILL, Row, Scores
 from lsp_calib.files import replace_file
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from lsp_calib.terminal import Console
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 """Title, column names, rows."""
@@ -52,6 +52,15 @@ def tables(scores: Scores) -> list[Table]:
                 [[row.part, row.stratum, *(_tier(row, tier) for tier in _TIERS)] for row in rescaled],
             ),
         ]
+    if scores.cross:
+        n = sum(scores.cross.values())
+        found.append(
+            (
+                "Exact match against tests",
+                ("n", *scores.cross),
+                [[str(n), *(_count(k, n) for k in scores.cross.values())]],
+            )
+        )
     return found
 
 
@@ -70,6 +79,9 @@ def summary(scores: Scores) -> list[str]:
         + ".",
     ]
     lines += scores.notes
+    for judge, chosen in scores.per_fold.items():
+        folds = ", ".join("all" if t is None else str(t) for t in chosen)
+        lines.append(f"First tokens chosen in each fold ({judge}): {folds}.")
     if scores.held_out:
         lines.append(f"Held out: {', '.join(scores.held_out)}.")
     if sources:
@@ -83,7 +95,8 @@ NOTE = (
     "(fit) are predicted out of fold: whole groups (projects, problems) are left out of the fit and of "
     "every choice (*: which features, how many tokens); what is held out is predicted by what was fitted on "
     "all others. Intervals are 95 %, by bootstrap over groups; beside ECE stands what a perfectly calibrated "
-    f"score would show. Tiers: the balanced preset, accept from {100 * _BALANCED.accept_from:g} %, reject "
+    f"score would show; below a rescaled skill of {LEAST_SKILL:g} no ECE is given, for it would only compare "
+    f"two means. Tiers: the balanced preset, accept from {100 * _BALANCED.accept_from:g} %, reject "
     f"below {100 * _BALANCED.reject_below:g} %."
 )
 
@@ -135,7 +148,7 @@ def write(scores: Scores, folder: Path) -> None:
 def print_scores(scores: Scores, console: Console) -> None:
     from rich.table import Table as RichTable
 
-    for line in summary(scores)[: 2 + len(scores.notes)]:
+    for line in summary(scores)[: 2 + len(scores.notes) + len(scores.per_fold)]:
         console.print(line)
     for title, columns, rows in tables(scores):
         table = RichTable(title=title)
@@ -156,13 +169,20 @@ def _quality(row: Row) -> list[str]:
     return [
         signed(row.metrics["skill"]),
         plain(row.metrics["auc"]),
-        plain(row.metrics["ece"], digits=3),
+        plain(row.metrics["ece"], digits=3) if "ece" in row.metrics else "–",
     ]
 
 
 def _share(row: Row) -> str:
-    low, high = wilson_interval(row.n_correct, row.n)
-    return f"{row.n_correct} ({percent(row.n_correct / row.n)}; {100 * low:.0f} to {100 * high:.0f})"
+    return _count(row.n_correct, row.n)
+
+
+def _count(k: int, n: int) -> str:
+    """A number of n, its share, and the interval of that."""
+    if not n:
+        return "0"
+    low, high = wilson_interval(k, n)
+    return f"{k} ({percent(k / n)}; {100 * low:.0f} to {100 * high:.0f})"
 
 
 def _tier(row: Row, tier: str) -> str:

@@ -31,8 +31,9 @@ It must be picklable, since it is sent to workers. Raises EngineError if this it
 """
 
 # What a payload says of where an item is and what it is part of. A project that was moved is still the same,
-# a condition is compared by itself, and the scores of a search may differ in their last digits.
-_PLACE = {"item", "group", "root", "condition", "exclude", "scores"}
+# a condition is compared by itself, and the scores of a search may differ in their last digits. Which tests
+# are run is part of the question; where they are, and for how long, is not.
+_PLACE = {"item", "group", "root", "condition", "exclude", "scores", "project", "environment", "seconds"}
 # After this many items in a row without an answer, the run is given up.
 _MOST_FAILURES = 5
 
@@ -97,7 +98,8 @@ def run(
         except DataError:
             journal.leave_as_found()
             raise
-        left = {item: payload for item, payload in _shuffled(items) if item not in journal.done}
+        by_id = dict(items)
+        left = {item: by_id[item] for item in in_asking_order(by_id) if item not in journal.done}
         done = len(items) - len(left)
         on_progress(done, len(items))
         failures: dict[str, str] = {}
@@ -180,10 +182,10 @@ def _listed(criteria: Collection[str]) -> str:
     return " and ".join(sorted(criteria)) or "nothing"
 
 
-def _shuffled(items: Sequence[tuple[str, Plain]]) -> list[tuple[str, Plain]]:
-    """In an order that has nothing to do with that of the items: the answers of an unfinished run are a fair
-    sample."""
-    return sorted(items, key=lambda pair: hashlib.sha256(pair[0].encode("utf-8", "replace")).digest())
+def in_asking_order(items: Iterable[str]) -> list[str]:
+    """Ids of items in the order in which a run asks for them, which has nothing to do with that of the items:
+    the answers of an unfinished run are a fair sample."""
+    return sorted(items, key=lambda item: hashlib.sha256(item.encode("utf-8", "replace")).digest())
 
 
 def _until_hopeless(answers: Iterator[Answer], failures: dict[str, str]) -> Iterable[Answer]:

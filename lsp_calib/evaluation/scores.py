@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,16 +10,13 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes, quietly
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
-from lsp_calib.calibration.calibrators.recipes import FeatureData, recipes_of
-from lsp_calib.calibration.methods.log_odds import sigmoid
-from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator
-from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.calibration.validation.cross_validation import out_of_fold, select_first_t
-from lsp_calib.calibration.validation.intervals import Interval, summarise
-from lsp_calib.calibration.warnings import quietly
-from lsp_calib.confidence import measure_name, raw_confidences
+from lsp_calib.calibration.calibrators.fitting import FeatureData, recipes_of
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, sigmoid
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.validation import Interval, out_of_fold, select_first_t, summarise
+from lsp_calib.confidence.measures import measure_name, raw_confidences
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.groups import grouped
 from lsp_calib.evaluation.header import Header
@@ -29,6 +27,12 @@ from lsp_calib.values import Tier
 # In addition to the calibrators' measure, whose number of tokens is chosen inside the folds.
 MEASURES = ("total", "arithmetic-mean", "geometric-mean", "minimum")
 RESAMPLES = 1000
+# Numbers of first tokens to choose from: those of Virk et al., and more for long lines; None: all.
+FIRST: tuple[int | None, ...] = (*range(1, 20), 24, None)
+# Rescaled, a confidence that tells nothing becomes the base rate, and its ECE nearly 0. Below this skill no
+# ECE is given, and no row where at most this share of what was asked is right. Source: Spiess et al. 2024.
+LEAST_SKILL = 0.05
+LEAST_RIGHT = 0.01
 CHOSEN = "geometric-mean-first-t"
 ALL = "all"
 
@@ -39,7 +43,8 @@ class Row:
 
     part: "fit": predicted out of fold; "held-out": predicted by a calibrator fitted on all other projects.
     judge: the criterion of correctness. stratum: the kind of place, or "all". rescaled: calibrated, or raw.
-    metrics: as named by `intervals.summarise`. tiers: (items, right items) of each; empty if raw.
+    metrics: as named by `intervals.summarise`; a rescaled row with a skill below LEAST_SKILL has no "ece".
+    tiers: (items, right items) of each; empty if raw.
     """
 
     part: str
@@ -66,8 +71,9 @@ class Scores:
     asked: number of items. offered: items with an answer that an editor would have been offered.
     doubtful: offered items with missing or unreliable probabilities; no row counts them.
     right: right answers among the offered, by judge. best: the measure of the calibrator's preferred curve.
-    first: the chosen number of first tokens, by judge; None means all. held_out: the projects that were
-    excluded from fitting. notes: sentences for readers.
+    first: the chosen number of first tokens, by judge; None means all. per_fold: that of each fold, chosen on
+    the others. held_out: the projects that were excluded from fitting. notes: sentences for readers. cross:
+    of the offered answers, as `cross_table` counts them.
     """
 
     header: Header
@@ -80,6 +86,8 @@ class Scores:
     held_out: tuple[str, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    per_fold: Mapping[str, tuple[int | None, ...]] = attrs.field(factory=dict)
+    cross: Mapping[str, int] = attrs.field(factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -107,9 +115,10 @@ def score(
 
     held_out: projects predicted by a calibrator that was fitted on all others. resamples: for the intervals.
     headline: only the rescaled rows of the best measure over all places, with the same values as otherwise.
-    A judge by whom fewer than two groups have a right answer, or a wrong one, has no rows.
-    Raises DataError if there are fewer than 20 answers to fit on, fewer than 3 groups of them, or no judge is
-    left.
+    A judge by whom fewer than two groups have a right answer, or a wrong one, or at most LEAST_RIGHT of what
+    was asked is right, has no rows; of the latter a note says so.
+    Raises DataError if there are fewer than 20 answers to fit on, fewer than 3 groups of them, or nothing is
+    left to tell apart by any judge.
     """
     offered = [record for record in records if record.shown]
     usable = [record for record in offered if record.logprobs]
@@ -122,6 +131,11 @@ def score(
     rows: list[Row] = []
     best = CHOSEN
     first: dict[str, int | None] = {}
+    per_fold: dict[str, tuple[int | None, ...]] = {}
+    counts = {
+        judge: sum(record.correct.get(judge, False) for record in records) for judge in fitted[0].correct
+    }
+    few = [judge for judge, count in counts.items() if too_few_right(count, len(records))]
     # Check all judges before the slow work on the first. A fit needs answers that are right, and others: each
     # class twice, so that one is left when the other's group is.
     judges = [judge for judge in fitted[0].correct if both_sides(labels(usable, judge), usable, held_out)]
@@ -130,11 +144,11 @@ def score(
             f"Of {len(fitted)} answers all are right, or all are wrong, but for those of one group, by every "
             "criterion: there is nothing to tell apart. Ask for more, or ask another model."
         )
-    for judge in judges:
+    for judge in [judge for judge in judges if judge not in few]:
         apart = [record for record in usable if record.group in held_out]
         table = _Table(judge, header, fitted, apart, resamples, seed)
         rows += table.headline() if headline else table.rows()
-        first[judge], best = table.first, table.best
+        first[judge], per_fold[judge], best = table.first, table.per_fold, table.best
     return Scores(
         header=header,
         asked=len(records),
@@ -145,7 +159,44 @@ def score(
         first=first,
         held_out=tuple(sorted(held_out)),
         rows=tuple(rows),
+        notes=tuple(few_right_note(judge, counts[judge], len(records)) for judge in few),
+        per_fold=per_fold,
+        cross=cross_table(offered),
     )
+
+
+def counted(header: Header, records: Sequence[Record], held_out: frozenset[str], why: str) -> Scores:
+    """Scores without rows: how many answers there are and are right, and why no more can be said."""
+    offered = [record for record in records if record.shown]
+    judges = {judge for record in offered for judge in record.correct}
+    return Scores(
+        header=header,
+        asked=len(records),
+        offered=len(offered),
+        doubtful=sum(not record.logprobs for record in offered),
+        right={judge: sum(record.correct[judge] for record in offered) for judge in sorted(judges)},
+        best=CHOSEN,
+        first={},
+        held_out=tuple(sorted(held_out)),
+        rows=(),
+        notes=(why,),
+        cross=cross_table(offered),
+    )
+
+
+def cross_table(records: Sequence[Record]) -> dict[str, int]:
+    """How many of the answers that were judged both exactly and by tests are right by both, by one alone and
+    by neither; empty if there are none. Source: Spiess et al. 2024, Table 4."""
+    twice = [record.correct for record in records if {"exact", "tests"}.issubset(record.correct)]
+    if not twice:
+        return {}
+    counts = Counter((correct["exact"], correct["tests"]) for correct in twice)
+    return {
+        "both": counts[True, True],
+        "exact alone": counts[True, False],
+        "tests alone": counts[False, True],
+        "neither": counts[False, False],
+    }
 
 
 class _Table:
@@ -171,10 +222,11 @@ class _Table:
                 [record.logprobs_given_typed for record in fitted],
                 self._labels["fit"],
                 self._groups,
+                FIRST,
                 fit=fit_curve,
                 seed=seed,
             )
-        self.first = chosen.first
+        self.first, self.per_fold = chosen.first, chosen.per_fold
         self._chosen = chosen.confidence
         self._evidences = {
             part: [record.evidence(header) for record in records] for part, records in self._records.items()
@@ -262,6 +314,8 @@ class _Table:
         groups = np.array(groups_of(self._records[part]))[at]
         with quietly():
             metrics = summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
+        if rescaled:
+            metrics = without_empty_ece(metrics)
         return Row(
             part=part,
             judge=self._judge,
@@ -287,6 +341,26 @@ def labels(records: Sequence[Record], judge: str) -> BoolArray:
         raise DataError(
             f"Some records were judged by {judge} and others were not. Ask again, into another folder."
         ) from error
+
+
+def too_few_right(right: int, asked: int) -> bool:
+    """Whether at most LEAST_RIGHT of what was asked is right."""
+    return right <= LEAST_RIGHT * asked
+
+
+def few_right_note(judge: str, right: int, asked: int) -> str:
+    """Why a criterion has no scores, as a sentence."""
+    return (
+        f"Right ({judge}): {right} of {asked} items asked for, at most {100 * LEAST_RIGHT:g} %. No scores "
+        "are given: they would say nothing."
+    )
+
+
+def without_empty_ece(metrics: Mapping[str, Interval]) -> dict[str, Interval]:
+    """The metrics of a rescaled confidence; without the ECE where its skill is below LEAST_SKILL."""
+    skill = metrics["skill"].value
+    told = skill is not None and skill >= LEAST_SKILL
+    return {name: interval for name, interval in metrics.items() if told or name != "ece"}
 
 
 def both_sides(correct: BoolArray, records: Sequence[Record], held_out: frozenset[str]) -> bool:

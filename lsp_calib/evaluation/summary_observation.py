@@ -16,9 +16,14 @@ from types import MappingProxyType
 
 import attrs
 
-from lsp_calib.confidence.rating import SCALE, majority_vote
-from lsp_calib.confidence.reflective import contained_true_false, true_token
-from lsp_calib.confidence.verbalised import parse_probability, stated
+from lsp_calib.confidence.reflective import (
+    SCALE,
+    contained_true_false,
+    majority_vote,
+    parse_probability,
+    stated,
+    true_token,
+)
 from lsp_calib.evaluation.header import ObservationList
 from lsp_calib.evaluation.summary_task import SummaryItem
 from lsp_calib.inference.engine import (
@@ -42,7 +47,7 @@ VERSION = 1
 
 
 class SummaryObserved(enum.StrEnum):
-    """What records of summaries can hold besides what every record holds; docs/evaluation.md has the cost."""
+    """Optional fields of records of summaries; docs/evaluation.md has the cost of each."""
 
     MARGIN = "margin"
     TEXT = "text"
@@ -74,6 +79,11 @@ NEEDS_LOCAL = frozenset(SummaryObserved) - {SummaryObserved.TEXT, SummaryObserve
 """Those that other engines than the local one cannot observe, or cannot observe again."""
 
 LISTED = ObservationList(VERSION, tuple((name.value, names) for name, names in _FIELDS.items()))
+REFLECTED = ObservationList(
+    VERSION,
+    tuple((name.value, _FIELDS[name]) for name in (SummaryObserved.ASK, SummaryObserved.VERBALISED)),
+)
+"""What is observed of answers in code."""
 
 _TRUE_FALSE = ("true", "false")
 # Long enough for a sentence; a model without examples may go on without end.
@@ -121,7 +131,7 @@ async def observe(
         if one not in wanted:
             continue
         began = time.perf_counter()
-        asker = _Asker(engine, fresh=alone[:1] == [one])
+        asker = Asker(engine, fresh=alone[:1] == [one])
         found = await _observed(one, subject, asker, encoder)
         values[one.value] = tuple(found.get(name) for name in names)
         ms[f"{one.value}_ms"] = round(1e3 * (time.perf_counter() - began), 1)
@@ -144,7 +154,7 @@ def cost_of(generation: Generation) -> Cost:
     return timing.prompt_tokens - timing.prompt_reused, timing.prompt_reused, timing.generated_tokens
 
 
-class _Asker:
+class Asker:
     """Asks an engine, and counts. fresh: whether the first answer is evaluated afresh."""
 
     def __init__(self, engine: Engine, *, fresh: bool) -> None:
@@ -193,7 +203,7 @@ class _Asker:
         self.cost = evaluated + cost[0], reused + cost[1], generated + cost[2]
 
 
-async def _observed(one: SummaryObserved, subject: Subject, asker: _Asker, encoder: Encodes) -> Values:
+async def _observed(one: SummaryObserved, subject: Subject, asker: Asker, encoder: Encodes) -> Values:
     """The numbers of one observation by name; those that cannot be had are missing."""
     match one:
         case SummaryObserved.TEXT:
@@ -204,16 +214,17 @@ async def _observed(one: SummaryObserved, subject: Subject, asker: _Asker, encod
         case SummaryObserved.FOLLOW_UP:
             card = subject.loaded.card
             answer = subject.generation.text.rstrip()
-            return await _true_false(asker, reflection.follow_up(subject.prompt, answer, card.chat))
+            return await true_false(asker, reflection.follow_up(subject.prompt, answer, card.chat))
         case SummaryObserved.SAMPLES:
             return await _samples(subject, asker, encoder)
         case SummaryObserved.AGREEMENT:
             return await _agreement(subject, asker, encoder)
         case SummaryObserved.ASK:
             prompt = reflection.true_false_prompt(*_shown(subject), subject.sentence)
-            return await _true_false(asker, prompt)
+            return await true_false(asker, prompt)
         case SummaryObserved.VERBALISED:
-            return await _verbalised(subject, asker)
+            prompt = reflection.probability_prompt(*_shown(subject), subject.sentence)
+            return await stated_probability(asker, prompt)
         case SummaryObserved.SCALE:
             return await _scale(subject, asker)
         case SummaryObserved.LIKELIHOOD:
@@ -239,8 +250,10 @@ def _of_text(subject: Subject) -> Values:
     )
 
 
-async def _true_false(asker: _Asker, prompt: Prompt) -> Values:
-    """Natural logarithms: small probabilities would be lost in the units of records."""
+async def true_false(asker: Asker, prompt: Prompt) -> Values:
+    """How likely each answer to a prompt that asks for true or false is, by the name of the numbers.
+
+    Natural logarithms: small probabilities would be lost in the units of records."""
     generation = await asker.ask(prompt, 2, words=_TRUE_FALSE, one_line=False)
     seen = [token.seen for token in generation.tokens if token.seen is not None and token.seen.words]
     if not seen or generation.doubt:
@@ -257,7 +270,7 @@ async def _true_false(asker: _Asker, prompt: Prompt) -> Values:
     }
 
 
-async def _samples(subject: Subject, asker: _Asker, encoder: Encodes) -> Values:
+async def _samples(subject: Subject, asker: Asker, encoder: Encodes) -> Values:
     texts, logprobs = [], []
     for seed in range(_SAMPLES):
         drawn = await asker.ask(subject.prompt, _SAMPLE_TOKENS, sampling=Sampling(_SAMPLE_TEMPERATURE, seed))
@@ -279,7 +292,7 @@ async def _samples(subject: Subject, asker: _Asker, encoder: Encodes) -> Values:
     return values
 
 
-async def _agreement(subject: Subject, asker: _Asker, encoder: Encodes) -> Values:
+async def _agreement(subject: Subject, asker: Asker, encoder: Encodes) -> Values:
     second = await asker.ask(reflection.other_prompt(*_shown(subject)), _OTHER_TOKENS)
     one, two = plain_words(subject.sentence), plain_words(_sentence(second))
     values: dict[str, float | None] = {
@@ -296,8 +309,8 @@ async def _agreement(subject: Subject, asker: _Asker, encoder: Encodes) -> Value
     return values
 
 
-async def _verbalised(subject: Subject, asker: _Asker) -> Values:
-    prompt = reflection.probability_prompt(*_shown(subject), subject.sentence)
+async def stated_probability(asker: Asker, prompt: Prompt) -> Values:
+    """The probability that an answer to the prompt states, by the name of the numbers."""
     answers: list[str] = []
     for seed in range(_STATED_TRIES):
         sampling = Sampling(_STATED_TEMPERATURE, seed)
@@ -312,7 +325,7 @@ async def _verbalised(subject: Subject, asker: _Asker) -> Values:
     }
 
 
-async def _scale(subject: Subject, asker: _Asker) -> Values:
+async def _scale(subject: Subject, asker: Asker) -> Values:
     prompt = reflection.scale_prompt(*_shown(subject), subject.sentence)
     ratings = tuple(map(str, SCALE))
     likeliest = await asker.ask(prompt, 1, words=ratings, one_line=False)
@@ -333,7 +346,7 @@ async def _scale(subject: Subject, asker: _Asker) -> Values:
     return values
 
 
-async def _likelihood(subject: Subject, asker: _Asker) -> Values:
+async def _likelihood(subject: Subject, asker: Asker) -> Values:
     """Per token of the code, in nats: how much likelier the summary makes it."""
     item, window = subject.item, subject.loaded.card.window
     of = item.function, item.language, window

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA, Origin
 from lsp_calib.evaluation.datasets.catalogue import data_set
 from lsp_calib.evaluation.datasets.code_to_text import functions as documented_functions
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import Task
-from lsp_calib.evaluation.thresholds import CRITERIA
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.retrieval import ExamplePool
@@ -106,7 +105,7 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
         SUMMARY,
         tuple((id_, {**payload, **shown(payload)}) for id_, payload in found),
         language=language,
-        criteria=tuple(CRITERIA),
+        criteria=SUMMARY_CRITERIA,
         sources=(Origin(entry.name, entry.sha256[:12], len(found)),),
     )
 

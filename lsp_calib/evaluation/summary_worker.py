@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 import attrs
 
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.engine_host import (
     Answerer,
+    Asking,
     EngineHost,
     host_for,
     is_believable,
@@ -30,7 +30,6 @@ from lsp_calib.evaluation.summary_observation import (
 )
 from lsp_calib.evaluation.summary_task import STRATUM, SummaryItem, function_of, summary_item_of
 from lsp_calib.evaluation.thresholds import shipped_thresholds
-from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
 from lsp_calib.summarization.augmentation import facts_of
 from lsp_calib.summarization.examples import Example
@@ -53,31 +52,15 @@ def prompt_of(
 
 
 @attrs.frozen
-class Summarising:
+class Summarising(Asking):
     """A `runner.Ask` for functions.
 
-    choice: the engine. private, expected: as in `item_worker.Completing`. observe: what the records hold
-    besides what every record holds. augment: show facts about the code beside it, as `SummaryService` does.
+    observe: optional fields of the records.
+    augment: show facts about the code beside it, as `SummaryService` does.
     """
 
-    choice: EngineChoice
-    private: str = ""
-    expected: Answerer | None = None
     observe: frozenset[SummaryObserved] = frozenset()
     augment: bool = False
-
-    def expecting(self, answerer: Answerer) -> Self:
-        """The same, refusing to ask another one."""
-        return attrs.evolve(self, expected=answerer)
-
-    def at(self, url: str) -> Self:
-        """The same, asking the server at this address."""
-        known = self.choice.remote or Remote("")
-        return attrs.evolve(self, choice=attrs.evolve(self.choice, remote=attrs.evolve(known, url=url)))
-
-    def privately(self, folder: str) -> Self:
-        """The same, with a model process for each process that asks."""
-        return attrs.evolve(self, private=folder)
 
     def describe(self) -> Answerer:
         """The model that answers, and the similarities that are computed.
@@ -144,6 +127,8 @@ class Summarising:
             margins=_margins(tokens) if SummaryObserved.MARGIN in self.observe else (),
             observed=answer.observations.values,
             costs=answer.observations.costs,
+            characters=len(text),
+            reference_characters=len(item.reference),
         )
         return {
             "record": record.to_row(),

@@ -6,10 +6,11 @@ import functools
 import re
 from pathlib import Path
 
+from lsp_calib.completion.nearby import SourceFile, head_of, near_files, related
 from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
-from lsp_calib.completion.related import SourceFile, head_of, near_files, related
 from lsp_calib.evaluation.lines import LineItem, source_files
 from lsp_calib.exclusion import Exclusion
+from lsp_calib.files import read_file
 from lsp_calib.text_lines import split_lines
 from lsp_calib.workspace_files import is_made_by_a_program
 
@@ -45,9 +46,7 @@ def _names(root: Path, language: str, exclude: tuple[str, ...]) -> tuple[str, ..
 def _lines(path: Path) -> tuple[str, ...]:
     """The lines of a file; none if it cannot be read, or no person has written it."""
     try:
-        if path.is_symlink() or path.stat().st_size > _MOST_BYTES:
-            return ()
-        lines = split_lines(path.read_text("utf-8"))
+        lines = split_lines(read_file(path, _MOST_BYTES, links=False).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError):
         return ()
     return () if is_made_by_a_program(path.name, lines) else tuple(lines)

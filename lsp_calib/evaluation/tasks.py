@@ -11,11 +11,11 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.context import BEHIND_OPENER, Cursor
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.datasets.own import JSON_LINES, read_lines
-from lsp_calib.evaluation.lines import LineItem, languages_below, sample_lines
-from lsp_calib.evaluation.runner import Plain
+from lsp_calib.evaluation.lines import NEW_LINE, LineItem, Skip, languages_below, sample_lines
+from lsp_calib.evaluation.runner import Plain, in_asking_order
 from lsp_calib.languages import name_of
 from lsp_calib.syntax.languages import LANGUAGES
 
@@ -29,6 +29,7 @@ class Task:
     language: the LSP language identifier of all items.
     criteria: the criteria of correctness, names of `criteria.CRITERIA`.
     sources: the data set of the items; empty if they come from the projects by which they are grouped.
+    study: whether models are asked as the studies ask, see `study_worker`, and not as an editor does.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Task:
     language: str = "python"
     criteria: tuple[str, ...] = ("exact",)
     sources: tuple[Origin, ...] = ()
+    study: bool = False
 
 
 def line_task(
@@ -46,18 +48,38 @@ def line_task(
     *,
     language: str | None = None,
     exclude: Sequence[str] = (),
+    behind_openers: int = 0,
+    new_lines: int = 0,
+    first: int | None = None,
+    skip: Skip | None = None,
 ) -> Task:
     """About `samples` places in the source below `paths`, each a project, or in files of JSON lines.
 
     writing_on: about so many further places, from which everything below the line is left out.
     language: of the source; None: as `language_below` finds it. exclude: patterns of files that no model may
-    see, neither as documents nor as context.
+    see, neither as documents nor as context. behind_openers: about so many further places behind a bracket or
+    quote that opens, from half of which everything below is left out. new_lines: about so many further whole
+    lines of which the rest of the scope is left out, of half of them everything below. first: only so many of
+    all these, always the same ones; a larger number adds to them. skip: files of which no lines are drawn.
     Raises DataError for too few places, for duplicate ids, or for several languages; SettingsError for a
     language whose source cannot be read.
     """
     sources = [path for path in paths if not path.name.endswith(JSON_LINES)]
     named = language or language_below(sources)
-    items = draw(tuple(paths), samples, seed, writing_on, language=named, exclude=exclude)
+    items = draw(
+        tuple(paths),
+        samples,
+        seed,
+        writing_on,
+        language=named,
+        exclude=exclude,
+        behind_openers=behind_openers,
+        new_lines=new_lines,
+        skip=skip,
+    )
+    if first is not None:
+        chosen = set(in_asking_order(item.id for item in items)[:first])
+        items = [item for item in items if item.id in chosen]
     ids = Counter(item.id for item in items)
     twice = next((id_ for id_, count in ids.items() if count > 1), None)
     if twice is not None:
@@ -119,11 +141,14 @@ def draw(
     *,
     language: str = "python",
     exclude: Sequence[str] = (),
+    behind_openers: int = 0,
+    new_lines: int = 0,
+    skip: Skip | None = None,
 ) -> list[LineItem]:
     """About `samples` places, equally many from each path, and about `writing_on` further ones to write on.
 
-    Asking for further ones does not change the others. Raises DataError if there are too few, SettingsError
-    for a language without a grammar.
+    behind_openers, new_lines, skip: as for `line_task`. Asking for further ones does not change the others.
+    Raises DataError if there are too few, SettingsError for a language without a grammar.
     """
     if language not in LANGUAGES:
         raise SettingsError(
@@ -132,6 +157,11 @@ def draw(
     named = project_names(paths)
     each = -(-samples // len(named))
     further = -(-writing_on // len(named))
+    special = {
+        kind: -(-count // len(named))
+        for kind, count in ((BEHIND_OPENER, behind_openers), (NEW_LINE, new_lines))
+        if count
+    }
     items: list[LineItem] = []
     for root, name in named:
         if root.name.endswith(JSON_LINES):
@@ -141,9 +171,15 @@ def draw(
             items += [mine[at] for at in chosen]
             items += [mine[at].writing_on() for at in _drawn(f"{seed}:{root.name}:on", left, further)]
         else:
-            mine = sample_lines(root, name, each + further, seed, language, exclude)
+            mine = sample_lines(root, name, each + further, seed, language, exclude, skip=skip)
             items += mine[:each]
             items += [item.writing_on() for item in mine[each:]]
+            known = {item.id for item in mine}
+            for kind, number in special.items():
+                found = sample_lines(*(root, name, number, seed, language, exclude), kind=kind, skip=skip)
+                found = [item for item in found if item.id not in known]
+                items += [item.writing_on() if at % 2 else item for at, item in enumerate(found)]
+                known.update(item.id for item in found)
     if len(items) < FEWEST:
         raise DataError(
             f"Only {len(items)} lines could be drawn; at least {FEWEST} are needed. Name more source."

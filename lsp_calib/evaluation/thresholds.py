@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from lsp_calib import home
-from lsp_calib.calibration.arrays import FloatArray
-from lsp_calib.calibration.metrics.reliability import wilson_interval
-from lsp_calib.calibration.metrics.scores import auc
-from lsp_calib.calibration.policies.similarity_threshold import (
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.calibrators.purpose import MOST_AGREE
+from lsp_calib.calibration.logistic import maximise_posterior, sigmoid_and_loss
+from lsp_calib.calibration.reliability import wilson_interval
+from lsp_calib.calibration.scores import auc
+from lsp_calib.calibration.similarity_threshold import (
     AGREE,
     Setting,
     Tally,
     leave_one_out,
+    most_agree,
     rated_correct,
+    settings_of,
     threshold_of_correctness,
 )
-from lsp_calib.calibration.validation.intervals import bootstrap_interval
+from lsp_calib.calibration.validation import bootstrap_interval
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header, SimilarityList
-from lsp_calib.evaluation.ratings import Ratings
+from lsp_calib.evaluation.ratings import RATERS, Ratings
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.similarity import NAMES, similarities
+from lsp_calib.files import read_file
+from lsp_calib.json_text import parse_json
 from lsp_calib.summarization.encoder import Encoder
 
 SCHEMA = 1
+_FLAT = 1e-6  # the precision of a prior that leaves the curve to the ratings
 FOLDER = "thresholds"
 
-# The criteria's names in records, and the fields of `CorrectnessThresholds`.
-CRITERIA = {"high-precision": "high_precision", "best-f1": "best_f1", "high-recall": "high_recall"}
+# The papers' criteria by their names in records, and the fields of `CorrectnessThresholds`.
+_OF_PAPERS = {"high-precision": "high_precision", "best-f1": "best_f1", "high-recall": "high_recall"}
 
 
 @attrs.frozen
@@ -61,7 +68,7 @@ class Thresholds:
     def load(cls, path: Path) -> Self:
         """Read a file as `Derivation.to_json` describes it. Raises DataError if it is none."""
         try:
-            document = json.loads(path.read_text("utf-8"))
+            document = parse_json(read_file(path))
             if document["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {document['schema']!r}; this version reads {SCHEMA}")
             rules = {
@@ -117,6 +124,22 @@ def shipped_thresholds(listed: SimilarityList) -> Thresholds:
     )
 
 
+@attrs.frozen
+class Agreement:
+    """The rule by which most people agree that two texts are similar.
+
+    setting: the threshold with the best F1 of the similarity that predicts agreement best. slope, intercept:
+    of its curve, P(most agree) = 1 / (1 + exp(-(slope similarity + intercept))). others, auc: the decisions,
+    and the AUC of the probabilities, where each item has the rule and the curve of all others.
+    """
+
+    setting: Setting
+    slope: float
+    intercept: float
+    others: Tally
+    auc: float
+
+
 @attrs.frozen(eq=False)
 class Derivation:
     """What the ratings say of the similarities of one encoder.
@@ -125,6 +148,7 @@ class Derivation:
     data: name and checksum of the ratings. auc: by similarity, with the bounds of its 95 % interval.
     settings: by criterion, chosen jointly over all similarities. alone: the same for each similarity alone.
     others: how good they are on a pair that was left out when they were chosen.
+    agreement: the default criterion, by all ratings of a pair in either order.
     """
 
     listed: SimilarityList
@@ -135,6 +159,7 @@ class Derivation:
     settings: Mapping[str, Setting | None]
     alone: Mapping[str, Mapping[str, Setting | None]]
     others: Mapping[str, Tally]
+    agreement: Agreement
 
     def to_json(self, command: str) -> dict[str, Any]:
         """The document that is kept; `Thresholds.load` reads it. command: how it was made."""
@@ -152,6 +177,12 @@ class Derivation:
                 "pairs": self.pairs,
                 "positives": self.positives,
                 "agree": AGREE,
+            },
+            "agreement": {
+                "positives": self.agreement.setting.positives,
+                "slope": round(self.agreement.slope, 4),
+                "intercept": round(self.agreement.intercept, 4),
+                "leaveOneOutAuc": round(self.agreement.auc, 4),
             },
             "settings": {
                 name: setting and {**_numbers(setting), "leaveOneOut": _shares(self.others[name])}
@@ -173,13 +204,16 @@ class Derivation:
 def derive(ratings: Ratings, encoder: Encoder, listed: SimilarityList, data: tuple[str, str]) -> Derivation:
     """Thresholds from rated pairs of summaries. data: name and checksum of the ratings.
 
-    Raises DataError as `threshold_of_correctness`, SettingsError as `similarities`.
+    Pairs are similar for the papers' criteria by the first three ratings, as there. Raises DataError as
+    `threshold_of_correctness` and `threshold_of_agreement`, SettingsError as `similarities`.
     """
     values = [
         similarities(encoder, generated, reference)
         for generated, reference in zip(ratings.generated, ratings.reference, strict=True)
     ]
     metrics = {name: np.array([one[name] for one in values]) for name in NAMES}
+    agreement = threshold_of_agreement(most_agree(ratings.ratings), metrics)
+    ratings = attrs.evolve(ratings, ratings=ratings.ratings[:, :RATERS])
     correct = rated_correct(ratings.ratings)
     tallies = leave_one_out(ratings.ratings, metrics)
     return Derivation(
@@ -188,15 +222,55 @@ def derive(ratings: Ratings, encoder: Encoder, listed: SimilarityList, data: tup
         pairs=correct.size,
         positives=int(np.count_nonzero(correct)),
         auc={name: _auc(column, correct) for name, column in metrics.items()},
-        settings=_settings(ratings, metrics),
+        settings={MOST_AGREE: agreement.setting, **_settings(ratings, metrics)},
         alone={name: _settings(ratings, {name: column}) for name, column in metrics.items()},
-        others={name: tallies[field] for name, field in CRITERIA.items()},
+        others={MOST_AGREE: agreement.others, **{name: tallies[at] for name, at in _OF_PAPERS.items()}},
+        agreement=agreement,
     )
+
+
+def threshold_of_agreement(correct: npt.ArrayLike, metrics: Mapping[str, npt.ArrayLike]) -> Agreement:
+    """The metric and threshold that predict best whether most people agree.
+
+    correct: bool array of shape (n,), see `most_agree`. metrics: similarities by name, float arrays of shape
+    (n,). Of the metrics the one whose curve has the lowest log loss counts (all curves have two parameters),
+    at the multiple of 0.01 with the best F1. Leaving out repeats both choices without the item.
+    Raises DataError on no metric, arrays that do not fit together, or fewer than two items of a class.
+    """
+    labels = np.asarray(correct, dtype=np.bool_)
+    values = {name: np.asarray(column, dtype=np.float64) for name, column in metrics.items()}
+    if not values or min(np.count_nonzero(labels), np.count_nonzero(~labels)) < 2:
+        raise DataError("A threshold of agreement needs a metric, and two items of each class at least.")
+    setting, (slope, intercept) = _agreement(values, labels)
+    left_out, selected = np.empty(labels.size), np.zeros(labels.size, dtype=np.bool_)
+    for at in range(labels.size):
+        others = np.arange(labels.size) != at
+        found, (a, b) = _agreement({name: one[others] for name, one in values.items()}, labels[others])
+        similarity = values[found.metric][at]
+        selected[at] = similarity >= found.threshold
+        left_out[at] = sigmoid_and_loss(np.array([a * similarity + b]), np.zeros(1))[0][0]
+    tally = Tally(int(selected.sum()), int(labels.sum()), int((selected & labels).sum()))
+    return Agreement(setting, slope, intercept, tally, auc(left_out, labels))
+
+
+def _agreement(metrics: Mapping[str, FloatArray], labels: BoolArray) -> tuple[Setting, tuple[float, float]]:
+    """The best setting of the metric with the best curve, and this curve's slope and intercept."""
+    curves = {}
+    for name, column in metrics.items():
+        settings = settings_of(name, column, labels)  # checks the shapes
+        design = np.column_stack((column, np.ones(labels.size)))
+        fit, lost = maximise_posterior(
+            design, labels.astype(np.float64), np.ones(labels.size), np.zeros(2), np.full(2, _FLAT)
+        )
+        best = max((s for s in settings if s.hits), key=lambda s: (s.f1, s.precision))
+        curves[name] = lost, best, (float(fit[0]), float(fit[1]))
+    _, setting, curve = min(curves.values(), key=lambda one: one[0])
+    return setting, curve
 
 
 def _settings(ratings: Ratings, metrics: Mapping[str, FloatArray]) -> dict[str, Setting | None]:
     found = threshold_of_correctness(ratings.ratings, metrics)
-    return {name: getattr(found, field) for name, field in CRITERIA.items()}
+    return {name: getattr(found, field) for name, field in _OF_PAPERS.items()}
 
 
 def _auc(values: FloatArray, correct: np.typing.NDArray[np.bool_]) -> tuple[float, float, float]:

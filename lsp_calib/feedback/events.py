@@ -12,6 +12,13 @@ from typing import Any
 
 import attrs
 
+# A suggestion is settled after this many seconds without a change to its line, once the user has moved on.
+SETTLE_AFTER = 30.0
+# A suggestion shown for fewer seconds cannot have been read: leaving it is no evidence against it.
+UNREAD_BELOW = 0.75
+# Seconds after insertion at which it is recorded whether the line is still as suggested.
+SURVIVAL = (30, 120, 300, 600)
+
 
 class EventKind(enum.StrEnum):
     """The kind of an event."""
@@ -97,7 +104,9 @@ class Event:
     """One thing that happened to a suggestion.
 
     at: when, in seconds.
-    data: `shownProbability`, in (0, 1] (shown): below 1 for a suggestion that was to be hidden; `seconds`
+    data: `shownProbability`, in (0, 1] (shown): below 1 for a suggestion that was to be hidden;
+    `sureConfidence`, of the part that can be trusted (shown), and `sureRight`, whether the line came to begin
+    with that (settled), where there is one; `seconds`
     since the answer (displayed), since showing (inserted) or since insertion (changed, survived); `unchanged`
     (survived); the reason, with the value 1 (withheld, cut).
     label: only on a settled event.

@@ -10,13 +10,12 @@ from typing import Any
 import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator_store import IMPORTED, CalibratorStore
 from lsp_calib.calibration.calibrators.curve import is_plain
-from lsp_calib.calibration.calibrators.lineage import IMPORTED
-from lsp_calib.calibration.calibrators.purpose import Origin, Task
-from lsp_calib.calibration.calibrators.refit import FEEDBACK, Trial
-from lsp_calib.confidence.features import FEATURES, VERSION
-from lsp_calib.confidence.summary_features import SUMMARY_FEATURES
+from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, Origin, Task, is_same_model
+from lsp_calib.calibration.calibrators.refit import FEEDBACK, RefitResult
+from lsp_calib.characters import in_one_line
+from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES, VERSION
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.learning import try_out
 from lsp_calib.feedback.store import FeedbackStore
@@ -60,7 +59,7 @@ class Imported:
     path: Path
     in_force: bool
     reason: str
-    trial: Trial | None
+    trial: RefitResult | None
     replaced: str = ""
 
     def to_wire(self) -> dict[str, Any]:
@@ -75,12 +74,12 @@ class Imported:
         }
 
 
-def read_foreign(path: Path, uses: Sequence[Use]) -> Calibrator:
+def read_foreign(path: Path, uses: Sequence[Use], criterion: str = MOST_AGREE) -> Calibrator:
     """The calibrator in a file, if it says something here.
 
-    uses: the models that this user works with.
+    uses: the models that this user works with. criterion: by which this user's summaries are judged.
     Raises CalibratorError for a file that is no calibrator, or one for another model, another version of its
-    prompt, or features that this version does not compute: with what to do.
+    prompt, another criterion, or features that this version does not compute: with what to do.
     """
     if path.exists() and not path.is_file():
         raise CalibratorError(f"{path} is not a file.")
@@ -95,46 +94,45 @@ def read_foreign(path: Path, uses: Sequence[Use]) -> Calibrator:
         known = _KNOWN[calibrator.purpose.task]
         unknown = [f.name for f in curve.features if f.name not in known and not is_plain(f.name)]
         if unknown:
-            names = ", ".join(name[:40] for name in unknown[:5])
+            names = ", ".join(in_one_line(name, 40) for name in unknown[:5])
             raise CalibratorError(f"{path} weighs features that are not known: {names}. It was not imported.")
     _check_used(calibrator, uses)
+    if calibrator.purpose.criterion not in ("", criterion):
+        raise CalibratorError(
+            f"{calibrator.id} judges summaries by the criterion {calibrator.purpose.criterion}; yours is "
+            f"{criterion}, so it would never be used. Set `summary.criterion` to its criterion, or ask for "
+            "one of yours."
+        )
     return calibrator
 
 
 def _check_used(calibrator: Calibrator, uses: Sequence[Use]) -> None:
     purpose = calibrator.purpose
-    same_model = [
-        use
-        for use in uses
-        if use.task == purpose.task and _fits(calibrator, use.model, purpose.prompt_version)
-    ]
+    same_model = [use for use in uses if use.task == purpose.task and _is_of(calibrator, use.model)]
     if not same_model:
-        known = ", ".join(dict.fromkeys(use.model.name for use in uses)) or "none"
+        known = ", ".join(dict.fromkeys(in_one_line(use.model.name, 80) for use in uses)) or "none"
         raise CalibratorError(
-            f"{calibrator.id} is for the model {purpose.model.name} "
-            f"({purpose.model.quantisation or 'quantisation unknown'}"
-            f"{', sha256 ' + purpose.model.sha256[:12] if purpose.model.sha256 else ''}), "
+            f"{calibrator.id} is for the model {in_one_line(purpose.model.name, 80)} "
+            f"({in_one_line(purpose.model.quantisation, 40) or 'quantisation unknown'}"
+            f"{', sha256 ' + in_one_line(purpose.model.sha256[:12], 12) if purpose.model.sha256 else ''}), "
             "which is not used here: the probabilities of another model, or of other bytes of this one, mean "
             f"something else. Models here: {known}. `lsp-calib models pull` gets others."
         )
     if not any(use.prompt_version == purpose.prompt_version for use in same_model):
         versions = ", ".join(dict.fromkeys(use.prompt_version for use in same_model))
         raise CalibratorError(
-            f"{calibrator.id} is for the prompt {purpose.prompt_version}; this lsp-calib asks "
-            f"{purpose.model.name} with {versions}. Ask for one made with the version that you use."
+            f"{calibrator.id} is for the prompt {in_one_line(purpose.prompt_version, 40)}; this "
+            f"lsp-calib asks {in_one_line(purpose.model.name, 80)} with {versions}. Ask for one made "
+            "with the version that you use."
         )
 
 
-def _fits(calibrator: Calibrator, model: ModelIdentity, prompt_version: str) -> bool:
+def _is_of(calibrator: Calibrator, model: ModelIdentity) -> bool:
     mine = calibrator.purpose.model
     # Where only the name is known, such as of a remote model, the quantisation is not.
     if not model.sha256 or not mine.sha256:
         model = attrs.evolve(model, quantisation=mine.quantisation)
-    try:
-        calibrator.check_fits(model, prompt_version, calibrator.purpose.task)
-    except CalibratorError:
-        return False
-    return True
+    return is_same_model(mine, model)
 
 
 def import_calibrator(
@@ -143,31 +141,57 @@ def import_calibrator(
     """Try a calibrator from elsewhere on the user's labels, and put it in force if it is no worse there.
 
     foreign: as `read_foreign` gives it. install: put it in force whatever the labels say.
-    It is compared with the present one by the rule of a refit, on the labels that the present one has not
-    seen. Otherwise it is kept where `lsp-calib calibrators rollback` finds it. One that this user's own
-    labels made, which comes back from a file, is not judged by these, and stays what it was. One of summaries
-    is not tried: no refit learns from their labels either.
+    It is compared with the present one by the rule of `refit.compare`, on the labels that the present one has
+    not seen, and must have shown some skill on its maker's. Otherwise it is kept where
+    `lsp-calib calibrators rollback` finds it. One that this user's own labels made, which comes back from a
+    file, is not judged by these, and stays what it was; so does the shipped one. One of summaries is not
+    tried: no refit learns from their labels either.
     Raises LspCalibError if store or calibrators cannot be used.
     """
     current = calibrators.choose(foreign.purpose).calibrator
-    mine = any(one.id == foreign.id for one in calibrators.fitted_for(foreign.purpose))
+    # An exported one has other names of its projects than the user's file of it.
+    kept = [one for one in calibrators.fitted_for(foreign.purpose) if one.id == foreign.id]
+    shipped = calibrators.choose(foreign.purpose, personal=False).calibrator
+    mine = next((one for one in (*kept, shipped) if one.id == foreign.id and not _is_imported(one)), None)
     is_of_lines = foreign.purpose.task == "line"
-    trial = try_out(store, calibrators, foreign, own=mine) if is_of_lines else None
+    trial = try_out(store, calibrators, mine or foreign, own=mine is not None) if is_of_lines else None
     found = _UNTRIED if trial is None else trial.reason
-    calibrator = foreign if mine else _imported(foreign, current)
+    better = trial is not None and trial.promoted
+    if mine is None and (unskilled := _without_skill(foreign)):
+        found, better = unskilled, False
+    calibrator = mine or _imported(foreign, current)
     if current.id == foreign.id or any(one.name == f"{IMPORTED}{foreign.id}" for one in current.provenance):
         path = calibrators.personal if current.source != "shipped" else calibrators.shipped
         return Imported(current, path, True, "it is in force already", trial)
-    if install or (trial is not None and trial.promoted):
+    comes_with_package = calibrator.id == shipped.id
+    if install or better:
         reason = "installed as asked, whatever its trial says" if install else found
-        return Imported(calibrator, calibrators.promote(calibrator), True, reason, trial, current.id)
-    return Imported(calibrator, calibrators.keep(calibrator), False, found, trial)
+        if comes_with_package:
+            calibrators.rollback(calibrator.purpose, to=calibrator.id)
+        path = calibrators.shipped if comes_with_package else calibrators.promote(calibrator)
+        return Imported(calibrator, path, True, reason, trial, current.id)
+    path = calibrators.shipped if comes_with_package else calibrators.keep(calibrator)
+    return Imported(calibrator, path, False, found, trial)
+
+
+def _without_skill(foreign: Calibrator) -> str:
+    """Why the labels of its maker already speak against a calibrator; empty if they do not, or are none."""
+    skill = foreign.metrics.get("skill")
+    if skill is None or skill.value is None or skill.value > 0.0:
+        return ""
+    return (
+        f"its skill on the labels of its maker is {skill.value:+.2f}: it knew no more there than their share "
+        "of right ones"
+    )
+
+
+def _is_imported(calibrator: Calibrator) -> bool:
+    return any(one.name.startswith(IMPORTED) for one in calibrator.provenance)
 
 
 def _imported(foreign: Calibrator, current: Calibrator) -> Calibrator:
     """A calibrator of somebody else, as it is stored here."""
-    return attrs.evolve(
-        foreign,
+    return foreign.shared(
         source="workspace",
         parent=current.id,
         provenance=(

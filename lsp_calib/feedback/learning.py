@@ -1,24 +1,228 @@
-"""From the store to the next calibrators, for the server's command and the command line."""
+"""From the store to the next calibrators: the labels of a purpose, refits, and certificates.
+
+Some labels are set aside for certificates, and the one in force is watched. Refits come by command, or by
+themselves where enough is new.
+"""
 
 from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
+from msgspec.structs import replace
 
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.ledger_file import editing
+from lsp_calib.calibration.calibrators.curve import Wanted, in_order, is_plain
+from lsp_calib.calibration.calibrators.ledger_file import Held, editing
+from lsp_calib.calibration.calibrators.prefix_curve import FOLDER
+from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.calibrators.refit import RefitResult, Trial, compare, refit
-from lsp_calib.calibration.policies.ledger import Wish
-from lsp_calib.feedback.certifying import open_for, set_aside, with_certificate
-from lsp_calib.feedback.rows import LabelledRow
+from lsp_calib.calibration.calibrators.refit import RefitResult, compare, refit, seen_until
+from lsp_calib.calibration.certificates import AS_BEFORE, LEAST_CONFIDENCE, Ledger, Promise, Wish
+from lsp_calib.feedback.events import Source
+from lsp_calib.feedback.rows import LabelledRow, is_ahead, latest
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.training_rows import labels_for, line_of, settled_until
+
+
+def labels_for(store: FeedbackStore, purpose: Purpose, *, after: float = 0.0) -> list[LabelledRow]:
+    """The last labels of a purpose, as many as `store.most_labels`, oldest first, where their
+    log-probabilities can be believed.
+
+    One line, or one visit, does not fill them: of each only the last ones are taken (`rows.last_of_each`).
+    after: only those that settled later (Unix seconds), all of them: a watch reads each once. Raises
+    LspCalibError.
+    """
+    rows = store.labels(
+        *(purpose.model, purpose.prompt_version, purpose.task),
+        after=after,
+        language=purpose.language,
+        newest=store.most_labels,
+        mixed=not after,
+    )
+    return [row for row in rows if believable(row) and not is_ahead(row.at)]
+
+
+def line_of(row: LabelledRow) -> str:
+    """What tells the line of a label from others: its hash, or its numbers where it was stored without."""
+    evidence = row.evidence
+    return row.line or f"{evidence.logprobs}{sorted(evidence.features.items())}"
+
+
+def settled_until(calibrator: Calibrator) -> float:
+    """The last label that a calibrator was fitted on, in Unix seconds; 0 if it was not fitted on any.
+
+    0 as well if the clock was ahead then: all labels count as new, and those that were not make the
+    calibrator in force look better than it is, never worse.
+    """
+    until = seen_until(calibrator)
+    if until is None:
+        return 0.0
+    moment = datetime.datetime.fromisoformat(until)
+    if moment.tzinfo is None:  # only a date, from an older version: all of that day counts as seen
+        moment += datetime.timedelta(days=1)
+    found = moment.timestamp()
+    return 0.0 if is_ahead(found) else found
+
+
+def believable(row: LabelledRow) -> bool:
+    """Whether there are log-probabilities, all of them possible."""
+    logprobs = row.evidence.logprobs
+    return bool(logprobs) and all(math.isfinite(value) and value <= 0.0 for value in logprobs)
+
+
+def watch_labels(
+    store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose, promise: Promise
+) -> tuple[Ledger, Ledger]:
+    """Count and watch the labels that have come since the last time; the ledger before and after.
+
+    promise: what the tiers promise now. Raises LspCalibError if store, calibrators or ledger cannot be used.
+    """
+    with editing(calibrators.ledger_path(purpose)) as held:
+        before = held.ledger
+        open_for(held, store, calibrators, purpose, promise)
+        return before, held.ledger
+
+
+def open_for(
+    held: Held, store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose, wish: Wish
+) -> None:
+    """Bring a ledger up to date with the wish for a promise and with the labels in the store."""
+    if any(map(is_ahead, held.ledger.moments)):
+        held.ledger = held.ledger.not_beyond(time.time())
+    promise = held.ledger.promise if wish == "as before" else wish
+    if promise is None:
+        return
+    if promise.measure == AS_BEFORE:
+        before = held.ledger.promise or Promise()
+        promise = attrs.evolve(promise, measure=before.measure)
+    held.ledger = held.ledger.opened(
+        promise, key=store.key_mark(), used_until=_used_until(calibrators, purpose)
+    )
+    # The promise is of what is shown: replayed lines neither count for it nor break it.
+    read_until = held.ledger.read_until
+    rows = [row for row in labels_for(store, purpose, after=read_until) if is_shown(row)]
+    if rows:
+        # A visit may have had labels before: who stays on a line and saves again and again tells no more.
+        known = store.visited_before(purpose, [row.episode for row in rows], read_until)
+        seen = visits(row for row in rows if row.episode not in known)
+        calibrator = calibrators.choose(purpose).calibrator
+        confidence = _confidences(calibrator, seen, promise)
+        likely = confidence >= LEAST_CONFIDENCE
+        if not held.ledger.holds(calibrator.id):  # a certificate of another says nothing of these
+            confidence = np.full(len(seen), np.nan)
+        aside = int(np.count_nonzero(likely & np.array(set_aside(store, held.ledger, seen), dtype=np.bool_)))
+        held.ledger = held.ledger.read(aside, confidence, _correct(seen), max(row.at for row in rows))
+
+
+def set_aside(store: FeedbackStore, ledger: Ledger, rows: Sequence[LabelledRow]) -> list[bool]:
+    """For each label, whether it is kept for certificates, so that no fit may see it.
+
+    Labels of replayed lines never are: they are other lines than those with labels of what was shown.
+    """
+    if ledger.promise is None:
+        return [False] * len(rows)
+    late = [is_shown(row) and row.at > ledger.used_until for row in rows]
+    names = list(dict.fromkeys(row.episode for row, is_late in zip(rows, late, strict=True) if is_late))
+    half = dict(zip(names, store.halves(names), strict=True)) if names else {}
+    return [ledger.is_aside(half.get(row.episode, False), row.at) for row in rows]
+
+
+def is_shown(row: LabelledRow) -> bool:
+    """Whether the label is of a suggestion that was shown."""
+    return row.source is Source.SHOWN
+
+
+def visits(rows: Iterable[LabelledRow], *, most_of_a_line: int | None = None) -> list[LabelledRow]:
+    """One label for each visit to a line, in their order.
+
+    The labels of a visit share an outcome, more or less; a certificate counts independent ones. Which one
+    stands for its visit is left to the suggestions' random ids.
+    most_of_a_line: at most so many visits to the same line, the oldest.
+    """
+    rows = list(rows)
+    drawn: dict[str, LabelledRow] = {}
+    for row in rows:
+        other = drawn.get(row.episode)
+        if other is None or row.suggestion_id < other.suggestion_id:
+            drawn[row.episode] = row
+    kept = [row for row in rows if drawn[row.episode] is row]
+    if most_of_a_line is None:
+        return kept
+    counts: Counter[str] = Counter()
+    found = []
+    for row in kept:
+        line = line_of(row)
+        counts[line] += 1
+        if counts[line] <= most_of_a_line:
+            found.append(row)
+    return found
+
+
+def with_certificate(
+    held: Held, current: Calibrator, result: RefitResult, aside: Sequence[LabelledRow]
+) -> RefitResult:
+    """The result of a refit, and in the ledger the certificate that could be given after it.
+
+    aside: the labels that no fit has seen. A calibrator without a certificate does not replace one that has
+    one: the user, who wants a promise, would lose it.
+    """
+    promise = held.ledger.promise
+    if promise is None:
+        return result
+    chosen = result.calibrator or current
+    if chosen.source != "prior":  # its tiers never exceed review
+        drawn = visits(aside, most_of_a_line=MOST_OF_ONE_LINE)
+        confidence = _confidences(chosen, drawn, promise)
+        known = np.isfinite(confidence)
+        held.ledger = held.ledger.asking(chosen.id, confidence[known], _correct(drawn)[known])
+    if chosen is not current and held.ledger.keeps(current.id):
+        why = held.ledger.certificate(chosen.id, promise).reason
+        result = attrs.evolve(
+            result,
+            promoted=False,
+            calibrator=None,
+            reason=f"the present calibrator has a certificate, the new one has none: {why}",
+        )
+        chosen = current
+    return attrs.evolve(result, certificate=held.ledger.to_wire(chosen.id, promise))
+
+
+def wanted_of(promise: Promise) -> Wanted:
+    """The preferred measure of a promise."""
+    measures: dict[str, Wanted] = {"geometric-mean": "geometric-mean", "total": "total"}
+    return measures.get(promise.measure, "best")
+
+
+def _confidences(calibrator: Calibrator, rows: Sequence[LabelledRow], promise: Promise) -> FloatArray:
+    """As suggestions to come would get them, shape (n,).
+
+    nan for labels that were stored without the features that those have: another curve would judge them.
+    """
+    wanted = wanted_of(promise)
+    found = calibrator.probabilities([row.evidence for row in rows], wanted)
+    if is_plain(in_order(calibrator.curves, wanted)[0].measure):
+        return found
+    return np.where([bool(row.evidence.features) for row in rows], found, np.nan)
+
+
+def _correct(rows: Sequence[LabelledRow]) -> BoolArray:
+    return np.array([row.correct for row in rows], dtype=np.bool_)
+
+
+def _used_until(calibrators: CalibratorStore, purpose: Purpose) -> float:
+    """The last label that any of the user's calibrators for a purpose was fitted on, so far as their files
+    tell: refits from before there was a ledger."""
+    if calibrators.ledger_path(purpose).exists():
+        return 0.0
+    return max((settled_until(one) for one in calibrators.fitted_for(purpose)), default=0.0)
 
 
 @attrs.frozen
@@ -26,12 +230,14 @@ class Refits:
     """The result of a refit for each language with labels, the one with most labels first; at least one.
 
     model: the name of the model whose labels they rest on. elsewhere: where it has none, a sentence on the
-    labels of other models; empty: it has some, or nobody has.
+    labels of other models; empty: it has some, or nobody has. sure: labels by which the curve of how far a
+    line can be trusted was moved; 0: it stays.
     """
 
     results: tuple[tuple[str, RefitResult], ...]
     model: str
     elsewhere: str = ""
+    sure: int = 0
 
     @property
     def leading(self) -> tuple[str, RefitResult]:
@@ -44,6 +250,10 @@ class Refits:
             done = "a new calibrator is in force" if result.promoted else "the calibrator stays"
             promise = "" if result.certificate is None else f" {_in_words(result.certificate)}"
             yield f"{self.model}, {language}: {done} ({result.n} labels): {result.reason}.{promise}"
+        if self.sure:
+            yield (
+                f"{self.model}: how far a line can be trusted is judged by {self.sure} of your lines as well."
+            )
         if self.elsewhere:
             yield self.elsewhere
 
@@ -51,7 +261,8 @@ class Refits:
         """The leading result as `lsp-calib.refit` answers it; where there are several, all in `languages`."""
         language, result = self.leading
         note = {"note": self.elsewhere} if self.elsewhere else {}
-        wire = {**result.to_wire(), "model": self.model, **note}
+        sure = {"sureLabels": self.sure} if self.sure else {}
+        wire = {**result.to_wire(), "model": self.model, **note, **sure}
         if len(self.results) == 1:
             return wire
         languages = [{"language": language, **result.to_wire()} for language, result in self.results]
@@ -82,7 +293,28 @@ def refit_languages(
             for language in languages or [purpose.language]
         ),
         purpose.model.name,
+        sure=move_prefix_curve(store, calibrators, purpose),
     )
+
+
+def move_prefix_curve(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> int:
+    """Move the curve of how far a line can be trusted by the labels since the last move, in all languages,
+    where they are evidence for it; returns their number, 0 if the curve stays.
+
+    Raises LspCalibError if the store cannot be read or the file cannot be written.
+    """
+    if purpose.task != "line":
+        return 0
+    curve, shipped, _ = calibrators.prefix_curves(purpose)
+    if curve is None or not (curve.base or curve == shipped):
+        return 0  # there is none, or it is a fit of the user's own
+    after = 0.0 if is_ahead(curve.until) else curve.until
+    shown = store.sure_parts(purpose.model, purpose.prompt_version, after=after, newest=store.most_labels)
+    moved = curve.moved([one for one in shown if not is_ahead(one.at)])
+    if moved is None:
+        return 0
+    moved.save(calibrators.personal / FOLDER)
+    return moved.n - curve.n
 
 
 def refit_from_feedback(
@@ -125,7 +357,7 @@ def refit_from_feedback(
         result = with_certificate(
             held, current, result, [row for row, is_aside in zip(rows, aside, strict=True) if is_aside]
         )
-        held.ledger = attrs.evolve(
+        held.ledger = replace(
             held.ledger, tried_until=_last(rows), tried_n=len({row.episode for row in rows})
         )
         if result.calibrator is not None:
@@ -137,11 +369,12 @@ def refit_from_feedback(
 
 def try_out(
     store: FeedbackStore, calibrators: CalibratorStore, new: Calibrator, *, own: bool = False
-) -> Trial:
+) -> RefitResult:
     """Compare a calibrator with the one in force, on the user's labels that the latter has not seen and that
     are not set aside.
 
-    own: whether it was fitted on this user's labels: those then count as seen, too.
+    own: whether it was fitted on this user's labels: those then count as seen, too. Any other one needs more
+        evidence, as for `compare`.
     Raises LspCalibError if store or calibrators cannot be used.
     """
     with editing(calibrators.ledger_path(new.purpose)) as held:
@@ -157,7 +390,7 @@ def try_out(
             [row.evidence for row in rows],
             [row.correct for row in rows],
             seen=seen_by(current, rows),
-            new_seen=seen_by(new, rows) if own else 0,
+            new_seen=seen_by(new, rows) if own else None,
             **_of_rows(rows),
         )
 
@@ -194,3 +427,41 @@ def _until(rows: Sequence[LabelledRow]) -> str:
     """The moment of the last label, not rounded down: ISO, with time zone."""
     last = math.ceil(max(row.at for row in rows) * 1e3) / 1e3
     return datetime.datetime.fromtimestamp(last, datetime.UTC).isoformat(timespec="milliseconds")
+
+
+# Visits to a line with a label since the last refit, and their share of those that it had. Fewer change a
+# calibrator by less than the comparison of two can show, and each refit under a promise asks for a
+# certificate, which has its price.
+LEAST_NEW = 30
+LEAST_SHARE = 0.2
+
+
+def refit_where_due(
+    store: FeedbackStore,
+    calibrators: CalibratorStore,
+    purpose: Purpose,
+    today: str,
+    promise: Promise | None,
+) -> Refits | None:
+    """Refit each language in which enough is new, as `refit_from_feedback` does; None if there is none.
+
+    Raises LspCalibError if store or calibrators cannot be used.
+    """
+    results = []
+    for language in store.languages(purpose.model, purpose.prompt_version, purpose.task):
+        one = attrs.evolve(purpose, language=language)
+        if is_due(store, calibrators, one):
+            results.append((language, refit_from_feedback(store, calibrators, one, today, promise=promise)))
+    if not results:
+        return None
+    sure = move_prefix_curve(store, calibrators, purpose)
+    return Refits(tuple(results), purpose.model.name, sure=sure)
+
+
+def is_due(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> bool:
+    """Whether there are LEAST_NEW visits since the last refit, and LEAST_SHARE of those before."""
+    ledger, current = calibrators.ledger(purpose), calibrators.choose(purpose).calibrator
+    before = max(ledger.tried_n, current.n if settled_until(current) else 0)
+    tried_until = 0.0 if is_ahead(ledger.tried_until) else ledger.tried_until
+    new = store.visits_after(purpose, max(tried_until, settled_until(current)), until=latest())
+    return new >= max(LEAST_NEW, LEAST_SHARE * before)

@@ -18,6 +18,12 @@ from lsp_calib.text_lines import comparable
 # Lines compared at once while trimming: slices compare in C, so that 100,000 lines cost about a millisecond.
 _BLOCK = 1024
 
+# So many characters that come at once, and end where a word ends, are an accepted part. Two are often two
+# quick keys in one message, or a bracket that the editor has closed.
+LEAST_PART = 3
+# What comes with one key where the editor closes brackets and quotes by itself.
+CLOSED_BY_EDITORS = frozenset({"()", "[]", "{}", "<>", '""', "''", "``"})
+
 # A region is aligned if neither side has more lines than this. With repeated lines as junk, the alignment
 # costs at most the square of this, some tenths of a second; real ones take milliseconds.
 _ALIGNED_AT_MOST = 2_000
@@ -210,3 +216,53 @@ def _from_end(items: Sequence[str], skipped: int) -> Sequence[str]:
     """The last block of items before the `skipped` last ones."""
     end = len(items) - skipped
     return items[end - _BLOCK : end]
+
+
+def is_part(old: str, new: str, expected: str) -> bool:
+    """Whether going from one line to the other inserted a part of what is expected, rather than typed it.
+
+    Editors accept parts word by word: what came ends where a word ends, and has LEAST_PART characters or more
+    besides white space. All three lines are `comparable`.
+
+    >>> is_part("x =", "x = net", "x = net + tax"), is_part("x =", "x = ne", "x = net + tax")
+    (True, False)
+    """
+    if not (is_on_the_way(old, expected) and is_on_the_way(new, expected)):
+        return False
+    before, after = shared_ends(old, new)
+    added = "".join(new[before : len(new) - after].split())
+    if before + after < len(old) or len(added) < LEAST_PART:
+        return False
+    end, _ = shared_ends(new, expected)
+    return not (_is_of_a_word(expected[end - 1 : end]) and _is_of_a_word(expected[end : end + 1]))
+
+
+def solid(text: str) -> str:
+    """Without white space, which editors change on their own."""
+    return "".join(text.split())
+
+
+def is_on_the_way(line: str, expected: str) -> bool:
+    """Whether a line is the expected one but for a piece that is still to come."""
+    return sum(shared_ends(line, expected)) == len(line)
+
+
+def _is_of_a_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def at_once(old: str, new: str, suggested: str) -> bool:
+    """Whether going from one line to the other inserted the suggestion, rather than typed its last character.
+
+    White space does not count, so that a formatter's blank around an operator does not count as an insertion,
+    unless it is the suggestion's own. One character, and a pair that the editor closes by itself, count as
+    typed, also where they are all of the suggestion: the change is ambiguous, and a line that was typed
+    needs no mark.
+    """
+    old, new = old.lstrip(), new.lstrip()
+    before, after = shared_ends(old, new)
+    piece = new[before : len(new) - after]
+    added, removed = solid(piece), solid(old[before : len(old) - after])
+    if added in CLOSED_BY_EDITORS:
+        return False
+    return len(added) - len(removed) >= 2 or (bool(added) and len(piece) >= 2 and piece == suggested)

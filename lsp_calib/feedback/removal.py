@@ -1,4 +1,4 @@
-"""Removing what was learned: from the store, its file, logs, and on request the user's calibrators."""
+"""Removing what was learned: for its age, or on request with logs and the user's calibrators."""
 
 from __future__ import annotations
 
@@ -12,6 +12,28 @@ from lsp_calib.calibration.calibrators.ledger_file import DamagedLedgerError, ed
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.store_file import translated
+from lsp_calib.files import open_file
+
+_DAY = 86_400.0
+
+
+def believed(store: FeedbackStore, now: float) -> float:
+    """The time of the clock (`now`, Unix seconds) as far as another day bears it out.
+
+    At most a day after the last suggestion, or the last call of this, of another day: one reading of a
+    clock that is ahead must not delete everything. The last call is the time of a file beside the store.
+    Raises LspCalibError as the store does.
+    """
+    ((shown,),) = store.read("SELECT MAX(shown_at) FROM suggestions WHERE shown_at < ?", now - _DAY)
+    mark = store.path.with_suffix(".expiry")
+    with translated(store.path):
+        last = mark.stat().st_mtime if mark.exists() else 0.0
+        if not now - _DAY < last <= now:
+            mark.touch(mode=0o600)
+            os.utime(mark, (now, now))
+    return min(now, max(shown or 0.0, last if last <= now - _DAY else 0.0) + _DAY)
+
 
 CALIBRATING = "calibrating"
 """The folder with the records of calibrations that the editor began and that are not finished."""
@@ -19,6 +41,8 @@ CALIBRATING = "calibrating"
 
 OFFERED = "git-offers"
 """The file of the workspaces for which the user was asked whether to calibrate on commits."""
+
+_ELF_TYPE, _ET_CORE = 16, 4  # where an ELF file says its kind, and that of a core dump
 
 
 def empty_logs(state: Path) -> int:
@@ -39,7 +63,7 @@ def empty_logs(state: Path) -> int:
 
 
 def remove_everything(store: FeedbackStore, state: Path) -> int:
-    """Remove all feedback, the report on it and unfinished calibrations, and empty the logs.
+    """Remove all feedback, the report on it, unfinished calibrations and core dumps, and empty the logs.
 
     state: the state folder. The user's calibrators stay. Returns how many suggestions there were. Raises
     LspCalibError.
@@ -49,8 +73,25 @@ def remove_everything(store: FeedbackStore, state: Path) -> int:
     shutil.rmtree(state / CALIBRATING, ignore_errors=True)
     with contextlib.suppress(OSError):
         (state / OFFERED).unlink(missing_ok=True)
+    _remove_cores(state)
     empty_logs(state)
     return n
+
+
+def _remove_cores(state: Path) -> None:
+    """Remove core dumps, which hold source text: an earlier version left one where its model process crashed.
+
+    Their names are the system's choice. Raises LspCalibError if one cannot be removed.
+    """
+    for path in state.iterdir():
+        try:
+            if path.is_file() and not path.is_symlink():
+                with os.fdopen(open_file(path), "rb") as file:
+                    header = file.read(_ELF_TYPE + 2)
+                if header[:4] == b"\x7fELF" and _ET_CORE in header[_ELF_TYPE:]:
+                    path.unlink()
+        except OSError as error:
+            raise LspCalibError(f"The core dump {path} cannot be removed: {error.strerror}.") from error
 
 
 def remove_report(state: Path) -> None:

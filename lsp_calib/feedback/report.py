@@ -5,49 +5,108 @@ The same object becomes a page, a text in a terminal and JSON.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
 
+from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.refit import COMMITS
-from lsp_calib.feedback.comparison import Compared, Comparison, compare
-from lsp_calib.feedback.followed import SURVIVAL
-from lsp_calib.feedback.outcomes import Outcome, Share, Sums, outcome_of
-from lsp_calib.feedback.replay import MOST_LABELS, Replay
-from lsp_calib.feedback.statistics import Statistics
+from lsp_calib.feedback.comparison import (
+    Comparison,
+    Judged,
+    Outcome,
+    Share,
+    compare,
+    outcome_of,
+)
+from lsp_calib.feedback.events import SURVIVAL
+from lsp_calib.feedback.report_data import ReportData, Statistics, moment
 from lsp_calib.values import Tier
+
+MOST_LABELS = 1000
+"""The last so many labels are replayed: older ones may be of another way of working."""
+
+COSTS = (4.5, 10.0, 20.0)
+"""What a wrong line that nobody read may cost, in readings. The best thresholds are 0.78 (`balanced`), 0.9
+(`cautious`) and 0.95."""
+
+
+@attrs.frozen
+class AtCost:
+    """What would be accepted unread where a wrong such line costs so many readings.
+
+    accept_from: the best threshold, 1 - 1 / cost. accepted, right: suggestions from there on, and those that
+    were right. saved: readings, by not reading what is accepted, less what its wrong lines cost.
+    """
+
+    cost: float
+    accept_from: float
+    accepted: int
+    right: int
+
+    @classmethod
+    def of(cls, cost: float, confidences: Sequence[float | None], correct: Sequence[bool]) -> AtCost:
+        """cost: more than 1. confidences, correct: as for `Replay.of`."""
+        accept_from = 1.0 - 1.0 / cost
+        taken = [
+            right
+            for confidence, right in zip(confidences, correct, strict=True)
+            if confidence is not None and confidence >= accept_from
+        ]
+        return cls(cost, accept_from, len(taken), sum(taken))
+
+    @property
+    def saved(self) -> float:
+        return self.accepted - self.cost * (self.accepted - self.right)
+
+
+@attrs.frozen
+class Replay:
+    """How many labelled suggestions were right (wrong), and how many of them have a confidence below a
+    limit."""
+
+    below: float
+    right: int
+    wrong: int
+    right_hidden: int
+    wrong_hidden: int
+
+    @classmethod
+    def of(cls, below: float, confidences: Sequence[float | None], correct: Sequence[bool]) -> Replay:
+        """confidences: calibrated, in [0, 1], None for a suggestion without one, which is never hidden.
+
+        correct: of the same suggestions, whether they were right.
+        """
+        pairs = list(zip(confidences, correct, strict=True))
+        hidden = [right for confidence, right in pairs if confidence is not None and confidence < below]
+        right = sum(right for _, right in pairs)
+        return cls(below, right, len(pairs) - right, sum(hidden), len(hidden) - sum(hidden))
+
+    @property
+    def sentence(self) -> str:
+        """The replay in words for the user."""
+        limit = f"hideBelow is {self.below:g}."
+        n = self.right + self.wrong
+        if not n:
+            return f"{limit} No suggestion of this model has a label yet, so its effect is not known."
+        kinds = (self.wrong_hidden, self.wrong, "wrong"), (self.right_hidden, self.right, "right")
+        shares = [
+            f"{percent(hidden / total)} of the {kind} ones ({hidden} of {total})"
+            for hidden, total, kind in kinds
+            if total
+        ]
+        last = "last labelled suggestion" if n == 1 else f"last {n} labelled suggestions"
+        return f"{limit} Of your {last} it would have hidden {' and '.join(shares)}."
+
 
 PAGE = "report.html"
 """The name of the page in the state folder."""
 
 # Limits for which it is shown what `hideBelow` would have hidden.
 LIMITS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
-
-
-@attrs.frozen
-class ReportData:
-    """Everything that a report is computed from.
-
-    shown: sums over all labels; None without any. languages, sources: by name.
-    periods: (Unix seconds of the first and the last label, sums), oldest first.
-    survival: for (seconds after the insertion, tier or "" for all): visits, and those with an unchanged line.
-    explored: suggestions shown although they were to be hidden, those with an outcome, the right ones, and
-        how many suggestions they stand for.
-    withheld, cut: answers by reason.
-    """
-
-    statistics: Statistics
-    shown: Sums | None
-    languages: tuple[tuple[str, Sums], ...]
-    sources: tuple[tuple[str, Sums], ...]
-    periods: tuple[tuple[float, float, Sums], ...]
-    survival: Mapping[tuple[int, str], tuple[float, float]]
-    compared: Compared
-    explored: tuple[int, int, int, float]
-    withheld: Mapping[str, int]
-    cut: Mapping[str, int]
-    calibrators: tuple[Listed, ...]
 
 
 @attrs.frozen
@@ -103,6 +162,7 @@ class Report:
 
     made_at: Unix seconds. overall: None without labels. comparison: None without labels to compare.
     sources: where labels come from, with what calibrators have learned from commits, see `from_commits`.
+    costs: what the last labels say of accepting unread, by what a wrong line costs; none without labels.
     """
 
     made_at: float
@@ -115,6 +175,7 @@ class Report:
     survival: tuple[Survival, ...]
     comparison: Comparison | None
     hidden: Hidden
+    costs: tuple[AtCost, ...]
     calibrators: tuple[Listed, ...]
     latency: Latency | None = None
 
@@ -138,6 +199,7 @@ def make_report(data: ReportData, now: float, latency: Latency | None = None) ->
         survival=_survival(data.survival),
         comparison=compare(data.compared),
         hidden=_hidden(data),
+        costs=tuple(AtCost.of(cost, *_last(data)) for cost in COSTS) if data.compared.correct.size else (),
         calibrators=data.calibrators,
         latency=latency,
     )
@@ -180,9 +242,14 @@ def _survival(found: Mapping[tuple[int, str], tuple[float, float]]) -> tuple[Sur
     )
 
 
-def _hidden(data: ReportData) -> Hidden:
+def _last(data: ReportData) -> tuple[list[float], list[bool]]:
+    """The last labels: their probabilities by the calibrators in force, and whether they were right."""
     last = slice(-MOST_LABELS, None)
-    confidences, correct = data.compared.after[last].tolist(), data.compared.correct[last].tolist()
+    return data.compared.after[last].tolist(), data.compared.correct[last].tolist()
+
+
+def _hidden(data: ReportData) -> Hidden:
+    confidences, correct = _last(data)
     shown, known, right, stands_for = data.explored
     return Hidden(
         explored=shown,
@@ -193,3 +260,106 @@ def _hidden(data: ReportData) -> Hidden:
         withheld=data.withheld,
         cut=data.cut,
     )
+
+
+def to_wire(report: Report) -> dict[str, Any]:
+    """The report as JSON types; times as ISO dates with time zone, None for what is not known."""
+    return {
+        "madeAt": moment(report.made_at),
+        "statistics": report.statistics.to_wire(),
+        "overall": _outcome(report.overall) if report.overall else None,
+        "tiers": [_outcome(one) for one in report.tiers],
+        "languages": [_outcome(one) for one in report.languages],
+        "sources": [_outcome(one) for one in report.sources],
+        "periods": [
+            {"start": moment(one.start), "end": moment(one.end), **_outcome(one.outcome)}
+            for one in report.periods
+        ],
+        "survival": [
+            {"seconds": one.seconds, "tier": one.tier or None, **_share_wire(one.share)}
+            for one in report.survival
+        ],
+        "comparison": _comparison_wire(report.comparison) if report.comparison else None,
+        "hidden": _hidden_wire(report.hidden),
+        "costs": [{**_fields(one), "saved": one.saved} for one in report.costs],
+        "calibrators": [_calibrator_wire(one) for one in report.calibrators],
+        "latencyMs": _fields(report.latency) if report.latency else None,
+    }
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    """The fields of an object, in the spelling of the wire."""
+    found = attrs.asdict(one, recurse=False)
+    return {re.sub(r"_([a-z])", lambda match: match[1].upper(), name): found[name] for name in found}
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.name,
+        "labels": outcome.labels,
+        **_share_wire(outcome.share),
+        "promised": outcome.promised,
+        "brier": outcome.brier,
+        "skill": outcome.skill,
+        "skillLow": outcome.skill_low,
+        "skillHigh": outcome.skill_high,
+        "verdict": outcome.verdict,
+    }
+
+
+def _share_wire(share: Share) -> dict[str, Any]:
+    return {"n": share.n, "right": share.value, "low": share.low, "high": share.high}
+
+
+def _judged_wire(judged: Judged) -> dict[str, Any]:
+    return {
+        "brier": judged.brier,
+        "logLoss": judged.log_loss,
+        "skill": judged.skill,
+        "ece": judged.ece,
+        "meanConfidence": judged.mean,
+        "bins": [one.to_json() for one in judged.bins],
+    }
+
+
+def _comparison_wire(found: Comparison) -> dict[str, Any]:
+    return {
+        **_fields(found),
+        "before": _judged_wire(found.before),
+        "after": _judged_wire(found.after),
+        "parts": [
+            {
+                "model": one.model,
+                "language": one.language,
+                "n": one.n,
+                "before": {"calibrator": one.before_id, "brier": one.before_brier, "skill": one.before_skill},
+                "after": {"calibrator": one.after_id, "brier": one.after_brier, "skill": one.after_skill},
+            }
+            for one in found.parts
+        ],
+    }
+
+
+def _hidden_wire(hidden: Hidden) -> dict[str, Any]:
+    return {
+        **_fields(hidden),
+        "limits": [_fields(one) for one in hidden.limits],
+        "withheld": dict(hidden.withheld),
+        "cut": dict(hidden.cut),
+    }
+
+
+def _calibrator_wire(listed: Listed) -> dict[str, Any]:
+    c = listed.calibrator
+    skill = c.metrics.get("skill")
+    return {
+        "id": c.id,
+        "inForce": listed.in_force,
+        "model": c.purpose.model.name,
+        "language": c.purpose.language,
+        "source": c.source,
+        "state": c.state,
+        "n": c.n,
+        "skill": None if skill is None else skill.value,
+        "created": c.created,
+    }

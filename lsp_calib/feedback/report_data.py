@@ -1,4 +1,4 @@
-"""What a report is computed from, read from the store and the calibrators.
+"""What the feedback store holds, in numbers, and what a report is computed from.
 
 Sums over all labels are formed by SQLite, so that memory does not grow with the store. Only the last labels
 are read one by one, because what a calibrator would say of them has to be computed.
@@ -6,30 +6,160 @@ are read one by one, because what a calibrator would say of them has to be compu
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import group_codes
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.feedback.comparison import Compared
-from lsp_calib.feedback.events import EventKind
-from lsp_calib.feedback.followed import SURVIVAL
-from lsp_calib.feedback.learning import seen_by
-from lsp_calib.feedback.outcomes import Sums
-from lsp_calib.feedback.report import ReportData
+from lsp_calib.feedback.comparison import Compared, Share, Sums
+from lsp_calib.feedback.events import SURVIVAL, EventKind
+from lsp_calib.feedback.learning import believable, seen_by
 from lsp_calib.feedback.rows import COLUMNS, LabelledRow, readable
-from lsp_calib.feedback.schema import EPISODE, SHOWN
-from lsp_calib.feedback.statistics import DAY, statistics
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.training_rows import believable
+from lsp_calib.feedback.store_file import SHOWN, SOURCE
+from lsp_calib.json_text import parse_json
 from lsp_calib.languages import bounded
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import ModelIdentity, Tier
+
+DAY = 86_400.0
+# Upper ends of the groups of ages, in days. The last group has none.
+_AGES = (1, 7, 30, 90, 365)
+# Times that a clock can have shown, up to the year 9892: others are of damaged rows.
+_POSSIBLE = "s.shown_at BETWEEN 0 AND 2.5e11"
+
+
+@attrs.frozen
+class Part:
+    """One language, model or age: suggestions, those with an outcome, and those of them that were right."""
+
+    name: str
+    suggestions: int
+    labelled: int
+    correct: int
+
+
+@attrs.frozen
+class Promise:
+    """The predicted and the observed accuracy of a tier.
+
+    n: visits to a line (episodes): the suggestions shown during one visit count once, together.
+    promised: their mean confidence. kept: the share that was right, with a 95 % interval (`low`, `high`) that
+    takes visits as independent. All three None without any.
+    """
+
+    tier: str
+    n: int
+    promised: float | None
+    kept: float | None
+    low: float | None
+    high: float | None
+
+
+@attrs.frozen
+class Statistics:
+    """The whole store. events: by kind. labels: by how the suggestion ended. first, last: Unix seconds of the
+    oldest and the newest suggestion, None without any. size: of the file, in bytes.
+
+    sources: by where the labels come from. All else is of suggestions that were shown.
+    """
+
+    suggestions: int
+    labelled: int
+    correct: int
+    events: Mapping[str, int]
+    labels: Mapping[str, int]
+    languages: tuple[Part, ...]
+    models: tuple[Part, ...]
+    ages: tuple[Part, ...]
+    sources: tuple[Part, ...]
+    tiers: tuple[Promise, ...]
+    first: float | None
+    last: float | None
+    size: int
+
+    def to_wire(self) -> dict[str, Any]:
+        """The statistics as JSON types; times as ISO dates with time zone."""
+        return {
+            **attrs.asdict(self),
+            "events": dict(self.events),
+            "labels": dict(self.labels),
+            "first": moment(self.first),
+            "last": moment(self.last),
+        }
+
+
+def moment(at: float | None) -> str | None:
+    """A time as an ISO date with time zone."""
+    return None if at is None else datetime.datetime.fromtimestamp(at, datetime.UTC).isoformat("T", "seconds")
+
+
+def statistics(store: FeedbackStore, now: float) -> Statistics:
+    """The statistics of a store. now: Unix seconds. Raises LspCalibError as the store does."""
+    counts = store.counts()
+    ((first, last),) = store.read(
+        f"SELECT MIN(shown_at), MAX(shown_at) FROM suggestions s WHERE {SHOWN} AND {_POSSIBLE}"
+    )
+    return Statistics(
+        suggestions=counts.suggestions,
+        labelled=counts.labelled,
+        correct=counts.correct,
+        events=counts.events,
+        labels=counts.labels,
+        languages=_parts(store, "s.language"),
+        models=_parts(store, "s.model"),
+        ages=_ages(store, now),
+        sources=_parts(store, SOURCE, of="TRUE"),
+        tiers=_promises(store),
+        first=first,
+        last=last,
+        size=store.path.stat().st_size,
+    )
+
+
+def _parts(store: FeedbackStore, by: str, *values: float, of: str = SHOWN) -> tuple[Part, ...]:
+    """The suggestions by an expression of SQL, the largest part first. of: which ones, in SQL."""
+    rows = store.read(
+        f"SELECT {by}, COUNT(*), COUNT(l.correct), CAST(TOTAL(l.correct) AS INTEGER) FROM suggestions s "
+        f"LEFT JOIN labels l ON l.suggestion_id = s.id WHERE {of} GROUP BY 1 ORDER BY 2 DESC, 1",
+        *values,
+    )
+    return tuple(Part(str(name), *numbers) for name, *numbers in rows)
+
+
+def _ages(store: FeedbackStore, now: float) -> tuple[Part, ...]:
+    """The suggestions by age, the youngest first."""
+    cases = " ".join(f"WHEN s.shown_at > ? THEN {at}" for at in range(len(_AGES)))
+    limits = (now - days * DAY for days in _AGES)
+    found = {int(part.name): part for part in _parts(store, f"CASE {cases} ELSE {len(_AGES)} END", *limits)}
+    names = [f"under {days} day{'s' * (days > 1)}" for days in _AGES] + [f"{_AGES[-1]} days and more"]
+    return tuple(attrs.evolve(found[at], name=name) for at, name in enumerate(names) if at in found)
+
+
+def _promises(store: FeedbackStore) -> tuple[Promise, ...]:
+    rows = store.read(
+        "SELECT tier, SUM(weight), SUM(weight * confidence), SUM(weight * correct) FROM ("
+        "SELECT s.tier, s.confidence, l.correct, "
+        f"1.0 / COUNT(*) OVER (PARTITION BY s.tier, l.episode) AS weight "
+        "FROM labels l JOIN suggestions s ON s.id = l.suggestion_id "
+        f"WHERE {SHOWN} AND l.correct IS NOT NULL AND s.confidence IS NOT NULL AND s.kind <> 'summary') "
+        "GROUP BY tier"
+    )
+    found = {tier: numbers for tier, *numbers in rows}
+    return tuple(_promise(tier.value, *found.get(tier.value, (0.0, 0.0, 0.0))) for tier in Tier)
+
+
+def _promise(tier: str, n: float, promised: float, kept: float) -> Promise:
+    share = Share.of(kept, n)
+    mean = promised / n if share.n else None
+    return Promise(tier, share.n, mean, share.value, share.low, share.high)
+
 
 MOST_COMPARED = 10_000
 """The last so many labels are assessed anew by two calibrators: all of a large store would take minutes."""
@@ -41,7 +171,7 @@ MOST_PERIODS, PERIOD_LABELS = 20, 40
 
 # Where a label of `suggestions s` comes from. Alternatives and explored suggestions are other populations
 # than what is shown by itself, and so are replayed lines.
-SOURCE = (
+_POPULATION = (
     "CASE WHEN s.source IS NOT NULL THEN s.source WHEN s.kind LIKE '%-_' THEN 'alternatives' "
     "WHEN s.shown_probability < 1 THEN 'below hideBelow' ELSE 'shown' END"
 )
@@ -54,10 +184,41 @@ _ALL = (
 _LABELLED = f"{_ALL} AND {SHOWN}"
 
 
+@attrs.frozen
+class ReportData:
+    """Everything that a report is computed from.
+
+    shown: sums over all labels; None without any. languages, sources: by name.
+    periods: (Unix seconds of the first and the last label, sums), oldest first.
+    survival: for (seconds after the insertion, tier or "" for all): visits, and those with an unchanged line.
+    explored: suggestions shown although they were to be hidden, those with an outcome, the right ones, and
+        how many suggestions they stand for.
+    withheld, cut: answers by reason.
+    """
+
+    statistics: Statistics
+    shown: Sums | None
+    languages: tuple[tuple[str, Sums], ...]
+    sources: tuple[tuple[str, Sums], ...]
+    periods: tuple[tuple[float, float, Sums], ...]
+    survival: Mapping[tuple[int, str], tuple[float, float]]
+    compared: Compared
+    explored: tuple[int, int, int, float]
+    withheld: Mapping[str, int]
+    cut: Mapping[str, int]
+    calibrators: tuple[Listed, ...]
+
+
 def read_data(
-    store: FeedbackStore, calibrators: CalibratorStore, now: float, measure: Wanted = "best"
+    store: FeedbackStore,
+    calibrators: CalibratorStore,
+    now: float,
+    measure: Wanted = "best",
+    *,
+    most_compared: int = MOST_COMPARED,
 ) -> ReportData:
-    """Read it all. now: Unix seconds. measure: the preferred curve, see `Calibrator.assess`.
+    """Read it all. now: Unix seconds. measure: the preferred curve, see `Calibrator.assess`. most_compared:
+    see `MOST_COMPARED`.
 
     Raises LspCalibError as store and calibrators do.
     """
@@ -66,10 +227,10 @@ def read_data(
         statistics=statistics(store, now),
         shown=next((sums for _, sums in _sums(store, "''")), None),
         languages=_sums(store, "s.language"),
-        sources=_sums(store, SOURCE, _ALL),
+        sources=_sums(store, _POPULATION, _ALL),
         periods=_periods(store, now),
         survival=_survival(store),
-        compared=_compared(store, calibrators, measure),
+        compared=_compared(store, calibrators, measure, most_compared),
         explored=_explored(store),
         withheld=_reasons(store, EventKind.WITHHELD),
         cut=_reasons(store, EventKind.CUT),
@@ -80,7 +241,7 @@ def read_data(
 def _sums(store: FeedbackStore, by: str, labels: str = _LABELLED) -> tuple[tuple[str, Sums], ...]:
     """The sums for each value of an expression of SQL, that with most visits first. labels: which ones."""
     rows = store.read(
-        _summed(f"SELECT {by} AS g, {EPISODE} AS e, s.confidence AS c, l.correct AS y {labels}")
+        _summed(f"SELECT {by} AS g, l.episode AS e, s.confidence AS c, l.correct AS y {labels}")
     )
     found = [(str(name), Sums(*numbers)) for name, *numbers in rows]
     return tuple(sorted(found, key=lambda pair: (-pair[1].n, pair[0])))
@@ -108,7 +269,7 @@ def _periods(store: FeedbackStore, now: float) -> tuple[tuple[float, float, Sums
     rows = store.read(
         _summed(
             "SELECT (ROW_NUMBER() OVER (ORDER BY l.at, s.shown_at, s.id) - 1) * ? / ? AS g, "
-            f"{EPISODE} AS e, s.confidence AS c, l.correct AS y, l.at AS at {possible}",
+            f"l.episode AS e, s.confidence AS c, l.correct AS y, l.at AS at {possible}",
             ", MIN(at), MAX(at)",
         )
         + " ORDER BY g",
@@ -122,8 +283,8 @@ def _periods(store: FeedbackStore, now: float) -> tuple[tuple[float, float, Sums
 def _survival(store: FeedbackStore) -> dict[tuple[int, str], tuple[float, float]]:
     # The data of these events are two numbers in a fixed form: {"seconds": 30, "unchanged": true}.
     events = (
-        f"SELECT CAST(substr(e.data, 13) AS INTEGER) AS seconds, {{by}} AS tier, "
-        f"COALESCE({EPISODE}, e.suggestion_id) AS episode, e.data LIKE '%true%' AS kept FROM events e "
+        "SELECT CAST(substr(e.data, 13) AS INTEGER) AS seconds, {by} AS tier, "
+        "COALESCE(l.episode, e.suggestion_id) AS episode, e.data LIKE '%true%' AS kept FROM events e "
         "LEFT JOIN labels l ON l.suggestion_id = e.suggestion_id "
         "LEFT JOIN suggestions s ON s.id = e.suggestion_id WHERE e.kind = ?"
     )
@@ -160,20 +321,20 @@ def _reasons(store: FeedbackStore, kind: EventKind) -> dict[str, int]:
 
 def _keys(data: str) -> Iterable[str]:
     try:
-        found = json.loads(data)
+        found = parse_json(data)
     except ValueError:
         return []
     return list(found) if isinstance(found, dict) else []
 
 
-def _compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted) -> Compared:
+def _compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted, newest: int) -> Compared:
     """The last labels of lines, by the calibrators of their model, prompt and language."""
     rows = store.read(
         f"SELECT s.model, s.model_sha256, s.prompt_version, {COLUMNS} FROM suggestions s "
         f"JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND {SHOWN} "
         "AND l.correct IS NOT NULL "
         "ORDER BY l.at DESC, s.shown_at DESC, s.id DESC LIMIT ?",
-        MOST_COMPARED,
+        newest,
     )
     by_purpose: dict[tuple[str, str, str, str], list[tuple[int, LabelledRow]]] = {}
     names: dict[tuple[str, str, str, str], str] = {}

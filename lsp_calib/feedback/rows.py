@@ -1,19 +1,70 @@
-"""Labelled suggestions, as they come out of the store."""
+"""Labelled suggestions, as they come out of the store, and which of them a refit rests on."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+import time
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 import attrs
 
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.feedback.events import How, Source
-from lsp_calib.feedback.schema import EPISODE, SOURCE
+from lsp_calib.feedback.store_file import SOURCE
+from lsp_calib.json_text import parse_json
 from lsp_calib.values import Evidence
+
+# Seconds. A moment that lies further ahead was written while the clock was wrong. Such labels wait until it
+# has come, and nothing is taken to be learned or watched up to it: that would stop both until then.
+_AHEAD = 86_400.0
+
+
+def latest() -> float:
+    """The latest moment that can have come, in Unix seconds."""
+    return time.time() + _AHEAD
+
+
+def is_ahead(moment: float) -> bool:
+    """Whether a stored moment (Unix seconds) cannot have come yet."""
+    return moment > latest()
+
+
+T = TypeVar("T")
+
+# However many there are, a line weighs no more than five visits (`promotion.MOST_OF_ONE_LINE`), and a
+# visit no more than one label. So many rows of each say the same, and leave room for others.
+MOST_ALIKE = 20
+# Rows that are looked at for one that is taken: a store of one line alone is not read to its end.
+REACH = 10
+
+
+def last_of_each(
+    rows: Iterable[tuple[T, Hashable, Hashable]], most: int, *, alike: int = MOST_ALIKE
+) -> Iterator[T]:
+    """The first `most` rows, at most `alike` of each line and of each visit.
+
+    rows: (row, line, visit), the newest first. No more than REACH * `most` of them are looked at.
+    Whether a label is right has no part in this, so what is taken is as good a sample as all were.
+
+    >>> list(last_of_each([(n, n // 3, n) for n in range(9)], 4, alike=1))
+    [0, 3, 6]
+    """
+    lines: Counter[Hashable] = Counter()
+    visits: Counter[Hashable] = Counter()
+    taken = 0
+    for number, (row, line, visit) in enumerate(rows, 1):
+        if lines[line] < alike and visits[visit] < alike:
+            lines[line] += 1
+            visits[visit] += 1
+            taken += 1
+            yield row
+        if taken == most or number == REACH * most:
+            return
+
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +72,7 @@ _log = logging.getLogger(__name__)
 COLUMNS = (
     "s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, s.features, "
     f"s.features_version, s.place, s.line, s.shown_probability, l.correct, l.how, s.shown_at, l.at, "
-    f"{EPISODE}, {SOURCE}"
+    f"l.episode, {SOURCE}"
 )
 
 
@@ -42,7 +93,7 @@ class LabelledRow:
 
     raw, confidence: in [0, 1], or None.
     evidence: log-probabilities and features with 5 digits, without the doubtful word, which is text. Features
-        of another version than `confidence.features.VERSION`, or from before there were any, are missing.
+        of another version than `confidence.features.VERSION` are missing.
     shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
     line: a hash of the line with the suggestion in it (of a replayed one: of the user's line), None if it is
     not known.
@@ -78,14 +129,14 @@ class LabelledRow:
             confidence=None if confidence is None else float(confidence),
             tier=_text(tier),
             calibrator_id=calibrator_id,
-            evidence=evidence_of(json.loads(logprobs), json.loads(features or "null"), version, place),
+            evidence=evidence_of(parse_json(logprobs), parse_json(features), version, place),
             correct=bool(correct),
             how=How(how),
             shown_at=float(shown),
             at=float(at),
             episode=_text(episode),
             line=line,
-            shown_probability=1.0 if chance is None else float(chance),
+            shown_probability=float(chance),
             source=Source(source),
         )
 
@@ -113,12 +164,12 @@ def alike(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], str]:
 
 
 def evidence_of(
-    logprobs: Sequence[float], features: Mapping[str, float] | None, version: int | None, place: str | None
+    logprobs: Sequence[float], features: Mapping[str, float], version: int, place: str
 ) -> Evidence:
     """The evidence of a suggestion in the store, from its columns as `export` gives them."""
-    known = features if features is not None and version == VERSION else {}
+    known = features if version == VERSION else {}
     return Evidence(
-        tuple(map(float, logprobs)), {name: float(value) for name, value in known.items()}, _text(place or "")
+        tuple(map(float, logprobs)), {name: float(value) for name, value in known.items()}, _text(place)
     )
 
 
@@ -132,7 +183,7 @@ def parsed(text: Any) -> Any:
     """What a column holds as JSON; None if it is damaged."""
     try:
         return json.loads(text, parse_constant=_refuse)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 

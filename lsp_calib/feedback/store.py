@@ -9,26 +9,54 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+import attrs
+
+from lsp_calib.calibration.calibrators.prefix_curve import ShownPart
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
-from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.accepted_lines import AcceptedLines
-from lsp_calib.feedback.database import translated
+from lsp_calib.errors import DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.events import Event, EventKind, Label, Source
-from lsp_calib.feedback.keyed_hash import KeyedHash
-from lsp_calib.feedback.present import latest
-from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, alike, parsed, plain, readable
-from lsp_calib.feedback.schema import EPISODE, SHOWN
-from lsp_calib.feedback.store_file import StoreFile
-from lsp_calib.feedback.window import last_of_each
+from lsp_calib.feedback.rows import (
+    COLUMNS,
+    Counts,
+    LabelledRow,
+    alike,
+    last_of_each,
+    latest,
+    parsed,
+    plain,
+    readable,
+)
+from lsp_calib.feedback.store_file import SHOWN, KeyedHash, StoreFile, translated
+from lsp_calib.files import open_file
 from lsp_calib.languages import bounded
+from lsp_calib.lru import LRU
 from lsp_calib.text_lines import comparable
 from lsp_calib.values import Evidence, ModelIdentity, Suggestion
+
+
+@attrs.frozen
+class AcceptedLines:
+    """The lines that suggestions made, and those that were replayed, as hashes of the store.
+
+    hashes: those of lines, by line; raises LspCalibError as the store does.
+    """
+
+    _hashes: Callable[[Iterable[str]], Mapping[str, str | None]]
+    _known: frozenset[str]
+
+    def among(self, lines: Iterable[str]) -> frozenset[str]:
+        """Those of some lines. Raises LspCalibError as the store does."""
+        if not self._known:
+            return frozenset()
+        return frozenset(line for line, hashed in self._hashes(lines).items() if hashed in self._known)
+
 
 # Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.
 _DIGITS = 5
@@ -38,6 +66,12 @@ _LINE, _WORKSPACE, _HALF = "line", "workspace", "half"
 SETTLES_WITHIN = 7 * 86_400.0
 """Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
 
+# Seconds within which the same line, suggested in another window, is the same visit: a window reads the file
+# again that was saved in the other.
+_SAME_VISIT = 3600.0
+# Suggestions of this process that are told from those of other windows.
+_OWN = 4000
+
 _BY_TIME = "INDEXED BY suggestions_by_time "
 # What is kept without a stored suggestion: hints, which are acknowledged, and counts of answers that were not
 # shown whole.
@@ -45,6 +79,12 @@ _LOOSE = frozenset({EventKind.ACCEPTED, EventKind.REJECTED, EventKind.WITHHELD, 
 _AFTER = "AND l.at > ? AND s.shown_at > ?"
 # Models behind a server have no checksum: those are told apart by their names.
 _OF_MODEL = "s.model_sha256 = ? AND (s.model_sha256 <> '' OR s.model = ?)"
+
+
+# The labels that refits and certificates rest on: the last so many. With these a refit takes seconds, and
+# what is fitted is known better than users stay the same (docs/confidence.md): a million labels, of which the
+# oldest are years old, are no better.
+MOST_LABELS = 20_000
 
 
 class FeedbackStore(StoreFile):
@@ -61,13 +101,16 @@ class FeedbackStore(StoreFile):
     moved_aside: the new path of a damaged file, the last one if there were several, or None.
     """
 
-    def __init__(self, path: Path, *, timeout: float = 5.0) -> None:
+    def __init__(self, path: Path, *, timeout: float = 5.0, most_labels: int = MOST_LABELS) -> None:
         """Open or create the store. The key of its hashes lies beside it, in `feedback.key`.
 
+        most_labels: of a purpose, so many of the last are learned from.
         Raises SettingsError if the file cannot be created or written, DataError if a newer version wrote it.
         """
         super().__init__(path, timeout=timeout)
+        self.most_labels = most_labels
         self._hash = KeyedHash(path.with_suffix(".key"))
+        self._own = LRU[str, None](_OWN)  # ids
 
     def record_shown(
         self,
@@ -83,6 +126,7 @@ class FeedbackStore(StoreFile):
         shown_probability: float = 1.0,
         source: Source = Source.SHOWN,
         label: Label | None = None,
+        events: Sequence[Event] = (),
     ) -> None:
         """Keep the numbers of a suggestion. A suggestion that is known already stays as it is.
 
@@ -92,7 +136,8 @@ class FeedbackStore(StoreFile):
             folder that its document belongs to. Their hashes are kept; empty: unknown.
         shown_probability: in (0, 1]; below 1 for a suggestion that was to be hidden.
         source: where its label comes from; one that was not shown was made at `at`.
-        label: its outcome, if that is known already.
+        label: its outcome, if that is known already. events: what has happened to it, and to others; as for
+            `record_events`, in the same transaction.
         An alternative is kept as a kind of its own, such as "line-2": its labels are not those of the first
         suggestion, and a refit on those of `line` leaves it out.
         """
@@ -132,9 +177,12 @@ class FeedbackStore(StoreFile):
         )
 
         def insert(connection: sqlite3.Connection) -> None:
-            hashes = self._hashed(_LINE, comparable(line)), self._hashed(_WORKSPACE, workspace)
-            connection.execute(statement, (*row.values(), *hashes))
+            self._own[suggestion.id] = None
+            told = {_LINE: comparable(line), _WORKSPACE: workspace}
+            hashes = self._hash.each({kind: text for kind, text in told.items() if text})
+            connection.execute(statement, (*row.values(), *map(hashes.get, told)))
             _insert_labels(connection, [label] if label else [])
+            self._insert_events(connection, events)
 
         self._write(insert)
 
@@ -145,25 +193,21 @@ class FeedbackStore(StoreFile):
         stored, because it was purged or feedback was off when it was shown, only `_LOOSE` events are kept.
         """
         events = list(events)
-        if not events:
-            return
+        if events:
+            self._write(lambda connection: self._insert_events(connection, events))
 
-        def insert(connection: sqlite3.Connection) -> None:
-            # In the transaction: another process may purge at any time.
-            stored = "SELECT 1 FROM suggestions WHERE id = ?"
-            known = {
-                one
-                for one in {e.suggestion_id for e in events}
-                if connection.execute(stored, (one,)).fetchone()
-            }
-            kept = [event for event in events if event.suggestion_id in known or event.kind in _LOOSE]
-            connection.executemany(
-                "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
-                [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in kept],
-            )
-            _insert_labels(connection, [event.label for event in kept if event.label is not None])
-
-        self._write(insert)
+    def _insert_events(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
+        # In the transaction: another process may purge at any time.
+        stored = "SELECT 1 FROM suggestions WHERE id = ?"
+        ids = {event.suggestion_id for event in events}
+        known = {one for one in ids if connection.execute(stored, (one,)).fetchone()}
+        kept = [event for event in events if event.suggestion_id in known or event.kind in _LOOSE]
+        connection.executemany(
+            "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
+            [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in kept],
+        )
+        labels = (event.label for event in kept if event.label is not None)
+        _insert_labels(connection, [self._of_one_visit(connection, label) for label in labels])
 
     def labels(
         self,
@@ -210,6 +254,32 @@ class FeedbackStore(StoreFile):
             found.sort(key=lambda row: (row.at, row.shown_at, row.suggestion_id))
         return found
 
+    def sure_parts(
+        self, model: ModelIdentity, prompt_version: str, *, after: float, newest: int
+    ) -> list[ShownPart]:
+        """What came of the parts of lines that were said to be sure, where the line was wrong as a whole.
+
+        after: only those that settled later (Unix seconds). newest: at most so many, those that settled last.
+        """
+        rows = self.read(
+            "SELECT s.confidence, shown.data, settled.data, COALESCE(s.line, s.id), l.at "
+            f"FROM suggestions s {_by_time(after)}JOIN labels l ON l.suggestion_id = s.id "
+            "JOIN events shown ON shown.suggestion_id = s.id AND shown.kind = 'shown' "
+            "JOIN events settled ON settled.suggestion_id = s.id AND settled.kind = 'settled' "
+            f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = 'line' AND l.correct = 0 "
+            f"AND {SHOWN} AND s.confidence IS NOT NULL {_AFTER} "
+            "ORDER BY l.at DESC, settled.number DESC LIMIT ?",
+            *(*_of(model), prompt_version, after, after - SETTLES_WITHIN, newest),
+        )
+        found = []
+        for whole, shown, settled, line, at in reversed(rows):
+            promised, came = parsed(shown), parsed(settled)
+            part = promised.get("sureConfidence") if isinstance(promised, dict) else None
+            right = came.get("sureRight") if isinstance(came, dict) else None
+            if isinstance(part, float) and isinstance(right, bool) and 0.0 <= whole < 1.0 and part <= 1.0:
+                found.append(ShownPart(float(whole), part, right, str(line), float(at)))
+        return found
+
     def halves(self, episodes: Sequence[str]) -> list[bool]:
         """For each visit to a line, whether it is of the half that certificates may rest on.
 
@@ -223,27 +293,24 @@ class FeedbackStore(StoreFile):
 
     def languages(self, model: ModelIdentity, prompt_version: str, task: str) -> list[str]:
         """The languages of `labels`, the one with most of them first."""
-        with self._reading():
-            rows = self._connection.execute(
-                "SELECT s.language FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
-                f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
-                "GROUP BY s.language ORDER BY COUNT(*) DESC, s.language",
-                (*_of(model), prompt_version, task),
-            ).fetchall()
+        rows = self.read(
+            "SELECT s.language FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
+            f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
+            "GROUP BY s.language ORDER BY COUNT(*) DESC, s.language",
+            *(*_of(model), prompt_version, task),
+        )
         return [language for (language,) in rows]
 
     def latest_prompt(self, model: ModelIdentity, task: str, versions: Sequence[str]) -> str | None:
         """Of these versions of the prompt, that of the last suggestion of a model and task with a known
         outcome; None without one."""
-        with self._reading():
-            found = self._connection.execute(
-                "SELECT s.prompt_version FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
-                f"WHERE {_OF_MODEL} AND s.kind = ? AND l.correct IS NOT NULL "
-                f"AND s.prompt_version IN ({', '.join('?' * len(versions))}) "
-                "ORDER BY s.shown_at DESC LIMIT 1",
-                (*_of(model), task, *versions),
-            ).fetchone()
-        return None if found is None else str(found[0])
+        found = self.read(
+            "SELECT s.prompt_version FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
+            f"WHERE {_OF_MODEL} AND s.kind = ? AND l.correct IS NOT NULL "
+            f"AND s.prompt_version IN ({', '.join('?' * len(versions))}) ORDER BY s.shown_at DESC LIMIT 1",
+            *(*_of(model), task, *versions),
+        )
+        return str(found[0][0]) if found else None
 
     def visits_after(self, purpose: Purpose, moment: float, *, until: float = math.inf) -> int:
         """How many visits to a line of a purpose have a label that settled later, but not after `until` (both
@@ -251,34 +318,25 @@ class FeedbackStore(StoreFile):
 
         They were shown at most SETTLES_WITHIN before it.
         """
-        with self._reading():
-            (n,) = self._connection.execute(
-                f"SELECT COUNT(DISTINCT {EPISODE}) "
-                f"FROM suggestions s {_by_time(moment)}JOIN labels l ON l.suggestion_id = s.id "
-                f"WHERE l.correct IS NOT NULL AND {_OF_MODEL} AND s.prompt_version = ? "
-                f"AND s.kind = ? AND s.language = ? {_AFTER} AND l.at <= ?",
-                (
-                    *(*_of(purpose.model), purpose.prompt_version, purpose.task, purpose.language),
-                    *(moment, moment - SETTLES_WITHIN, until),
-                ),
-            ).fetchone()
-        return int(n)
+        return len(self._visits(purpose, moment, moment, until))
 
     def visited_before(self, purpose: Purpose, visits: Iterable[str], moment: float) -> set[str]:
         """Those of some visits to lines of a purpose (`LabelledRow.episode`) that also have a label of what
         was shown that settled at a moment (Unix seconds) or before, by at most SETTLES_WITHIN."""
-        with self._reading():
-            rows = self._connection.execute(
-                f"SELECT DISTINCT {EPISODE} "
-                f"FROM suggestions s {_by_time(moment)}JOIN labels l ON l.suggestion_id = s.id "
-                f"WHERE l.correct IS NOT NULL AND {SHOWN} AND {_OF_MODEL} AND s.prompt_version = ? "
-                f"AND s.kind = ? AND s.language = ? {_AFTER} AND l.at <= ?",
-                (
-                    *(*_of(purpose.model), purpose.prompt_version, purpose.task, purpose.language),
-                    *(moment - SETTLES_WITHIN, moment - 2 * SETTLES_WITHIN, moment),
-                ),
-            ).fetchall()
-        return {visit for (visit,) in rows}.intersection(visits)
+        begin = moment - SETTLES_WITHIN
+        return self._visits(purpose, moment, begin, moment, f"AND {SHOWN} ").intersection(visits)
+
+    def _visits(self, purpose: Purpose, moment: float, after: float, until: float, of: str = "") -> set[str]:
+        """The visits to lines of a purpose with a label that settled in a time. of: which ones, in SQL."""
+        rows = self.read(
+            f"SELECT DISTINCT l.episode "
+            f"FROM suggestions s {_by_time(moment)}JOIN labels l ON l.suggestion_id = s.id "
+            f"WHERE l.correct IS NOT NULL {of}AND {_OF_MODEL} AND s.prompt_version = ? "
+            f"AND s.kind = ? AND s.language = ? {_AFTER} AND l.at <= ?",
+            *(*_of(purpose.model), purpose.prompt_version, purpose.task, purpose.language),
+            *(after, after - SETTLES_WITHIN, until),
+        )
+        return {visit for (visit,) in rows}
 
     def accepted_lines(self) -> AcceptedLines:
         """The lines with labels of their own: those that suggestions made so far (they were inserted or
@@ -322,7 +380,7 @@ class FeedbackStore(StoreFile):
         """
         with self._reading():
             cursor = self._connection.execute(
-                f"SELECT s.*, l.correct, l.how, l.at, {EPISODE} FROM suggestions s "
+                "SELECT s.*, l.correct, l.how, l.at, l.episode FROM suggestions s "
                 "LEFT JOIN labels l ON l.suggestion_id = s.id ORDER BY s.shown_at, s.id"
             )
             names = [column[0] for column in cursor.description][:-4]
@@ -341,7 +399,7 @@ class FeedbackStore(StoreFile):
                     **{name: plain(value) for name, value in zip(names, row, strict=False)},
                     "source": row[names.index("source")] or Source.SHOWN.value,
                     "logprobs": parsed(row[names.index("logprobs")]),
-                    "features": parsed(row[names.index("features")] or "null"),
+                    "features": parsed(row[names.index("features")]),
                     "label": None if how is None else label,
                     "events": [{"kind": kind, "at": at, "data": parsed(data)} for kind, at, data in events],
                 }
@@ -422,6 +480,19 @@ class FeedbackStore(StoreFile):
 
         return self._write(delete)
 
+    def _of_one_visit(self, connection: sqlite3.Connection, label: Label) -> Label:
+        """The label; as one of the same visit if the same line got one in another window."""
+        others = connection.execute(
+            "SELECT s.id, l.episode FROM suggestions one "
+            "JOIN suggestions s ON s.line = one.line AND s.workspace IS one.workspace AND s.kind = one.kind "
+            f"AND s.shown_at BETWEEN one.shown_at - {_SAME_VISIT} AND one.shown_at + {_SAME_VISIT} "
+            "JOIN labels l ON l.suggestion_id = s.id "
+            f"WHERE one.id = ? AND ABS(l.at - ?) <= {_SAME_VISIT}",
+            (label.suggestion_id, label.at),
+        )
+        found = next((episode for id_, episode in others if id_ not in self._own), None)
+        return label if found is None else attrs.evolve(label, episode=found)
+
     def _hashed(self, kind: str, text: str) -> str | None:
         """Only inside a transaction that writes."""
         return self._hash.of(kind, text) if text else None
@@ -446,3 +517,40 @@ def _by_time(after: float) -> str:
 
 def _stored_kind(suggestion: Suggestion) -> str:
     return suggestion.kind if suggestion.rank == 1 else f"{suggestion.kind}-{suggestion.rank}"
+
+
+def export_to(store: FeedbackStore, stream: TextIO) -> int:
+    """Write one JSON object a line for each suggestion, oldest first; returns how many.
+
+    Raises LspCalibError as the store does, OSError as the stream does.
+    """
+    n = 0
+    for row in store.export():
+        stream.write(json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n")
+        n += 1
+    return n
+
+
+def export_file(store: FeedbackStore, path: Path) -> int:
+    """`export_to` a new file that only its owner can read.
+
+    Raises SettingsError if there is a file of this name, DataError if it cannot be written, and LspCalibError
+    as the store does. What was written of a file that could not be finished is removed.
+    """
+    try:
+        handle = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    except FileExistsError as error:
+        raise SettingsError(
+            f"{path} exists, and no export overwrites a file. Give another name, or remove it."
+        ) from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}. Give another place.") from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            return export_to(store, stream)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise DataError(f"{path} cannot be written: {error.strerror}. Give another place.") from error
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

@@ -7,14 +7,24 @@ report that a suggestion was accepted: the document shows it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 import attrs
 
-from lsp_calib.feedback.events import Event, EventKind, How
-from lsp_calib.feedback.followed import Below, Followed
-from lsp_calib.feedback.lines import LineMap, LostLineError
+from lsp_calib.feedback.events import (
+    RIGHT,
+    SETTLE_AFTER,
+    SURVIVAL,
+    UNREAD_BELOW,
+    Event,
+    EventKind,
+    How,
+    Label,
+)
+from lsp_calib.feedback.lines import LineMap, LostLineError, at_once, is_on_the_way, is_part, solid
+from lsp_calib.lru import LRU
 from lsp_calib.text_lines import comparable
 from lsp_calib.values import Suggestion
 
@@ -22,6 +32,265 @@ _log = logging.getLogger(__name__)
 
 # Suggestions followed per document until settled, and again as many for their survival.
 FOLLOWED_AT_MOST = 64
+
+
+@attrs.frozen
+class Below:
+    """A further line of a suggestion: the part of it that counts, where it is, and its text as it is now.
+
+    line: None: deleted or lost.
+    """
+
+    expected: str
+    line: int | None
+    text: str
+
+    @property
+    def as_expected(self) -> bool:
+        return self.line is not None and self.expected in self.text
+
+
+@attrs.frozen
+class Missing:
+    """A line that is not in its document. line: where it was. how: deleted, or lost in a large change."""
+
+    at: float
+    line: int
+    how: How
+
+
+@attrs.define
+class Followed:
+    """A suggestion and its line as it is now. Texts are `comparable`.
+
+    within: the line may hold more than the suggestion: `expected` is the part of it that counts.
+    below: further lines of the suggestion that count, in their order. A suggestion of several lines is as
+        expected while all of them stand in this order.
+    missing: since its line is deleted or lost. It may come back: undone, or pasted elsewhere.
+    in_parts: a part of it was inserted before all of it was. announced: characters of a part, without white
+        space, that the editor says was accepted, and that the next change may bring.
+    displayed: the editor has said that it is on the screen; `shown_at` is then.
+    visible_since: while it can be on the screen; None: the line no longer begins as it says, or another took
+        its place. read: it was there long enough. superseded: another took its place before.
+    """
+
+    suggestion: Suggestion
+    episode: str
+    line: int | None  # None: deleted or lost
+    initial: str
+    expected: str
+    shown_at: float
+    text: str
+    changed_at: float | None = None
+    moved_on_at: float | None = None
+    inserted_at: float | None = None
+    marked: bool = False  # inserted and unchanged since
+    reviewed: bool = False
+    survived: int = 0  # how many of SURVIVAL are recorded
+    within: bool = False
+    below: list[Below] = attrs.field(factory=list)
+    missing: Missing | None = None
+    in_parts: bool = False
+    announced: int = 0
+    displayed: bool = False
+    visible_since: float | None = attrs.field(
+        default=attrs.Factory(lambda one: one.shown_at, takes_self=True)
+    )
+    read: bool = False
+    superseded: bool = False
+
+    @property
+    def as_expected(self) -> bool:
+        if self.line is None or not (
+            self.expected in self.text if self.within else self.text == self.expected
+        ):
+            return False
+        places = [self.line, *(one.line for one in self.below if one.as_expected and one.line is not None)]
+        return len(places) == 1 + len(self.below) and places == sorted(set(places))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be on the screen, for the user who is still at its line to take or leave."""
+        waits = self.visible_since is not None and self.moved_on_at is None
+        return waits and self.inserted_at is None and not self.as_expected
+
+    @property
+    def settles_at(self) -> float | None:
+        if self.missing is not None:
+            return self.missing.at + SETTLE_AFTER
+        if self.moved_on_at is None:
+            return None
+        last = self.moved_on_at if self.changed_at is None else max(self.moved_on_at, self.changed_at)
+        return last + SETTLE_AFTER
+
+    @property
+    def survives_at(self) -> float | None:
+        if self.inserted_at is None or self.survived == len(SURVIVAL):
+            return None
+        return self.inserted_at + SURVIVAL[self.survived]
+
+    def event(self, kind: EventKind, now: float, **data: bool | int | float) -> Event:
+        return Event(self.suggestion.id, kind, now, data)
+
+    def moved_on(self, now: float) -> None:
+        if self.moved_on_at is None:
+            self.moved_on_at = now
+
+    def returned(self, now: float) -> None:
+        """The user is at its line again: what is not taken yet can still be.
+
+        One that was inserted settles as if the user had stayed away: it has its answer.
+        """
+        if self.moved_on_at is None or self.inserted_at is not None or self.as_expected:
+            return
+        if self.visible_since is not None:
+            self._out_of_sight(self.moved_on_at)  # nobody reads a line from elsewhere
+            self.visible_since, self.moved_on_at = now, None
+
+    def shown_again(self, now: float) -> None:
+        """It is on the screen once more."""
+        if self.visible_since is None:
+            self.visible_since = now
+        if self.inserted_at is None:
+            self.moved_on_at = None
+        self.superseded = False
+
+    def on_screen(self, now: float) -> list[Event]:
+        """The editor says that it is on the screen now, for the first time: it was not there before."""
+        if self.displayed or self.changed_at is not None or self.visible_since is None:
+            return []
+        event = self.event(EventKind.DISPLAYED, now, seconds=now - self.shown_at)
+        self.displayed, self.shown_at, self.visible_since = True, now, now
+        return [event]
+
+    def part_accepted(self, units: int, now: float) -> list[Event]:
+        """The editor says that the user has accepted the first `units` UTF-16 units of the suggestion.
+
+        The document decides: its line has the part already, or gets it with the next change.
+        """
+        if units <= 0 or self.within or self.inserted_at is not None:
+            return []
+        part = self.suggestion.text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
+        self.announced = len(solid(part.partition("\n")[0]))
+        self._confirm_part()
+        return [self.event(EventKind.TAKEN_IN_PART, now)]
+
+    def _confirm_part(self) -> None:
+        grown = len(solid(self.text)) - len(solid(self.initial))
+        if self.announced and grown >= self.announced and is_on_the_way(self.text, self.expected):
+            self.in_parts, self.announced = True, 0
+
+    def replaced(self, now: float) -> None:
+        """Another suggestion is shown in its place."""
+        self._out_of_sight(now)
+        self.superseded = not self.read
+
+    def _out_of_sight(self, now: float) -> None:
+        self.read, self.visible_since = self._is_read(now), None
+
+    def _is_read(self, now: float) -> bool:
+        """Whether it was on the screen for long enough by now."""
+        return self.read or (self.visible_since is not None and now - self.visible_since >= UNREAD_BELOW)
+
+    def became(self, old: str, new: str, now: float, below: Sequence[tuple[int | None, str]]) -> list[Event]:
+        """The line has changed from `old` (ends unstripped) to `new`.
+
+        below: for each further line where it is now, None if it is gone, and its text.
+        """
+        text = comparable(new)
+        later = [
+            Below(one.expected, line, comparable(text))
+            for one, (line, text) in zip(self.below, below, strict=True)
+        ]
+        if text == self.text and [one.text for one in later] == [one.text for one in self.below]:
+            self.below = later
+            return []
+        was_expected, before = self.as_expected, self.text
+        self.text, self.below = text, later
+        self.changed_at = now
+        if self.as_expected and (self.within or at_once(old, new, self.suggestion.text)):
+            self.marked = True
+            if self.inserted_at is None:
+                self.inserted_at = now
+                # Parts that were taken back before all of it came at once do not count.
+                self.in_parts = self.in_parts and before != self.initial
+                return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
+        if not is_on_the_way(text, self.expected):
+            self._out_of_sight(now)
+        elif self.inserted_at is None and not self.within:
+            self.in_parts = self.in_parts or is_part(before, text, self.expected)
+            self._confirm_part()
+        self.announced = 0
+        return self._unmarked(now) if was_expected else []
+
+    def gone(self, now: float, how: How) -> list[Event]:
+        """The line no longer exists, or cannot be found."""
+        assert self.line is not None
+        was_expected = self.as_expected
+        self.missing = Missing(now, self.line, how)
+        self.line = None
+        self._out_of_sight(now)
+        return self._unmarked(now) if was_expected else []
+
+    def came_back(self, lines: Sequence[int], now: float) -> None:
+        """The line, and those below, are in the document again, as they were. lines: where."""
+        self.line, *below = lines
+        self.below = [attrs.evolve(one, line=line) for one, line in zip(self.below, below, strict=True)]
+        self.missing, self.changed_at = None, now
+        self.marked = self.as_expected and self.inserted_at is not None
+
+    def _unmarked(self, now: float) -> list[Event]:
+        self.marked = False
+        if self.inserted_at is None:
+            return []
+        return [self.event(EventKind.CHANGED, now, seconds=now - self.inserted_at)]
+
+    def survivals(self, now: float) -> Iterator[Event]:
+        while (due := self.survives_at) is not None and due <= now:
+            seconds = SURVIVAL[self.survived]
+            self.survived += 1
+            yield self.event(EventKind.SURVIVED, now, seconds=seconds, unchanged=self.as_expected)
+
+    def settled(self, now: float) -> Event:
+        """The event with the label by the present state."""
+        how = self._how(now) if self.missing is None else self.missing.how
+        if how is How.DELETED and self.inserted_at is not None:
+            how = How.EDITED
+        elif how is How.DELETED and self.in_parts:
+            how = How.TAKEN_IN_PART
+        # The line that became another tells that a suggestion nobody could read was wrong; one that stayed as
+        # it was tells nothing about it.
+        unknown = how in (How.UNREAD, How.LOST) or (how is How.SUPERSEDED and self.text == self.initial)
+        correct = None if unknown else how in RIGHT
+        label = Label(self.suggestion.id, correct, how, now, self.episode)
+        right = None if correct is None else self._is_sure_right()
+        data = {} if right is None else {"sureRight": right}
+        return Event(self.suggestion.id, EventKind.SETTLED, now, data, label=label)
+
+    def _is_sure_right(self) -> bool | None:
+        """Whether the line begins as it would with the part that can be trusted; None if there is none."""
+        sure, text = self.suggestion.sure, self.suggestion.text.strip()
+        if sure is None or self.below or self.within or text not in self.expected:
+            return None
+        end = self.expected.rfind(text) + len(self.suggestion.text[: sure.end].lstrip())
+        return self.text.startswith(self.expected[:end])
+
+    def _how(self, now: float) -> How:
+        if self.as_expected:
+            if self.in_parts:
+                return How.KEPT_IN_PARTS
+            return How.TYPED if self.inserted_at is None else How.KEPT
+        if self.inserted_at is not None:
+            return How.EDITED
+        if self.in_parts:
+            return How.TAKEN_IN_PART
+        if self.superseded:
+            return How.SUPERSEDED
+        if self.text != self.initial:
+            return How.TYPED_OVER
+        left_at = now if self.moved_on_at is None else self.moved_on_at
+        unread = self.changed_at is None and not self._is_read(left_at)
+        return How.UNREAD if unread else How.IGNORED
 
 
 @attrs.frozen
@@ -39,7 +308,7 @@ class _Document:
 
     lines: tuple[str, ...]
     followed: dict[str, Followed] = attrs.field(factory=dict)
-    surviving: dict[str, Followed] = attrs.field(factory=dict)
+    surviving: LRU[str, Followed] = attrs.field(factory=lambda: LRU(FOLLOWED_AT_MOST))
     visit: _Visit | None = None
 
     def all(self) -> Iterator[Followed]:
@@ -60,8 +329,6 @@ class _Document:
         del self.followed[one.suggestion.id]
         if one.survives_at is not None:
             self.surviving[one.suggestion.id] = one
-            if len(self.surviving) > FOLLOWED_AT_MOST:
-                del self.surviving[next(iter(self.surviving))]
         return one.settled(now)
 
     def each(self, ones: Iterable[Followed], work: Callable[[Followed], Iterable[Event]]) -> list[Event]:
@@ -98,10 +365,11 @@ class Tracker:
         expected_line: str,
         suggestion: Suggestion,
         now: float,
+        data: Mapping[str, float] = MappingProxyType({}),
     ) -> list[Event]:
         """Follow a suggestion that is now shown. This counts as a request on its line as well.
 
-        lines: the whole document as it is now.
+        lines: the whole document as it is now. data: of the event that says so.
         expected_line: what the line would be with (the first line of) the suggestion inserted.
         The first of several (rank 1) takes the place of those that were shown on this line before. A
         suggestion that is followed already is on the screen again; otherwise it stays as it is. One that
@@ -118,13 +386,13 @@ class Tracker:
             for other in self._documents[uri].followed.values():
                 if other.line == line and other.suggestion.id != suggestion.id:
                     other.replaced(now)
-        if any(suggestion.id in d.followed or suggestion.id in d.surviving for d in self._documents.values()):
+        if any(self._named(suggestion.id)):
             if uri in self._documents and (one := self._documents[uri].followed.get(suggestion.id)):
                 one.shown_again(now)
                 if one.line == line:
                     self._documents[uri].visit = _Visit(line, one.episode)
             return events
-        events.append(Event(suggestion.id, EventKind.SHOWN, now))
+        events.append(Event(suggestion.id, EventKind.SHOWN, now, dict(data)))
         # An empty document is one empty line, however the caller splits it.
         lines = lines or ("",)
         expected = comparable(expected_line)
@@ -200,9 +468,9 @@ class Tracker:
         if where.is_identity:
             return events
         old, document.lines = document.lines, new
-        self._active(uri, None, now, but=document)
         if document.visit is not None and not where.touches_only(document.visit.line):
             document.visit = None
+        self._active(uri, None, now, but=document)
         return events + document.each(
             document.all(), lambda one: self._follow(document, one, old, where, now)
         )
@@ -269,17 +537,25 @@ class Tracker:
         }
         return sorted(by_line.items(), key=lambda item: item[0])
 
+    def is_taken(self, suggestion_id: str) -> bool:
+        """Whether a suggestion that is followed, or a part of it, was inserted at once and not typed."""
+        return any(one.inserted_at is not None or one.in_parts for _, one in self._named(suggestion_id))
+
     def follows(self, uri: str) -> bool:
         """Whether anything is followed in a document."""
         return uri in self._documents
 
     def place_of(self, suggestion_id: str) -> tuple[str, int] | None:
         """(URI, line) of a suggestion that is followed; None if it is not, or its line is gone."""
+        found = self._named(suggestion_id)
+        return next(((uri, one.line) for uri, one in found if one.line is not None), None)
+
+    def _named(self, suggestion_id: str) -> Iterator[tuple[str, Followed]]:
+        """A suggestion that is followed, with the URI of its document; nothing if it is not."""
         for uri, document in self._documents.items():
             one = document.followed.get(suggestion_id) or document.surviving.get(suggestion_id)
-            if one is not None and one.line is not None:
-                return uri, one.line
-        return None
+            if one is not None:
+                yield uri, one
 
     def _hinted(self, suggestion_id: str, now: float, work: Callable[[Followed], list[Event]]) -> list[Event]:
         """What the editor says of a suggestion; nothing of one that is not followed, or has settled."""

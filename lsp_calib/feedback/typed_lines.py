@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from lsp_calib.completion.places import is_asked_for
-from lsp_calib.feedback.followed import SETTLE_AFTER
+from lsp_calib.completion.context import is_asked_for
+from lsp_calib.feedback.events import SETTLE_AFTER
 from lsp_calib.feedback.lines import shared_ends
 
 MOST_LINES = 64
@@ -87,13 +87,15 @@ class _Document:
 class TypedLines:
     """Follows documents and keeps the lines that the user has typed and left.
 
-    key: what the draws are made with; None: a random one. Lines count from 0 and come without their ends.
+    key: what the draws are made with; None: a random one. settle_after: seconds after which a line that the
+    user has left counts as finished. Lines count from 0 and come without their ends.
     `now` is in seconds of one clock. Not for use from several threads at once.
     Nothing of this outlives the object: the lines are in memory alone.
     """
 
-    def __init__(self, key: bytes | None = None) -> None:
+    def __init__(self, key: bytes | None = None, settle_after: float = SETTLE_AFTER) -> None:
         self._key = key or secrets.token_bytes(32)
+        self._settle_after = settle_after
         self._documents: dict[str, _Document] = {}
 
     def opened(self, uri: str, lines: tuple[str, ...]) -> None:
@@ -251,7 +253,7 @@ class TypedLines:
         above = lines[at - 1] if at else ""
         message = "\0".join((uri, above, line.text)).encode("utf-8", "surrogatepass")
         draw = hmac.new(self._key, message, hashlib.sha256).digest()[:8]
-        line.left = FinishedLine(uri, line.text, lines, at, now + SETTLE_AFTER, draw)
+        line.left = FinishedLine(uri, line.text, lines, at, now + self._settle_after, draw)
         # Those with the least draws stay: every line has the same chance.
         kept = [one for document in self._documents.values() for one in document.known.values() if one.left]
         if len(kept) > MOST_LINES:

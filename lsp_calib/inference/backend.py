@@ -13,7 +13,7 @@ from typing import Protocol
 import attrs
 
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.values import Generation, Token
+from lsp_calib.values import Distributions, Generation, Token
 
 
 class Interrupted(Exception):
@@ -100,13 +100,17 @@ class Counters:
     ahead_ms: float = 0.0
 
 
+Advanced = Generation | tuple[Distributions, ...] | None
+"""What a run ends with: an answer; of a scored text what is counted of it, or None."""
+
+
 class Run(Protocol):
     """One request being answered. Only the thread that made it uses it, except for `enough`."""
 
     enough: bool
     """Set from another thread: end with the tokens so far (Stop.EARLY)."""
 
-    def advance(self) -> Generation | None:
+    def advance(self) -> Advanced:
         """Continue until the end; None after scoring a text, whose tokens went to `on_tokens`.
 
         Raises Interrupted when the backend was interrupted (call again to resume), EngineError on failure.

@@ -52,6 +52,6 @@ def find() -> Factory:
             f"{remedies[0]}, or unset LSP_CALIB_ENGINE: then any that is installed is used."
         )
     raise ModelError(
-        f"Nothing that runs a model is installed: {'; '.join(missing)}. "
+        f"No inference engine is installed: {'; '.join(missing)}. "
         f"In the environment of lsp-calib, run {' or '.join(remedies)}."
     )

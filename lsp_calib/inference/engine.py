@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import attrs
 
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.values import Generation, ModelIdentity, Prompt, Token
+from lsp_calib.values import Distributions, Generation, ModelIdentity, Prompt, Token
 
 
 class Priority(enum.IntEnum):
@@ -59,7 +59,7 @@ class Sampling:
 
 @attrs.frozen
 class Request:
-    """One generation, ended by the line's end, the end of the text or `max_tokens`.
+    """One generation, ended by the line's end or the function's, the end of the text or `max_tokens`.
 
     max_tokens: 0 only evaluates the prompt ahead, for later interactive requests that begin alike; an
         engine may ignore it.
@@ -78,6 +78,9 @@ class Request:
     words: words whose probability to come next is told at each token, see `Observation.words`: of the tokens
         that are the word in any case, with white space and punctuation around it. Meant for questions that
         one word answers. An engine that cannot observe leaves it out.
+    function: not None: the answer goes on inside a Python function, from the start of a line, and stops
+        where that ends. It is the columns by which its definition is indented. A remote engine raises
+        EngineError.
     """
 
     prompt: Prompt
@@ -92,6 +95,7 @@ class Request:
     observe: Observe = Observe.NOTHING
     given: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
+    function: int | None = None
 
 
 @attrs.frozen
@@ -112,12 +116,14 @@ class ScoreRequest:
     """Score a given text, token by token, after a prompt (teacher forcing).
 
     prompt: its `forced` characters are ignored. temperatures: as for `Request`; never empty.
+    above: for `Engine.count`, which counts entries of distributions above this probability one by one.
     """
 
     prompt: Prompt
     text: str
     priority: Priority = Priority.BACKGROUND
     temperatures: tuple[float, ...] = (1.0,)
+    above: float | None = None
 
 
 @attrs.frozen
@@ -127,15 +133,6 @@ class LoadedModel:
     identity: ModelIdentity
     card: ModelCard
     engine: str = ""
-
-
-@runtime_checkable
-class Lingering(Protocol):
-    """An engine whose model stays loaded for a while after its last user."""
-
-    def set_linger(self, seconds: float) -> None:
-        """Seconds that it stays, from now on."""
-        ...
 
 
 StateListener = Callable[[EngineState, str, float | None], None]
@@ -162,6 +159,11 @@ class Engine(Protocol):
 
     def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
         """The tokens of a given text with their `Softmax`, as they are evaluated. Raises EngineError."""
+        ...
+
+    async def count(self, request: ScoreRequest) -> tuple[Distributions, ...]:
+        """The distributions that the tokens of a given text come from, counted, at each temperature. Raises
+        EngineError."""
         ...
 
     async def restart(self) -> None:

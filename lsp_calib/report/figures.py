@@ -9,8 +9,8 @@ from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.refit import seen_until
-from lsp_calib.calibration.metrics.reliability import ReliabilityBin
-from lsp_calib.feedback.outcomes import Outcome
+from lsp_calib.calibration.reliability import ReliabilityBin
+from lsp_calib.feedback.comparison import Outcome
 from lsp_calib.feedback.report import Period, Survival
 from lsp_calib.report.markup import Markup, tag
 from lsp_calib.report.words import (

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from lsp_calib import __version__
 from lsp_calib.badges import BADGES
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
-from lsp_calib.feedback.comparison import Comparison, Judged
-from lsp_calib.feedback.outcomes import Outcome, Share
-from lsp_calib.feedback.report import Hidden, Latency, Report
+from lsp_calib.feedback.comparison import Comparison, Judged, Outcome, Share
+from lsp_calib.feedback.report import AtCost, Hidden, Latency, Report
 from lsp_calib.report import figures, words
 from lsp_calib.report.blocks import key, prose, section, table
 from lsp_calib.report.markup import Markup, joined, tag
@@ -67,6 +66,7 @@ def _body(report: Report) -> Markup:
         _groups(report),
         _survival(report),
         _endings(report),
+        _costs(report.costs),
         _hidden(report.hidden),
         _latency(report.latency),
         _history(report.calibrators),
@@ -301,6 +301,12 @@ def _endings(report: Report) -> Markup | None:
         "was gone too soon, or lost sight of, does not count."
     )
     return section("How they ended", lead, drawn, tag("ul", *keys, class_="legend"))
+
+
+def _costs(costs: Sequence[AtCost]) -> Markup | None:
+    if not costs:
+        return None
+    return section("What may go unread", words.COSTS, table(words.COST_HEAD, [*map(words.cost_row, costs)]))
 
 
 def _hidden(hidden: Hidden) -> Markup | None:

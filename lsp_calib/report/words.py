@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
-from lsp_calib.calibration.calibrators.carrying_over import carried_from
-from lsp_calib.feedback.comparison import Comparison
-from lsp_calib.feedback.outcomes import ENOUGH, Outcome
-from lsp_calib.feedback.report import Hidden, Report
+from lsp_calib.calibration.calibrators.lent import carried_from
+from lsp_calib.feedback.comparison import ENOUGH, Comparison, Outcome
+from lsp_calib.feedback.report import AtCost, Hidden, Report
 from lsp_calib.values import Tier
 
 PURPOSE = "Did the probabilities on your suggestions come true, and what has learning changed?"
@@ -51,6 +50,12 @@ GLOSSARY = (
         "always giving the average has one of 0.",
     ),
 )
+
+COSTS = (
+    "Accepting a suggestion at a glance saves reading it. Where a wrong line that nobody read costs so many "
+    "readings, this is the best threshold, and what it would have brought with your last labels."
+)
+COST_HEAD = ("a wrong unread line costs", "accept from", "accepted", "of these right", "readings saved")
 
 _VERDICTS = {
     "notPromised": "of your commits, not shown",
@@ -171,6 +176,13 @@ def explored(hidden: Hidden) -> str:
         f"{counted(hidden.explored, 'suggestion')} to be hidden were shown nevertheless, to keep learning. "
         f"They stand for about {hidden.stands_for:,.0f}{right}."
     )
+
+
+def cost_row(one: AtCost) -> list[str]:
+    """The cells of one cost, under `COST_HEAD`."""
+    right = f"{one.right / one.accepted:.0%}".replace("%", " %") if one.accepted else ""
+    saved = f"{one.saved:+,.0f}".replace("-", "−")
+    return [f"{one.cost:g} readings", share(one.accept_from), f"{one.accepted:,}", right, saved]
 
 
 def is_own(listed: Listed) -> bool:

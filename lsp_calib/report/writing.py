@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.feedback.report import Report
-from lsp_calib.files import write_atomically
+from lsp_calib.files import open_file, write_atomically
 from lsp_calib.report.page import html_page, is_report
 from lsp_calib.report.theme import ThemeName
 
@@ -29,7 +30,7 @@ def write_page(report: Report, path: Path, theme: ThemeName = "auto") -> None:
 
 def _check_is_report(path: Path) -> None:
     if path.is_file() and not path.is_symlink():
-        with path.open("rb") as file:
+        with os.fdopen(open_file(path, links=False), "rb") as file:
             if is_report(file.read(_BEGINNING)):
                 return
     raise SettingsError(f"{path} exists and is no report. Give another name, or remove it.")

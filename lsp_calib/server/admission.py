@@ -1,42 +1,308 @@
-"""Which documents the model may see, and when it is asked at all."""
+"""Which documents the model may see, when it is asked at all, and why a request got no suggestion, in words.
+
+Each sentence says what happened and what to do. None of them quotes the document or the model's answer.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import enum
+import time
 from collections.abc import Callable
 
-from lsp_calib.exclusion import Exclusion
-from lsp_calib.languages import is_chosen
-from lsp_calib.server.absence import (
-    ON_BATTERY,
-    STARTING,
-    SUPERSEDED,
-    Absence,
-    excluded,
-    language_off,
-    paused,
-)
-from lsp_calib.server.connection import Connection
-from lsp_calib.server.convert import language_of
-from lsp_calib.server.pause import Pause
-from lsp_calib.server.power_watch import PowerWatch
+import attrs
 
+from lsp_calib.calibration.tiers import in_percent
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.postprocess import Removal
+from lsp_calib.completion.service import Hidden, Nothing
+from lsp_calib.errors import LspCalibError, NoModelError
+from lsp_calib.exclusion import SECRET_NAME, Exclusion
+from lsp_calib.languages import is_chosen
+from lsp_calib.lru import LRU
+from lsp_calib.power import on_battery
+from lsp_calib.server.connection import Connection
+from lsp_calib.server.events import Clock, Events, PauseChanged, SettingsChanged
+from lsp_calib.server.text import CalibDocument
+
+
+class Reason(enum.StrEnum):
+    """The codes of the command `lsp-calib.explain`."""
+
+    OFF = "off"
+    STARTING = "starting"
+    LOADING = "loading"
+    WAITING = "waiting"
+    TOO_SLOW = "tooSlow"
+    EXCLUDED = "excluded"
+    SECRET = "secret"
+    PAUSED = "paused"
+    ON_BATTERY = "onBattery"
+    LANGUAGE_OFF = "languageOff"
+    BULK_CHANGE = "bulkChange"
+    DATA = "data"
+    REFUSED = "refused"
+    NO_MODEL = "noModel"
+    ERROR = "error"
+    SUPERSEDED = "superseded"
+    DOCUMENT_CHANGED = "documentChanged"
+    HIDDEN = "hidden"
+    NOTHING_TO_ADD = "nothingToAdd"
+    SELECTED_ITEM = "selectedItem"
+
+
+@attrs.frozen
+class Absence:
+    """Why there is no suggestion.
+
+    message: sentences for the user. by_hand: one more where the user can ask for a completion by hand: the
+    menu of most editors does not tell that from typing.
+    """
+
+    reason: Reason
+    message: str
+    by_hand: str = ""
+
+
+_BY_HAND = "A completion that you ask for by hand comes all the same."
+
+OFF = Absence(
+    Reason.OFF,
+    "Completions as ghost text are turned off. Set inlineCompletion.enabled to true to get them.",
+)
+MENU_OFF = Absence(
+    Reason.OFF,
+    "Completions in the completion menu are turned off, and this editor shows no ghost text: it has no other "
+    'place for them. Set completion.enabled to "auto" or true, and restart the server.',
+)
+STARTING = Absence(
+    Reason.STARTING,
+    "The editor has not given its settings yet. Until they are known no document is shown to the model: they "
+    "may exclude it. Try again in a moment.",
+)
+LOADING = Absence(
+    Reason.LOADING,
+    "The model is not loaded yet. Completions appear as soon as it is; the status says how far it is.",
+)
+LOADING_AGAIN = Absence(
+    Reason.LOADING,
+    "The model process had ended. The model is loaded again and reads the document anew, which takes a "
+    "moment; completions appear as soon as it has.",
+)
+WAITING = Absence(
+    Reason.WAITING, "The model is still working on the last request. Wait a moment, without typing on."
+)
+TOO_SLOW = Absence(
+    Reason.TOO_SLOW,
+    "The model had not answered when the completion menu opened; the menu does not wait for it. The "
+    "completion is there at the next request in the same place.",
+)
+SUPERSEDED = Absence(
+    Reason.SUPERSEDED,
+    "The last request was cancelled before the model had answered, as happens while you type or move the "
+    "cursor. Pause for a moment, or ask again.",
+)
+DOCUMENT_CHANGED = Absence(
+    Reason.DOCUMENT_CHANGED,
+    "The line changed while the model was working on it: its answer no longer fitted and was dropped. Pause "
+    "for a moment, or ask again.",
+)
+SELECTED_ITEM = Absence(
+    Reason.SELECTED_ITEM,
+    "A suggestion has to go on from the item that is selected in the completion menu, and that item has "
+    "several lines or belongs to another place. Close the menu, or select another item.",
+)
+
+ON_BATTERY = Absence(
+    Reason.ON_BATTERY,
+    'The machine runs on its battery, and onBattery is "off". Set onBattery to "less" or "on".',
+    _BY_HAND,
+)
+BULK_CHANGE = Absence(
+    Reason.BULK_CHANGE,
+    "The document had just changed in a way that is not typing: by many lines, in several places at once, by "
+    "a formatter, or by undoing several steps. The next request gets a completion.",
+)
+IN_DATA = Absence(
+    Reason.DATA,
+    "The cursor is inside data: encoded bytes, minified code, a table of numbers, a literal of 200 "
+    "characters or a line of 1,000. No completion comes there by itself.",
+    _BY_HAND,
+)
+REFUSED = Absence(
+    Reason.REFUSED,
+    "You have dismissed this suggestion here, or undone it. It does not come back by itself until the line "
+    "changes.",
+    _BY_HAND,
+)
+
+_REMOVED = {
+    Removal.EMPTY: "The model ended the line at once: it has nothing to add here.",
+    Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
+    Removal.REPEATS_SUFFIX: "The model wrote only what already stands after the cursor.",
+    Removal.REPEATS_NEXT_LINE: "The model wrote the next line again.",
+    Removal.SURPLUS_CLOSERS: "The model wrote only closing brackets that close nothing.",
+    Removal.LEAVES_OPEN: "The model's line goes on below: it leaves open what is closed behind the cursor.",
+    Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
+    "editor might act on them, and without them it would be a different text.",
+    Removal.NEVER_ENDED: "The model's answer was longer than a line can be, and was dropped.",
+}
+
+
+def excluded(why: str) -> Absence:
+    """why: the clause of `Exclusion.reason`."""
+    if why == SECRET_NAME:
+        return Absence(
+            Reason.SECRET,
+            f"No model is shown this document: {why}. It gets completions under another name; no setting "
+            "admits files that hold secrets.",
+        )
+    return Absence(
+        Reason.EXCLUDED,
+        f"No model is shown this document: {why}. It gets completions once no pattern in your settings "
+        "matches its name.",
+    )
+
+
+def paused(message: str) -> Absence:
+    """message: for how long, a sentence."""
+    return Absence(
+        Reason.PAUSED,
+        f"{message} The command lsp-calib.resume ends the pause.",
+        _BY_HAND,
+    )
+
+
+def language_off(language: str) -> Absence:
+    return Absence(
+        Reason.LANGUAGE_OFF,
+        f"The setting `languages` does not name {language}, the language of this document. Add it there.",
+        _BY_HAND,
+    )
+
+
+def failed(error: LspCalibError) -> Absence:
+    """The model could not be asked, or did not answer; the error itself says what to do."""
+    reason = Reason.NO_MODEL if isinstance(error, NoModelError) else Reason.ERROR
+    return Absence(reason, f"The model could not answer. {error}")
+
+
+def absence_of(outcome: Hidden | Nothing) -> Absence:
+    if isinstance(outcome, Nothing):
+        return Absence(
+            Reason.NOTHING_TO_ADD, f"{_REMOVED[outcome.removal]} Type on, or ask in another place."
+        )
+    confidence, below = outcome.confidence.calibrated, outcome.below
+    if confidence is not None and confidence < below:
+        shown, limit = in_percent(confidence, (below,))
+        why = f"its confidence is {shown if confidence >= 0.01 else f'about {100 * confidence:.1g} %'}"
+    else:
+        why, limit = "its first tokens made it too likely to be wrong", f"{100 * below:g} %"
+    return Absence(
+        Reason.HIDDEN,
+        f"The completion is hidden: {why}, and hideBelow is {limit}. Lower hideBelow, or set it to "
+        "false, to see such completions.",
+        _BY_HAND,
+    )
+
+
+# Documents that are remembered: more than anyone works on at once.
+_MOST = 100
+
+
+@attrs.frozen
+class LastRequest:
+    """The last request in a document.
+
+    place: its line and column; None if it was refused before a place was looked at.
+    at: seconds on the clock. absence: why it has no suggestion (yet); None if it has one.
+    """
+
+    uri: str
+    place: tuple[int, int] | None
+    at: float
+    absence: Absence | None
+
+
+class LastRequests:
+    """Holds places and outcomes, no text. clock: seconds that only grow."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._last = LRU[str, LastRequest](_MOST)  # the latest one at the end
+
+    def asked(self, uri: str, cursor: Cursor) -> None:
+        """A request has come: nothing is known of it yet."""
+        self._put(uri, _place(cursor), WAITING)
+
+    def refused(self, uri: str, absence: Absence) -> None:
+        """A request has come that is not looked at."""
+        self._put(uri, None, absence)
+
+    def concluded(self, uri: str, cursor: Cursor, absence: Absence | None) -> None:
+        """What became of the request at `cursor`; ignored if there is a later one elsewhere."""
+        last = self._last.get(uri)
+        if last is not None and last.place == _place(cursor):
+            self._last.amend(uri, attrs.evolve(last, absence=absence))
+
+    def cancelled(self, uri: str, cursor: Cursor, why: Absence = SUPERSEDED) -> None:
+        """The request at `cursor` was cancelled; ignored if another one at this place was answered."""
+        last = self._last.get(uri)
+        if last is not None and last.absence is WAITING:
+            self.concluded(uri, cursor, why)
+
+    def outdated(self, uri: str) -> None:
+        """The suggestion for the last request is not shown: the document has changed."""
+        if (last := self._last.get(uri)) is not None:
+            self._last.amend(uri, attrs.evolve(last, absence=DOCUMENT_CHANGED))
+
+    def is_last(self, uri: str, cursor: Cursor) -> bool:
+        """Whether no request has come elsewhere in the document since the one at `cursor`."""
+        last = self._last.get(uri)
+        return last is not None and last.place == _place(cursor)
+
+    def forget(self, uri: str) -> None:
+        self._last.pop(uri, None)
+
+    def of(self, uri: str | None) -> LastRequest | None:
+        """The last request in a document; uri None: in any document."""
+        if uri is None:
+            return next(reversed(self._last.values()), None)
+        return self._last.get(uri)
+
+    def to_wire(self, last: LastRequest, absence: Absence) -> dict[str, object]:
+        """The answer of `lsp-calib.explain`: this absence, for this request."""
+        return {
+            "reason": absence.reason.value,
+            "message": absence.message,
+            "uri": last.uri,
+            "at": round(self._clock() - last.at, 1),
+        }
+
+    def _put(self, uri: str, place: tuple[int, int] | None, absence: Absence) -> None:
+        self._last[uri] = LastRequest(uri, place, self._clock(), absence)
+
+
+def _place(cursor: Cursor) -> tuple[int, int]:
+    return cursor.line, cursor.column
+
+
+# Seconds for which a reading counts.
+_FRESH = 10.0
 # Seconds that a request waits for the settings; the client has five seconds to answer for them.
 _SETTINGS_PATIENCE = 6.0
 
 
 class Admission:
-    """Decides by the settings in force now, the pause and the source of power.
+    """Decides by the settings in force now, the pause and the source of power."""
 
-    on_pause: called when a pause begins or ends.
-    """
-
-    def __init__(self, connection: Connection, on_pause: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection, events: Events) -> None:
         self._connection = connection
         self._open = True
         self._settings_known = asyncio.Event()  # set once the settings of the start are known
-        self.pause = Pause(on_pause)
+        self.pause = Pause(events)
         self._power = PowerWatch()
+        events.on(SettingsChanged, lambda _: self.apply_settings())
 
     @property
     def settings_are_known(self) -> bool:
@@ -72,20 +338,21 @@ class Admission:
                 await asyncio.wait_for(self._settings_known.wait(), limit)
             except TimeoutError:
                 return STARTING
-        if not self._open or self._connection.open_document(uri) is None:
+        document = self._connection.open_document(uri)
+        if not self._open or document is None:
             # Closed meanwhile: what a request remembers of the document would stay.
             return SUPERSEDED
-        why = self.exclusion().reason(uri)
+        why = self.excluded(document)
         return excluded(why) if why else None
 
-    def unwanted(self, uri: str) -> Absence | None:
-        """Why a request that the user has not made by hand is not answered now, None if it is."""
+    def unwanted(self, language: str) -> Absence | None:
+        """Why a request in a language that the user has not made by hand is not answered now, None if it
+        is."""
         if self.pause.message:
             return paused(self.pause.message)
         settings = self._connection.settings
-        document = self._connection.open_document(uri)
-        if document is not None and not is_chosen(language_of(document), settings.languages):
-            return language_off(language_of(document))
+        if not is_chosen(language, settings.languages):
+            return language_off(language)
         return ON_BATTERY if settings.on_battery == "off" and self._power.on_battery() else None
 
     def may_work_ahead(self) -> bool:
@@ -99,17 +366,90 @@ class Admission:
         """Whether finished lines may be completed for their labels at all: on this machine alone, and neither
         the user nor a workspace forbids it."""
         trusted, settings = self._connection.trusted, self._connection.settings
-        return settings.feedback and settings.replay and trusted.replay and trusted.remote_url is None
+        return settings.feedback and settings.replay and trusted.remote_url is None
 
     def may_replay(self, uri: str) -> bool:
         """Whether a finished line of a document may be completed now."""
+        document = self._connection.open_document(uri)
         return (
             self.settings_are_known
             and self.replays
             and self.may_work_ahead()
-            and self.unwanted(uri) is None
-            and not self.exclusion().reason(uri)
+            and document is not None
+            and self.unwanted(document.language) is None
+            and not self.excluded(document)
         )
+
+    def excluded(self, document: CalibDocument) -> str:
+        """Why a document is excluded, "" if it is not. The name of its file decides."""
+        return self.exclusion().reason(document.file)
 
     def exclusion(self) -> Exclusion:
         return Exclusion((*self._connection.trusted.exclude, *self._connection.settings.exclude))
+
+
+class Pause:
+    """The pause of automatic completions that the user asks for. It ends with the session at the latest."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._message = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def message(self) -> str:
+        """For how long, a sentence; "" if there is no pause."""
+        return self._message
+
+    def begin(self, minutes: float | None) -> None:
+        """Pause from now on, for so many minutes, or until `end`. It replaces an earlier pause."""
+        self.stop()
+        self._message = "Completions are paused until you resume them."
+        if minutes is not None:
+            unit = "minute" if minutes == 1 else "minutes"
+            self._message = f"Completions are paused for {minutes:g} {unit}."
+            self._timer = asyncio.get_running_loop().call_later(60 * minutes, self.end)
+        self._events.send(PauseChanged(self._message))
+
+    def end(self) -> None:
+        """Resume. Without a pause this does nothing."""
+        if self._message:
+            self.stop()
+            self._events.send(PauseChanged(self._message))
+
+    def stop(self) -> None:
+        """End the pause without telling anyone: the session closes."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._message = None, ""
+
+
+class PowerWatch:
+    """Reads the source of power in a thread, when somebody wants to know and the last reading is old.
+
+    read: True on battery, None if that is not known. clock: seconds that only grow.
+    """
+
+    def __init__(self, read: Callable[[], bool | None] = on_battery, clock: Clock = time.monotonic) -> None:
+        self._read = read
+        self._clock = clock
+        self._known: bool | None = None
+        self._at: float | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    def on_battery(self) -> bool:
+        """As it was at the last reading. Until the first one, and where it is not known: mains."""
+        is_old = self._at is None or self._clock() - self._at > _FRESH
+        if is_old and self._reading is None:
+            self._reading = asyncio.create_task(self._look())
+        return bool(self._known)
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _look(self) -> None:
+        try:
+            self._known = await asyncio.to_thread(self._read)
+        finally:
+            self._at, self._reading = self._clock(), None

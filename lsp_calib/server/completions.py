@@ -2,156 +2,330 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote
+
+import attrs
 
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, Nothing, Removal
-from lsp_calib.completion.block import MOST_LINES, Decide, block_of, lines_before, lines_of, may_begin
-from lsp_calib.completion.layouts import Layouts
-from lsp_calib.completion.memory import CompletionMemory
-from lsp_calib.completion.nearby import Nearby
-from lsp_calib.completion.prompt import WindowSize
-from lsp_calib.completion.purpose import line_purpose
-from lsp_calib.feedback.workspace import folder_of
-from lsp_calib.inference.engine import Engine, LoadedModel, Priority
-from lsp_calib.server.absence import BULK_CHANGE, MENU_OFF, Absence
-from lsp_calib.server.admission import Admission
-from lsp_calib.server.bulk_changes import BulkChanges
-from lsp_calib.server.completion_requests import CompletionRequests
+from lsp_calib.completion.block import MOST_LINES, block_of, lines_before, lines_of, may_begin
+from lsp_calib.completion.context import Cursor, in_data
+from lsp_calib.completion.memory import CompletionMemory, Outcome
+from lsp_calib.completion.nearby import Nearby, Neighbourhood, OpenFile
+from lsp_calib.completion.prompt import Layout, Surroundings
+from lsp_calib.completion.service import Completion, CompletionService, Decide, Hidden, Nothing
+from lsp_calib.errors import LspCalibError, RequestCancelledError
+from lsp_calib.inference.engine import EngineState, Priority
+from lsp_calib.languages import suffix_of
+from lsp_calib.server import events as on
+from lsp_calib.server.admission import (
+    BULK_CHANGE,
+    IN_DATA,
+    LOADING,
+    LOADING_AGAIN,
+    MENU_OFF,
+    REFUSED,
+    STARTING,
+    TOO_SLOW,
+    WAITING,
+    Absence,
+    Admission,
+    LastRequests,
+    absence_of,
+    excluded,
+    failed,
+    paused,
+)
 from lsp_calib.server.connection import Connection
-from lsp_calib.server.convert import language_of
-from lsp_calib.server.feedback_recorder import FeedbackRecorder
-from lsp_calib.server.follow_ups import FollowUps
-from lsp_calib.server.last_requests import LastRequests
-from lsp_calib.server.nearby_files import NearbyFiles
-from lsp_calib.server.protocol import has_inline_completion
-from lsp_calib.server.status import Status
-from lsp_calib.server.work_ahead import WorkAhead
-from lsp_calib.settings import Settings
-from lsp_calib.values import Suggestion
+from lsp_calib.server.documents import Documents
+from lsp_calib.server.events import Events
+from lsp_calib.server.follow_ups import FollowUps, WorkAhead
+from lsp_calib.server.messages import has_inline_completion
+from lsp_calib.server.model import Model, Status
+from lsp_calib.server.suggestion_tracking import Refused, SuggestionTracking
+from lsp_calib.server.text import CalibDocument, path_of, path_of_folder
+from lsp_calib.values import Suggestion, new_suggestion_id
+from lsp_calib.workspace_files import address, folder_of
+
+logger = logging.getLogger(__name__)
+
+# Seconds that a request leaves the model to the one that it supersedes. What that one has evaluated is not
+# lost, and its answer may be what the user is just typing.
+BUSY_PAUSE = 0.03
+# Seconds that a request waits for a model that is loaded again after its process has ended.
+LOADS_AGAIN = 1.0
 
 
-class Completions:
-    """Completions with their alternatives and blocks, and the work ahead of them.
+Reply = tuple[Completion, ...]
+"""The answer to a request: one completion; none if the model had nothing to offer, or nothing that is shown,
+or was not to be asked now."""
 
-    last: the last request of each document. is_elsewhere, is_settled: as for `CompletionRequests`.
-    on_request: called with each request before it is answered.
+_Task = asyncio.Task[Reply | None]
+
+
+@attrs.define
+class _Before:
+    """What comes before a run asks the model. Apart from the run, so that its task does not lead to itself.
+
+    task: the model's work for an earlier request, to which this one leaves the model first. over: the model
+    has been asked, or need not be. hurry: set once the user asks for it by hand.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        engine: Engine,
-        estimator: ConfidenceEstimator,
-        *,
-        admission: Admission,
-        last: LastRequests,
-        bulk_changes: BulkChanges,
-        status: Status,
-        recorder: FeedbackRecorder,
-        is_elsewhere: Callable[[str, str, int], bool],
-        is_settled: Callable[[str], bool],
-        on_request: Callable[[str, Cursor], None],
-    ) -> None:
-        self._connection = connection
-        self._engine = engine
-        self._estimator = estimator
-        self._admission = admission
-        self._last = last
-        self._bulk_changes = bulk_changes
-        self._status = status
-        self._recorder = recorder
-        self._on_request = on_request
-        self._hidden_below = connection.settings.hide_below
-        self._layouts = Layouts(estimator.store.has_labels, lambda: _window(connection.settings))
-        files = NearbyFiles(
-            connection.open_documents,
-            lambda uri: folder_of(uri, connection.workspace.folders),
-            admission.exclusion,
+    task: _Task | None = None
+    over: bool = False
+    hurry: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
+@attrs.define
+class _Run:
+    """A completion in the making. waiting: requests that wait for it without a time limit.
+    superseded: set once a request elsewhere in the document has come; its reply, even if just ready, is not
+    delivered."""
+
+    cursor: Cursor
+    before: _Before
+    task: _Task
+    superseded: asyncio.Future[None]
+    waiting: int = 0
+
+    @property
+    def ends(self) -> set[asyncio.Future[Any]]:
+        """A request has nothing more to wait for once one of these is done."""
+        return {self.task, self.superseded}
+
+    def cancel(self) -> None:
+        self.task.cancel()
+        self.before.cancel()
+
+    def supersede(self) -> None:
+        if not self.superseded.done():
+            self.superseded.set_result(None)
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class Completions:
+    """Completions by document, with their alternatives and blocks. A request supersedes the one before it
+    there.
+
+    last: is told what becomes of each request. tracking: knows where suggestions are, and which are settled.
+    refused: what the user has said no to. status: whether the model is loaded again. service: by default
+    one that asks the model. busy_pause, loads_again: seconds, see their defaults.
+    """
+
+    _connection: Connection
+    _model: Model
+    _estimator: ConfidenceEstimator
+    _admission: Admission
+    _last: LastRequests
+    _documents: Documents
+    _status: Status
+    _tracking: SuggestionTracking
+    _refused: Refused
+    _events: Events
+    _nearby: Nearby = attrs.field(init=False)
+    _service: CompletionService = attrs.field()
+    _busy_pause: float = BUSY_PAUSE
+    _loads_again: float = LOADS_AGAIN
+
+    @_nearby.default
+    def _find_nearby(self) -> Nearby:
+        return Nearby(self._surroundings)
+
+    @_service.default
+    def _ask_the_model(self) -> CompletionService:
+        return CompletionService(
+            self._model.engine,
+            self._estimator,
+            layout_of=self._model.layouts.of,
+            nearby=self._nearby,
+            file_of=self._connection.file_of,
         )
-        self._nearby = Nearby(files)
-        service = CompletionService(engine, estimator, layout_of=self._layouts.of, nearby=self._nearby)
-        self._service = service
-        memory = CompletionMemory(service.key)
-        self._ahead = WorkAhead(
-            service,
-            memory,
-            looks_ahead=lambda: connection.settings.ahead and admission.may_work_ahead(),
-            # A request to another machine takes its time, and may cost money.
-            goes_on=lambda: connection.trusted.remote_url is None,
-            hide_below=lambda: connection.settings.hide_below,
-        )
+
+    def __attrs_post_init__(self) -> None:
+        self._running: dict[str, _Run] = {}
+        self._hidden_below = self._connection.settings.hide_below
+        self._neighbourhood = Neighbourhood()
+        self._memory = CompletionMemory(self._key)
+        self._ahead = WorkAhead(self._service, self._memory, self._model, self._connection, self._admission)
         self.alternatives: FollowUps[tuple[Completion, ...]] = FollowUps(self._alternatives, ())
         self._blocks: FollowUps[tuple[Completion, ...]] = FollowUps(
             lambda uri, first: lines_of(
-                partial(service.complete, document=uri),
+                partial(self._service.complete, document=uri),
                 first,
-                self._decide_like(uri, first),
-                hide_below=connection.settings.hide_below,
+                self._decide_like(self._connection.file_of(uri), first),
+                hide_below=self._connection.settings.hide_below or 0.0,
             ),
             (),
             of_line=True,
             before=lines_before,
         )
-        self.requests = CompletionRequests(
-            service,
-            memory,
-            self._ahead,
-            last=last,
-            refusal=admission.refusal,
-            unwanted=admission.unwanted,
-            held_back=lambda uri: BULK_CHANGE if bulk_changes.holds_back(uri) else None,
-            is_elsewhere=is_elsewhere,
-            is_settled=is_settled,
-            on_request=self._requested,
-            on_made=self._completed,
-            on_hidden=status.hidden,
-            on_nothing=self._withheld,
-            hide_below=lambda: connection.settings.hide_below,
-            pause=lambda: _seconds(connection.settings.debounce_ms),
-        )
+        self._events.on(on.CompletionRequested, self._requested)
+        self._events.on(on.SuggestionInserted, lambda one: self.inserted(one.uri, one.line))
+        self._events.on(on.SuggestionOutdated, lambda one: self._last.outdated(one.uri))
+        self._events.on(on.DocumentOpened, lambda one: self._opened(one.document.uri))
+        self._events.on(on.DocumentClosed, lambda one: self.forget(one.uri))
+        self._events.on(on.PauseChanged, lambda one: self.stop(paused(one.message)) if one.message else None)
+        self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
+        self._events.on(on.CalibratorChanged, lambda _: self.forget_replies())
+        self._events.on(on.AssessmentsOutdated, lambda _: self.forget_replies())
+
+    async def newest(
+        self, uri: str, cursor: Cursor, *, patience: float | None = None, by_hand: bool = False
+    ) -> Reply | None:
+        """The reply at `cursor`; None if there is none (yet): it could not be made, was superseded, or the
+        document is excluded.
+
+        Closers behind the cursor are not part of the request: the completion goes over them.
+        patience: seconds to wait; a later reply is kept for the next request at the same place.
+        by_hand: the user has asked for it, so that only an excluded document is a reason to refuse.
+        """
+        cursor, closers = cursor.without_closers_behind(), cursor.after
+        if by_hand:
+            self._refused.wanted(uri, cursor.line)
+        self._last.asked(uri, cursor)
+        try:
+            reply = await self._newest(uri, cursor, patience, by_hand)
+            if by_hand and reply is not None and isinstance(self._memory.recall(uri, cursor), Hidden):
+                # It has waited for a request that the editor had made by itself.
+                reply = await self._newest(uri, cursor, patience, by_hand)
+        except asyncio.CancelledError:
+            self._last.cancelled(uri, cursor)
+            raise
+        if reply and not cursor.after and closers:
+            reply = self._over(uri, reply[0], closers)
+        if not reply:
+            return reply
+        refused = self._refused.refuses(uri, reply[0])
+        self._last.concluded(uri, cursor, REFUSED if refused else None)
+        return () if refused else reply
+
+    async def _newest(self, uri: str, cursor: Cursor, patience: float | None, by_hand: bool) -> Reply | None:
+        refusal = await self._admission.refusal(uri, patience)
+        if refusal is not None:
+            self._last.concluded(uri, cursor, refusal)
+            return None
+        self._events.send(on.CompletionRequested(uri, cursor))
+        if not by_hand and (unwanted := self._admission.unwanted(cursor.language)):
+            return self._nothing(uri, cursor, unwanted)
+        run = self._running.get(uri)
+        # One that is being cancelled may take a moment to end, and has no answer.
+        if run is None or run.cursor != cursor or run.task.done() or run.task.cancelling():
+            if not by_hand and self._documents.holds_back(uri):
+                return self._nothing(uri, cursor, BULK_CHANGE)
+            if (kept := self._recall(uri, cursor, by_hand)) is not None:
+                self._stop(uri, cursor)
+                self._ahead.look_ahead(uri, cursor)
+                return kept
+            if not by_hand and in_data(cursor):
+                return self._nothing(uri, cursor, IN_DATA)
+            run = self._start(uri, cursor, by_hand)
+        if by_hand:
+            run.before.hurry.set()
+        absence = TOO_SLOW
+        if self._status.loads_again and (patience is None or patience > self._loads_again):
+            patience, absence = self._loads_again, LOADING_AGAIN
+        if patience is None:
+            await self._wait(run)
+        else:
+            await asyncio.wait(run.ends, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if not (run.task.done() or run.superseded.done()):
+                self._last.concluded(uri, cursor, absence)
+        if run.superseded.done() or not run.task.done() or run.task.cancelled():
+            return None
+        return run.task.result()
+
+    def explain(self, uri: str | None) -> dict[str, Any] | None:
+        """Why the last request for a completion has no suggestion, as it goes to the client; None if it has
+        one, or if there was none.
+
+        uri: of the document; None: the last one of all.
+        """
+        last = self._last.of(uri)
+        if last is None or last.absence is None:
+            return None
+        absence = last.absence
+        if absence in (WAITING, TOO_SLOW):
+            if not self._admission.settings_are_known:
+                absence = STARTING
+            elif self._status.state in (EngineState.STARTING, EngineState.LOADING):
+                absence = LOADING
+        if absence.by_hand and has_inline_completion(self._connection.client_capabilities):
+            absence = attrs.evolve(absence, message=f"{absence.message} {absence.by_hand}")
+        return self._last.to_wire(last, absence)
 
     def is_superseded(self, uri: str, cursor: Cursor) -> bool:
         """Whether a request has come elsewhere in the document since the one at `cursor`."""
         return not self._last.is_last(uri, cursor)
 
-    async def block(self, uri: str, first: Completion) -> Suggestion:
+    async def block(self, document: CalibDocument, first: Completion) -> Suggestion:
         """The suggestion to offer for a completion: with the lines below it, where the setting asks for
         them."""
         if self._connection.settings.shape != "block":
             return first.suggestion
         # While the first line is typed, the others stay as they are; on half a line no block begins.
-        lines = await self._blocks.of(uri, first, begins=may_begin(first.cursor))
-        return block_of(first, lines, self._decide_like(uri, first))
+        lines = await self._blocks.of(document.uri, first, begins=may_begin(first.cursor))
+        return block_of(first, lines, self._decide_like(document.file, first))
+
+    def offered(
+        self, document: CalibDocument, completion: Completion, *, before_closers: bool = False
+    ) -> Completion | None:
+        """A completion as it is put on the screen: up to where it can be trusted, if the setting asks for
+        that. What is followed is the whole line all the same.
+
+        before_closers: the part that stands before the closers behind the cursor; None if it has none.
+        """
+        part: Completion | None = completion
+        sure = self._connection.settings.sure
+        if sure == "cut" or before_closers:
+            decide = self._decide_like(document.file, completion)
+            completion = completion.up_to_sure(decide) if sure == "cut" else completion
+            part = completion.up_to_closers(decide) if before_closers else completion
+        if part is None or sure != "off":
+            return part
+        return attrs.evolve(part, suggestion=attrs.evolve(part.suggestion, sure=None))
 
     def inserted(self, uri: str, line: int) -> None:
         """A change has inserted a suggestion in a line, and perhaps the rest of its block below it."""
-        self._bulk_changes.inserted(uri)
         document = self._connection.open_document(uri)
-        if document is None or self._admission.unwanted(uri) or self._admission.exclusion().reason(uri):
+        if document is None or self._admission.excluded(document):
+            return
+        language = document.language
+        if self._admission.unwanted(language):
             return
         line += self._accepted_below(uri, document.bare_lines[line : line + MOST_LINES])
-        self._ahead.inserted(uri, document.bare_lines, line, language_of(document))
+        lines, first = document.in_its_text()
+        self._ahead.inserted(uri, lines, first + line, language)
 
     async def replay(self, uri: str, cursor: Cursor) -> Completion | Hidden | Nothing:
-        """What would be offered at `cursor`, for nobody to see: nothing is hidden, nor remembered.
+        """Complete at `cursor` without showing, hiding or remembering the answer.
 
         In the cache for background work, so that the next request of the user finds its own as it was.
         Raises ModelError or EngineError if the model could not be asked.
         """
+        self._estimator.notice()
         return await self._service.complete(cursor, Priority.BACKGROUND, document=uri)
 
-    def purpose_of(self, loaded: LoadedModel, language: str) -> Purpose:
-        """The purpose of completions by a model, with the prompts it gets."""
-        return line_purpose(loaded, self._layouts.of(loaded), language)
+    def _opened(self, uri: str) -> None:
+        # Some editors open a document twice: drop the data of the first time, but follow what was suggested.
+        self.forget(uri)
+        self.note_menu_off(uri)
 
-    async def purpose(self, language: str) -> Purpose:
-        """As `purpose_of`, by the model that is loaded. Raises LspCalibError if there is none."""
-        return self.purpose_of(await self._engine.ready(), language)
-
-    def apply_settings(self) -> None:
+    def _settings_changed(self) -> None:
+        for document in self._connection.open_documents():
+            if why := self._admission.excluded(document):
+                asked = self._last.of(document.uri)
+                self.forget(document.uri)
+                if asked is not None:
+                    self._last.refused(document.uri, excluded(why))
         self._nearby.clear()  # they may show what is excluded now
         below = self._connection.settings.hide_below
         if below != self._hidden_below:
@@ -159,16 +333,22 @@ class Completions:
             self.forget_replies()
 
     def forget_replies(self) -> None:
-        """Drop the remembered completions: their confidence, tier or hiding is out of date."""
-        self.requests.forget_replies()
+        """Drop the remembered completions: their confidence, tier or hiding is out of date.
+
+        Requests under way continue: they are assessed when the model has replied.
+        """
+        self._memory.clear()
         self.alternatives.clear()
         self._blocks.clear()
 
     def forget(self, uri: str) -> None:
-        """Drop what is remembered of a document."""
-        self.requests.forget(uri)
-        self.alternatives.forget(uri)
-        self._blocks.forget(uri)
+        """Drop everything about a document, and stop the work for it."""
+        self._stop(uri)
+        for part in (
+            *(self._ahead, self._memory, self._refused, self._last, self._service),
+            *(self.alternatives, self._blocks),
+        ):
+            part.forget(uri)
 
     def note_menu_off(self, uri: str) -> None:
         """Where the settings turn the menu off, an editor without ghost text gets nothing: remember why."""
@@ -178,14 +358,22 @@ class Completions:
 
     def stop(self, why: Absence) -> None:
         """Stop the work for all documents; what is remembered of them stays."""
-        self.requests.stop(why)
+        for uri, run in list(self._running.items()):
+            self._last.cancelled(uri, run.cursor, why)
+            self._stop(uri)
+        self._ahead.stop()
         for uri in {*self.alternatives.stop(), *self._blocks.stop()}:
             self._last.refused(uri, why)  # so that the suggestion that waits for the others is not shown
 
     async def close(self) -> None:
-        await self.requests.close()
         await self.alternatives.close()
         await self._blocks.close()
+        tasks = [run.task for run in self._running.values()]
+        tasks += [run.before.task for run in self._running.values() if run.before.task is not None]
+        for uri in list(self._running):
+            self.forget(uri)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._ahead.close()
 
     def _accepted_below(self, uri: str, lines: Sequence[str]) -> int:
         """How many of the lines below the first the user has accepted with it. lines: from that one on."""
@@ -196,39 +384,175 @@ class Completions:
         return max(same - 1, 0)
 
     async def _alternatives(self, uri: str, first: Completion) -> tuple[Completion, ...]:
-        below = self._connection.settings.hide_below
-        made = await self._service.alternatives(first, document=uri, hide_below=below)
-        if below == self._connection.settings.hide_below:
-            self.requests.remember(uri, made)
+        made = await self._service.alternatives(first, document=uri)
+        for one in made:  # for the requests that come while they are typed
+            self._memory.remember(uri, one.cursor, one)
         return made
 
-    def _decide_like(self, uri: str, first: Completion) -> Decide:
+    def _decide_like(self, file: str, first: Completion) -> Decide:
         return partial(
             self._estimator.tier,
             like=first.suggestion.confidence,
             language=first.cursor.language,
-            document=uri,
+            document=file,
         )
 
-    def _requested(self, uri: str, cursor: Cursor) -> None:
-        self.alternatives.requested(uri, cursor)
-        self._blocks.requested(uri, cursor)
-        self._on_request(uri, cursor)
+    def _requested(self, requested: on.CompletionRequested) -> None:
+        self.alternatives.requested(requested.uri, requested.cursor)
+        self._blocks.requested(requested.uri, requested.cursor)
 
-    def _completed(self, completion: Completion) -> None:
-        self._status.made(completion.suggestion)
-        for why in completion.cuts:
-            self._status.cut(why)
-        self._recorder.cut(completion.suggestion.id, completion.cuts)
+    def _surroundings(self, uri: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
+        """As `completion.nearby.Find`."""
+        opened = [
+            OpenFile(path, document.bare_lines)
+            for document in self._connection.open_documents()
+            if document.notebook is None
+            and address(document.uri) != address(uri)
+            and (path := path_of(document.uri)) is not None
+        ]
+        folder = folder_of(uri, self._connection.workspace.folders)  # of a file
+        root = path_of_folder(folder) if folder else None
+        # A document without a file, such as a new one, has the name that the editor shows.
+        document = path_of(uri) or Path(PurePosixPath(unquote(uri.partition(":")[2])).name)
+        if document.suffix == ".ipynb":  # source, shown under the name that a file of it would have
+            document = document.with_suffix(suffix_of(cursor.language))
+        return partial(
+            self._neighbourhood.around, document, root, opened, self._admission.exclusion(), cursor, layout
+        )
 
-    def _withheld(self, removal: Removal) -> None:
-        self._status.withheld(removal)
-        self._recorder.withheld(removal)
+    def _key(self, uri: str, cursor: Cursor) -> bytes | None:
+        loaded = self._model.loaded
+        return None if loaded is None else self._service.key(uri, cursor, loaded)
 
+    def _recall(self, uri: str, cursor: Cursor, by_hand: bool) -> Reply | None:
+        """The reply that is known without the model."""
+        known = self._memory.recall(uri, cursor)
+        if known is None:
+            return None
+        if by_hand and isinstance(known, Hidden):
+            return None
+        if not isinstance(known, Completion):
+            # Asking the model again would give what was hidden another chance to be shown.
+            self._last.concluded(uri, cursor, absence_of(known))
+            return ()
+        # The rest of an alternative is no first suggestion, beside which others could stand.
+        if by_hand and known.suggestion.rank > 1:
+            return None
+        # The same lines may stand in two places. A prediction has one line, and one label.
+        if self._tracking.is_elsewhere(uri, known.suggestion.id, cursor.own_line):
+            return None
+        if self._tracking.is_settled(known.suggestion.id):
+            known = self._anew(uri, known)
+        return (known,)
 
-def _window(settings: Settings) -> WindowSize | None:
-    return None if settings.window == "auto" else WindowSize(settings.window)
+    def _anew(self, uri: str, settled: Completion) -> Completion:
+        """Reissue an answer under a new id. It gets a label of its own; earlier labels stay as they are."""
+        suggestion = attrs.evolve(settled.suggestion, id=new_suggestion_id())
+        completion = attrs.evolve(settled, suggestion=suggestion)
+        self._memory.remember(uri, settled.cursor, completion)
+        return completion
 
+    def _over(self, uri: str, completion: Completion, closers: str) -> Reply:
+        """The reply where closers stand behind the cursor."""
+        over = completion.over(closers)
+        if isinstance(over, Completion):
+            return (over,)
+        if completion.suggestion.source == "model":
+            self._events.send(on.CompletionWithheld(over.removal))
+        self._last.concluded(uri, completion.cursor, absence_of(over))
+        return ()
 
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1e3
+    def _nothing(self, uri: str, cursor: Cursor, absence: Absence) -> Reply:
+        self._stop(uri, cursor)
+        self._last.concluded(uri, cursor, absence)
+        return ()
+
+    def _stop(self, uri: str, cursor: Cursor | None = None) -> None:
+        """Cancel the completion in the making. cursor: the place of the new request, if there is one."""
+        run = self._running.pop(uri, None)
+        if run is not None:
+            if run.cursor != cursor:
+                run.supersede()
+            run.cancel()
+
+    def _start(self, uri: str, cursor: Cursor, by_hand: bool) -> _Run:
+        """Begin a completion. An earlier one goes on for a moment, but its requests are answered now."""
+        earlier = self._running.pop(uri, None)
+        before = _Before()
+        if earlier is not None and earlier.cursor != cursor:
+            earlier.supersede()
+        if earlier is not None and not earlier.task.done():
+            before.task = earlier.task
+            if not earlier.before.over:
+                earlier.task.cancel()
+                before.task = earlier.before.task
+        task = asyncio.create_task(self._complete(uri, cursor, before, by_hand))
+        run = self._running[uri] = _Run(cursor, before, task, asyncio.get_running_loop().create_future())
+        return run
+
+    async def _wait(self, run: _Run) -> None:
+        """Wait for a reply. Cancelling the last waiter cancels the task."""
+        run.waiting += 1
+        try:
+            await asyncio.wait(run.ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            run.waiting -= 1
+            # A superseded run belongs to its successor.
+            if not run.waiting and not run.superseded.done():
+                run.cancel()
+
+    async def _complete(self, uri: str, cursor: Cursor, before: _Before, by_hand: bool) -> Reply | None:
+        kept = await self._after_pause(uri, cursor, before)
+        before.over = True
+        if kept is not None:
+            return kept
+        self._ahead.give_way()
+        in_force = self._connection.settings.hide_below
+        below = 0.0 if by_hand else in_force
+        try:
+            outcome = await self._service.complete(cursor, document=uri, hide_below=below)
+        except RequestCancelledError:
+            self._last.cancelled(uri, cursor)
+            return None
+        except LspCalibError as error:
+            # The engine reports failures to the user through its state; this request is answered with null.
+            logger.warning("No completion: %s", error)
+            self._last.concluded(uri, cursor, failed(error))
+            return None
+        self._ahead.look_ahead(uri, cursor)
+        # What the user has seen by hand stays there; what was hidden by another limit does not.
+        return self._made(
+            uri, cursor, outcome, keep=by_hand or in_force == self._connection.settings.hide_below
+        )
+
+    async def _after_pause(self, uri: str, cursor: Cursor, before: _Before) -> Reply | None:
+        """Wait before the model is asked; the reply if it need not be asked any more."""
+        debounce = self._connection.settings.debounce_ms
+        pause = None if debounce is None else debounce / 1e3
+        ends: set[asyncio.Future[Any]] = set() if before.task is None else {before.task}
+        if pause is None:
+            pause = self._busy_pause if ends else 0.0
+        if pause and not before.hurry.is_set():
+            hurry = asyncio.ensure_future(before.hurry.wait())
+            try:
+                await asyncio.wait({hurry, *ends}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                hurry.cancel()
+        if before.task is None:
+            return None
+        before.cancel()
+        before.task = None
+        return self._recall(uri, cursor, before.hurry.is_set())
+
+    def _made(self, uri: str, cursor: Cursor, outcome: Outcome, *, keep: bool) -> Reply:
+        if keep:
+            self._memory.remember(uri, cursor, outcome)
+        if isinstance(outcome, Completion):
+            self._events.send(on.SuggestionMade(outcome.suggestion, outcome))
+            return (outcome,)
+        if isinstance(outcome, Hidden):
+            self._events.send(on.CompletionHidden(outcome))
+        else:
+            self._events.send(on.CompletionWithheld(outcome.removal))
+        self._last.concluded(uri, cursor, absence_of(outcome))
+        return ()

@@ -1,63 +1,109 @@
-"""What the services of a connection need of it."""
+"""A connection to an editor, as its services use it. Imports here delay the answer to `initialize`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
+import attrs
 from lsprotocol import types
-from pygls.progress import Progress
-from pygls.workspace import Workspace
+from pygls.lsp.server import LanguageServer
 
-from lsp_calib.inference.engine import Engine, StateListener
-from lsp_calib.server.protocol import CalibProtocol
-from lsp_calib.server.text import CalibDocument
-from lsp_calib.settings import Settings, Trusted
+from lsp_calib import __version__
+from lsp_calib.inference.engines import open_engine
+from lsp_calib.server.messages import CalibProtocol
+from lsp_calib.settings import Settings, Trusted, engine_choice
+
+if TYPE_CHECKING:
+    from lsp_calib.inference.engine import Engine, StateListener
+    from lsp_calib.server.events import Clock, Pace
+    from lsp_calib.server.text import CalibDocument
+
+# Of every kind, with all cells: their order, kinds and languages change.
+_NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    [types.NotebookDocumentFilterWithNotebook(notebook="*")], save=True
+)
 
 
-class Connection(Protocol):
-    """The part of a connection that its session uses.
+@attrs.frozen
+class ClientTraits:
+    """What some editors do and their capabilities do not tell, by the name that each gives itself.
 
-    settings: those in force now. problems: sentences about wrong settings, not yet shown to the user.
+    draws_labels_alone: the completion menu shows label and kind of an item, and its detail only beside the
+    selected one. drops_results: the user sees nothing of what a command answers.
     """
 
-    settings: Settings
-    trusted: Trusted
-    problems: list[str]
-    over_tcp: bool
+    draws_labels_alone: bool = False
+    drops_results: bool = False
+
+
+USUAL = ClientTraits()
+KNOWN = {
+    # Tried with 25.07 (tests/editors/helix).
+    "helix": ClientTraits(draws_labels_alone=True, drops_results=True),
+}
+"""By `clientInfo.name`, in small letters."""
+
+
+class Connection(LanguageServer):
+    """The editor's settings and documents, and messages to it.
+
+    settings: those in force now. problems: sentences about wrong settings, not yet shown to the user.
+    clock: Unix seconds. pace: when idle work is done; None: as usual.
+    """
+
     protocol: CalibProtocol
-    make_engine: Callable[[StateListener], Engine]
 
-    @property
-    def client_capabilities(self) -> types.ClientCapabilities: ...
+    def __init__(self) -> None:
+        super().__init__(
+            "lsp-calib",
+            __version__,
+            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=_NOTEBOOKS,
+            protocol_cls=CalibProtocol,
+        )
+        self.settings = Settings()
+        self.trusted = Trusted()
+        self.problems: list[str] = []
+        self.over_tcp = False
+        self.client_traits = USUAL
+        self.make_engine: Callable[[StateListener], Engine] = lambda on_state: open_engine(
+            engine_choice(self.trusted), on_state
+        )
+        self.clock: Clock = time.time
+        self.pace: Pace | None = None
 
-    @property
-    def workspace(self) -> Workspace: ...
+    def open_document(self, uri: str) -> CalibDocument | None:
+        """The document, None unless it is open: no handler reads from disk behind the editor's back."""
+        # pygls keeps documents by their names without percent escapes.
+        document: CalibDocument | None = self.workspace.text_documents.get(unquote(uri))
+        return document
 
-    @property
-    def work_done_progress(self) -> Progress: ...
+    def file_of(self, uri: str) -> str:
+        """The URI of the file that a document is a part of: of the notebook for its cells, else its own."""
+        document = self.open_document(uri)
+        return uri if document is None or document.notebook is None else document.notebook.uri
 
-    def open_document(self, uri: str) -> CalibDocument | None: ...
+    def folder_of(self, uri: str) -> str:
+        """The address of the workspace folder of a document, "" if it is in none."""
+        from lsp_calib.workspace_files import folder_of
 
-    def open_documents(self) -> list[CalibDocument]: ...
+        return folder_of(self.file_of(uri), self.workspace.folders)
 
-    def window_show_message(self, params: types.ShowMessageParams) -> None: ...
+    def show_result(self, text: str) -> None:
+        """Show what a command has answered, where the editor does not."""
+        if self.client_traits.drops_results:
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
 
-    def window_log_message(self, params: types.LogMessageParams) -> None: ...
+    def window_show_message(self, params: types.ShowMessageParams) -> None:
+        from lsp_calib.characters import shown
 
-    def window_show_document_async(
-        self, params: types.ShowDocumentParams
-    ) -> Awaitable[types.ShowDocumentResult]: ...
+        # A message may repeat a name from a file, a model or a workspace.
+        super().window_show_message(types.ShowMessageParams(params.type, shown(params.message)))
 
-    def window_show_message_request_async(
-        self, params: types.ShowMessageRequestParams
-    ) -> Awaitable[types.MessageActionItem | None]: ...
-    def workspace_apply_edit_async(
-        self, params: types.ApplyWorkspaceEditParams
-    ) -> Awaitable[types.ApplyWorkspaceEditResult]: ...
-
-    def workspace_code_lens_refresh(self, params: None) -> object: ...
-
-    def workspace_diagnostic_refresh(self, params: None) -> object: ...
-
-    def text_document_publish_diagnostics(self, params: types.PublishDiagnosticsParams) -> None: ...
+    def open_documents(self) -> list[CalibDocument]:
+        """All open documents, in the order in which they were opened."""
+        documents: list[CalibDocument] = list(self.workspace.text_documents.values())
+        return documents

@@ -6,31 +6,31 @@ import asyncio
 import datetime
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
+from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.policies.ledger import Promise
-from lsp_calib.completion import Completion, Cut, Removal
+from lsp_calib.calibration.certificates import Promise
+from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.certifying import watch_labels
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
-from lsp_calib.feedback.expiry import believed
-from lsp_calib.feedback.exporting import export_file
-from lsp_calib.feedback.learning import Refits, refit_languages
-from lsp_calib.feedback.removal import remove_everything
-from lsp_calib.feedback.replay import MOST_LABELS, Replay
-from lsp_calib.feedback.report import Latency, Report, make_report
+from lsp_calib.feedback.learning import Refits, refit_where_due, watch_labels
+from lsp_calib.feedback.removal import believed
+from lsp_calib.feedback.report import MOST_LABELS, Latency, Replay, Report, make_report
 from lsp_calib.feedback.report_data import read_data
-from lsp_calib.feedback.self_refit import refit_where_due
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.server import events as on
+from lsp_calib.server.connection import Connection
+from lsp_calib.server.events import Events
+from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.summarization import Summary
 from lsp_calib.values import new_suggestion_id
 
@@ -42,40 +42,44 @@ T = TypeVar("T")
 class FeedbackRecorder:
     """Owns the thread of the feedback store: writes keep their order and never delay a keystroke.
 
-    file: the store's; it is opened on that thread when it is first needed. May raise LspCalibError.
-    enabled: whether feedback is to be kept now.
-    workspace_of: the address of the workspace folder of a document; empty if it is in none.
-    retention_days: days after which records are deleted.
-    warn: shows the user a message, on the event loop's thread.
+    It keeps nothing while the settings turn feedback off, or once it is stopped.
+    file: the store's; None: that of the state folder. It is opened on that thread when it is first needed,
+        which may raise LspCalibError.
     """
 
     def __init__(
-        self,
-        file: Callable[[], Path],
-        *,
-        enabled: Callable[[], bool],
-        workspace_of: Callable[[str], str],
-        retention_days: float,
-        warn: Callable[[str], None],
+        self, connection: Connection, messages: UserMessages, events: Events, file: Path | None = None
     ) -> None:
-        self._file = file
-        self._enabled = enabled
-        self._workspace_of = workspace_of
-        self._retention_days = retention_days
-        self._warn_user = warn
+        self._connection = connection
+        self._messages = messages
+        self._path = file
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feedback")
         self._store: FeedbackStore | None = None
         self._reported_damage: Path | None = None
         self._expires_at = 0.0
-        self._closed = False
+        self._stopped = self._closed = False
+        events.on(on.SuggestionFirstShown, self._first_shown)
+        events.on(on.SuggestionsFollowed, lambda one: self.record(one.events))
+        events.on(on.SuggestionMade, self._made)
+        events.on(on.CompletionWithheld, self._withheld)
 
-    def shown(self, uri: str, completion: Completion, at: float) -> None:
-        """Keep a suggestion that is about to be shown in a document."""
+    def _enabled(self) -> bool:
+        return self._connection.settings.feedback and not self._stopped
+
+    def _file(self) -> Path:
+        return self._path or home.home() / "feedback.db"
+
+    def stop(self) -> None:
+        """Keep nothing new."""
+        self._stopped = True
+
+    def _first_shown(self, first: on.SuggestionFirstShown) -> None:
         self._expire_daily()
-        if not self._enabled():
-            return
+        completion = first.completion
         self._record(
-            uri, completion, completion.expected_line, at, shown_probability=completion.shown_probability
+            *(first.uri, completion, completion.expected_line, first.at),
+            shown_probability=completion.shown_probability,
+            events=first.events,
         )
 
     def replayed(self, uri: str, completion: Completion, line: str, correct: bool, at: float) -> None:
@@ -83,40 +87,9 @@ class FeedbackRecorder:
 
         line: as the user had typed it; its hash is kept. correct: the completion makes the same.
         """
-        if not self._enabled():
-            return
         how = How.TYPED if correct else How.TYPED_OVER
         label = Label(completion.suggestion.id, correct, how, at)
         self._record(uri, completion, line, at, source=Source.REPLAY, label=label)
-
-    def _record(
-        self,
-        uri: str,
-        completion: Completion,
-        line: str,
-        at: float,
-        *,
-        shown_probability: float = 1.0,
-        source: Source = Source.SHOWN,
-        label: Label | None = None,
-    ) -> None:
-        """The parameters are those of `FeedbackStore.record_shown`."""
-        workspace = self._workspace_of(uri)
-        self._in_background(
-            lambda store: store.record_shown(
-                completion.suggestion,
-                model=completion.model,
-                prompt_version=completion.prompt_version,
-                language=completion.cursor.language,
-                evidence=completion.evidence,
-                at=at,
-                line=line,
-                workspace=workspace,
-                shown_probability=shown_probability,
-                source=source,
-                label=label,
-            )
-        )
 
     def summary_shown(self, uri: str, summary: Summary, line: str, at: float) -> None:
         """Keep a summary that was put into a document or reported.
@@ -124,19 +97,25 @@ class FeedbackRecorder:
         line: the first of its lines in the document; "": none.
         """
         self._expire_daily()
+        self._record(uri, summary, line, at)
+
+    def _record(self, uri: str, made: Completion | Summary, line: str, at: float, **more: Any) -> None:
+        """Keep what was made for a document. The parameters are those of `FeedbackStore.record_shown`."""
         if not self._enabled():
             return
-        workspace = self._workspace_of(uri)
+        workspace = self._connection.folder_of(uri)
+        language = made.language if isinstance(made, Summary) else made.cursor.language
         self._in_background(
             lambda store: store.record_shown(
-                summary.suggestion,
-                model=summary.model,
-                prompt_version=summary.prompt_version,
-                language=summary.language,
-                evidence=summary.evidence,
+                made.suggestion,
+                model=made.model,
+                prompt_version=made.prompt_version,
+                language=language,
+                evidence=made.evidence,
                 at=at,
                 line=line,
                 workspace=workspace,
+                **more,
             )
         )
 
@@ -145,13 +124,15 @@ class FeedbackRecorder:
         if events and self._enabled():
             self._in_background(lambda store: store.record_events(events))
 
-    def withheld(self, removal: Removal) -> None:
+    def _withheld(self, withheld: on.CompletionWithheld) -> None:
         """Count an answer of which nothing could be offered."""
-        self.record([Event(new_suggestion_id(), EventKind.WITHHELD, time.time(), {removal.value: 1})])
+        kind, data = EventKind.WITHHELD, {withheld.removal.value: 1}
+        self.record([Event(new_suggestion_id(), kind, time.time(), data)])
 
-    def cut(self, suggestion_id: str, cuts: Iterable[Cut]) -> None:
+    def _made(self, made: on.SuggestionMade) -> None:
         """Count the reasons why the end of an answer was not offered."""
-        self.record([Event(suggestion_id, EventKind.CUT, time.time(), {cut.value: 1}) for cut in cuts])
+        now, cuts = time.time(), made.completion.cuts if made.completion else ()
+        self.record([Event(made.suggestion.id, EventKind.CUT, now, {cut.value: 1}) for cut in cuts])
 
     async def hint(self, kind: str, suggestion_id: str) -> None:
         """Keep the hint of an editor that a suggestion was accepted or rejected; on disk when this returns.
@@ -160,44 +141,29 @@ class FeedbackRecorder:
         """
         if self._enabled():
             event = Event(suggestion_id, EventKind(kind), time.time())
-            await asyncio.wrap_future(self._submit(lambda store: store.record_events([event])))
+            await self.run(lambda store: store.record_events([event]))
 
     async def finish(self) -> None:
         """Wait until everything before is on disk, or has failed."""
         if self._enabled():
-            await asyncio.wrap_future(self._submit(lambda _: None))
+            await self.run(lambda _: None)
 
-    async def export(self, path: Path) -> int:
-        """Export the store to a new file; returns how many suggestions it has. Raises LspCalibError."""
-        return await asyncio.wrap_future(self._submit(lambda store: export_file(store, path)))
-
-    async def remove_everything(self, state: Path) -> int:
-        """Remove all feedback and empty the logs in the state folder.
-
-        Returns how many suggestions there were. Raises LspCalibError.
-        """
-        return await asyncio.wrap_future(self._submit(lambda store: remove_everything(store, state)))
-
-    async def refit(self, calibrators: CalibratorStore, purpose: Purpose, promise: Promise | None) -> Refits:
-        """Refit on the labels of the model and task of `purpose`.
-
-        promise: what the tiers promise. Raises LspCalibError.
-        """
-        today = datetime.date.today().isoformat()
-        return await asyncio.wrap_future(
-            self._submit(lambda store: refit_languages(store, calibrators, purpose, today, promise=promise))
-        )
+    async def run(self, work: Callable[[FeedbackStore], T]) -> T:
+        """What becomes of work on the store, on its thread, after all that was recorded so far. Raises
+        LspCalibError."""
+        return await asyncio.wrap_future(self._submit(work))
 
     async def refit_where_due(
         self, calibrators: CalibratorStore, purpose: Purpose, promise: Promise | None
     ) -> Refits | None:
-        """As `refit`, in the languages where enough is new; None if there is none. Raises LspCalibError."""
+        """Refit on the labels of a model and task, in the languages where enough is new; None if none has.
+
+        promise: what the tiers promise. Raises LspCalibError.
+        """
         if not self._enabled():
             return None
         today = datetime.date.today().isoformat()
-        return await asyncio.wrap_future(
-            self._submit(lambda store: refit_where_due(store, calibrators, purpose, today, promise))
-        )
+        return await self.run(lambda store: refit_where_due(store, calibrators, purpose, today, promise))
 
     async def watch(
         self, calibrators: CalibratorStore, purposes: Sequence[Purpose], promise: Promise
@@ -216,11 +182,12 @@ class FeedbackRecorder:
                 if now.watch is not None and now.watch.certificate.revoked and now.watch != before.watch:
                     revoked.append(
                         f"The certificate for {purpose.language} by {purpose.model.name} is "
-                        f"{now.watch.certificate.reason}. Nothing is marked accept until another is given."
+                        f"{now.watch.certificate.reason}. Nothing is marked accept until a new "
+                        "certificate is issued."
                     )
             return revoked
 
-        return await asyncio.wrap_future(self._submit(work))
+        return await self.run(work)
 
     async def replay(
         self, calibrators: CalibratorStore, purpose: Purpose, measure: Wanted, below: float
@@ -244,7 +211,7 @@ class FeedbackRecorder:
             confidences = [chosen[row.language].probability(row.evidence, measure) for row in rows]
             return Replay.of(below, confidences, [row.correct for row in rows])
 
-        return await asyncio.wrap_future(self._submit(work))
+        return await self.run(work)
 
     async def report(self, calibrators: CalibratorStore, measure: Wanted, latency: Latency | None) -> Report:
         """The report on everything that was recorded so far. Raises LspCalibError.
@@ -252,7 +219,7 @@ class FeedbackRecorder:
         It is read over a connection of its own: a large store takes a while, and records must not wait for
         that.
         """
-        await asyncio.wrap_future(self._submit(lambda _: None))
+        await self.run(lambda _: None)
 
         def work() -> Report:
             store = FeedbackStore(self._file())
@@ -286,7 +253,7 @@ class FeedbackRecorder:
         self._expires_at = now + _DAY
         if not (self._enabled() or self._file().exists()):
             return
-        loop, kept = asyncio.get_running_loop(), self._retention_days * _DAY
+        loop, kept = asyncio.get_running_loop(), self._connection.trusted.retention_days * _DAY
         self._in_background(lambda store: self._expire(store, believed(store, now) - kept, loop))
 
     def _expire(self, store: FeedbackStore, before: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -332,4 +299,4 @@ class FeedbackRecorder:
 
     def _warn(self, loop: asyncio.AbstractEventLoop, message: str) -> None:
         """Warn the user, from the store's thread."""
-        loop.call_soon_threadsafe(self._warn_user, message)
+        loop.call_soon_threadsafe(self._messages.warn, message)

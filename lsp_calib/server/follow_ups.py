@@ -1,16 +1,23 @@
-"""What is made after a suggestion for the same place, such as its alternatives."""
+"""What is made besides the completion that was asked for: alternatives, lines below, work ahead of it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import attrs
 
-from lsp_calib.completion import Completion, Cursor
+from lsp_calib.completion.context import Cursor, in_data, next_place
+from lsp_calib.completion.memory import CompletionMemory
+from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.errors import LspCalibError
+from lsp_calib.inference.engine import Priority
+from lsp_calib.server.admission import Admission
+from lsp_calib.server.connection import Connection
+from lsp_calib.server.model import Model
+from lsp_calib.values import Prompt
 
 logger = logging.getLogger(__name__)
 
@@ -21,23 +28,16 @@ T = TypeVar("T")
 GRACE = 1.0
 
 
-@attrs.frozen
-class _Made(Generic[T]):
-    """failed: whether the model could not be asked for all of it."""
-
-    value: T
-    failed: bool = False
-
-
 @attrs.define
 class _Work(Generic[T]):
     """line: what the cursor's line becomes with the suggestion. waiting: requests that wait for it without a
-    time limit. superseded: its result is not delivered. end: of the work, unless another request waits."""
+    time limit. superseded: its result is not delivered. end: of the work, unless another request waits.
+    task: its result, and whether the model could not be asked for all of it."""
 
     what: object
     cursor: Cursor
     line: str
-    task: asyncio.Task[_Made[T]]
+    task: asyncio.Task[tuple[T, bool]]
     waiting: int = 0
     superseded: bool = False
     end: asyncio.TimerHandle | None = None
@@ -49,9 +49,10 @@ class _Work(Generic[T]):
 
     @property
     def has_failed(self) -> bool:
-        return self.is_there and self.task.exception() is None and self.task.result().failed
+        return self.is_there and self.task.exception() is None and self.task.result()[1]
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class FollowUps(Generic[T]):
     """Follow-ups of suggestions, by document. Each is made once; a request elsewhere in the document ends it.
 
@@ -61,21 +62,15 @@ class FollowUps(Generic[T]):
         its making goes on while that is typed.
     before: what there is all the same where making it has raised an error; `nothing` unless given. What has
         failed is made anew when it is wanted again.
+    grace: seconds that the work for a line goes on when no request waits for it any more.
     """
 
-    def __init__(
-        self,
-        make: Callable[[str, Completion], Awaitable[T]],
-        nothing: T,
-        *,
-        of_line: bool = False,
-        before: Callable[[LspCalibError], T] | None = None,
-    ) -> None:
-        self._make = make
-        self._nothing = nothing
-        self._before = before or (lambda _: nothing)
-        self._of_line = of_line
-        self._works: dict[str, _Work[T]] = {}
+    _make: Callable[[str, Completion], Awaitable[T]]
+    _nothing: T
+    _of_line: bool = False
+    _before: Callable[[LspCalibError], T] | None = None
+    _grace: float = GRACE
+    _works: dict[str, _Work[T]] = attrs.field(factory=dict, init=False)
 
     async def of(
         self, uri: str, first: Completion, *, patience: float | None = None, begins: bool = True
@@ -96,7 +91,7 @@ class FollowUps(Generic[T]):
             await asyncio.wait({work.task}, timeout=patience)
         if work.superseded or not work.is_there:
             return self._nothing
-        return work.task.result().value
+        return work.task.result()[0]
 
     def requested(self, uri: str, cursor: Cursor) -> None:
         """There is a request in a document: what is made for another place there is not wanted any more."""
@@ -120,7 +115,7 @@ class FollowUps(Generic[T]):
         work = self._works.get(uri)
         if work is None or not work.is_there or work.task.exception():
             return self._nothing
-        return work.task.result().value
+        return work.task.result()[0]
 
     def _known(self, uri: str, first: Completion) -> _Work[T] | None:
         """The work for this suggestion, if there is one that is not being stopped."""
@@ -178,14 +173,105 @@ class FollowUps(Generic[T]):
             work.waiting -= 1
             if not work.waiting and not work.task.done():
                 if self._of_line:
-                    work.end = asyncio.get_running_loop().call_later(GRACE, work.task.cancel)
+                    work.end = asyncio.get_running_loop().call_later(self._grace, work.task.cancel)
                 else:
                     work.task.cancel()
 
-    async def _made(self, uri: str, first: Completion) -> _Made[T]:
+    async def _made(self, uri: str, first: Completion) -> tuple[T, bool]:
         try:
-            return _Made(await self._make(uri, first))
+            return await self._make(uri, first), False
         except LspCalibError as error:
             # The suggestion itself is there; that nothing follows it is no failure to the user.
             logger.debug("No follow-up, or not all of it: %s", error)
-            return _Made(self._before(error), failed=True)
+            return self._before(error) if self._before else self._nothing, True
+
+
+# Seconds between a reply and the start of the work.
+AHEAD_PAUSE = 0.05
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class WorkAhead:
+    """Evaluates the likely beginning of the next prompt, and completes the line after an inserted suggestion.
+
+    memory: where completions made ahead are kept, for the request that they are made for.
+    """
+
+    _service: CompletionService
+    _memory: CompletionMemory
+    _model: Model
+    _connection: Connection
+    _admission: Admission
+    _windows: dict[str, tuple[Prompt, asyncio.Task[None]]] = attrs.field(factory=dict, init=False)
+    _next: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+    _next_in: str = attrs.field(default="", init=False)
+
+    def look_ahead(self, uri: str, cursor: Cursor) -> None:
+        """Evaluate the likely beginning of the next prompt near `cursor`."""
+        loaded = self._model.loaded
+        prompt = self._service.ahead(cursor, loaded) if loaded and self._looks_ahead() else None
+        known, task = self._windows.get(uri, (None, None))
+        if prompt == known:
+            return
+        if task is not None:
+            task.cancel()  # the engine keeps the evaluated tokens, and the next prompt continues from there
+            del self._windows[uri]
+        if prompt is not None:
+            self._windows[uri] = prompt, asyncio.create_task(self._prepare(prompt))
+
+    def inserted(self, uri: str, lines: Sequence[str], line: int, language: str) -> None:
+        """A suggestion was inserted in a line: complete the next one. lines: of the document as it is now."""
+        # A request to another machine takes its time, and may cost money.
+        if not self._looks_ahead() or self._connection.trusted.remote_url is not None:
+            return
+        self.give_way()
+        cursor = next_place(lines, line, language)
+        if not in_data(cursor) and self._memory.recall(uri, cursor) is None:
+            self._next, self._next_in = asyncio.create_task(self._complete(uri, cursor)), uri
+
+    def give_way(self) -> None:
+        """The model is needed, in whatever document: stop completing the next line."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    def forget(self, uri: str) -> None:
+        """Stop the work for a document."""
+        if self._next_in == uri:
+            self.give_way()
+        _, task = self._windows.pop(uri, (None, None))
+        if task is not None:
+            task.cancel()
+
+    def stop(self) -> None:
+        """Stop all work."""
+        self.give_way()
+        for uri in list(self._windows):
+            self.forget(uri)
+
+    async def close(self) -> None:
+        tasks = [task for _, task in self._windows.values()] + ([self._next] if self._next else [])
+        self.stop()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _looks_ahead(self) -> bool:
+        return self._connection.settings.ahead and self._admission.may_work_ahead()
+
+    async def _prepare(self, prompt: Prompt) -> None:
+        # The reply goes out first; and a user who keeps typing would cancel the evaluation at once.
+        await asyncio.sleep(AHEAD_PAUSE)
+        try:
+            await self._service.prepare(prompt)
+        except LspCalibError as error:
+            logger.debug("Not evaluated ahead: %s", error)
+
+    async def _complete(self, uri: str, cursor: Cursor) -> None:
+        await asyncio.sleep(AHEAD_PAUSE)
+        below = self._connection.settings.hide_below
+        try:
+            outcome = await self._service.complete(cursor, Priority.IDLE, document=uri, hide_below=below)
+        except LspCalibError as error:
+            logger.debug("Not completed ahead: %s", error)
+            return
+        if below == self._connection.settings.hide_below:
+            self._memory.remember(uri, cursor, outcome)

@@ -1,35 +1,35 @@
-"""The connection to one editor. Imports here delay the answer to `initialize`: keep them few."""
+"""Serving one editor. Imports here delay the answer to `initialize`: keep them few."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
-from collections.abc import Callable
-from functools import partial
+import threading
+from collections.abc import Callable, Coroutine
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, BinaryIO
-from urllib.parse import unquote
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
-from pygls.io_ import StdoutWriter
-from pygls.lsp.server import LanguageServer
 
-from lsp_calib import __version__
 from lsp_calib import settings as settings_module
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference.engines import open_engine
-from lsp_calib.server.clients import traits_of
-from lsp_calib.server.framing import Frames, read_frames
-from lsp_calib.server.messages import receive, take
-from lsp_calib.server.protocol import CalibProtocol, has_inline_completion
-from lsp_calib.server.stdio import open_input
+from lsp_calib.server.connection import KNOWN, USUAL, Connection
+from lsp_calib.server.messages import has_inline_completion, receive, take
+from lsp_calib.server.streams import Frames, Input, Output, read_frames
 
 if TYPE_CHECKING:
-    from lsp_calib.inference.engine import Engine, StateListener
     from lsp_calib.server.session import Session
     from lsp_calib.server.tcp import TcpChoice
-    from lsp_calib.server.text import CalibDocument
+
+
+def end_within(seconds: float, code: Callable[[], int]) -> threading.Timer:
+    """End this process in so many seconds, whatever its threads do, unless the timer is cancelled."""
+    timer = threading.Timer(seconds, lambda: os._exit(code()))
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 # Seconds for the last messages to reach a client over TCP.
@@ -43,67 +43,41 @@ _NOT_TRUSTED = (
 )
 
 
-class CalibServer(LanguageServer):
-    """One connection to one editor."""
-
-    protocol: CalibProtocol
+class CalibServer(Connection):
+    """A connection that is served, and the features of its session."""
 
     def __init__(self, command_line: settings_module.Trusted, *, trusts_editor: bool = False) -> None:
-        super().__init__(
-            "lsp-calib",
-            __version__,
-            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
-            protocol_cls=CalibProtocol,
-        )
+        super().__init__()
         self.command_line = command_line
         self._trusts_editor = trusts_editor
-        self.initial_settings = settings_module.Settings()
-        self.settings = self.initial_settings
-        self.trusted = settings_module.Trusted()
-        self.problems: list[str] = []
+        # Without an editor's and a workspace's; those of the start.
+        self.own_settings = self.initial_settings = self.settings
         self.settings_request: asyncio.Future[Any] | None = None
-        self.client_traits = traits_of(None)
-        self.make_engine: Callable[[StateListener], Engine] = self._open_engine
+        # Seconds for work that is under way when the connection ends, such as writes to the feedback store.
+        self.last_work = 10.0
+        # Seconds for which the start waits for the editor's settings.
+        self.settings_within = 5.0
         self.shut_down = False
-        self.over_tcp = False
-        self._session: Session | None = None
 
-    @property
+    @cached_property
     def session(self) -> Session:
         """The services behind the features; created when first needed, after the answer to `initialize`."""
-        if self._session is None:
-            from lsp_calib.server.session import Session
+        from lsp_calib.server.session import Session
 
-            self._session = Session(self)
-        return self._session
-
-    def open_document(self, uri: str) -> CalibDocument | None:
-        """The document, None unless it is open: no handler reads from disk behind the editor's back."""
-        # pygls keeps documents by their names without percent escapes.
-        document: CalibDocument | None = self.workspace.text_documents.get(unquote(uri))
-        return document
-
-    def show_result(self, text: str) -> None:
-        """Show what a command has answered, where the editor does not."""
-        if self.client_traits.drops_results:
-            self.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
-
-    def open_documents(self) -> list[CalibDocument]:
-        """All open documents, in the order in which they were opened."""
-        documents: list[CalibDocument] = list(self.workspace.text_documents.values())
-        return documents
+        return Session(self)
 
     def on_initialize(self, params: types.InitializeParams, capabilities: types.ServerCapabilities) -> None:
         """Resolve the settings and, with them, the capabilities offered to this client."""
-        self.client_traits = traits_of(params.client_info.name if params.client_info else None)
+        self.client_traits = KNOWN.get(
+            (params.client_info.name if params.client_info else "").casefold(), USUAL
+        )
         options = params.initialization_options
         named = None
         if isinstance(options, dict):
             # A token authenticates TCP clients; over standard input it has no meaning.
             options = {key: value for key, value in options.items() if key != "token"}
             named = options.get("trusted")
-        self.initial_settings, problems = settings_module.parse(options)
-        self.settings = self.initial_settings
+        problems: list[str] = []
         if self.over_tcp and named is not None:
             problems.append(settings_module.NOT_TRUSTED_OVER_TCP)
             named = None
@@ -112,56 +86,67 @@ class CalibServer(LanguageServer):
             problems.append(_NOT_TRUSTED)
             named = None
         editor, more = settings_module.parse_trusted(named)
-        try:
-            self.trusted, still_more = settings_module.resolve_trusted(self.command_line, editor)
-        except SettingsError as error:
-            # Nothing works without a state folder: fail `initialize`, so that the editor shows the reason.
-            raise JsonRpcException(str(error), types.LSPErrorCodes.RequestFailed.value) from error
-        self.problems = problems + more + still_more
+        # Nothing works without a state folder: its error is the answer, so that the editor shows the reason.
+        self.trusted, still_more = settings_module.resolve_trusted(self.command_line, editor)
+        self.own_settings = settings_module.of_the_user(self.trusted)
+        self.initial_settings, wrong = settings_module.parse(options, self.own_settings, self.own_settings)
+        self.settings = self.initial_settings
+        self.problems = wrong + problems + more + still_more
         if self.settings.completion is False or (
             self.settings.completion == "auto" and has_inline_completion(params.capabilities)
         ):
             capabilities.completion_provider = None
 
-    def _open_engine(self, on_state: StateListener) -> Engine:
-        choice = settings_module.engine_choice(self.trusted, self.settings)
-        return open_engine(choice, on_state)
-
     def start_io(self, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
         """Serve one client over standard input and output, until it disconnects."""
-        self.protocol.set_writer(StdoutWriter(stdout or sys.stdout.buffer))
-        # A client that has disconnected cannot receive an error.
-        with contextlib.suppress(BrokenPipeError, KeyboardInterrupt, SystemExit):
-            try:
-                asyncio.run(self._serve(stdin or sys.stdin.buffer))
-            finally:
-                self.shutdown()  # type: ignore[no-untyped-call]
+        output = Output(stdout or sys.stdout.buffer)
+        self.protocol.send_to(output)
+        self._run(self._serve(stdin or sys.stdin.buffer, output), output.finish)
 
-    async def _serve(self, stdin: BinaryIO) -> None:
-        await read_frames(open_input(stdin), Frames(), partial(receive, self.protocol))
+    async def _serve(self, stdin: BinaryIO, output: Output) -> None:
+        incoming = Input(stdin, output.input_ended)
+        output.on_gone = incoming.end
+        await read_frames(incoming.stream, Frames(), partial(receive, self.protocol), output)
 
     def serve_tcp(self, choice: TcpChoice) -> None:
         """Serve the first client that presents the token, until it disconnects. Raises SettingsError."""
         from lsp_calib.server.tcp import make_token
 
         self.over_tcp = True
-        token = make_token(choice.token_file)
-        with contextlib.suppress(BrokenPipeError, KeyboardInterrupt, SystemExit):
+        self._run(self._serve_tcp(choice, make_token(choice.token_file)))
+
+    def _run(self, connection: Coroutine[Any, Any, None], finish: Callable[[], None] = lambda: None) -> None:
+        """Serve one connection to its end. The process ends soon after it, whatever its threads still do.
+
+        finish: called after it, for the last messages.
+        """
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):
             try:
-                asyncio.run(self._serve_tcp(choice, token))
+                with asyncio.Runner() as runner:
+                    try:
+                        runner.run(connection)
+                    finally:
+                        # Both the runner and the interpreter wait for threads, and one may wait without end,
+                        # as for a disk that does not answer.
+                        end = end_within(self.last_work, lambda: 0 if self.shut_down else 1)
+            except SettingsError:
+                end.cancel()  # nothing was served: the caller goes on
+                raise
             finally:
+                finish()
                 self.shutdown()  # type: ignore[no-untyped-call]
 
     async def _serve_tcp(self, choice: TcpChoice, token: str) -> None:
-        from lsp_calib.server.tcp import Listener, announce
+        from lsp_calib.server.tcp import Listener, SocketOutput, announce
 
         listener = Listener(token, choice)
         announce(await listener.open(), token, choice.token_file)
         client = await listener.client()
-        self.protocol.set_writer(client.writer)
+        output = SocketOutput(client.writer)
+        self.protocol.send_to(output)
         try:
             take(self.protocol, client.first)
-            await read_frames(client.reader, client.frames, partial(receive, self.protocol))
+            await read_frames(client.reader, client.frames, partial(receive, self.protocol), output)
         finally:
             listener.close()
             client.writer.close()
@@ -172,5 +157,5 @@ class CalibServer(LanguageServer):
     async def close(self) -> None:
         self.shut_down = True
         # Keep the session: a message that arrives during the closing must not create another one.
-        if self._session is not None:
-            await self._session.close()
+        if (session := self.__dict__.get("session")) is not None:
+            await session.close()

@@ -1,20 +1,27 @@
-"""The entry point: a server with all features, for one client. Imports here delay `initialize`."""
+"""The entry point: a server with all features, for one client; its log. Imports delay `initialize`."""
 
 from __future__ import annotations
 
+import gc
+import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_calib.server.language_server import CalibServer
-from lsp_calib.settings import Trusted
+from lsp_calib.errors import SettingsError
+from lsp_calib.files import open_file
 
 if TYPE_CHECKING:
+    from lsp_calib.server.language_server import CalibServer
     from lsp_calib.server.tcp import TcpChoice
+    from lsp_calib.settings import Trusted
 
 
 def create_server(command_line: Trusted | None = None, *, trusts_editor: bool = False) -> CalibServer:
     """A server with all features registered."""
     from lsp_calib.server.features import register_all
+    from lsp_calib.server.language_server import CalibServer
+    from lsp_calib.settings import Trusted
 
     server = CalibServer(command_line or Trusted(), trusts_editor=trusts_editor)
     register_all(server)
@@ -22,7 +29,7 @@ def create_server(command_line: Trusted | None = None, *, trusts_editor: bool = 
 
 
 def serve(
-    command_line: Trusted,
+    command_line: Trusted | None = None,
     *,
     trusts_editor: bool = False,
     tcp: TcpChoice | None = None,
@@ -33,13 +40,58 @@ def serve(
     trusts_editor: whether the editor takes what it sends as `trusted` from its user alone.
     Raises SystemExit with code 1 if it disconnects without `shutdown`, as the protocol requires.
     """
-    from lsp_calib.server import logs
-
-    logs.set_up(log_file)
+    set_up_log(log_file)
+    # The imports create some hundred thousand objects that all stay. Searching them for garbage repeatedly
+    # would take a tenth of the time until the answer.
+    gc.disable()
     server = create_server(command_line, trusts_editor=trusts_editor)
+    gc.freeze()
+    gc.enable()
     if tcp:
         server.serve_tcp(tcp)
     else:
         server.start_io()
     if not server.shut_down:
         raise SystemExit(1)
+
+
+class WithoutParameters(logging.Filter):
+    """Removes the parameters of pygls' records: messages of the client, with the text of documents."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.startswith("pygls"):
+            record.msg = str(record.msg).partition("%")[0].rstrip(" :'\"") + "."
+            record.args = ()
+            if record.exc_info and record.exc_info[0] is not None:
+                # An error's text may quote the wrong value; its type does not.
+                record.msg += f" ({record.exc_info[0].__name__})"
+                record.exc_info = None
+                record.exc_text = None
+        return True
+
+
+def set_up_log(log_file: Path | None) -> None:
+    """Log warnings to standard error, which editors keep in their own log, or all messages to a file.
+
+    The file is readable only by its owner. Raises SettingsError if it cannot be written.
+    """
+    handler: logging.Handler = logging.StreamHandler()
+    if log_file is not None:
+        try:
+            os.close(open_file(log_file, os.O_WRONLY | os.O_CREAT))
+            handler = logging.FileHandler(log_file, encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(
+                f"The log cannot be written to {log_file}: {error.strerror or error}. Give --log-file a file "
+                "in a folder that is there and is yours to write in."
+            ) from error
+    handler.addFilter(WithoutParameters())
+    logging.basicConfig(
+        level=logging.INFO if log_file else logging.WARNING,
+        handlers=[handler],
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    # At lower levels pygls logs every message.
+    logging.getLogger("pygls").setLevel(logging.ERROR)
+    # At INFO it logs the address of every request.
+    logging.getLogger("httpx").setLevel(logging.WARNING)

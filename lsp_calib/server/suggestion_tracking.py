@@ -1,18 +1,27 @@
-"""Following suggestions through the edits of their documents, with a clock and a timer."""
+"""Suggestions once they are shown: followed through edits, refused, and marked by diagnostics."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 from lsprotocol import types
 
-from lsp_calib.completion import Completion
+from lsp_calib.badges import tier_words
+from lsp_calib.completion.service import Completion
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.tracker import Tracker
+from lsp_calib.lru import LRU
+from lsp_calib.server import events as on
+from lsp_calib.server.connection import Connection
+from lsp_calib.server.events import Clock, Events
+from lsp_calib.server.messages import pulls_diagnostics
+from lsp_calib.server.text import CalibDocument, Changes, part_of_line, whole_line
+from lsp_calib.settings import Settings
+from lsp_calib.text_lines import comparable
 from lsp_calib.values import Suggestion
 
 logger = logging.getLogger(__name__)
@@ -26,10 +35,10 @@ _SETTLED = 4000
 
 
 class Forwards:
-    """Seconds since the epoch that never go back: what is followed when the clock is set back would otherwise
-    wait for as long, and what was read would count as not read. clock: seconds since the epoch."""
+    """A monotonic wall clock. Otherwise a clock that is set back would delay labels by as long, and mark
+    suggestions that were read as unread. clock: seconds since the epoch."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._behind, self._last = 0.0, clock()
 
@@ -43,64 +52,71 @@ class Forwards:
 
 
 class SuggestionTracking:
-    """Reports changes of the open documents to the tracker, and passes on the resulting events.
+    """Follows suggestions from the moment when they are shown until they are settled, and says what happens.
 
-    lines: the lines of an open document without their ends; None if it is not open.
-    on_first_shown: called with the URI, a suggestion shown there for the first time and the time, before its
-        events.
-    on_events: called with the events of each change, in their order.
-    on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
-    on_inserted: called with the URI and the line of each suggestion that a change has inserted.
-    clock: seconds since the epoch, as all times are; None: the system's.
+    clock: seconds since the epoch, as all times are.
     """
 
     def __init__(
-        self,
-        lines: Callable[[str], Sequence[str] | None],
-        *,
-        on_first_shown: Callable[[str, Completion, float], None],
-        on_events: Callable[[Sequence[Event]], None],
-        on_marks_changed: Callable[[str], None],
-        on_inserted: Callable[[str, int], None] = lambda *_: None,
-        clock: Callable[[], float] | None = None,
+        self, connection: Connection, events: Events, clock: Clock = time.time, *, retry: float = RETRY
     ) -> None:
-        self._now = Forwards(clock or (lambda: time.time()))
-        self._lines = lines
-        self._on_first_shown = on_first_shown
-        self._on_events = on_events
-        self._on_marks_changed = on_marks_changed
-        self._on_inserted = on_inserted
+        self._retry = retry
+        self._now = Forwards(clock)
+        self._connection = connection
+        self._events = events
         self._tracker = Tracker()
         self._timer: asyncio.TimerHandle | None = None
         self._marked: dict[str, list[tuple[int, str]]] = {}
         self._saved_by_itself: set[str] = set()
-        self._spans: dict[str, tuple[int, int]] = {}  # in the comparable line, by suggestion id, oldest first
-        self._settled: dict[str, None] = {}  # ids, oldest first
+        self._spans = LRU[str, tuple[int, int]](_SPANS)  # in the comparable line, by suggestion id
+        self._settled = LRU[str, None](_SETTLED)  # ids
+        self._closed = False
+        events.on(on.CompletionRequested, lambda one: self.requested(one.uri, one.cursor.own_line))
+        events.on(on.DocumentOpened, lambda one: self.opened(one.document.uri, one.lines))
+        events.on(on.DocumentChanged, lambda one: self.changed(one.document.uri, one.lines))
+        events.on(on.SaveBegins, lambda one: self.will_save(one.uri, one.reason))
+        events.on(on.DocumentSaved, lambda one: self.saved(one.uri))
+        events.on(on.DocumentClosed, lambda one: self.closed(one.uri, comes_back=one.comes_back))
 
     def requested(self, uri: str, line: int) -> None:
         """The editor requests a completion in a line, counted from 0."""
-        self._report(self._tracker.requested(uri, line, self._now()), uri)
+        self._report(self._tracker.requested(uri, line, self._now()))
 
-    def shown(self, uri: str, completion: Completion) -> bool:
-        """Follow a suggestion that is about to be shown; False if the document has changed meanwhile."""
+    def shown(self, uri: str, completion: Completion, block: Suggestion | None = None) -> bool:
+        """Follow a suggestion that is about to be shown; False if it must not be shown any more.
+
+        block: what is shown, where the completion is only its first line.
+        """
+        if self._closed:
+            return False
         cursor = completion.cursor
         lines = self._lines(uri)
-        if lines is None or cursor.line >= len(lines):
-            return False
-        if lines[cursor.line] != completion.present_line:
+        if (
+            lines is None
+            or cursor.own_line >= len(lines)
+            or lines[cursor.own_line] != completion.present_line
+        ):
+            self._events.send(on.SuggestionOutdated(uri))
             return False
         now = self._now()
-        suggestion = completion.suggestion
-        events = self._tracker.shown(uri, lines, cursor.line, completion.expected_line, suggestion, now)
+        suggestion, expected = completion.suggestion, completion.expected_line
+        data = {"shownProbability": completion.shown_probability}
+        if (sure := suggestion.sure) is not None:
+            data["sureConfidence"] = sure.confidence
+        events = self._tracker.shown(uri, lines, cursor.own_line, expected, suggestion, now, data)
         # `suggestion.source` does not tell: one that came too late for its own request is first shown from
         # memory.
-        first = next((event for event in events if _shows(event, suggestion)), None)
-        if first is not None:
-            chance = {"shownProbability": completion.shown_probability}
-            events[events.index(first)] = attrs.evolve(first, data=chance)
-            self._remember_span(completion)
-            self._on_first_shown(uri, completion, now)
-        self._report(events, uri)
+        known = EventKind.SHOWN, suggestion.id
+        first = any((one.kind, one.suggestion_id) == known for one in events)
+        if first:
+            if suggestion.doubt is not None:
+                # An edit may change the indentation of the line, and nothing else of it.
+                moved = len(cursor.before) - (len(expected) - len(expected.lstrip()))
+                self._spans[suggestion.id] = suggestion.doubt[0] + moved, suggestion.doubt[1] + moved
+            self._events.send(on.SuggestionFirstShown(uri, completion, now, events))
+        self._report(events, uri, sent=first)
+        below = block.text.count("\n") if block else 0
+        self._events.send(on.SuggestionShown(uri, completion, below))
         return True
 
     def made(self, uri: str, places: Sequence[tuple[int, str]], suggestion: Suggestion) -> None:
@@ -116,22 +132,19 @@ class SuggestionTracking:
             self._refresh(uri)
         self._schedule()
 
-    def changed(self, uri: str) -> None:
-        lines = self._lines(uri)
-        if lines is None:
-            return
+    def changed(self, uri: str, lines: Sequence[str]) -> None:
         events = self._tracker.changed(uri, lines, self._now())
         self._report(events, uri)
         for event in events:
             place = self._tracker.place_of(event.suggestion_id) if event.kind is EventKind.INSERTED else None
             if place is not None:
-                self._on_inserted(*place)
+                self._events.send(on.SuggestionInserted(*place))
 
-    def opened(self, uri: str) -> None:
+    def opened(self, uri: str, lines: Sequence[str]) -> None:
         """A document is open. One that was open before may have another text now; to open any other is no
         work on it, and so tells nothing of what is shown elsewhere."""
         if self._tracker.follows(uri):
-            self.changed(uri)
+            self.changed(uri, lines)
 
     def displayed(self, suggestion_id: str) -> None:
         """The editor says that a suggestion is on the screen."""
@@ -145,6 +158,10 @@ class SuggestionTracking:
         """Whether a suggestion is followed in another place than this line."""
         return self._tracker.place_of(suggestion_id) not in (None, (uri, line))
 
+    def is_taken(self, suggestion_id: str) -> bool:
+        """As `Tracker.is_taken`."""
+        return self._tracker.is_taken(suggestion_id)
+
     def is_settled(self, suggestion_id: str) -> bool:
         """Whether it is decided what became of a suggestion: shown once more, it is another one."""
         return suggestion_id in self._settled
@@ -156,15 +173,18 @@ class SuggestionTracking:
         else:
             self._saved_by_itself.discard(uri)
 
-    def saved(self, uri: str) -> bool:
-        """Whether the user has saved the document, and so finished what is in it."""
+    def saved(self, uri: str) -> None:
         if uri in self._saved_by_itself:
             self._saved_by_itself.discard(uri)
-            return False
-        self._report(self._tracker.saved(uri, self._now()), uri)
-        return True
+        else:
+            self._report(self._tracker.saved(uri, self._now()), uri)
+            self._events.send(on.LinesFinished(uri))
 
-    def closed(self, uri: str) -> None:
+    def closed(self, uri: str, *, comes_back: bool = False) -> None:
+        """comes_back: a part of a file is gone with its lines. If it is opened again, they are back."""
+        if comes_back:
+            self._report(self._tracker.changed(uri, ("",), self._now()), uri)
+            return
         self._report(self._tracker.closed(uri, self._now()), uri)
         self._marked.pop(uri, None)
         self._saved_by_itself.discard(uri)
@@ -195,30 +215,26 @@ class SuggestionTracking:
         return list(self._marked)
 
     def close(self, uris: Iterable[str]) -> None:
-        """Settle everything in these documents: the editor is shutting down."""
+        """Settle everything in these documents, and show no more: the editor is shutting down."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         for uri in uris:
-            self._on_events(self._tracker.closed(uri, self._now()))
+            self._report(self._tracker.closed(uri, self._now()), uri)
 
-    def _remember_span(self, completion: Completion) -> None:
-        doubt, expected = completion.suggestion.doubt, completion.expected_line
-        if doubt is None:
+    def _lines(self, uri: str) -> Sequence[str] | None:
+        document = self._connection.open_document(uri)
+        return None if document is None else document.bare_lines
+
+    def _report(self, events: Sequence[Event], uri: str | None = None, *, sent: bool = False) -> None:
+        """Say what has happened to suggestions. sent: it was said before that it is to be recorded."""
+        if events and not sent:
+            self._events.send(on.SuggestionsFollowed(events))
+        if labels := sum(event.label is not None and event.label.correct is not None for event in events):
+            self._events.send(on.LabelsRecorded(labels))
+        self._settled.update({one.suggestion_id: None for one in events if one.kind is EventKind.SETTLED})
+        if self._closed:
             return
-        # An edit may change the indentation of the line, and nothing else of it.
-        moved = len(completion.cursor.before) - (len(expected) - len(expected.lstrip()))
-        self._spans[completion.suggestion.id] = doubt[0] + moved, doubt[1] + moved
-        if len(self._spans) > _SPANS:
-            del self._spans[next(iter(self._spans))]
-
-    def _remember_settled(self, events: Iterable[Event]) -> None:
-        self._settled |= {one.suggestion_id: None for one in events if one.kind is EventKind.SETTLED}
-        while len(self._settled) > _SETTLED:
-            del self._settled[next(iter(self._settled))]
-
-    def _report(self, events: list[Event], uri: str | None = None) -> None:
-        self._on_events(events)
-        self._remember_settled(events)
         # A tick inside the call may have settled lines of other documents as well.
         for other in {*self._marked, *([uri] if uri else [])} if events or uri else ():
             self._refresh(other)
@@ -231,7 +247,7 @@ class SuggestionTracking:
                 self._marked[uri] = marked
             else:
                 self._marked.pop(uri, None)
-            self._on_marks_changed(uri)
+            self._events.send(on.MarksChanged(uri))
 
     def _schedule(self, *, not_before: float = 0.0) -> None:
         """Set the timer to the tracker's next deadline, but at least `not_before` seconds from now."""
@@ -250,9 +266,213 @@ class SuggestionTracking:
             self._report(self._tracker.tick(self._now()))
         except Exception:
             # Without a timer no later suggestion would settle on its own.
-            logger.exception("Due events could not be recorded. The next attempt is in %s s.", RETRY)
-            self._schedule(not_before=RETRY)
+            logger.exception("Due events could not be recorded. The next attempt is in %s s.", self._retry)
+            self._schedule(not_before=self._retry)
 
 
-def _shows(event: Event, suggestion: Suggestion) -> bool:
-    return event.kind is EventKind.SHOWN and event.suggestion_id == suggestion.id
+# Suggestions that are remembered of a document: more than a user goes back to by undoing.
+_MOST = 64
+
+
+@attrs.define
+class _Shown:
+    """A suggestion on its line. text: hash of the line as it is. expected: the line with the suggestion.
+    present: hashes of the line as it was each time when it was shown. taken: it, or a part of it, was
+    inserted and stands there now."""
+
+    line: int
+    text: int
+    expected: str
+    present: set[int] = attrs.field(factory=set)
+    taken: bool = False
+
+
+@attrs.define
+class _No:
+    """What the user has refused on a line. text: hash of the line. expected: what the line would become."""
+
+    text: int
+    expected: set[str] = attrs.field(factory=set)
+
+
+@attrs.define
+class _Document:
+    """shown: by id, the latest at the end. refused: by line."""
+
+    shown: LRU[str, _Shown] = attrs.field(factory=lambda: LRU(_MOST))
+    refused: dict[int, _No] = attrs.field(factory=dict)
+
+    def refuse(self, one: _Shown) -> None:
+        self.refused.setdefault(one.line, _No(one.text)).expected.add(one.expected)
+
+
+class Refused:
+    """Follows the suggestions that are shown, and remembers those that were refused on a line as it is now.
+
+    tracking: knows whether a suggestion, or a part of it, was inserted at once, not typed. It subscribes to
+    changes before this does.
+    A suggestion is told by the line that it makes: asked again, the model says the same under another id.
+    """
+
+    def __init__(self, tracking: SuggestionTracking, events: Events) -> None:
+        self._tracking = tracking
+        self._documents: dict[str, _Document] = {}
+        events.on(on.SuggestionShown, lambda one: self.shown(one.uri, one.completion))
+        events.on(
+            on.DocumentChanged,
+            lambda one: self.changed(one.document.uri, one.lines, one.changes),
+        )
+
+    def shown(self, uri: str, completion: Completion) -> None:
+        """A suggestion is about to be shown."""
+        if (document := self._documents.get(uri)) is None:
+            document = self._documents[uri] = _Document()
+        shown = document.shown
+        suggestion, line = completion.suggestion, completion.cursor.line
+        one, text = shown.get(suggestion.id), hash(completion.present_line)
+        if one is None or one.line != line:
+            one = _Shown(line, text, completion.expected_line)
+        one.text = text
+        one.present.add(text)
+        shown[suggestion.id] = one
+
+    def changed(self, uri: str, lines: Sequence[str], changes: Changes) -> None:
+        """The changes of one message. lines: of the document as it is now.
+
+        A suggestion that goes as it came, so that its line is as when it was shown, is taken back.
+        """
+        document = self._documents.get(uri)
+        if document is None or not changes.all:
+            return
+        region = changes.region
+        moved = ((_moved(line, no.text, region, lines), no) for line, no in document.refused.items())
+        document.refused = {
+            line: no for line, no in moved if line is not None and hash(lines[line]) == no.text
+        }
+        typed = all(change.small for change in changes.all)
+        for id_, one in list(document.shown.items()):
+            line = _moved(one.line, one.text, region, lines)
+            if line is None:
+                del document.shown[id_]
+                continue
+            one.line = line
+            if hash(lines[line]) != one.text:
+                one.text = hash(lines[line])
+                self._became(document, id_, one, lines[line], typed)
+
+    def _became(self, document: _Document, id_: str, one: _Shown, text: str, typed: bool) -> None:
+        if one.taken and one.text in one.present:
+            one.taken = False
+            document.refuse(one)
+        elif comparable(text) == comparable(one.expected) or not (typed or one.text in one.present):
+            one.taken = one.taken or self._tracking.is_taken(id_)
+
+    def rejected(self, suggestion_id: str) -> None:
+        """The user does not want a suggestion, nor what was shown beside it."""
+        for document in self._documents.values():
+            one = document.shown.get(suggestion_id)
+            if one is None:
+                continue
+            for other in document.shown.values():
+                if other.line == one.line and other.text in other.present:
+                    document.refuse(other)
+
+    def wanted(self, uri: str, line: int) -> None:
+        """The user asks for a suggestion on this line by hand."""
+        if (document := self._documents.get(uri)) is not None:
+            document.refused.pop(line, None)
+
+    def refuses(self, uri: str, completion: Completion) -> bool:
+        """Whether the user has refused what a completion would make of its line."""
+        document = self._documents.get(uri)
+        no = None if document is None else document.refused.get(completion.cursor.line)
+        return no is not None and completion.expected_line in no.expected
+
+    def forget(self, uri: str) -> None:
+        self._documents.pop(uri, None)
+
+
+def _moved(line: int, text: int, region: tuple[int, int, int], lines: Sequence[str]) -> int | None:
+    """Where a line is after a change of a region; None if it is gone. text: hash of the line before it."""
+    start, old_end, new_end = region
+    by = new_end - old_end
+    if not start <= line < old_end:
+        line += by if line >= old_end else 0
+    elif start <= line + by < new_end and by and hash(lines[line + by]) == text:
+        line += by
+    elif start < line and by and not (line < new_end and hash(lines[line]) == text):
+        return None
+    return line if 0 <= line < len(lines) else None
+
+
+SOURCE = "lsp-calib"
+
+_SEVERITY = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "information": types.DiagnosticSeverity.Information,
+    "hint": types.DiagnosticSeverity.Hint,
+}
+
+
+class Diagnostics:
+    """The diagnostics of each document, as it is now: on what the tracking calls inserted."""
+
+    def __init__(self, connection: Connection, tracking: SuggestionTracking, events: Events) -> None:
+        self._connection = connection
+        self._tracking = tracking
+        self._pulls = pulls_diagnostics(connection.client_capabilities)
+        events.on(on.MarksChanged, lambda one: self.refresh(one.uri))
+        events.on(on.SettingsChanged, lambda _: self.refresh(*tracking.marked()))
+
+    def current(self, uri: str) -> list[types.Diagnostic]:
+        """The diagnostics of a document; none if it is not open."""
+        settings = self._connection.settings
+        document = self._connection.open_document(uri) if settings.diagnostics else None
+        if document is None:
+            return []
+        lines = document.bare_lines
+        found = (
+            self._diagnostic(settings, document, line, lines[line], suggestion)
+            for line, suggestion in self._tracking.inserted(uri)
+            if line < len(lines)
+        )
+        return [diagnostic for diagnostic in found if diagnostic is not None]
+
+    def refresh(self, *uris: str) -> None:
+        """Tell the client that the diagnostics of documents may have changed."""
+        for uri in uris:
+            if self._pulls:
+                self._connection.workspace_diagnostic_refresh(None)
+            else:
+                params = types.PublishDiagnosticsParams(uri=uri, diagnostics=self.current(uri))
+                self._connection.text_document_publish_diagnostics(params)
+
+    def _diagnostic(
+        self, settings: Settings, document: CalibDocument, line: int, text: str, suggestion: Suggestion
+    ) -> types.Diagnostic | None:
+        confidence = suggestion.confidence
+        severity = {
+            "accept": settings.severity_accept,
+            "review": settings.severity_review,
+            "reject": settings.severity_reject,
+        }[confidence.tier.value]
+        if severity == "off":
+            return None
+        span = self._tracking.doubtful(suggestion.id, text)
+        return types.Diagnostic(
+            range=part_of_line(document, line, text, *span) if span else whole_line(document, line, text),
+            message=f"{tier_words(confidence.tier, suggestion.kind)}: {_reason(suggestion)}",
+            severity=_SEVERITY[severity],
+            code=confidence.tier.value,
+            source=SOURCE,
+            data={"id": suggestion.id},
+        )
+
+
+def _reason(suggestion: Suggestion) -> str:
+    if suggestion.kind != "summary":
+        return suggestion.reason
+    from lsp_calib.summarization.wording import tier_sentence
+
+    return tier_sentence(suggestion.confidence)

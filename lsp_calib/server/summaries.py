@@ -3,101 +3,332 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
-from pygls.progress import Progress
+import attrs
+from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidRequest
 
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.inference.engine import Engine, EngineState
+from lsp_calib.errors import SettingsError
+from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.inference.engine import EngineState
+from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.connection import Connection
+from lsp_calib.server.events import Events, Idle
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
-from lsp_calib.server.progress import SummaryProgress
-from lsp_calib.server.status import Status
+from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import SuggestionTracking
-from lsp_calib.server.summaries_ahead import SummariesAhead
-from lsp_calib.server.summary_edits import SummaryEdits
-from lsp_calib.server.summary_requests import SummaryRequests
-from lsp_calib.summarization import Example, SummaryService
+from lsp_calib.server.summary_requests import ExampleIndex, Running, SummaryRequests
+from lsp_calib.server.text import CalibDocument, part_of_line, place_in, whole_line
+from lsp_calib.server.user_messages import SummaryProgress
+from lsp_calib.summarization import Summary, SummaryService
+from lsp_calib.summarization.insertion import Insertion, insertion
 from lsp_calib.summarization.installed_encoder import installed_encoder
-from lsp_calib.syntax import Function
+from lsp_calib.syntax import Call, Function, call_at, functions, has_grammar, may_mean
+
+Scope = Literal["signature", "function"]
+
+_MOST_NAMESAKES = 50
+
+
+@attrs.frozen
+class Target:
+    """A function, its language, and the range that stands for it.
+
+    document: in which the function stands; another cell of the notebook, where the range is that of a call.
+    """
+
+    document: CalibDocument
+    function: Function
+    language: str
+    range: types.Range
+
+
+def functions_of(document: CalibDocument) -> Sequence[Function]:
+    """The functions of a document as it is now; empty for a language without a grammar.
+
+    Each version is parsed once, when it is first asked for.
+    """
+    language, lines = document.language, document.bare_lines
+    if not has_grammar(language):
+        return ()
+    known = document.functions_of(lines)
+    if known is None:
+        known = functions(document.read_lines, language)
+        document.remember_functions(lines, known)
+    return known
+
+
+async def parse(*documents: CalibDocument) -> None:
+    """Find the functions of documents of one language in a thread, unless they are known; `functions_of` then
+    has them.
+
+    A long document takes a tenth of a second, in which keystrokes are answered. If it changes meanwhile, the
+    functions of the new version are not known.
+    """
+    language = documents[0].language
+    pending = [one for one in documents if one.functions_of(one.bare_lines) is None]
+    if not has_grammar(language) or not pending:
+        return
+    lines = [one.bare_lines for one in pending]
+    read = [one.read_lines for one in pending]
+    found = await asyncio.to_thread(lambda: [functions(one, language) for one in read])
+    for document, its_lines, its_functions in zip(pending, lines, found, strict=True):
+        document.remember_functions(its_lines, its_functions)
+
+
+def target_at(document: CalibDocument, position: types.Position, scope: Scope) -> Target | None:
+    """The function that a place is about, None if there is none.
+
+    On a line of a signature it is that function; on the name of a call the one that is called, if exactly one
+    function of this file or notebook has the name: which of several is meant only the language's own server
+    knows.
+    Anywhere else in a body only with the scope "function": there every word has a hover of that server, which
+    ours would bury.
+    """
+    line, column = place_in(document, position)
+    lines, language = document.bare_lines, document.language
+    found = functions_of(document)
+    function = next((one for one in found if one.start <= line < one.signature_end), None)
+    if function is None:
+        call = call_at(lines[line], column)
+        called = [] if call is None else list(_called(call, document, language))
+        if call is not None and len(called) == 1:
+            return Target(*called[0], language, part_of_line(document, line, lines[line], *call.span))
+        if scope == "function":
+            function = _innermost(found, line)
+    if function is None:
+        return None
+    return Target(document, function, language, whole_line(document, function.start, lines[function.start]))
+
+
+def function_around(document: CalibDocument, position: types.Position) -> Target | None:
+    """The innermost function that holds a place, None if there is none."""
+    line, _ = place_in(document, position)
+    function = _innermost(functions_of(document), line)
+    if function is None:
+        return None
+    heading = whole_line(document, function.start, document.bare_lines[function.start])
+    return Target(document, function, document.language, heading)
+
+
+def _called(call: Call, document: CalibDocument, language: str) -> Iterator[tuple[CalibDocument, Function]]:
+    """The functions that a call in a document can mean, each with the document in which it stands."""
+    named = [(one, found) for one in document.cells for found in functions_of(one) if found.name == call.name]
+    # Each looks for its class above. Of so many no single one is meant.
+    for one, function in named if len(named) <= _MOST_NAMESAKES else ():
+        if may_mean(call, function, one.bare_lines, language):
+            yield one, function
+
+
+def _innermost(found: Sequence[Function], line: int) -> Function | None:
+    holding = (one for one in found if one.start <= line < one.end)
+    return max(holding, key=lambda one: (one.start, -one.end), default=None)
+
+
+# What keeps a summary from being inserted, for the user.
+NONE_MADE = "The model gave no summary of this function."
+CHANGED = "The function has changed while it was summarised. Try again."
+NO_PLACE = "This function has documentation already, or no place for it."
+REFUSED = "The editor did not apply the change."
+
+
+def applies_edits(client: types.ClientCapabilities) -> bool:
+    """Whether a client changes documents when it is asked to."""
+    return client.workspace is not None and bool(client.workspace.apply_edit)
+
+
+def _same(found: Sequence[Function], wanted: Function) -> Function | None:
+    """The function with the same code, the nearest of several."""
+    same = [one for one in found if (one.name, one.code) == (wanted.name, wanted.code)]
+    return min(same, key=lambda one: abs(one.start - wanted.start), default=None)
+
+
+def _answer(reason: str | None, summary: Summary | None = None) -> dict[str, Any]:
+    suggestion = None if summary is None else summary.suggestion.to_wire()
+    return {"applied": reason is None, "reason": reason, "suggestion": suggestion}
+
 
 # Seconds: summaries that become known together are one refresh of the lenses.
 _REFRESH = 0.2
+# Functions for each place: about what is on a screen. A summary takes seconds of two cores.
+MOST = 4
+# Lines from the place beyond which a function is not on the screen.
+NEAR = 60
+# Characters of a document beyond which it is not parsed for something that nobody has asked for.
+_LARGEST = 200_000
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class Summaries:
-    """The services around summaries.
+    """Has summaries made, shown as lenses and inserted, and follows what becomes of those that were inserted.
 
-    work_done: the client's progress bars; None if it shows none. examples_for: as for `SummaryRequests`.
-    on_request: called before each request that is admitted. on_labelled: called with the number of new
-    labels.
+    When all is idle, those of the functions around the last place of the user are made, one after the other.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        engine: Engine,
-        estimator: ConfidenceEstimator,
-        *,
-        admission: Admission,
-        status: Status,
-        tracking: SuggestionTracking,
-        recorder: FeedbackRecorder,
-        work_done: Progress | None,
-        examples_for: Callable[[str, Function, str], Awaitable[Sequence[Example]]],
-        on_request: Callable[[], None],
-        on_labelled: Callable[[int], None],
-    ) -> None:
-        self._connection = connection
-        self._admission = admission
-        self._status = status
+    _connection: Connection
+    _model: Model
+    _estimator: ConfidenceEstimator
+    _admission: Admission
+    _status: Status
+    _tracking: SuggestionTracking
+    _recorder: FeedbackRecorder
+    _progress: SummaryProgress
+    _idle: Idle
+    _events: Events
+
+    def __attrs_post_init__(self) -> None:
+        self._expected: dict[str, tuple[Insertion, Summary]] = {}  # changes that the editor was asked to make
+        self._reported: set[str] = set()
         self._hovered = False
-        self._lenses = connection.settings.code_lens
+        self._place: tuple[str, int] | None = None
+        self._lenses = self._connection.settings.code_lens
         self._refresh: asyncio.TimerHandle | None = None
-        self._progress = SummaryProgress(work_done)
+        running: dict[bytes, Running] = {}
+        self._examples = ExampleIndex(self._connection, self._admission, running, self._events)
         self.requests = SummaryRequests(
-            SummaryService(engine, estimator, installed_encoder()),
-            admits=admission.admits,
-            examples_for=examples_for,
-            on_request=on_request,
-            on_made=status.made,
-            on_known=self._known,
-            on_pending=self._progress.follow,
+            SummaryService(self._model.engine, self._estimator, installed_encoder()),
+            admission=self._admission,
+            examples=self._examples,
+            progress=self._progress,
+            running=running,
+            events=self._events,
         )
-        self.edits = SummaryEdits(connection, self.requests, tracking, recorder, on_labelled)
-        self.ahead = SummariesAhead(self.requests, connection.open_document, self._goes_ahead)
+        self._idle.run("summaries", self._make_ahead)
+        self._events.on(on.SummaryKnown, lambda _: self._known())
+        self._events.on(on.ModelLoaded, lambda one: self.requests.loaded(one.loaded.identity))
+        self._events.on(on.CalibratorChanged, lambda _: self.requests.assess_again())
+        self._events.on(on.AssessmentsOutdated, lambda _: self.requests.assess_again())
+        self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
+        self._events.on(on.DocumentOpened, lambda one: self._at(one.document.uri, 0))
+        self._events.on(on.CompletionRequested, lambda one: self._at(one.uri, one.cursor.own_line))
+        self._events.on(on.UserMoved, lambda one: self._at(one.uri, one.line))
+        self._events.on(on.DocumentChanged, self._changed)
+        self._events.on(on.DocumentClosed, lambda one: self._closed(one.uri))
 
     def hovered(self, uri: str, line: int) -> None:
         """The user asks for a summary at a line: others are worth making ahead from now on."""
         self._hovered = True
-        self.ahead.at(uri, line)
+        self._events.send(on.UserMoved(uri, line))
 
-    def document_changed(self, uri: str, lines: tuple[str, ...]) -> None:
-        self.edits.changed(uri, lines)
-        self.ahead.active()
+    def moved(self, uri: str, line: int) -> None:
+        """The cursor is at a line. Some editors say so repeatedly."""
+        if self._place != (uri, line):
+            self._events.send(on.UserMoved(uri, line))
 
-    def document_closed(self, uri: str) -> None:
-        self.edits.closed(uri)
-        self.ahead.forget(uri)
+    async def insert(self, document: CalibDocument, target: Target) -> dict[str, Any]:
+        """Insert the summary of a function as its documentation: {applied, reason, suggestion}.
 
-    def apply_settings(self) -> None:
-        if self._connection.settings.code_lens != self._lenses:
-            self._lenses = self._connection.settings.code_lens
-            self._refresh_lenses()
+        It is made first unless it is known. Raises SettingsError if the editor cannot be asked for a change.
+        """
+        if not applies_edits(self._connection.client_capabilities):
+            raise SettingsError(
+                "This editor does not let a server change a document (workspace/applyEdit). "
+                "Copy the summary from the hover instead."
+            )
+        uri, language = document.uri, target.language
+        suggestion = await self.requests.of(uri, target.function, language)
+        summary = self.requests.known(uri, target.function, language)
+        if summary is None or suggestion is None:
+            return _answer(NONE_MADE)
+        # The document may have changed meanwhile, or be another object: closed, and opened again. A function
+        # that only moved is found again.
+        now = self._connection.open_document(uri)
+        function = None if now is None else _same(functions_of(now), target.function)
+        if now is None or function is None:
+            return _answer(CHANGED)
+        made = insertion(now.bare_lines, function, language, summary.suggestion.text)
+        if made is None:
+            return _answer(NO_PLACE, summary)
+        self._expected[uri] = made, summary
+        params = types.ApplyWorkspaceEditParams(self._edit(now, made), label="Insert summary")
+        try:
+            result = await self._connection.workspace_apply_edit_async(params)
+        except JsonRpcInvalidRequest:
+            # Some editors answer with null, against the protocol. The change itself tells what they did.
+            return _answer(None, summary)
+        if not result.applied:
+            self._expected.pop(uri, None)
+            return _answer(result.failure_reason or REFUSED, summary)
+        return _answer(None, summary)
 
-    def stop(self) -> None:
-        """Stop the idle work, until something happens again."""
-        self.ahead.stop()
+    async def report_wrong(self, uri: str, summary: Summary) -> None:
+        """The user says that a summary is wrong: a label, on disk when this returns. Raises LspCalibError."""
+        now, identity = time.time(), summary.suggestion.id
+        self._tracking.drop(identity)
+        self._reported.add(identity)
+        self._recorder.summary_shown(uri, summary, "", now)
+        label = Label(identity, False, How.REPORTED, now)
+        self._recorder.record(
+            [Event(identity, EventKind.REJECTED, now), Event(identity, EventKind.SETTLED, now, label=label)]
+        )
+        await self._recorder.finish()
+        self._events.send(on.LabelsRecorded(1))
+
+    def is_reported(self, suggestion_id: str) -> bool:
+        return suggestion_id in self._reported
 
     async def close(self) -> None:
-        self.ahead.stop()
         self._progress.stop()
         if self._refresh is not None:
             self._refresh.cancel()
         await self.requests.close()
+        await self._examples.close()
 
-    def _goes_ahead(self, uri: str) -> bool:
+    def _at(self, uri: str, line: int) -> None:
+        self._place = uri, line
+
+    def _closed(self, uri: str) -> None:
+        self._expected.pop(uri, None)
+        if self._place is not None and self._place[0] == uri:
+            self._place = None
+
+    def _changed(self, changed: on.DocumentChanged) -> None:
+        """A document has changed: perhaps in the way that the editor was asked for."""
+        # Some editors report changes only after a pause, when they have long answered.
+        uri, lines = changed.document.uri, changed.lines
+        made, summary = self._expected.pop(uri, (None, None))
+        if made is None or summary is None:
+            return
+        if lines[made.line : made.line + len(made.lines)] == made.lines:
+            self._recorder.summary_shown(uri, summary, made.lines[0], time.time())
+            self._tracking.made(uri, made.places, summary.suggestion)
+
+    def _edit(self, document: CalibDocument, made: Insertion) -> types.WorkspaceEdit:
+        end = "\r\n" if document.lines and document.lines[0].endswith("\r\n") else "\n"
+        place = types.Position(made.line, 0)
+        change = types.TextEdit(types.Range(place, place), "".join(f"{line}{end}" for line in made.lines))
+        workspace = self._connection.client_capabilities.workspace
+        edits = workspace.workspace_edit if workspace else None
+        if edits is None or not edits.document_changes:
+            return types.WorkspaceEdit(changes={document.uri: [change]})
+        name = types.OptionalVersionedTextDocumentIdentifier(uri=document.uri, version=document.version)
+        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(name, [change])])
+
+    async def _make_ahead(self) -> None:
+        """Make the summaries around the last place, unless something happens."""
+        place = self._place
+        document = None if place is None else self._connection.open_document(place[0])
+        if place is None or document is None:
+            return
+        uri, language = document.uri, document.language
+        if not self._goes_ahead(language) or sum(map(len, document.bare_lines)) > _LARGEST:
+            return
+        await parse(document)
+        try:
+            for function in _near(functions_of(document), place[1]):
+                if not self._goes_ahead(language):
+                    return
+                await self.requests.prepare(uri, function, language)
+        except asyncio.CancelledError:
+            self.requests.give_way()
+            raise
+
+    def _goes_ahead(self, language: str) -> bool:
         settings = self._connection.settings
         # Who never looks at a summary pays nothing for summaries.
         is_wanted = settings.code_lens or (settings.hover and self._hovered)
@@ -109,8 +340,13 @@ class Summaries:
             # Idle work loads no model.
             and self._status.state in (EngineState.READY, EngineState.BUSY)
             and self._admission.may_work_ahead()
-            and self._admission.unwanted(uri) is None
+            and self._admission.unwanted(language) is None
         )
+
+    def _settings_changed(self) -> None:
+        if self._connection.settings.code_lens != self._lenses:
+            self._lenses = self._connection.settings.code_lens
+            self._refresh_lenses()
 
     def _known(self) -> None:
         if self._connection.settings.code_lens and self._refresh is None:
@@ -121,3 +357,13 @@ class Summaries:
         workspace = self._connection.client_capabilities.workspace
         if workspace and workspace.code_lens and workspace.code_lens.refresh_support:
             self._connection.workspace_code_lens_refresh(None)
+
+
+def _near(found: Sequence[Function], line: int) -> list[Function]:
+    """The functions nearest to a line, the nearest first; of nested ones the inner one first."""
+
+    def distance(function: Function) -> int:
+        return max(function.start - line, line - function.end + 1, 0)
+
+    near = [one for one in found if distance(one) <= NEAR]
+    return sorted(near, key=lambda one: (distance(one), one.end - one.start))[:MOST]

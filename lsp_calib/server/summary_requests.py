@@ -7,19 +7,229 @@ import contextlib
 import hmac
 import logging
 import secrets
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import attrs
 
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.engine import Priority
-from lsp_calib.summarization import Example, Summary, SummaryService
-from lsp_calib.syntax import Function
+from lsp_calib.languages import family_of
+from lsp_calib.lru import LRU
+from lsp_calib.server import events as on
+from lsp_calib.server.admission import Admission
+from lsp_calib.server.connection import Connection
+from lsp_calib.server.events import Events
+from lsp_calib.server.text import CalibDocument, path_of, path_of_folder
+from lsp_calib.server.user_messages import SummaryProgress
+from lsp_calib.summarization import Summary, SummaryService
+from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.workspace_examples import WorkspaceExamples
+from lsp_calib.syntax import Function, has_grammar
 from lsp_calib.values import ModelIdentity, Suggestion
+from lsp_calib.workspace_files import is_left_out
 
 logger = logging.getLogger(__name__)
+
+# Seconds after which a folder is looked through again, and for how long at most, rests included.
+_STALE, _LONGEST = 60.0, 300.0
+# The user types for so long after a change.
+_TYPING = 1.0
+
+
+@attrs.frozen
+class Rests:
+    """In seconds. patience: of a summary for the first examples of a folder: making it takes longer.
+
+    after_file: for which the index rests after a file at most: as long as that took. busy: the same while the
+    model makes a summary, for the processor's sake. typing: while the user types, for the interpreter's.
+    look: between two looks for pauses and changes.
+    """
+
+    patience: float = 1.0
+    after_file: float = 0.25
+    busy: float = 0.5
+    typing: float = 2.0
+    look: float = 0.05
+
+
+@attrs.define(eq=False)
+class _Open:
+    """An open document. lines: as they are now. fresh: whether they are not in the index yet."""
+
+    path: Path
+    language: str
+    lines: Sequence[str]
+    fresh: bool = True
+
+
+@attrs.define(eq=False)
+class _Scan:
+    """The search through a folder for one language. ended: when, None before the first time."""
+
+    task: asyncio.Task[None] | None = None
+    ended: float | None = None
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class ExampleIndex:
+    """The examples of one connection's workspace folders.
+
+    Only for a model on this machine: to another one goes only text of the document itself. making: the
+    summaries on which the model works now.
+    """
+
+    _connection: Connection
+    _admission: Admission
+    _making: Collection[object]
+    _events: Events
+    _rests: Rests = Rests()
+
+    def __attrs_post_init__(self) -> None:
+        self._events.on(on.DocumentOpened, lambda one: self.opened(one.document))
+        self._events.on(on.DocumentChanged, self._changed)
+        self._events.on(on.DocumentClosed, lambda one: self.closed(one.uri))
+        self._running = True
+        # For the thread: whether it goes on, and how long it rests after a file.
+        self._goes_on, self._rest = True, 0.0
+        self._open: dict[str, _Open] = {}
+        self._indexes: dict[Path, WorkspaceExamples] = {}
+        self._scans: dict[tuple[Path, str], _Scan] = {}
+        self._turn = asyncio.Semaphore(1)
+        self._waiting = 0  # summaries that wait for examples
+        self._typed = -_TYPING
+
+    def opened(self, document: CalibDocument) -> None:
+        self._typed = time.monotonic()
+        path, language = path_of(document.uri), document.language
+        if path is not None and has_grammar(language):
+            self._open[document.uri] = _Open(path, language, document.bare_lines)
+
+    def _changed(self, changed: on.DocumentChanged) -> None:
+        self._typed = time.monotonic()
+        uri = changed.document.uri
+        if (known := self._open.get(uri)) is not None:
+            self._open[uri] = attrs.evolve(known, lines=changed.lines, fresh=True)
+
+    def closed(self, uri: str) -> None:
+        """A document was closed: from now on its file counts."""
+        document = self._open.pop(uri, None)
+        if document is not None:
+            for root, index in self._indexes.items():
+                if document.path.is_relative_to(root):
+                    index.drop(document.path.relative_to(root).as_posix())
+
+    async def examples_for(self, uri: str, function: Function, language: str) -> Sequence[Example]:
+        """Documented functions of the workspace that resemble a function, the best first.
+
+        None for a document outside of it. It waits a second for the first ones of a folder.
+        """
+        folder, path = self._connection.folder_of(uri), path_of(self._connection.file_of(uri))
+        root = path_of_folder(folder) if folder else None
+        if root is None or path is None or not path.is_relative_to(root):
+            return ()
+        if not has_grammar(language) or self._connection.trusted.remote_url is not None:
+            return ()
+        index = self._indexes.get(root)
+        if index is None:
+            index = self._indexes[root] = WorkspaceExamples(root, self._admission.exclusion)
+        scan = self._scans.setdefault((root, family_of(language)), _Scan())
+        self._begin(scan, index, path, language)
+        if scan.ended is None and scan.task is not None:
+            self._waiting += 1
+            try:
+                await asyncio.wait({scan.task}, timeout=self._rests.patience)
+            finally:
+                self._waiting -= 1
+        opened = [one for one in self._open.values() if one.path.is_relative_to(root)]
+        return await asyncio.to_thread(self._best, index, function, language, path, opened)
+
+    async def close(self) -> None:
+        self._running = self._goes_on = False
+        tasks = [scan.task for scan in self._scans.values() if scan.task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, scan: _Scan, index: WorkspaceExamples, path: Path, language: str) -> None:
+        """Start a search where none is running and the last one is old."""
+        if scan.task is not None and not scan.task.done():
+            return
+        old = scan.ended is None or time.monotonic() - scan.ended > _STALE
+        if self._running and old and self._admission.may_work_ahead():
+            scan.task = asyncio.create_task(self._scan(scan, index, path, language))
+
+    async def _scan(self, scan: _Scan, index: WorkspaceExamples, path: Path, language: str) -> None:
+        async with self._turn:
+            opened = {
+                one.path.relative_to(index.root).as_posix(): one.lines
+                for one in self._open.values()
+                if one.path.is_relative_to(index.root)
+            }
+            self._look()
+            work = asyncio.create_task(asyncio.to_thread(self._search, index, path, language, opened))
+            try:
+                while not work.done():
+                    await asyncio.wait({work}, timeout=self._rests.look)
+                    self._look()
+            except asyncio.CancelledError:
+                # The server ends, perhaps because the editor has gone; it waits for its threads.
+                self._goes_on = False
+                raise
+            if work.result():
+                scan.ended = time.monotonic()
+
+    def _look(self) -> None:
+        self._goes_on = self._running and self._admission.may_work_ahead()
+        typing = time.monotonic() - self._typed < _TYPING
+        rest = self._rests.typing if typing else self._rests.busy if self._making else 0.0
+        self._rest = 0.0 if self._waiting else rest
+
+    def _search(
+        self, index: WorkspaceExamples, path: Path, language: str, opened: Mapping[str, Sequence[str]]
+    ) -> bool:
+        """In a thread. Returns whether it went on to its end."""
+        try:
+            done = index.scan(language, path.parent, seconds=_LONGEST, goes_on=self._after_file, open_=opened)
+        except Exception:
+            # No file of a workspace may end this; a summary without examples is better than none.
+            logger.exception("The examples of a workspace folder could not be read.")
+            return True
+        logger.debug("Examples: %d files read, %d functions in all.", done.files, done.functions)
+        return self._goes_on
+
+    def _after_file(self, seconds: float) -> bool:
+        """In a thread, after a file that took so many seconds."""
+        start = time.monotonic()
+        if not self._waiting:
+            time.sleep(min(seconds, self._rests.after_file))
+        while self._goes_on and time.monotonic() - start < self._rest:
+            time.sleep(self._rests.look)
+        return self._goes_on
+
+    def _best(
+        self,
+        index: WorkspaceExamples,
+        function: Function,
+        language: str,
+        path: Path,
+        opened: Sequence[_Open],
+    ) -> Sequence[Example]:
+        """In a thread."""
+        exclusion = self._admission.exclusion()
+        texts: dict[str, Sequence[str]] = {}
+        for one in opened:
+            name = one.path.relative_to(index.root).as_posix()
+            texts[name] = one.lines
+            if one.fresh and family_of(one.language) == family_of(language):
+                one.fresh = False
+                if exclusion.reason(str(one.path)) or is_left_out(one.path, index.root):
+                    index.drop(name)
+                else:
+                    index.put(name, one.language, one.lines)
+        return index.best(function, language, path.relative_to(index.root).as_posix(), SHOTS, texts)
+
 
 _SUMMARIES_KEPT = 500
 """More than the functions of the files that somebody works on; each takes about a kilobyte."""
@@ -30,7 +240,7 @@ _QUIET = 1.0
 
 
 @attrs.define
-class _Running:
+class Running:
     """awaited: whether somebody has asked for it; idle work is not awaited until then. waiting: how many wait
     for it now. is_shown: whether the editor shows that it is being made.
     """
@@ -41,45 +251,31 @@ class _Running:
     is_shown: bool = False
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class SummaryRequests:
     """Summaries by the code they describe: a changed function gets a new one, a moved one keeps its own.
 
     Keys are keyed hashes of document, code, language and model, so that a remembered summary does not keep
     the text of a closed document, nor anything from which it could be guessed.
 
-    admits: whether the document with this URI may be used for a prompt.
-    examples_for: functions of its workspace that resemble one, with their documentation.
-    on_request: called before each request that is admitted.
-    on_made: called with each suggestion that the service has made.
-    on_known: called when a summary is known that was not, or another one.
-    on_pending: called with a task that takes longer than its request waits in silence, and the name of its
-    function.
+    admission: whether a document may be used for a prompt. examples: functions of its workspace that resemble
+        one, with their documentation. progress: shows work that takes longer than its request waits in
+        silence. running: the summaries that are being made, which is theirs to fill.
     """
 
-    def __init__(
-        self,
-        service: SummaryService,
-        *,
-        admits: Callable[[str], Awaitable[bool]],
-        examples_for: Callable[[str, Function, str], Awaitable[Sequence[Example]]],
-        on_request: Callable[[], None],
-        on_made: Callable[[Suggestion], None],
-        on_known: Callable[[], None] = lambda: None,
-        on_pending: Callable[[asyncio.Task[Summary | None], str], None] = lambda *_: None,
-    ) -> None:
-        self._service = service
-        self._admits = admits
-        self._examples_for = examples_for
-        self._on_request = on_request
-        self._on_made = on_made
-        self._on_known = on_known
-        self._on_pending = on_pending
+    _service: SummaryService
+    _admission: Admission
+    _examples: ExampleIndex
+    _progress: SummaryProgress
+    _running: dict[bytes, Running]
+    _events: Events
+
+    def __attrs_post_init__(self) -> None:
         self._secret = secrets.token_bytes(32)
         self._model: ModelIdentity | None = None
-        self._known: OrderedDict[bytes, Summary] = OrderedDict()
-        self._nothing_said: OrderedDict[bytes, None] = OrderedDict()
-        self._running: dict[bytes, _Running] = {}
-        self._wordings: dict[bytes, int] = {}
+        self._known = LRU[bytes, Summary](_SUMMARIES_KEPT)
+        self._nothing_said = LRU[bytes, None](_SUMMARIES_KEPT)
+        self._wordings = LRU[bytes, int](_SUMMARIES_KEPT)
 
     def loaded(self, model: ModelIdentity) -> None:
         """This model answers from now on; summaries of another one stay for its return."""
@@ -92,9 +288,9 @@ class SummaryRequests:
 
         patience: None waits until it is made. None if it could not be made, or if the document is excluded.
         """
-        if not await self._admits(uri):
+        if not await self._admission.admits(uri):
             return None
-        self._on_request()
+        self._events.send(on.SummaryRequested())
         known = self.known(uri, function, language)
         if known is not None:
             return known.suggestion
@@ -115,14 +311,11 @@ class SummaryRequests:
         """The summary of a function of a document if it has been made."""
         if self._model is None:
             return None
-        key = self._key(uri, function, language, self._model)
-        if key in self._known:
-            self._known.move_to_end(key)
-        return self._known.get(key)
+        return self._known.recall(self._key(uri, function, language, self._model))
 
     async def prepare(self, uri: str, function: Function, language: str) -> None:
         """Make the summary of a function when nothing else is to be done, unless it is known."""
-        if not await self._admits(uri) or self.known(uri, function, language) is not None:
+        if not await self._admission.admits(uri) or self.known(uri, function, language) is not None:
             return
         if self._has_nothing(uri, function, language):
             return
@@ -137,14 +330,12 @@ class SummaryRequests:
 
     async def reword(self, uri: str, function: Function, language: str) -> Suggestion | None:
         """Another wording of the summary of a function, which takes its place; None as for `of`."""
-        if not await self._admits(uri):
+        if not await self._admission.admits(uri):
             return None
-        self._on_request()
+        self._events.send(on.SummaryRequested())
         key = b"another" + self._key(uri, function, language)
         if key not in self._running:
             self._wordings[key] = self._wordings.get(key, 0) + 1
-            if len(self._wordings) > _SUMMARIES_KEPT:
-                del self._wordings[next(iter(self._wordings))]
         # Another seed each time: the same words again would look like a command that does nothing.
         running = self._begin(
             key, uri, function, language, Priority.BACKGROUND, seed=self._wordings.get(key, 1)
@@ -155,9 +346,9 @@ class SummaryRequests:
     def assess_again(self) -> None:
         """The calibrator or the policy has changed: give the remembered summaries their new confidence."""
         for key, summary in self._known.items():
-            self._known[key] = self._service.assessed_again(summary)
+            self._known.amend(key, self._service.assessed_again(summary))
         if self._known:
-            self._on_known()
+            self._events.send(on.SummaryKnown())
 
     async def close(self) -> None:
         tasks = [running.task for running in self._running.values()]
@@ -167,7 +358,7 @@ class SummaryRequests:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _result(
-        self, running: _Running, name: str, patience: float | None
+        self, running: Running, name: str, patience: float | None
     ) -> Suggestion | Literal["pending"] | None:
         """What comes of the work on a summary, as for `of`. name: of its function."""
         running.awaited = True
@@ -179,7 +370,7 @@ class SummaryRequests:
             if not running.task.done():
                 if not running.is_shown:
                     running.is_shown = True
-                    self._on_pending(running.task, name)
+                    self._progress.follow(running.task, name)
                 if patience is not None:
                     return "pending"
                 await asyncio.wait({running.task})
@@ -214,12 +405,12 @@ class SummaryRequests:
         priority: Priority,
         *,
         seed: int | None = None,
-    ) -> _Running:
+    ) -> Running:
         """The work on the summary of a function, begun now if it was not yet."""
         running = self._running.get(key)
         if running is None or running.task.cancelling():
             task = asyncio.create_task(self._summarize(uri, function, language, priority, seed))
-            running = self._running[key] = _Running(task)
+            running = self._running[key] = Running(task)
             task.add_done_callback(lambda done: self._ended(key, done))
         return running
 
@@ -231,7 +422,7 @@ class SummaryRequests:
         self, uri: str, function: Function, language: str, priority: Priority, seed: int | None
     ) -> Summary | None:
         try:
-            examples = await self._examples_for(uri, function, language)
+            examples = await self._examples.examples_for(uri, function, language)
             summary = await self._service.summarize(
                 function, language, priority, examples=examples, seed=seed, document=uri
             )
@@ -241,15 +432,11 @@ class SummaryRequests:
         if summary is None:
             if seed is None and self._model is not None:
                 self._nothing_said[self._key(uri, function, language, self._model)] = None
-                if len(self._nothing_said) > _SUMMARIES_KEPT:
-                    self._nothing_said.popitem(last=False)
             return None
-        self._on_made(summary.suggestion)
+        self._events.send(on.SuggestionMade(summary.suggestion))
         self._model = summary.model
         self._known[self._key(uri, function, language, summary.model)] = summary
-        if len(self._known) > _SUMMARIES_KEPT:
-            self._known.popitem(last=False)
-        self._on_known()
+        self._events.send(on.SummaryKnown())
         return summary
 
     def _key(self, uri: str, function: Function, language: str, model: ModelIdentity | None = None) -> bytes:

@@ -23,7 +23,8 @@ import attrs
 from lsprotocol import types
 
 from lsp_calib.errors import SettingsError
-from lsp_calib.server.framing import MOST_BYTES, Frames, Skipped
+from lsp_calib.files import open_file, why
+from lsp_calib.server.streams import MOST_BYTES, MOST_UNSENT, Frames, Skipped
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,30 @@ class Client:
     writer: asyncio.StreamWriter
     frames: Frames
     first: dict[str, Any]
+
+
+class SocketOutput:
+    """An `Outgoing` over TCP."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        writer.transport.set_write_buffer_limits(high=MOST_UNSENT)
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    @property
+    def is_full(self) -> bool:
+        transport = self._writer.transport
+        return transport.is_closing() or transport.get_write_buffer_size() > MOST_UNSENT
+
+    async def room(self) -> None:
+        if self._writer.transport.is_closing():
+            raise ConnectionResetError("the client has gone")
+        await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 class Listener:
@@ -163,7 +188,7 @@ def make_token(file: Path | None) -> str:
     if file is None:
         return secrets.token_urlsafe(32)
     try:
-        with file.expanduser().open("rb") as stream:
+        with os.fdopen(open_file(file.expanduser()), "rb") as stream:
             status = os.fstat(stream.fileno())
             if os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
                 raise SettingsError(
@@ -172,7 +197,9 @@ def make_token(file: Path | None) -> str:
                 )
             token = stream.read(8192).decode("ascii", "replace").strip()
     except (OSError, RuntimeError) as error:
-        raise SettingsError(f"The token file {file} cannot be read: {error}. Check --token-file.") from None
+        raise SettingsError(
+            f"The token file {file} cannot be read: {why(error)}. Check --token-file."
+        ) from None
     if not _TOKEN.fullmatch(token):
         raise SettingsError(
             f"The token file {file} holds no token. Write one line to it: at least 16 printable characters, "

@@ -1,26 +1,95 @@
-"""Documents with the line ends of LSP, in which a change takes time for its lines only."""
+"""Documents with the line ends of LSP: a change takes time for its lines only. Cells of notebooks, too."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
+import attrs
 from lsprotocol import types
+from pygls import uris
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
-from lsp_calib.server.bulk_changes import Change
+from lsp_calib.languages import bounded, identifier_of
 from lsp_calib.text_lines import split_keeping_ends
 
 if TYPE_CHECKING:
+    from lsp_calib.completion.context import Cursor
+    from lsp_calib.completion.service import Selected
     from lsp_calib.syntax import Function
+    from lsp_calib.syntax.magics import CellReader
+
+
+def path_of(uri: str) -> Path | None:
+    """The path of a document, None if its URI is that of something else.
+
+    >>> path_of("file:///a/C%23/b.py").as_posix(), path_of("untitled:1")
+    ('/a/C#/b.py', None)
+    """
+    path = uris.to_fs_path(uri) if uri.startswith("file:") else None
+    return Path(path) if path else None
+
+
+def path_of_folder(address: str) -> Path | None:
+    """The path of a workspace folder by its address, in which nothing is escaped (`workspace_files`).
+
+    >>> path_of_folder("file:///a/C#").as_posix(), path_of_folder("file:///a/100%25").as_posix()
+    ('/a/C#', '/a/100%25')
+    """
+    return path_of(quote(address, safe="/:"))
+
+
+Lines = tuple[str, ...]
+
+
+@attrs.frozen
+class Change:
+    """One change of a document.
+
+    line: its first line, from 0. removed, inserted: how many lines it touched, before and after; 1 within a
+        line. small: of one character at most.
+    """
+
+    line: int
+    removed: int
+    inserted: int
+    small: bool
+
+
+@attrs.frozen
+class Changes:
+    """The changes of one message. before, after: numbers that are the same for the same text.
+
+    region: (start, old end, new end) of the lines that they touched together: those from start to the old end
+        became those from start to the new end.
+    """
+
+    all: Sequence[Change]
+    before: int
+    after: int
+    region: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, changes: Sequence[Change], before: int, after: int) -> Changes:
+        start = old_end = new_end = changes[0].line if changes else 0
+        for change in changes:
+            old_end += max(change.line + change.removed - new_end, 0)
+            new_end = max(new_end, change.line + change.removed) + change.inserted - change.removed
+            start = min(start, change.line)
+        return cls(changes, before, after, (start, old_end, new_end))
 
 
 class CalibDocument(TextDocument):
     """A document stored as lines: a keystroke costs time for its line, not for the document.
 
-    The whole text is joined only when it is requested.
+    The whole text is joined only when it is requested. notebook: the one that it is a cell of, if any.
     """
+
+    notebook: Notebook | None = None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -28,8 +97,10 @@ class CalibDocument(TextDocument):
         self._bare: list[str] = []
         self._snapshot: tuple[str, ...] | None = None
         self._changes: list[Change] = []
-        self._state: int | None = None  # of `_bare`, see `Change`
+        self._state: int | None = None  # of the text when `_changes` was empty
         self._functions: tuple[tuple[str, ...], Sequence[Function]] | None = None
+        self._read: tuple[tuple[str, ...], tuple[str, ...]] = (), ()  # `bare_lines` and `read_lines`
+        self._reader: CellReader | None = None
 
     @property
     def source(self) -> str:
@@ -58,6 +129,52 @@ class CalibDocument(TextDocument):
             self._bare = [line.rstrip("\r\n") for line in self._split]
         return self._split
 
+    @property
+    def read_lines(self) -> tuple[str, ...]:
+        """`bare_lines`, of which those that a notebook's kernel takes for commands are marked as such."""
+        return self._marked(self.bare_lines)
+
+    def in_its_text(self, lines: tuple[str, ...] | None = None) -> tuple[tuple[str, ...], int]:
+        """The text that the document is a part of, and the line with which the document begins there.
+
+        That is itself, and for a cell the code of its notebook. lines: the document's own, at another time.
+        """
+        if self.notebook is None:
+            return lines or self.bare_lines, 0
+        own = self._marked(lines) if lines else self.read_lines
+        return self.notebook.around(self, own)
+
+    @property
+    def cells(self) -> tuple[CalibDocument, ...]:
+        """The documents whose functions are known in this one: the code cells of a notebook, else itself."""
+        return (self,) if self.notebook is None else self.notebook.cells_like(self)
+
+    @cached_property
+    def language(self) -> str:
+        """The identifier of its language, of bounded length."""
+        return bounded(identifier_of(self.language_id or "plaintext"))
+
+    @property
+    def file(self) -> str:
+        """The URI of the file that it is a part of: of the notebook for its cells, else its own."""
+        return self.uri if self.notebook is None else self.notebook.uri
+
+    @property
+    def is_code(self) -> bool:
+        """False for a cell of text in a notebook."""
+        return self.notebook is None or self.notebook.holds_code(self)
+
+    def _marked(self, lines: tuple[str, ...]) -> tuple[str, ...]:
+        if self.notebook is None:
+            return lines
+        if self._read[0] is not lines:
+            if self._reader is None:
+                from lsp_calib.syntax.magics import CellReader
+
+                self._reader = CellReader()
+            self._read = lines, self._reader.read(lines, identifier_of(self.language_id or ""))
+        return self._read[1]
+
     def functions_of(self, lines: tuple[str, ...]) -> Sequence[Function] | None:
         """The functions that were found in these lines, if they are those of the document's last version."""
         return self._functions[1] if self._functions is not None and self._functions[0] is lines else None
@@ -67,18 +184,26 @@ class CalibDocument(TextDocument):
         if lines is self._snapshot:
             self._functions = lines, found
 
-    def take_changes(self) -> list[Change]:
+    def take_changes(self) -> Changes:
         """The changes since the last call, in their order."""
-        changes, self._changes = self._changes, []
-        return changes
+        before = self._state
+        self._state = hash(self.bare_lines)
+        taken = Changes.of(self._changes, self._state if before is None else before, self._state)
+        self._changes = []
+        return taken
+
+    def apply_change(self, change: types.TextDocumentContentChangeEvent) -> None:
+        if self._state is None:
+            self._state = hash(self.bare_lines)
+        super().apply_change(change)
+        if self.notebook is not None:
+            self.notebook.changed(self)
 
     def _apply_full_change(self, change: types.TextDocumentContentChangeEvent) -> None:
         old = [*self.bare_lines]
-        before = self._state if self._state is not None else _state_of(old)
         super()._apply_full_change(change)
         self._split = self._snapshot = self._functions = None
         new = [*self.bare_lines]
-        self._state = _state_of(new)
         most = min(len(old), len(new))
         above = next((at for at in range(most) if old[at] != new[at]), most)
         most -= above
@@ -86,7 +211,7 @@ class CalibDocument(TextDocument):
         removed, inserted = old[above : len(old) - below], new[above : len(new) - below]
         if removed or inserted:
             small = len(removed) == len(inserted) == 1 and abs(len(removed[0]) - len(inserted[0])) <= 1
-            self._changes.append(Change(above, len(removed), len(inserted), small, before, self._state))
+            self._changes.append(Change(above, len(removed), len(inserted), small))
 
     def _apply_incremental_change(self, change: types.TextDocumentContentChangePartial) -> None:
         lines = self._with_ends()
@@ -104,27 +229,82 @@ class CalibDocument(TextDocument):
             if region[at] == lines[first + at]:
                 region[at], bare[at] = lines[first + at], self._bare[first + at]
         lines[first:last] = region
-        earlier = self._state if self._state is not None else _state_of(self._bare)
-        self._state = earlier - _state_of(self._bare[first:last]) + _state_of(bare)
         self._bare[first:last] = bare
         self._source = self._snapshot = self._functions = None
         small = len(change.text) <= 1 and start.line == end.line and end.character - start.character <= 1
         self._changes.append(
-            Change(
-                start.line,
-                end.line - start.line + 1,
-                change.text.count("\n") + 1,
-                small,
-                earlier,
-                self._state,
-            )
+            Change(start.line, end.line - start.line + 1, change.text.count("\n") + 1, small)
         )
 
 
-def _state_of(lines: Iterable[str]) -> int:
-    """A number that is the same for the same lines. That of a change is found without the other lines."""
-    # An empty line counts nothing: the one after a last line end is not in `_bare`.
-    return sum(hash(line) for line in lines if line)
+class Notebook:
+    """A notebook that an editor shows. uri: its own.
+
+    The text around a cell is kept while the user works in that cell: a keystroke costs time for its cell, and
+    for one copy of the list of lines, as in a file.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._code: tuple[CalibDocument, ...] = ()
+        self._around: _Around | None = None
+
+    def arrange(self, code: Iterable[CalibDocument]) -> None:
+        """These are the code cells now, in their order."""
+        self._code = tuple(code)
+        self._around = None
+
+    def changed(self, cell: CalibDocument) -> None:
+        """The text of a cell has changed."""
+        if self._around is not None and self._around.cell is not cell:
+            self._around = None
+
+    def holds_code(self, cell: CalibDocument) -> bool:
+        return any(one is cell for one in self._code)
+
+    def cells_like(self, cell: CalibDocument) -> tuple[CalibDocument, ...]:
+        """The code cells of the language of a code cell, in their order; a cell of text stands alone."""
+        if not self.holds_code(cell):
+            return (cell,)
+        language = cell.language
+        return tuple(one for one in self._code if one.language == language)
+
+    def around(self, cell: CalibDocument, own: Lines) -> tuple[Lines, int]:
+        """The text that the lines `own` of a cell stand in, and the line there with which they begin.
+
+        Cells are joined with an empty line. The same lines give the same object as long as nothing changes.
+        """
+        if self._around is None or self._around.cell is not cell:
+            self._around = _Around.of(cell, self.cells_like(cell))
+        return self._around.with_own(own), self._around.first
+
+
+@attrs.define
+class _Around:
+    """A cell and the text that it stands in.
+
+    first: the line there with which the cell begins. own: the cell's lines. lines: of the text, as a list in
+    which a keystroke exchanges those of the cell. whole: the same as it is given out.
+    """
+
+    cell: CalibDocument
+    first: int
+    own: Lines
+    lines: list[str]
+    whole: Lines
+
+    @classmethod
+    def of(cls, cell: CalibDocument, cells: Sequence[CalibDocument]) -> _Around:
+        at = next(at for at, one in enumerate(cells) if one is cell)
+        above = [line for one in cells[:at] for line in (*one.read_lines, "")]
+        below = [line for one in cells[at + 1 :] for line in ("", *one.read_lines)]
+        return cls(cell, len(above), (), above + below, ())
+
+    def with_own(self, own: Lines) -> Lines:
+        if self.own is not own:
+            self.lines[self.first : self.first + len(self.own)] = own
+            self.own, self.whole = own, tuple(self.lines)
+        return self.whole
 
 
 class CalibCodec(PositionCodec):
@@ -190,6 +370,7 @@ class CalibWorkspace(Workspace):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._position_codec = CalibCodec(self.position_encoding)
+        self._notebooks: dict[str, Notebook] = {}
 
     def _create_text_document(
         self,
@@ -206,3 +387,110 @@ class CalibWorkspace(Workspace):
             sync_kind=self._sync_kind,
             position_codec=self._position_codec,
         )
+
+    def put_notebook_document(self, params: types.DidOpenNotebookDocumentParams) -> None:
+        super().put_notebook_document(params)
+        self._arrange(params.notebook_document.uri)
+
+    def update_notebook_document(self, params: types.DidChangeNotebookDocumentParams) -> None:
+        """Apply a change of cells; what it says of documents that are not open is ignored."""
+        cells = params.change.cells
+        texts = () if cells is None else cells.text_content or ()
+        if cells is not None and (cells.structure is not None or cells.data):
+            if cells.structure is not None and cells.structure.did_close:
+                # One that is closed and opened at once, as another language: pygls would close it last.
+                opened = {unquote(one.uri) for one in cells.structure.did_open or ()}
+                closed = (self._text_documents.get(unquote(one.uri)) for one in cells.structure.did_close)
+                cells.structure.did_close = [
+                    types.TextDocumentIdentifier(one.uri)
+                    for one in closed
+                    if one is not None and unquote(one.uri) not in opened
+                ]
+            cells.text_content = None
+            super().update_notebook_document(params)
+            self._arrange(params.notebook_document.uri)
+            cells.text_content = texts
+        # Not by pygls, which goes through all cells at each key.
+        for text in texts:
+            if unquote(text.document.uri) in self._text_documents:
+                for change in text.changes:
+                    self.update_text_document(text.document, change)
+
+    def remove_notebook_document(self, params: types.DidCloseNotebookDocumentParams) -> None:
+        """Close all cells of a notebook, whichever of them `params` names; then it has all of them."""
+        notebook = self._notebooks.pop(unquote(params.notebook_document.uri), None)
+        params.cell_text_documents = [
+            types.TextDocumentIdentifier(one.uri)
+            for one in self._text_documents.values()
+            if isinstance(one, CalibDocument) and one.notebook is notebook is not None
+        ]
+        super().remove_notebook_document(params)
+
+    def _arrange(self, uri: str) -> None:
+        """Tell the cells of a notebook which stand beside them."""
+        known = self._notebook_documents[unquote(uri)]
+        notebook = self._notebooks.setdefault(unquote(uri), Notebook(known.uri))
+        code = []
+        for cell in known.cells:
+            document = self._text_documents.get(unquote(cell.document))
+            if not isinstance(document, CalibDocument):
+                continue
+            document.notebook = notebook
+            if cell.kind is types.NotebookCellKind.Code:
+                code.append(document)
+        notebook.arrange(code)
+
+
+def cursor_at(document: CalibDocument, position: types.Position) -> Cursor:
+    """The cursor at an LSP position, in the text that the document is a part of; beyond the end of a line or
+    of the document means that end."""
+    from lsp_calib.completion.context import Cursor
+
+    line, column = place_in(document, position)
+    lines, first = document.in_its_text()
+    return Cursor.at(lines, first + line, column, document.language, first)
+
+
+def place_in(document: CalibDocument, position: types.Position) -> tuple[int, int]:
+    """Line and column, in code points, of an LSP position in a document; bounded as for `cursor_at`."""
+    lines = document.bare_lines
+    if position.line >= len(lines):
+        return len(lines) - 1, len(lines[-1])
+    # A position inside a surrogate pair is rounded.
+    return position.line, document.position_codec.position_from_client_units(lines, position).character
+
+
+def selected_at(
+    document: CalibDocument, cursor: Cursor, info: types.SelectedCompletionInfo
+) -> Selected | None:
+    """The item selected in the editor's menu; None if nothing at `cursor` can go on from it."""
+    from lsp_calib.completion.service import Selected
+
+    span = info.range
+    if not span.start.line == span.end.line == cursor.own_line:
+        return None
+    start, end = (place_in(document, position)[1] for position in (span.start, span.end))
+    return Selected.at(cursor, start, end, info.text)
+
+
+def position_of(document: CalibDocument, cursor: Cursor) -> types.Position:
+    """The LSP position of a cursor, in the client's units."""
+    return types.Position(cursor.own_line, column_units(document, cursor.before, cursor.column))
+
+
+def column_units(document: CalibDocument, line: str, column: int) -> int:
+    """A column, given in code points, in the client's units."""
+    return int(document.position_codec.client_num_units(line[:column]))
+
+
+def whole_line(document: CalibDocument, line: int, text: str) -> types.Range:
+    """The range of a line's text without its indentation."""
+    return part_of_line(document, line, text, len(text) - len(text.lstrip()), len(text))
+
+
+def part_of_line(document: CalibDocument, line: int, text: str, start: int, end: int) -> types.Range:
+    """The range of a part of a line's text, given in code points."""
+    return types.Range(
+        start=types.Position(line, column_units(document, text, start)),
+        end=types.Position(line, column_units(document, text, end)),
+    )

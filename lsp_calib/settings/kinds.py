@@ -1,12 +1,15 @@
-"""The kinds of values that settings take: a check, words for messages, a schema for editors."""
+"""The kinds of values that settings take: a check, words for messages, a schema for editors. And the bounds
+of those that a workspace sets."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
+
+from lsp_calib.characters import in_one_line
 
 # Characters of a value that a message repeats: a setting may hold anything, at any length.
 _LONGEST = 80
@@ -27,8 +30,36 @@ class Kind:
     read: Callable[[object], tuple[Any, str]]
 
 
+@attrs.frozen(eq=False)
+class Bound:
+    """How far a workspace's value of a setting counts beside the user's own one.
+
+    words: the values that count, to follow "a workspace can". combined: the value that holds, of the user's
+    and the workspace's.
+    """
+
+    words: str
+    combined: Callable[[Any, Any], Any]
+
+
+KEPT_OFF = Bound("turn it off, never on where the user has turned it off", lambda own, wished: own and wished)
+KEPT_ON = Bound("turn it on, never off where the user has it on", lambda own, wished: own or wished)
+THE_USERS = Bound("never change it", lambda own, _wished: own)
+
+
+def raised(order: Sequence[Any] | None = None) -> Bound:
+    """A workspace's value counts where it is higher, or where the user has none. order: all values from the
+    lowest on; None: numbers."""
+
+    def combined(own: Any, wished: Any) -> Any:
+        return wished if own is None else max(own, wished, key=order.index if order else float)
+
+    return Bound("only raise it", combined)
+
+
 def shortened(text: str) -> str:
     """A text as messages repeat it."""
+    text = in_one_line(text[: 2 * _LONGEST], 2 * _LONGEST)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
@@ -81,12 +112,13 @@ def chance() -> Kind:
 
 
 def share_or_off() -> Kind:
-    """A number between 0 and 1, or false, which becomes 0.0. Editors leave it unset instead of false."""
+    """A number between 0 and 1, or false, which becomes 0.0."""
 
     def fits(value: object) -> bool:
         return value is False or (_between(0, value, 1, (int, float)) and value not in (0, 1))
 
-    schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    share = {"type": ["number", "boolean"], "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    schema = {**share, "not": {"const": True}}
     return _kind("false or a number above 0 and below 1", schema, fits, float)
 
 

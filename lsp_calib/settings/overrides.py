@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lsp_calib.calibration.policies.overrides import Override
 from lsp_calib.exclusion import is_pattern
 from lsp_calib.languages import ANY, identifier_of, is_choice
 from lsp_calib.settings.kinds import Kind, object_list
+from lsp_calib.values import Override
 
 _MOST = 50
 _SHARES = ("acceptFrom", "rejectBelow")

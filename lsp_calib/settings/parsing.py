@@ -3,32 +3,55 @@ names it, and the default is used instead."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
 from lsp_calib.settings.kinds import shortened
 from lsp_calib.settings.table import DEFAULTS, TRUSTED, WORKSPACE, Setting, Settings, Trusted
 
+S = TypeVar("S", Settings, Trusted)
+
 # Problems of one object that are named; the others are only counted.
 _MOST_PROBLEMS = 20
 
 
-def parse(raw: object, base: Settings = DEFAULTS) -> tuple[Settings, list[str]]:
-    """Settings from an editor's object over `base`, with a message for each key that cannot be used."""
+def of_the_user(trusted: Trusted) -> Settings:
+    """The settings where neither an editor nor a workspace sets any, but for the tiers: see `tier_policy`."""
+    apart = ("exclude", "tiers.")
+    shared = [key for key in TRUSTED if key in WORKSPACE and not key.startswith(apart)]
+    own = {(name := TRUSTED[key].attribute): getattr(trusted, name) for key in shared}
+    return attrs.evolve(DEFAULTS, **{name: value for name, value in own.items() if value is not None})
+
+
+def parse(raw: object, base: Settings = DEFAULTS, own: Settings = DEFAULTS) -> tuple[Settings, list[str]]:
+    """Settings from an editor's object over `base`, with a message for each key that cannot be used.
+
+    own: see `of_the_user`. The object may come from a workspace: a value counts within its setting's bound.
+    """
     changes, problems = _read(raw, WORKSPACE, "lspCalib.")
+    for key, setting in WORKSPACE.items():
+        name, bound = setting.attribute, setting.bound
+        if bound is None or name not in changes:
+            continue
+        wished, changes[name] = changes[name], bound.combined(getattr(own, name), changes[name])
+        if changes[name] != wished:
+            problems.append(not_counted(key, wished, changes[name], bound.words))
     # A workspace may add to its user's exclusions and overrides, but not remove any of them.
     changes["exclude"] = dict.fromkeys((*base.exclude, *changes.get("exclude", ())))
     changes["overrides"] = dict.fromkeys((*base.overrides, *changes.get("overrides", ())))
-    settings = attrs.evolve(base, **changes)
-    low, high = settings.reject_below, settings.accept_from
-    if low is not None and high is not None and low > high:
-        problems.append(
-            f"lspCalib.tiers: rejectBelow {low} is above acceptFrom {high}; the preset's thresholds are used."
-        )
-        settings = attrs.evolve(settings, accept_from=None, reject_below=None)
-    return settings, problems
+    return _in_order(attrs.evolve(base, **changes), problems, "lspCalib.")
+
+
+def not_counted(key: str, wished: object, held: object, words: str) -> str:
+    """The message about a value that does not count. words: the values that do, to follow "can"."""
+    shown = [f"{one:g}" if isinstance(one, float) else json.dumps(one) for one in (wished, held)]
+    return (
+        f"lspCalib.{key} {shown[0]} does not count, {shown[1]} does: settings that may come from a workspace "
+        f"can {words}. To choose it yourself, set {key} in config.toml or in VS Code's user settings."
+    )
 
 
 def parse_trusted(raw: object, stem: str = "lspCalib.trusted.") -> tuple[Trusted, list[str]]:
@@ -37,7 +60,16 @@ def parse_trusted(raw: object, stem: str = "lspCalib.trusted.") -> tuple[Trusted
     stem: the prefix of keys in messages.
     """
     changes, problems = _read(raw, TRUSTED, stem)
-    return Trusted(**changes, given=frozenset(changes)), problems
+    return _in_order(Trusted(**changes, given=frozenset(changes)), problems, stem)
+
+
+def _in_order(settings: S, problems: list[str], stem: str) -> tuple[S, list[str]]:
+    """The settings without thresholds that contradict each other."""
+    low, high = settings.reject_below, settings.accept_from
+    if low is None or high is None or low <= high:
+        return settings, problems
+    problem = f"{stem}tiers: rejectBelow {low} is above acceptFrom {high}; the preset's thresholds are used."
+    return attrs.evolve(settings, accept_from=None, reject_below=None), [*problems, problem]
 
 
 def _read(raw: object, table: Mapping[str, Setting], stem: str) -> tuple[dict[str, Any], list[str]]:

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from lsp_calib import home
+from lsp_calib.files import read_file, why
 from lsp_calib.inference.choice import EngineChoice, Remote, in_the_clear
-from lsp_calib.settings.parsing import parse_trusted
-from lsp_calib.settings.table import DEFAULTS, TRUSTED, Settings, Trusted
+from lsp_calib.settings.parsing import of_the_user, parse_trusted
+from lsp_calib.settings.table import TRUSTED, Trusted
+
+# Of config.toml.
+_MOST_BYTES = 1 << 20
 
 NOT_TRUSTED_OVER_TCP = (
     "lspCalib.trusted is ignored: a client over TCP may not choose files, servers or how a model is loaded. "
@@ -39,14 +43,15 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
             chosen["remote_url"] = chosen["remote_key_file"] = None
     chosen["exclude"] = tuple(dict.fromkeys(pattern for level in levels for pattern in level.exclude))
     chosen["overrides"] = tuple(dict.fromkeys(one for level in levels for one in level.overrides))
-    chosen["replay"] = all(level.replay for level in levels)
-    chosen["git_history"] = all(level.git_history for level in levels)
+    for name in ("replay", "git_history"):
+        if any(getattr(level, name) is False for level in levels):
+            chosen[name] = False
     trusted = Trusted(**chosen)
     warning = in_the_clear(trusted.remote_url or "")
     return trusted, [*problems, *more, *([warning] if warning else [])]
 
 
-def engine_choice(trusted: Trusted, settings: Settings = DEFAULTS) -> EngineChoice:
+def engine_choice(trusted: Trusted) -> EngineChoice:
     """The engine that the settings name."""
     remote = None
     if trusted.remote_url:
@@ -57,7 +62,7 @@ def engine_choice(trusted: Trusted, settings: Settings = DEFAULTS) -> EngineChoi
         threads=trusted.threads,
         gpu_layers=trusted.gpu_layers,
         mlock=trusted.mlock,
-        linger=settings.linger_seconds,
+        linger=of_the_user(trusted).linger_seconds,
         remote=remote,
     )
 
@@ -78,11 +83,15 @@ def _environment() -> tuple[Trusted, list[str]]:
 
 def _user_file() -> tuple[Trusted, list[str]]:
     path = home.home() / "config.toml"
-    if not path.exists():
-        return Trusted(), []
-    import tomllib
-
     try:
-        return parse_trusted(tomllib.loads(path.read_text("utf-8")), "config.toml: ")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return Trusted(), [f"{path} cannot be read and is ignored: {error}."]
+        text = read_file(path, _MOST_BYTES).decode("utf-8")
+        import tomllib
+
+        return parse_trusted(tomllib.loads(text), "config.toml: ")
+    except FileNotFoundError:
+        return Trusted(), []
+    except RecursionError:
+        reason = "its values are nested too deeply"
+    except (OSError, ValueError) as error:  # it may be no UTF-8, or no TOML
+        reason = why(error)
+    return Trusted(), [f"{path} cannot be read and is ignored: {reason}."]

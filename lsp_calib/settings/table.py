@@ -11,17 +11,21 @@ from typing import Any, Literal
 
 import attrs
 
-from lsp_calib.calibration.policies.overrides import Override
 from lsp_calib.exclusion import is_pattern
 from lsp_calib.inference.choice import URL_WORDS, is_url
 from lsp_calib.languages import ANY, is_choice
 from lsp_calib.settings.kinds import (
+    KEPT_OFF,
+    KEPT_ON,
+    THE_USERS,
+    Bound,
     Kind,
     chance,
     checked_text,
     number,
     one_of,
     or_auto,
+    raised,
     share_or_off,
     switch,
     text,
@@ -29,9 +33,10 @@ from lsp_calib.settings.kinds import (
     whole_number,
 )
 from lsp_calib.settings.overrides import overrides_kind
+from lsp_calib.values import Override
 
 _DECLARATION = "setting"
-_SEVERITY = one_of("error", "warning", "information", "hint", "off")
+_SEVERITIES = ("error", "warning", "information", "hint", "off")
 _MOST_PATTERNS = 200
 _MOST_LANGUAGES = 200
 
@@ -43,6 +48,7 @@ class Setting:
     key: its name in a configuration, with dots. kind: the values it takes. meaning: its purpose, a clause of
     Markdown. unset: the effect of leaving it unset, if the default does not say it. also: its option of the
     command line, its environment variable. see: the page of the documentation with more, a Markdown link.
+    bound: how far a workspace's value counts, None: it counts, or `tier_policy` says how far.
     attribute, default: of the field that holds it.
     """
 
@@ -53,91 +59,30 @@ class Setting:
     option: str = ""
     variable: str = ""
     see: str = ""
+    bound: Bound | None = None
     attribute: str = ""
     default: Any = None
 
 
-def _setting(key: str, kind: Kind, default: Any, meaning: str, *, converter: Any = None, **more: str) -> Any:
+def _setting(key: str, kind: Kind, default: Any, meaning: str, *, converter: Any = None, **more: Any) -> Any:
     """A field that declares a setting."""
+    bound: Bound | None = more.get("bound")
+    meaning += f". A workspace can {bound.words}" if bound else ""
     declared = Setting(key, kind, meaning, default=default, **more)
     return attrs.field(default=default, converter=converter, metadata={_DECLARATION: declared})
 
 
-def _exclude() -> Any:
-    words = f'a list of at most {_MOST_PATTERNS} patterns such as "generated/**"'
-    return _setting(
-        "exclude",
-        text_list(is_pattern, words, _MOST_PATTERNS),
-        (),
-        "patterns of documents that no model may see, besides files that hold secrets (`.env`, keys); "
-        "patterns from all places count together",
-        converter=tuple,
-        see="[Excluded documents](#excluded-documents)",
-    )
-
-
-# Beside these, the user's own values count: a workspace can only be stricter.
-
-
-def _replay() -> Any:
-    return _setting(
-        "feedback.replay",
-        switch(),
-        True,
-        "when the machine is idle, complete lines that you have just typed and compare, to learn from them. "
-        "Where the user has said `false`, a workspace cannot allow it",
-        see="[Replayed lines](learning.md#replayed-lines)",
-    )
-
-
-def _policy(default: str | None) -> Any:
-    return _setting(
-        "tiers.policy",
-        one_of("threshold", "risk", "cost"),
-        default,
-        "how tiers follow from probabilities: by `threshold`; by `risk`: accept only where a certificate "
-        "limits the share of wrong ones; by `cost`. A workspace cannot take the user's `risk` away",
-        see="[Tiers](tiers.md)",
-    )
-
-
-def _risk() -> Any:
-    return _setting(
-        "tiers.risk",
-        chance(),
-        None,
-        "with the policy `risk`: at most this share of what is marked accept is wrong. More than 0.1, or "
-        "than the user's own value, does not count from a workspace",
-        unset="0.1; `cautious`: 0.05",
-    )
-
-
-def _delta() -> Any:
-    return _setting(
-        "tiers.delta",
-        chance(),
-        None,
-        "with the policy `risk`: the probability that the promise is wrong nevertheless. More than 0.1, or "
-        "than the user's own value, does not count from a workspace",
-        unset="0.1; `cautious`: 0.05",
-    )
-
-
-def _overrides() -> Any:
-    return _setting(
-        "tiers.overrides",
-        overrides_kind(),
-        (),
-        "stricter tiers for a language or for documents at a path, whatever the policy says; those from all "
-        "places count together",
-        converter=tuple,
-        see="[Overrides](tiers.md#overrides)",
-    )
+def _own(name: str) -> Any:
+    """The user's own value of a setting of an editor, beside which a workspace's can only be stricter."""
+    field = getattr(attrs.fields(Settings), name)
+    declared = attrs.evolve(field.metadata[_DECLARATION], default=() if field.converter else None)
+    return attrs.field(default=declared.default, converter=field.converter, metadata={_DECLARATION: declared})
 
 
 @attrs.frozen
 class Settings:
-    """The settings that an editor and a workspace may change. `{}` is a complete configuration."""
+    """The settings of an editor, which a workspace may change within bounds. `{}` is a complete
+    configuration."""
 
     inline_completion: bool = _setting(
         "inlineCompletion.enabled", switch(), True, "completions as ghost text"
@@ -176,8 +121,8 @@ class Settings:
         "debounceMs",
         or_auto(whole_number(0, 2000)),
         None,
-        "how many milliseconds after a key the model is not asked yet, unless you ask by hand. By default "
-        "none, but for a moment while it works on the request that this key has made useless",
+        "delay in milliseconds between a key and the request for a completion; none by hand. By default "
+        "none, but for a moment while the model works on the request that this key has made useless",
         unset='`"auto"`',
     )
     languages: tuple[str, ...] = _setting(
@@ -229,73 +174,155 @@ class Settings:
         switch(),
         True,
         "mark inserted suggestions until they are changed, reviewed or saved",
+        bound=KEPT_ON,
     )
     severity_accept: str = _setting(
-        "diagnostics.severity.accept", _SEVERITY, "hint", "how a mark of the tier accept is shown"
+        "diagnostics.severity.accept",
+        one_of(*_SEVERITIES),
+        "hint",
+        "how a mark of the tier accept is shown",
+        bound=raised(_SEVERITIES[::-1]),
     )
     severity_review: str = _setting(
-        "diagnostics.severity.review", _SEVERITY, "information", "how a mark of the tier review is shown"
+        "diagnostics.severity.review",
+        one_of(*_SEVERITIES),
+        "information",
+        "how a mark of the tier review is shown",
+        bound=raised(_SEVERITIES[::-1]),
     )
     severity_reject: str = _setting(
-        "diagnostics.severity.reject", _SEVERITY, "warning", "how a mark of the tier reject is shown"
+        "diagnostics.severity.reject",
+        one_of(*_SEVERITIES),
+        "warning",
+        "how a mark of the tier reject is shown",
+        bound=raised(_SEVERITIES[::-1]),
     )
-    policy: Literal["threshold", "risk", "cost"] = _policy("threshold")
-    preset: str = _setting(
+    # Of the tiers: the wishes of an editor or a workspace. `tier_policy` holds them to the user's own.
+    policy: Literal["threshold", "risk", "cost"] | None = _setting(
+        "tiers.policy",
+        one_of("threshold", "risk", "cost"),
+        None,
+        "how tiers follow from probabilities: by `threshold`; by `risk`: accept only where a certificate "
+        "limits the share of wrong ones; by `cost`. A workspace can only choose `risk`",
+        unset='`"threshold"`',
+        see="[Tiers](tiers.md)",
+    )
+    preset: Literal["cautious", "balanced", "lenient"] | None = _setting(
         "tiers.preset",
         one_of("cautious", "balanced", "lenient"),
-        "balanced",
-        "the thresholds of the tiers: `cautious` (accept from 87 %, reject below 40 %), `balanced` "
-        "(78 %, 25 %), `lenient` (66 %, 10 %)",
+        None,
+        "the thresholds of the tiers, by what accept suits: `cautious` critical code (accept from 90 %, "
+        "reject below 40 %), `balanced` accepting at a glance (78 %, 25 %), `lenient` lines that are read "
+        "anyway (66 %, 10 %). A workspace can only choose a stricter one",
+        unset='`"balanced"`',
+        see="[Who may set what](tiers.md#who-may-set-what)",
     )
     accept_from: float | None = _setting(
         "tiers.acceptFrom",
         number(0, 1),
         None,
-        "the lowest probability of the tier accept",
+        "the lowest probability of the tier accept. A workspace can only raise it",
         unset="the preset's",
     )
     reject_below: float | None = _setting(
         "tiers.rejectBelow",
         number(0, 1),
         None,
-        "probabilities below this one are of the tier reject",
+        "probabilities below this one are of the tier reject. A workspace can only raise it",
         unset="the preset's",
     )
-    risk: float | None = _risk()
-    delta: float | None = _delta()
-    overrides: tuple[Override, ...] = _overrides()
+    risk: float | None = _setting(
+        "tiers.risk",
+        chance(),
+        None,
+        "with the policy `risk`: at most this share of what is marked accept is wrong. A workspace can only "
+        "lower it",
+        unset="0.1; `cautious`: 0.05, `lenient`: 0.2",
+    )
+    delta: float | None = _setting(
+        "tiers.delta",
+        chance(),
+        None,
+        "with the policy `risk`: the probability that the promise is wrong nevertheless. A workspace can "
+        "only lower it",
+        unset="0.1; `cautious`: 0.05, `lenient`: 0.2",
+    )
+    overrides: tuple[Override, ...] = _setting(
+        "tiers.overrides",
+        overrides_kind(),
+        (),
+        "stricter tiers for a language or for documents at a path, whatever the policy says; those from all "
+        "places count together",
+        converter=tuple,
+        see="[Overrides](tiers.md#overrides)",
+    )
     measure: Literal["best", "geometric-mean", "total"] = _setting(
         "confidence.measure",
         one_of("best", "geometric-mean", "total"),
         "best",
         "what the confidence is computed from: `best`: everything known of a line; `total`: the probability "
         "of all its tokens together; `geometric-mean`: the mean probability of its first tokens",
+        bound=THE_USERS,
         see="[What the numbers mean](confidence.md)",
     )
-    hide_below: float = _setting(
+    hide_below: float | None = _setting(
         "hideBelow",
         share_or_off(),
-        0.0,
-        "completions with a lower probability than this are not shown, except one in a hundred",
-        unset="`false`",
+        None,
+        "completions with a lower probability than this are not shown, except one in a hundred and those "
+        "that you ask for by hand",
+        bound=raised(),
+        unset="by the model: 0.1 for Qwen2.5-Coder-1.5B, 0.05 for SmolLM2-135M, where the probability rests "
+        "on labels; `false` for others",
         see="[Hiding](hiding.md)",
+    )
+    sure: Literal["mark", "cut", "off"] = _setting(
+        "sure",
+        one_of("mark", "cut", "off"),
+        "mark",
+        "the beginning of a line that is as likely to be right as what is accepted, where the whole line is "
+        "not: `mark` names its end; `cut` offers it alone; `off`: nothing is said of it",
+        see="[How far a line can be trusted](confidence.md#how-far-a-line-can-be-trusted)",
     )
     auto_refit: bool = _setting(
         "autoRefit",
         switch(),
         True,
         "refit by itself, in a pause, once 30 lines and a fifth more have labels than at the last refit",
+        bound=KEPT_OFF,
         see="[Your own](confidence.md#your-own)",
     )
-    feedback: bool = _setting("feedback.enabled", switch(), True, "remember what became of suggestions")
-    replay: bool = _replay()
+    feedback: bool = _setting(
+        "feedback.enabled", switch(), True, "remember what became of suggestions", bound=KEPT_OFF
+    )
+    replay: bool = _setting(
+        "feedback.replay",
+        switch(),
+        True,
+        "when the machine is idle, complete lines that you have just typed and compare, to learn from them",
+        bound=KEPT_OFF,
+        see="[Replayed lines](learning.md#replayed-lines)",
+    )
     linger_seconds: float = _setting(
         "lingerSeconds",
         number(0, 3600),
         10.0,
         "how many seconds the model stays loaded after its last user has gone",
+        bound=THE_USERS,
     )
-    exclude: tuple[str, ...] = _exclude()
+    exclude: tuple[str, ...] = _setting(
+        "exclude",
+        text_list(
+            is_pattern,
+            f'a list of at most {_MOST_PATTERNS} patterns such as "generated/**"',
+            _MOST_PATTERNS,
+        ),
+        (),
+        "patterns of documents that no model may see, besides files that hold secrets (`.env`, keys); "
+        "patterns from all places count together",
+        converter=tuple,
+        see="[Excluded documents](#excluded-documents)",
+    )
 
 
 @attrs.frozen
@@ -360,18 +387,22 @@ class Trusted:
         "the absolute path of a file with the server's key that nobody else can read",
         unset="none",
     )
-    exclude: tuple[str, ...] = _exclude()
-    policy: Literal["threshold", "risk", "cost"] | None = _policy(None)
-    risk: float | None = _risk()
-    delta: float | None = _delta()
-    overrides: tuple[Override, ...] = _overrides()
+    window: Literal["auto", "small", "large"] | None = _own("window")
+    exclude: tuple[str, ...] = _own("exclude")
+    policy: Literal["threshold", "risk", "cost"] | None = _own("policy")
+    preset: Literal["cautious", "balanced", "lenient"] | None = _own("preset")
+    accept_from: float | None = _own("accept_from")
+    reject_below: float | None = _own("reject_below")
+    risk: float | None = _own("risk")
+    delta: float | None = _own("delta")
+    overrides: tuple[Override, ...] = _own("overrides")
     wrong_accepted: float | None = _setting(
         "tiers.costs.wrongAccepted",
         number(1, 1000),
         None,
         "with the policy `cost`: what it costs to accept a wrong suggestion, where reading one with care "
         "costs 1",
-        unset="4.5; `cautious`: 8, `lenient`: 3",
+        unset="4.5; `cautious`: 10, `lenient`: 3",
         see="[By cost](tiers.md#by-cost)",
     )
     right_rejected: float | None = _setting(
@@ -388,13 +419,31 @@ class Trusted:
         365,
         "for how many days feedback is kept; what is older is deleted, a little at a time",
     )
-    replay: bool = _replay()
+    feedback: bool | None = _own("feedback")
+    replay: bool | None = _own("replay")
+    auto_refit: bool | None = _own("auto_refit")
+    diagnostics: bool | None = _own("diagnostics")
+    severity_accept: str | None = _own("severity_accept")
+    severity_review: str | None = _own("severity_review")
+    severity_reject: str | None = _own("severity_reject")
+    measure: Literal["best", "geometric-mean", "total"] | None = _own("measure")
+    hide_below: float | None = _own("hide_below")
+    linger_seconds: float | None = _own("linger_seconds")
     git_history: bool = _setting(
         "feedback.gitHistory",
         switch(),
         True,
         "offer, once for each workspace, to calibrate on lines that you have committed",
         see="[Calibrating on the workspace](#calibrating-on-the-workspace)",
+    )
+    criterion: Literal["most-agree", "high-precision", "best-f1", "high-recall"] = _setting(
+        "summary.criterion",
+        one_of("most-agree", "high-precision", "best-f1", "high-recall"),
+        "most-agree",
+        "what the probability of a summary is about: that most people would agree that it says what its "
+        "author wrote (`most-agree`), or one of the criteria of Virk et al., which "
+        "`calibrate --task summary` fits on your own code",
+        see="[What is like a person's](summaries.md#thresholds)",
     )
     given: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, eq=False, repr=False)
 
@@ -413,7 +462,7 @@ def _declared(kind: type) -> Mapping[str, Setting]:
 
 
 WORKSPACE: Mapping[str, Setting] = _declared(Settings)
-"""The settings that a workspace may set, by key."""
+"""The settings of an editor, which may come from a workspace, by key."""
 TRUSTED: Mapping[str, Setting] = _declared(Trusted)
-"""The settings that only the user may set, by key. What is in both (`exclude`, the policy of the tiers) is
-the user's; a workspace may add to it, or be stricter."""
+"""The user's own settings, by key. Of what is in both tables, a workspace's value counts where it is stricter
+than the user's; of lists, those of all places count together."""

@@ -31,6 +31,7 @@ NAMES = (
     "code-in-summary",
     "summary-in-code",
     "name-in-summary",
+    "beyond-name",
 )
 """The features, in the order of records.
 
@@ -40,7 +41,8 @@ code-lines, code-characters, code-words: of the function without documentation. 
 their numbers, by sight. hidden-code: share of the code beyond what the model saw. name-words: words of the
 function's name. name-vague: share of them that are short or say little. code-in-summary: share of the code's
 different words that the summary has; summary-in-code: share of the summary's that the code has;
-name-in-summary: share of the name's that the summary has. In these three, words that every text has do not
+name-in-summary: share of the name's that the summary has. beyond-name: how many different words of the
+summary are neither in the function's name nor say little. In these four, words that every text has do not
 count, and endings do not matter.
 """
 
@@ -54,6 +56,8 @@ _VAGUE = _words(
     "obj object tmp temp foo bar baz test func function method helper util utils init new impl internal "
     "wrapper thing stuff info manager default base"
 )
+# Words of a summary that are true of any function.
+_FILLING = _words("class code java python program current given specified use used call called allow")
 _SHORT = 3
 _EVERYWHERE = _words(
     "a an the of to and or in on at by for from with as is are be been it its this that these those if when "
@@ -82,6 +86,7 @@ def text_features(
     words, code = plain_words(summary).split(), function.code
     told, coded = _content(words), _content(words_of(code))
     named = plain_words(function.name).split()
+    known = _content((*named, *_VAGUE, *_FILLING))
     whole = " ".join(answer.split())
     values = {
         "words": len(words),
@@ -103,6 +108,7 @@ def text_features(
         "code-in-summary": _share(word in told for word in coded),
         "summary-in-code": _share(word in coded for word in told),
         "name-in-summary": _share(word in told for word in _content(named)),
+        "beyond-name": len(told - known),
     }
     return {name: float(values[name]) for name in NAMES}
 

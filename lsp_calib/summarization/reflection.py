@@ -90,14 +90,9 @@ def scored_text(function: Function, language: str, window: int, summary: str) ->
     return before + function.code[:window], len(before)
 
 
-def _about(summary: str, question: str) -> str:
-    return f"{_WRITER}\n\nSummary: {summary}\n\n{question}"
-
-
-def _asking(
-    function: Function, language: str, chat: ChatFormat, window: int, question: str, lead: str = "Answer:"
-) -> Prompt:
-    text = f"{fenced(language, function.code[:window])}\n\n{question}"
+def about_code(code: str, language: str, chat: ChatFormat, question: str, lead: str = "Answer:") -> Prompt:
+    """Asks a question about code. lead: how the answer begins, for a model without turns."""
+    text = f"{fenced(language, code)}\n\n{question}"
     if not chat.user_open:
         return _version(((Segment.TEXT, f"{text}\n\n{lead}"),))
     return _version(
@@ -107,6 +102,16 @@ def _asking(
             (Segment.CONTROL, chat.user_close + chat.assistant_open),
         )
     )
+
+
+def _about(summary: str, question: str) -> str:
+    return f"{_WRITER}\n\nSummary: {summary}\n\n{question}"
+
+
+def _asking(
+    function: Function, language: str, chat: ChatFormat, window: int, question: str, lead: str = "Answer:"
+) -> Prompt:
+    return about_code(function.code[:window], language, chat, question, lead)
 
 
 def _version(segments: tuple[tuple[Segment, str], ...]) -> Prompt:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.characters import without_hidden
-from lsp_calib.confidence.summary_features import FIT_FEATURES, summary_features
+from lsp_calib.confidence.features import FIT_FEATURES, summary_features
 from lsp_calib.inference.engine import Engine, Observe, Priority, Request, Sampling
 from lsp_calib.summarization.augmentation import facts_of
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.features import text_features
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.syntax import Function, first_sentence_end
-from lsp_calib.values import Confidence, Evidence, Generation, ModelIdentity, Stop, Suggestion
+from lsp_calib.values import Evidence, Generation, ModelIdentity, Stop, Suggestion
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_TOKENS = 48
 
-REWORDED = "another wording, drawn at random: labels say how good the likeliest one is, and nothing of others"
+REWORDED = "another wording, drawn at random: regenerated summaries have no confidence"
 """The reason for the tier of a summary that was made again."""
 
 # Far enough from greedy for other words, near enough for the same content.
@@ -97,9 +98,8 @@ class SummaryService:
             facts = facts_of(code, examples, language, repository=repository, path=path)
         prompt = build_prompt(function, language, card.chat, card.window, examples, facts=facts)
         # It loads beside the first summary; in a thread, while the event loop answers keystrokes.
-        weighs = seed is None and self._estimator.weighs(
-            FIT_FEATURES, model, prompt.version, "summary", language
-        )
+        purpose = Purpose(model, prompt.version, "summary", language)
+        weighs = seed is None and self._estimator.weighs(FIT_FEATURES, purpose)
         loading = asyncio.ensure_future(asyncio.to_thread(self._encoder)) if weighs else None
         sampling = None if seed is None else Sampling(_TEMPERATURE, seed)
         generation = await self._engine.generate(
@@ -114,28 +114,17 @@ class SummaryService:
             encoder = None if loading is None else await loading
             fit = {} if encoder is None else await asyncio.to_thread(_fit, encoder, text, function)
             evidence = evidence_of(text, function, generation, card.window, fit)
-        confidence = self._assess(model, prompt.version, language, evidence, doubt, document)
+        confidence = self._estimator.assess(purpose, evidence, doubt=doubt, document=document)
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
         return Summary(suggestion, evidence, model, prompt.version, language, doubt, document)
 
     def assessed_again(self, summary: Summary) -> Summary:
         """The summary with its confidence and tier by the calibrator and the policy in force now."""
-        of = summary.model, summary.prompt_version, summary.language, summary.evidence, summary.doubt
-        suggestion = attrs.evolve(summary.suggestion, confidence=self._assess(*of, document=summary.document))
-        return attrs.evolve(summary, suggestion=suggestion)
-
-    def _assess(
-        self,
-        model: ModelIdentity,
-        version: str,
-        language: str,
-        evidence: Evidence,
-        doubt: str,
-        document: str,
-    ) -> Confidence:
-        return self._estimator.assess(
-            model, version, "summary", language, evidence, doubt=doubt, document=document
+        purpose = Purpose(summary.model, summary.prompt_version, "summary", summary.language)
+        confidence = self._estimator.assess(
+            purpose, summary.evidence, doubt=summary.doubt, document=summary.document
         )
+        return attrs.evolve(summary, suggestion=attrs.evolve(summary.suggestion, confidence=confidence))
 
 
 def _fit(encoder: Encodes, text: str, function: Function) -> Mapping[str, float]:

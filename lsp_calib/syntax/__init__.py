@@ -3,8 +3,7 @@
 from lsp_calib.syntax.calls import Call, call_at, may_mean
 from lsp_calib.syntax.documentation import documentation_sentence
 from lsp_calib.syntax.function import Function
-from lsp_calib.syntax.functions import function_at, functions, has_grammar, innermost_function
-from lsp_calib.syntax.prose import prose_lines
+from lsp_calib.syntax.functions import function_at, functions, has_grammar, innermost_function, prose_lines
 from lsp_calib.syntax.sentences import first_sentence_end
 
 __all__ = [

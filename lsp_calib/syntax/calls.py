@@ -79,6 +79,8 @@ def _needs_object(function: Function, lines: Sequence[str], language: str) -> bo
 def _holder(function: Function, lines: Sequence[str]) -> str:
     """The line that the function stands below, by indentation; "" if it stands at the outermost level."""
     deep = _indentation(lines[function.start])
+    if not deep:
+        return ""
     for at in range(function.start - 1, -1, -1):
         line = lines[at]
         if not _BESIDE.match(line) and _indentation(line) < deep:

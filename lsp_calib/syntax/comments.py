@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+_BLANK = re.compile(r"\s*")
 
 
 def last_row(node: Node) -> int:
@@ -17,8 +20,11 @@ def last_row(node: Node) -> int:
 
 def begins_line(node: Node, lines: Sequence[str]) -> bool:
     """Whether a node has nothing but white space before it on its line."""
-    # Columns count bytes; they only need to be right if there is nothing else.
-    return not lines[node.start_point.row][: node.start_point.column].strip()
+    line, column = lines[node.start_point.row], node.start_point.column
+    # Columns count bytes; they only need to be right if there is nothing else. A line may hold thousands of
+    # comments: it is read to its first word.
+    blank = _BLANK.match(line, 0, column)
+    return blank is not None and blank.end() >= min(column, len(line))
 
 
 def stands_alone(node: Node, lines: Sequence[str]) -> bool:

@@ -47,7 +47,7 @@ class Opening:
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """What closes what the line opens, if it closes nothing from above."""
+        """The closers for what this line opens; nothing if it closes something from above."""
         closes_nothing = _ends_with(self.missing, self.before)
         return self.missing[: len(self.missing) - len(self.before)] if closes_nothing else ()
 

@@ -1,21 +1,28 @@
-"""The functions of a source file, by tree-sitter."""
+"""The functions of a source file, and its lines that are no code, by tree-sitter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING
 
+from lsp_calib.syntax import parsing
+from lsp_calib.syntax.comments import last_row, stands_alone
 from lsp_calib.syntax.function import Function
 from lsp_calib.syntax.languages import LanguageRules, Place, rules_of
+from lsp_calib.syntax.magics import code_of
+from lsp_calib.syntax.parsing import Allowance, Overrun
 from lsp_calib.syntax.repair import with_brackets_closed
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 # A file beyond this is data or generated; parsing it while the user waits would not help.
 MOST_BYTES = 2_000_000
+
+# How often the functions of a file may hold it all together: those in others hold the same lines again. A
+# small file may hold itself as often as one of this many characters.
+_MOST_NESTED, _SMALL = 20, 50_000
 
 # Nodes of the smallest piece of a tree with a function in it: what holds it, and `def f = 1` in Ruby. Most of
 # a tree is in smaller ones, and looking at each node takes three times as long as parsing.
@@ -27,13 +34,20 @@ def has_grammar(language: str) -> bool:
 
 
 def functions(lines: Sequence[str], language: str) -> list[Function]:
-    """All functions in the order in which they begin; empty for a language without a grammar."""
-    return list(_each(lines, language))
+    """All functions in the order in which they begin; empty for a language without a grammar, and for a text
+    that takes too long."""
+    try:
+        return list(_each(lines, language))
+    except Overrun:
+        return []
 
 
 def function_at(lines: Sequence[str], line: int, language: str) -> Function | None:
     """The function whose signature holds `line` (from 0), None if there is none."""
-    return next((f for f in _each(lines, language) if f.start <= line < f.signature_end), None)
+    try:
+        return next((f for f in _each(lines, language) if f.start <= line < f.signature_end), None)
+    except Overrun:
+        return None
 
 
 def innermost_function(lines: Sequence[str], line: int, language: str) -> Function | None:
@@ -42,45 +56,70 @@ def innermost_function(lines: Sequence[str], line: int, language: str) -> Functi
     Its documentation belongs to it, as do lines between that and its definition.
     """
     found = None
-    for function in _each(lines, language):  # a function comes before those in it
-        first = function.start if function.documented is None else min(function.documented[0], function.start)
-        if first <= line < function.end and (found is None or function.end <= found.end):
-            found = function
+    try:
+        for function in _each(lines, language):  # a function comes before those in it
+            documented = function.documented
+            first = function.start if documented is None else min(documented[0], function.start)
+            if first <= line < function.end and (found is None or function.end <= found.end):
+                found = function
+    except Overrun:
+        return None
     return found
 
 
 def parse(lines: Sequence[str], language: str) -> Node | None:
-    """The syntax tree's root; None for a language without a grammar or a file over `MOST_BYTES`."""
-    if not has_grammar(language):
+    """The syntax tree's root; None for a language without a grammar, a file over `MOST_BYTES`, and a text
+    that takes too long."""
+    rules = rules_of(language)
+    if rules is None:
         return None
-    source = "\n".join(lines).encode("utf-8", "replace")
-    return None if len(source) > MOST_BYTES else _parser(language).parse(source).root_node
+    source = "\n".join(map(code_of, lines)).encode("utf-8", "replace")
+    if len(source) > MOST_BYTES:
+        return None
+    try:
+        return parsing.parse(rules.whole or rules.grammar, source).root_node
+    except Overrun:
+        return None
 
 
 def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
-    # One at a time: each holds its own code, and nested functions hold the same lines again and again.
+    """The functions, one at a time: each holds its own code, and nested ones hold the same lines again and
+    again. Raises Overrun."""
     rules, root = rules_of(language), parse(lines, language)
     if rules is None or root is None:
-        return iter(())
-    if root.has_error and (closed := with_brackets_closed(root, rules, lines)) is not None:
+        return
+    size = sum(map(len, lines))
+    allowance = Allowance.to_walk(size)
+    if root.has_error and (closed := with_brackets_closed(root, rules, lines, allowance)) is not None:
         better = parse(closed, language)
-        if better is not None and _is_better(better, root, rules, lines):
+        if better is not None and _is_better(better, root, rules, lines, allowance):
             # Rows are the same in both, so that functions have the code that stands there.
-            return _below(better, rules, lines)
-    return _below(root, rules, lines)
+            root = better
+    left = _MOST_NESTED * max(size, _SMALL)
+    for function in _below(root, rules, lines, allowance):
+        left -= len(function.code)
+        if left < 0:
+            raise Overrun
+        yield function
 
 
-def _is_better(tree: Node, than: Node, rules: LanguageRules, lines: Sequence[str]) -> bool:
+def _is_better(
+    tree: Node, than: Node, rules: LanguageRules, lines: Sequence[str], allowance: Allowance
+) -> bool:
     """Whether a tree shows more functions; one without an error shows all."""
     if not tree.has_error:
         return True
-    return sum(1 for _ in _below(tree, rules, lines)) > sum(1 for _ in _below(than, rules, lines))
+    shown, before = (sum(1 for _ in _below(one, rules, lines, allowance)) for one in (tree, than))
+    return shown > before
 
 
-def _below(root: Node, rules: LanguageRules, lines: Sequence[str]) -> Iterator[Function]:
+def _below(
+    root: Node, rules: LanguageRules, lines: Sequence[str], allowance: Allowance
+) -> Iterator[Function]:
     # Not recursive: hostile files nest deeper than the interpreter's stack. From the root down: the parent
     # and the siblings of a node, asked for, are looked for from the root.
     pending: list[Iterator[tuple[Node, Sequence[Node], int]]] = [_placed((root,))]
+    opened = 0
     while pending:
         place = next(pending[-1], None)
         if place is None:
@@ -91,8 +130,12 @@ def _below(root: Node, rules: LanguageRules, lines: Sequence[str]) -> Iterator[F
             function = rules.function(node, Place(siblings, index), lines)
             if function is not None:
                 yield function
+            allowance.check()
         if node.descendant_count < _FEWEST_AROUND:
             continue
+        opened += 1
+        if not opened % allowance.often:
+            allowance.check()
         children = node.children
         if node.type in rules.wrappers:
             pending.append(_wrapped(children, siblings, index))
@@ -118,10 +161,28 @@ def _wrapped(
         seen.add(child.type)
 
 
-@lru_cache(maxsize=16)
-def _parser(language: str) -> Parser:
-    from tree_sitter import Parser
+def prose_lines(lines: Sequence[str], language: str) -> set[int]:
+    """Indices (from 0) of lines wholly taken by comments or documentation; empty without a grammar, and for a
+    text that takes too long."""
+    rules, root = rules_of(language), parse(lines, language)
+    if rules is None or root is None:
+        return set()
+    try:
+        return set(_prose_rows(root, rules, lines))
+    except Overrun:
+        return set()
 
-    rules = rules_of(language)
-    assert rules is not None
-    return Parser((rules.whole or rules.grammar)())
+
+def _prose_rows(root: Node, rules: LanguageRules, lines: Sequence[str]) -> Iterator[int]:
+    pending = [root]
+    allowance = Allowance.to_walk(sum(map(len, lines)))
+    for looked_at in count(1):
+        if not pending:
+            return
+        if not looked_at % allowance.often:
+            allowance.check()
+        node = pending.pop()
+        if rules.is_prose(node) or (node.type in rules.comments and stands_alone(node, lines)):
+            yield from range(node.start_point.row, last_row(node) + 1)
+        else:
+            pending.extend(node.children)

@@ -11,13 +11,19 @@ import attrs
 from lsp_calib.syntax.continuations import Opening, after_span, continuations, ends_of_spans
 from lsp_calib.syntax.languages import LanguageRules
 from lsp_calib.syntax.languages.braces import BRACKETS
-from lsp_calib.syntax.source_tree import ABOVE, BELOW, SourceTree, closers, errors, missing_below, to_child
+from lsp_calib.syntax.source_tree import (
+    ABOVE,
+    BELOW,
+    Leaf,
+    SourceTree,
+    closers,
+    errors,
+    leaves_of,
+    missing_below,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Tree
-
-# So many of the nodes that hold a name decide whether it is bound. Hostile lines nest thousands.
-_NEAREST = 16
 
 
 @attrs.frozen
@@ -31,35 +37,16 @@ class LineFit:
     names: frozenset[str]
 
 
-@attrs.frozen
-class _Leaf:
-    """A leaf of the tree on the line.
-
-    path: its type and field, and before it those of the nodes that hold it, the nearest last. start, end:
-    columns in bytes, within the line. statement: first and last row of the largest node that holds it, blocks
-    aside. alone: whether that is the leaf itself.
-    """
-
-    path: tuple[tuple[str, str | None], ...]
-    text: str
-    start: int
-    end: int
-    statement: tuple[int, int]
-    alone: bool
-
-    @property
-    def kind(self) -> str:
-        return self.path[-1][0]
-
-
 def fit_of(source: SourceTree, row: int, before: str, text: str, after: str, below: str | None) -> LineFit:
     """How `before` + `text` + `after` fits in as line `row` of a document whose line `row` is empty.
 
     text: the new part, whose names are returned. below: the next line that is not blank, None at the end.
+    Raises Overrun if it takes too long to find out.
     """
+    source.ask()
     line = before + text + after
     tree = source.tree_with(row, line)
-    leaves = list(_leaves(tree, row, source.rules))
+    leaves = list(leaves_of(tree, row, source.rules))
     rules = source.rules
     first = len(_encoded(before))
     last = first + len(_encoded(text))
@@ -70,7 +57,7 @@ def fit_of(source: SourceTree, row: int, before: str, text: str, after: str, bel
 
 
 def _is_broken(
-    source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Leaf], below: str | None
+    source: SourceTree, tree: Tree, row: int, line: str, leaves: list[Leaf], below: str | None
 ) -> bool:
     if any(leaf.kind in source.rules.opaque for leaf in leaves):
         return False
@@ -80,7 +67,7 @@ def _is_broken(
 
 
 def _fails(
-    source: SourceTree, base: Tree, tree: Tree, row: int, line: str, leaves: list[_Leaf], below: str | None
+    source: SourceTree, base: Tree, tree: Tree, row: int, line: str, leaves: list[Leaf], below: str | None
 ) -> bool:
     """Whether a tree with the line, `tree`, is in worse order than the one without it, `base`."""
     if tree.root_node.has_error:
@@ -99,7 +86,7 @@ def _fails(
     return below is not None and _misleads(source.rules, row, line, leaves, below)
 
 
-def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Leaf]) -> bool:
+def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[Leaf]) -> bool:
     """Whether a line is in order once what it opens, or what is open above it, is written below it.
 
     Until then a new line that begins a block, a call, a list, a tag, a long string or a comment, or a
@@ -125,7 +112,7 @@ def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Le
     for text in filter(None, imagined):
         below = [indentation + one for one in text.split("\n")]
         then = source.tree_with(row, line, below)
-        if not _fails(source, base, then, row, line, list(_leaves(then, row, rules)), below[0]):
+        if not _fails(source, base, then, row, line, list(leaves_of(then, row, rules)), below[0]):
             return True
     return False
 
@@ -133,7 +120,7 @@ def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Le
 def _ends_of_spans(source: SourceTree, row: int, line: str, before: tuple[str, ...]) -> Iterator[str]:
     """What may end the long string or comment that a line begins, and what it leaves open around this."""
     rules = source.rules
-    if any(leaf.start == 0 and leaf.end == sys.maxsize for leaf in _leaves(source.tree, row, rules)):
+    if any(leaf.start == 0 and leaf.end == sys.maxsize for leaf in leaves_of(source.tree, row, rules)):
         return  # within one from above the mark is its end
     for end in ends_of_spans(line, rules):
         ended = source.tree_with(row, line, [end])
@@ -142,7 +129,7 @@ def _ends_of_spans(source: SourceTree, row: int, line: str, before: tuple[str, .
             yield from after_span(end, Opening(line, end, frozenset(), missing, before), rules)
 
 
-def _without(line: str, leaf: _Leaf) -> str:
+def _without(line: str, leaf: Leaf) -> str:
     encoded = _encoded(line)
     return (encoded[: leaf.start] + b" " + encoded[leaf.end :]).decode("utf-8", "replace")
 
@@ -177,7 +164,7 @@ def _count(found: Iterable[object]) -> int:
     return sum(1 for _ in found)
 
 
-def _misleads(rules: LanguageRules, row: int, line: str, leaves: list[_Leaf], below: str) -> bool:
+def _misleads(rules: LanguageRules, row: int, line: str, leaves: list[Leaf], below: str) -> bool:
     """Whether the indentation of the line below contradicts the end of this one."""
     code = _code(leaves, rules)
     if not rules.block_openings or not leaves or line.rstrip().endswith("\\"):
@@ -193,44 +180,8 @@ def _misleads(rules: LanguageRules, row: int, line: str, leaves: list[_Leaf], be
     return last.statement[0] == row and _indentation(below) > _indentation(line)
 
 
-def _code(leaves: list[_Leaf], rules: LanguageRules) -> list[_Leaf]:
+def _code(leaves: list[Leaf], rules: LanguageRules) -> list[Leaf]:
     return [leaf for leaf in leaves if leaf.kind not in rules.comments and leaf.start < leaf.end]
-
-
-def _leaves(tree: Tree, row: int, rules: LanguageRules) -> Iterator[_Leaf]:
-    """The leaves that touch a row."""
-    cursor = tree.walk()
-    path: list[tuple[str, str | None]] = []
-    rows: list[tuple[int, int]] = []
-    block = [-1]  # for each node of the path and for none: how deep the nearest block is
-    while True:
-        node = cursor.node
-        assert node is not None
-        start, end = node.start_point, node.end_point
-        if start.row <= row <= end.row:
-            path.append((node.type, cursor.field_name))
-            rows.append((start.row, end.row))
-            if to_child(cursor, row, exact=rules.exact):
-                block.append(len(path) - 1 if node.type in rules.blocks else block[-1])
-                continue
-            if not node.child_count:
-                yield _Leaf(
-                    path=tuple(path[-_NEAREST:]),
-                    text=(node.text or b"").decode("utf-8", "replace") if node.type in rules.names else "",
-                    start=start.column if start.row == row else 0,
-                    end=end.column if end.row == row else sys.maxsize,
-                    statement=rows[block[-1] + 1],
-                    alone=block[-1] + 1 == len(path) - 1,
-                )
-            path.pop()
-            rows.pop()
-        while start.row > row or not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return
-            path.pop()
-            rows.pop()
-            block.pop()
-            start = cursor.node.start_point  # type: ignore[union-attr]
 
 
 def _encoded(text: str) -> bytes:

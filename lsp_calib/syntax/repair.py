@@ -6,15 +6,20 @@ people indent, the next line tells that the bracket was not meant to hold it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.syntax.languages import LanguageRules
+from lsp_calib.syntax.parsing import Allowance
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+# Brackets that are open at once; with more nobody forgot one.
+_DEEPEST = 1000
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -31,14 +36,18 @@ class _Open:
     indentation: int
 
 
-def with_brackets_closed(root: Node, rules: LanguageRules, lines: Sequence[str]) -> tuple[str, ...] | None:
+def with_brackets_closed(
+    root: Node, rules: LanguageRules, lines: Sequence[str], allowance: Allowance
+) -> tuple[str, ...] | None:
     """The lines with the missing brackets in them, None if none is missed. Rows stay as they are.
 
     A bracket counts as missed if a line begins as far left as the bracket's line and is not the one that
     closes it; a brace, except in Python, only if the line begins further left: labels, and what is in a
-    namespace, are often not indented. root: of the tree of `lines`.
+    namespace, are often not indented. root: of the tree of `lines`. Raises Overrun.
     """
-    missed = _missed(root, lines, indented=bool(rules.block_openings), comments=rules.comments)
+    missed = _missed(
+        _pieces(root, allowance), lines, indented=bool(rules.block_openings), comments=rules.comments
+    )
     if not missed:
         return None
     closed = [*lines]
@@ -49,14 +58,15 @@ def with_brackets_closed(root: Node, rules: LanguageRules, lines: Sequence[str])
 
 
 def _missed(
-    root: Node, lines: Sequence[str], *, indented: bool, comments: frozenset[str]
+    pieces: Iterable[Node], lines: Sequence[str], *, indented: bool, comments: frozenset[str]
 ) -> list[tuple[int, int, str]]:
     """Where brackets are missed, in order: row, column, and the brackets."""
     missed: list[tuple[int, int, str]] = []
     open_: list[_Open] = []
     end: Place = (0, 0)  # of what stands before
     last_row = -1
-    for node in _pieces(root):
+    opened_row, opened_by = -1, 0  # a long line may open thousands: its indentation is counted once
+    for node in pieces:
         row, column = node.start_point.row, node.start_point.column
         if node.type in comments:
             continue
@@ -71,7 +81,11 @@ def _missed(
                     missed.append((*end, closing))
         last_row, end = node.end_point.row, (node.end_point.row, node.end_point.column)
         if kind in _CLOSING:
-            open_.append(_Open(kind, row, _indentation(lines[row])))
+            if row != opened_row:
+                opened_row, opened_by = row, _indentation(lines[row])
+            open_.append(_Open(kind, row, opened_by))
+            if len(open_) > _DEEPEST:
+                return []
         elif open_ and kind == _CLOSING[open_[-1].bracket]:
             open_.pop()
     return missed
@@ -86,11 +100,15 @@ def _is_over(one: _Open, row: int, indentation: int, kind: str, *, indented: boo
     return kind not in _CLOSING.values() and (indented or one.bracket != "{")
 
 
-def _pieces(root: Node) -> Iterator[Node]:
+def _pieces(root: Node, allowance: Allowance) -> Iterator[Node]:
     """The nodes that can be parsed, and the leaves between them, in order: each bracket in one of the former
     has its partner there."""
     pending = [root]
-    while pending:
+    for looked_at in count(1):
+        if not pending:
+            return
+        if not looked_at % allowance.often:
+            allowance.check()
         node = pending.pop()
         if node.is_missing or node.start_byte == node.end_byte:
             continue

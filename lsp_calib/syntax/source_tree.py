@@ -6,17 +6,30 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
+
 from lsp_calib.syntax.languages import LanguageRules
+from lsp_calib.syntax.magics import code_of
+from lsp_calib.syntax.parsing import Allowance, parse
 
 if TYPE_CHECKING:
-    from tree_sitter import Tree, TreeCursor
+    from tree_sitter import Node, Tree, TreeCursor
 
 # An error belongs to a line if it touches one of the lines from so many above to so many below.
 ABOVE = 1
 BELOW = 3
 
+# Seconds of the processor for a question about a line. Most take a millisecond.
+_QUESTION = 0.25
+
+# Brackets that are open at once; with more nothing is to be closed.
+_DEEPEST = 1000
+
 # A column behind that of every line.
 _END_OF_LINE = (1 << 32) - 1
+
+# So many of the nodes that hold a name decide whether it is bound. Hostile lines nest thousands.
+_NEAREST = 16
 
 Place = tuple[int, int]
 """Row, and column in bytes, from 0."""
@@ -25,21 +38,20 @@ Place = tuple[int, int]
 class SourceTree:
     """Lines, without their ends, and their tree. A change costs time for the lines that it changes.
 
-    The parser gets all bytes at once, and no other thread runs meanwhile: about 4 ms for 1,000 new lines. It
-    could read them in pieces from a function, but keeps a reference to each piece forever (tree-sitter
-    0.26.1).
+    tree: of the lines when they were parsed last.
+
+    Parsing has a budget (`parsing`), and so has each question about a line, which may parse dozens of times.
+    What exceeds it raises Overrun; then the tree is of no use any more.
     """
 
     def __init__(self, rules: LanguageRules, lines: Sequence[str]) -> None:
-        from tree_sitter import Parser
-
         self.rules = rules
-        self._parser = Parser(rules.grammar())
         encoded = [_encode(line) for line in lines]
         self._sizes = [len(line) for line in encoded]
         self._source = b"".join(encoded)
-        self._tree = self._parser.parse(self._source)
+        self.tree = parse(rules.grammar, self._source)
         self._closable: bool | None = None
+        self._allowance = Allowance(_QUESTION)
 
     def replace(self, first: int, last: int, lines: Sequence[str]) -> None:
         """Put `lines` in the place of the lines from `first` to (not including) `last`. `parse` after it."""
@@ -49,29 +61,28 @@ class SourceTree:
         start = sum(self._sizes[:first])
         end = start + sum(self._sizes[first:last])
         new = b"".join(encoded)
-        self._tree.edit(start, end, start + len(new), (first, 0), (last, 0), (first + len(encoded), 0))
+        self.tree.edit(start, end, start + len(new), (first, 0), (last, 0), (first + len(encoded), 0))
         self._sizes[first:last] = [len(line) for line in encoded]
         self._source = self._source[:start] + new + self._source[end:]
         self._closable = None
 
+    def ask(self) -> None:
+        """Begin a question about a line: it has a budget of its own."""
+        self._allowance = Allowance(_QUESTION)
+
     def parse(self, row: int) -> None:
         """Bring the tree up to date, for questions about line `row`."""
-        self._tree = self._parser.parse(self._source, self._tree)
-        if any(True for _ in errors(self._tree, row - ABOVE, row + BELOW, exact=self.rules.exact)):
+        self.tree = parse(self.rules.grammar, self._source, self.tree)
+        if any(True for _ in errors(self.tree, row - ABOVE, row + BELOW, exact=self.rules.exact)):
             # Which errors are found may depend on the tree before: in 1 of 2,000 random edits they did. Those
             # of a new tree depend on the lines alone.
-            self._tree = self._parser.parse(self._source)
-
-    @property
-    def tree(self) -> Tree:
-        """The tree of the lines when they were parsed last."""
-        return self._tree
+            self.tree = parse(self.rules.grammar, self._source)
 
     def closable(self, row: int) -> bool:
         """Whether the lines, of which those from `row` on are blank, can be parsed once what they leave open
         is closed. They must have been parsed."""
         if self._closable is None:
-            closing = closers(self._tree, self.rules.brackets)
+            closing = closers(self.tree, self.rules.brackets)
             self._closable = closing is not None and all(
                 # What is only missing, such as the semicolon after a class, comes below as well.
                 start == end
@@ -84,12 +95,13 @@ class SourceTree:
 
         below: further lines below it, before those that stand there.
         """
+        self._allowance.check()
         new = b"".join(map(_encode, (line, *below)))
         start = sum(self._sizes[:row])
         end = start + self._sizes[row]
-        tree = self._tree.copy()
+        tree = self.tree.copy()
         tree.edit(start, end, start + len(new), (row, 0), (row + 1, 0), (row + 1 + len(below), 0))
-        return self._parser.parse(self._source[:start] + new + self._source[end:], tree)
+        return parse(self.rules.grammar, self._source[:start] + new + self._source[end:], tree)
 
 
 def errors(tree: Tree, first: int, last: int, *, exact: bool) -> Iterator[tuple[Place, Place]]:
@@ -143,6 +155,8 @@ def missing_below(tree: Tree, row: int, brackets: Mapping[str, str]) -> tuple[st
         opened = open_ if first <= row else opened_below
         if node.type in brackets:
             opened.append(brackets[node.type])
+            if len(opened) > _DEEPEST:
+                return None
         elif node.type in ends:
             if opened:
                 if opened.pop() != node.type:
@@ -154,6 +168,84 @@ def missing_below(tree: Tree, row: int, brackets: Mapping[str, str]) -> tuple[st
     outer = len(open_) - len(closed_below)
     open_.reverse()
     return None if opened_below or outer < 0 or open_[outer:] != closed_below else tuple(open_[:outer])
+
+
+@attrs.frozen
+class Balance:
+    """The brackets of a tree without a partner, and those of one row.
+
+    unmatched: closers. missing: openers. left: openers of the row that are not closed on it. of_text: those
+    of them in its middle part. behind: closers behind that part which close what is open above the row.
+    """
+
+    unmatched: int = 0
+    missing: int = 0
+    left: int = 0
+    of_text: int = 0
+    behind: int = 0
+
+
+def balance(tree: Tree, row: int, text: tuple[int, int], brackets: Mapping[str, str]) -> Balance:
+    """What has no partner in a tree, and on a row. A closer closes the nearest bracket of its kind, and what
+    is open within it stays so.
+
+    text: first and (not including) last column, in bytes, of the row's middle part. brackets: the closing one
+    for each opening one.
+    """
+    ends = frozenset(brackets.values())
+    open_: list[tuple[str, Place]] = []
+    left: list[Place] = []
+    unmatched = missing = behind = 0
+    pending = [tree.root_node]
+    while pending:
+        node = pending.pop()
+        if node.is_missing:
+            continue
+        first, column = node.start_point
+        if node.is_named:
+            if node.has_error or first <= row <= node.end_point.row != first:
+                pending.extend(reversed(node.children))
+        elif node.type in brackets and len(open_) < _DEEPEST:
+            open_.append((brackets[node.type], (first, column)))
+        elif node.type in ends:
+            at = next((n for n in range(len(open_) - 1, -1, -1) if open_[n][0] == node.type), None)
+            if at is None:
+                unmatched += 1
+                continue
+            missing += len(open_) - at - 1
+            opener = open_[at][1]
+            left += [place for _, place in open_[at if first > row else at + 1 :]]
+            behind += opener[0] < row == first and column >= text[1]
+            del open_[at:]
+    left += [place for _, place in open_]
+    on_row = [column for first, column in left if first == row]
+    of_text = sum(text[0] <= column < text[1] for column in on_row)
+    return Balance(unmatched, missing + len(open_), len(on_row), of_text, behind)
+
+
+def is_comment(tree: Tree, row: int, line: str, rules: LanguageRules) -> bool:
+    """Whether a line of the tree begins within a comment, or with one."""
+    start = row, len(_encode(line)) - len(_encode(line.lstrip()))
+    node = tree.root_node.descendant_for_point_range(start, start)
+    return node is not None and node.type in rules.comments
+
+
+def in_prose(root: Node, rules: LanguageRules, row: int, before: str) -> bool:
+    """Whether a place stands within a comment or a documentation string, behind the mark that opens it.
+
+    row: of the place in the tree. before: its line up to there.
+    """
+    column = len(before.encode("utf-8", "replace"))
+    found = root.descendant_for_point_range((row, max(column - 1, 0)), (row, column))
+    while found is not None:
+        is_text = rules.is_prose(found)
+        if is_text or found.type in rules.comments:
+            is_at_end = tuple(found.end_point) == (row, column)
+            # Some comments hold the end of their line, and end on the next one.
+            is_over = is_at_end and (is_text or not column or before.endswith("*/"))
+            return tuple(found.start_point) < (row, column) and not is_over
+        found = found.parent
+    return False
 
 
 def to_child(cursor: TreeCursor, row: int, *, exact: bool) -> bool:
@@ -175,6 +267,61 @@ def to_child(cursor: TreeCursor, row: int, *, exact: bool) -> bool:
     return True
 
 
+@attrs.frozen
+class Leaf:
+    """A leaf of the tree on the line.
+
+    kind: its type. path: this and its field, and before it those of the nodes that hold it, the nearest last.
+    start, end: columns in bytes, within the line. statement: first and last row of the largest node that
+    holds it, blocks aside. alone: whether that is the leaf itself.
+    """
+
+    kind: str
+    path: tuple[tuple[str, str | None], ...]
+    text: str
+    start: int
+    end: int
+    statement: tuple[int, int]
+    alone: bool
+
+
+def leaves_of(tree: Tree, row: int, rules: LanguageRules) -> Iterator[Leaf]:
+    """The leaves that touch a row."""
+    cursor = tree.walk()
+    path: list[tuple[str, str | None]] = []
+    rows: list[tuple[int, int]] = []
+    block = [-1]  # for each node of the path and for none: how deep the nearest block is
+    while True:
+        node = cursor.node
+        assert node is not None
+        start, end = node.start_point, node.end_point
+        if start.row <= row <= end.row:
+            path.append((node.type, cursor.field_name))
+            rows.append((start.row, end.row))
+            if to_child(cursor, row, exact=rules.exact):
+                block.append(len(path) - 1 if node.type in rules.blocks else block[-1])
+                continue
+            if not node.child_count:
+                yield Leaf(
+                    kind=node.type,
+                    path=tuple(path[-_NEAREST:]),
+                    text=(node.text or b"").decode("utf-8", "replace") if node.type in rules.names else "",
+                    start=start.column if start.row == row else 0,
+                    end=end.column if end.row == row else sys.maxsize,
+                    statement=rows[block[-1] + 1],
+                    alone=block[-1] + 1 == len(path) - 1,
+                )
+            path.pop()
+            rows.pop()
+        while start.row > row or not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+            path.pop()
+            rows.pop()
+            block.pop()
+            start = cursor.node.start_point  # type: ignore[union-attr]
+
+
 def _encode(line: str) -> bytes:
     # A line end within a line, which no editor sends, would shift all lines below.
-    return line.encode("utf-8", "replace").replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
+    return code_of(line).encode("utf-8", "replace").replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"

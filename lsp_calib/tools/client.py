@@ -341,12 +341,20 @@ class Document:
         self.path.write_text(self.text, "utf-8")
         self._editor.tell(types.TEXT_DOCUMENT_DID_SAVE, types.DidSaveTextDocumentParams(self.identifier))
 
-    async def complete(self, line: int, column: int, seconds: float) -> types.InlineCompletionItem | None:
+    async def complete(
+        self, line: int, column: int, seconds: float, *, by_hand: bool = False
+    ) -> types.InlineCompletionItem | None:
         """The first inline completion at this place, None if there is none."""
-        params = self._completion_at(line, column)
+        return next(iter(await self.completions(line, column, seconds, by_hand=by_hand)), None)
+
+    async def completions(
+        self, line: int, column: int, seconds: float, *, by_hand: bool = False
+    ) -> Sequence[types.InlineCompletionItem]:
+        """The inline completions at this place. by_hand: asked for by the user, who gets alternatives too."""
+        params = self._completion_at(line, column, by_hand=by_hand)
         answer = await self._editor.ask(types.TEXT_DOCUMENT_INLINE_COMPLETION, params, seconds)
         items = answer.items if isinstance(answer, types.InlineCompletionList) else answer
-        return items[0] if items else None
+        return items or ()
 
     def complete_later(self, line: int, column: int) -> Callable[[], None]:
         """Ask for an inline completion without waiting for it; returns a function that cancels it."""
@@ -354,9 +362,12 @@ class Document:
             types.TEXT_DOCUMENT_INLINE_COMPLETION, self._completion_at(line, column)
         )
 
-    def _completion_at(self, line: int, column: int) -> types.InlineCompletionParams:
+    def _completion_at(
+        self, line: int, column: int, *, by_hand: bool = False
+    ) -> types.InlineCompletionParams:
+        kinds = types.InlineCompletionTriggerKind
         return types.InlineCompletionParams(
-            context=types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
+            context=types.InlineCompletionContext(kinds.Invoked if by_hand else kinds.Automatic),
             text_document=self.identifier,
             position=self.position(line, column),
         )

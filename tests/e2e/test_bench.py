@@ -129,13 +129,12 @@ def test_an_idle_server_rests(report: dict[str, Any]) -> None:
     assert idle["serverCpuMs"] + idle["modelCpuMs"] < 0.2 * 1e3 * idle["seconds"]
 
 
-def test_the_speed_is_remembered_and_nothing_else_is_left_behind(
+def test_nothing_is_left_behind_that_would_choose_another_model(
     report: dict[str, Any], home: Path, model_card: ModelCard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LSP_CALIB_HOME", str(home))
-    speed = known_speed(model_card)
-    assert speed is not None
-    assert speed.prompt_per_s == report["speed"]["promptTokensPerS"]
+    assert report["speed"]["promptTokensPerS"] > 0
+    assert known_speed(model_card) is None
     assert not (home / "feedback.db").exists()
     assert not (home / "run").exists()
 

@@ -84,6 +84,17 @@ class TestReport:
             assert one["kind"] == "line"
             assert one["roundTripMs"] > 0.0
 
+    def test_what_the_server_hides_is_named_with_its_reason_and_asked_for_by_hand(
+        self, document: dict[str, Any]
+    ) -> None:
+        """By the limit of the model's card."""
+        shown = {one["line"]: one for one in document["suggestions"]}
+        assert document["hidden"]
+        for one in document["hidden"]:
+            assert "hideBelow is 5 %" in one["message"]
+            # The small window's first tokens may have been enough.
+            assert shown[one["line"]]["tier"] == "reject"
+
     def test_the_model_knows_something(self, document: dict[str, Any]) -> None:
         """Some suggestions are right, and they are more confident than the wrong ones. Noise would not be."""
         right = [one["confidence"] for one in document["suggestions"] if one["right"]]
@@ -143,7 +154,8 @@ class TestReport:
         hover = document["hover"]
         assert SOURCE[hover["line"] - 1].startswith(f"def {hover['function']}(")
         assert hover["tier"] in ("accept", "review", "reject")
-        assert hover["tier"] in hover["markdown"]
+        words = {"accept": "Likely says", "review": "May say", "reject": "Unlikely to say"}
+        assert f"{words[hover['tier']]} what its author would" in hover["markdown"]
         assert len(hover["summary"].split()) >= 3
 
     def test_refit_is_on_the_labels(self, document: dict[str, Any]) -> None:

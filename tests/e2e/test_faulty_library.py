@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.model, pytest.mark.skipif(os.name != "posix", reason="
 # What can be tried with the default model here, and what is used where nothing is wrong.
 HARDWARE = backends.find().hardware()
 CANDIDATES = acceleration.candidates(HARDWARE, 0, slow_weights=True)
-# With AMX trials decide, so that a busy moment does.
-PLAIN = ("cpu", "cpu-without-amx") if HARDWARE.amx else (CANDIDATES[0].name,)
+# Beside AMX or a GPU the speeds of trials decide between these, so that a busy moment does.
+PLAIN = tuple(one.name for one in CANDIDATES if one.repack)
 FAULTY = Path(__file__).resolve().parents[1] / "faulty_library"
 
 
@@ -78,7 +78,7 @@ def test_what_crashes_is_avoided_and_said_in_one_line(
     faulty = with_fault(environment, fault)
     done = complete(faulty, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "likely to be right" in done.stdout
+    assert "likely to be right" in " ".join(done.stdout.split())
     assert sum(words in line for line in done.stderr.splitlines()) == 1
     assert "Fatal Python error" not in done.stdout + done.stderr
     [entry] = remembered(environment, monkeypatch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import glob
 import os
 import shutil
@@ -18,7 +19,7 @@ import pytest
 
 from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.correctness import TestedProgram, run_tests
-from lsp_calib.evaluation.sandbox import groups
+from lsp_calib.evaluation.sandbox import groups, system_calls
 from lsp_calib.evaluation.sandbox.limits import Limits
 from lsp_calib.evaluation.sandbox.probe import isolation
 
@@ -42,6 +43,7 @@ ESCAPED = "ESCAPED"
 
 # None of these squares a number, so none may pass. <folder>: a project of the user's. <home>: their home
 # folder. <marker>: in the environment. <port>: where somebody listens. <pid>: the tests' process.
+# <NAME>(): makes a system call; -1 if it fails. <ring>: the session keyring.
 PROGRAMS = {
     "a fork bomb": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass",
     "a bomb of threads": """
@@ -202,6 +204,111 @@ PROGRAMS = {
                 print("ESCAPED")
         os.mknod("device", 0o600 | 0o060000, os.makedev(254, 0))
         print("ESCAPED")""",
+    "the keys of the login": """
+        text = ctypes.create_string_buffer(100)
+        key = <keyctl>(10, <ring>, b"user", b"hostile", None)
+        if <keyctl>(11, key, text, 100) > 0 or <request_key>(b"user", b"hostile", None, 0) > 0:
+            print("ESCAPED", text.value)
+        raise SystemExit(1)""",
+    "those keys cleared": """
+        if <keyctl>(7, <ring>) == 0 or <keyctl>(3, <ring>) == 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "a key for the login": """
+        if <add_key>(b"user", b"planted", b"x", 1, <ring>) > 0 or <keyctl>(0, <ring>, 1) > 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "the names of keys": "if 'hostile' in open('/proc/keys').read(): print('ESCAPED')\nraise SystemExit(1)",
+    "the hypervisor": """
+        import socket
+        with socket.socket(40, socket.SOCK_STREAM) as vsock:
+            print("ESCAPED")
+            vsock.connect((2, 22))""",
+    "other families of sockets": """
+        import socket
+        for family in range(2, 64):
+            for kind in range(1, 7):
+                for protocol in (0, 1, 6, 132, 255):
+                    try:
+                        socket.socket(family, kind, protocol)
+                        print("ESCAPED", family)
+                    except OSError:
+                        pass
+                try:
+                    socket.socketpair(family, kind)
+                    print("ESCAPED", family)
+                except OSError:
+                    pass
+        raise SystemExit(1)""",
+    "a queue of calls that no filter sees": """
+        if <io_uring_setup>(8, ctypes.create_string_buffer(120)) >= 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "code in the kernel": """
+        attributes = (ctypes.c_uint32 * 32)(2, 4, 4, 1)
+        if <bpf>(0, attributes, 72) >= 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "faults of pages answered by itself": """
+        if <userfaultfd>(1) >= 0 or <userfaultfd>(0) >= 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "counters of the processor": """
+        attributes = (ctypes.c_uint32 * 32)(1, 128)
+        attributes[10] = 0x60
+        if <perf_event_open>(attributes, 0, -1, -1, 0) >= 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "tracing itself": "if <ptrace>(0, 0, 0, 0) == 0: print('ESCAPED')\nraise SystemExit(1)",
+    "the memory of a child": """
+        import os, time
+        child = os.fork()
+        if child == 0:
+            time.sleep(9)
+        text = ctypes.create_string_buffer(b"x" * 8)
+        part = (ctypes.c_size_t * 2)(ctypes.addressof(text), 8)
+        for read in (<process_vm_readv>, <process_vm_writev>):
+            if read(child, part, 1, part, 1, 0) == 8:
+                print("ESCAPED")
+        raise SystemExit(1)""",
+    "the new calls for mounts": """
+        if <fsopen>(b"tmpfs", 0) >= 0 or <open_tree>(-100, b"/", 1) >= 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "namespaces by every call": """
+        import os
+        for flag in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
+            arguments = (ctypes.c_uint64 * 11)(flag)
+            arguments[4] = 17
+            for made in (<unshare>(flag), <clone3>(arguments, 88)):
+                if made == 0:
+                    print("ESCAPED")
+        for name in os.listdir("/proc/self/ns"):
+            if <setns>(os.open(f"/proc/1/ns/{name}", os.O_RDONLY), 0) == 0:
+                print("ESCAPED")
+        raise SystemExit(1)""",
+    "the log of the kernel": """
+        text = ctypes.create_string_buffer(4096)
+        if <syslog>(3, text, 4096) > 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "calls as a 32-bit program": """
+        import ctypes, mmap, platform
+        if platform.machine() != "x86_64": raise SystemExit(1)
+        # push rbx; mov eax, 288 (keyctl); xor ebx, ebx; mov ecx, -3; xor edx, edx; int 0x80; pop rbx; ret
+        code = mmap.mmap(-1, 4096, prot=7)
+        code.write(bytes.fromhex("53b82001000031dbb9fdffffff31d2cd805bc3"))
+        if ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))() > 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "calls as a program of x32": """
+        if libc.syscall(ctypes.c_long(0x40000000 | 250), 0, <ring>, 0) > 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "the filter taken off": """
+        if libc.prctl(22, 0, 0, 0, 0) == 0 or <keyctl>(0, <ring>, 0) > 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
     "a higher priority": "import os\nos.nice(-5)\nprint('ESCAPED')",
     "real-time scheduling": """
         import os
@@ -286,6 +393,13 @@ check(square)
 """
 
 _MARKER = "a-secret-of-this-process"
+_CALLS = system_calls.refused(os.uname().machine)
+_RING = ctypes.c_int(-3)  # KEY_SPEC_SESSION_KEYRING
+_SEARCH = 10  # KEYCTL_SEARCH
+
+
+def _call(name: str, *arguments: object) -> int:
+    return int(ctypes.CDLL(None).syscall(ctypes.c_long(_CALLS[name]), *arguments))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -305,6 +419,13 @@ def _orphans_come_home() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MARKER", _MARKER)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def key() -> int:
+    """A key in the session keyring, if this machine has such; else -1."""
+    _call("keyctl", 1, None)  # a keyring of these tests' own
+    return _call("add_key", b"user", b"hostile", b"secret", 6, _RING)
 
 
 @pytest.fixture
@@ -341,7 +462,7 @@ def _left() -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_it_is_contained_and_fails(name: str, project: Path) -> None:
+def test_it_is_contained_and_fails(name: str, project: Path, key: int) -> None:
     before = {path: path.read_bytes() for path in project.iterdir()}
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.01)
@@ -354,6 +475,11 @@ def test_it_is_contained_and_fails(name: str, project: Path) -> None:
             "<pid>": os.getpid(),
         }.items():
             source = source.replace(placeholder, repr(value))
+        if "<ring>" in source or any(f"<{call}>" in source for call in _CALLS):
+            source = f"import ctypes\nlibc = ctypes.CDLL(None)\n{source}"
+        source = source.replace("<ring>", "ctypes.c_int(-3)")
+        for call, number in _CALLS.items():
+            source = source.replace(f"<{call}>", f"(lambda *a: libc.syscall(ctypes.c_long({number}), *a))")
         verdict = run_tests(TestedProgram(source, TESTS, ("square",)), limits=LIMITS)
         with pytest.raises(TimeoutError):
             listener.accept()
@@ -366,6 +492,7 @@ def test_it_is_contained_and_fails(name: str, project: Path) -> None:
     assert {path: path.read_bytes() for path in project.iterdir()} == before
     assert _left() == []
     assert not _groups()
+    assert _call("keyctl", _SEARCH, _RING, b"user", b"hostile", None) == key
     assert not Path("/usr/bin/escaped").exists()
 
 

@@ -20,7 +20,7 @@ from lsp_calib.confidence.features import PLACES
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.home import private_folder
-from lsp_calib.server.git_offer import YES
+from lsp_calib.server.learning import YES
 from lsp_calib.tools.client import Document
 from lsp_calib.values import (
     CalibratorRef,
@@ -50,6 +50,10 @@ def replayed(home: Path) -> list[tuple[str, int, str, str, str, float]]:
             "SELECT l.how, l.correct, s.logprobs, s.features, s.place, s.confidence FROM suggestions s "
             "JOIN labels l ON l.suggestion_id = s.id WHERE s.source = 'replay'"
         ).fetchall()
+    except sqlite3.OperationalError as error:  # the server has made the file, and not yet its tables
+        if "no such table" not in str(error):
+            raise
+        return []
     finally:
         connection.close()
 

@@ -46,21 +46,28 @@ OPAQUE = [
 ]
 
 
+_ANSWERED = []
+
+
+async def _answers(start, write):
+    """What is written for the plain lines, with what is expected, and for the opaque ones: asked for once."""
+    if not _ANSWERED:
+        async with start() as editor:
+            plain = [(await _ask(write(editor, marked)), expected) for marked, expected in PLAIN.items()]
+            _ANSWERED.append((plain, [await _ask(write(editor, marked)) for marked in OPAQUE]))
+    return _ANSWERED[0]
+
+
 async def test_plain_lines_are_completed(start, write):
     """At least three in four of the plain lines are completed exactly: noise gets none."""
-    right = []
-    async with start() as editor:
-        for marked, expected in PLAIN.items():
-            item = await _ask(write(editor, marked))
-            right.append(item is not None and item.insert_text == expected)
+    plain, _ = await _answers(start, write)
+    right = [item is not None and item.insert_text == expected for item, expected in plain]
     assert sum(right) >= 0.75 * len(right), right
 
 
 async def test_confidence_is_higher_where_the_model_is_right(start, write):
     """Every plain line that is completed right has more confidence than the median opaque one."""
-    async with start() as editor:
-        plain = [(await _ask(write(editor, marked)), expected) for marked, expected in PLAIN.items()]
-        opaque = [await _ask(write(editor, marked)) for marked in OPAQUE]
+    plain, opaque = await _answers(start, write)
     right = [_wire(item)["confidence"] for item, expected in plain if item and item.insert_text == expected]
     unknown = [_wire(item)["confidence"] for item in opaque if item]
     assert len(right) >= 4
@@ -80,8 +87,8 @@ async def test_summary_speaks_of_the_function(start, write):
     text = hover.contents.value
     summary = text.partition("\n\n")[0].lower()
     assert sum(word in summary for word in ("read", "file", "line")) >= 2, text
-    # Of the shipped calibrator of this model's summaries in Python, few of which are like a person's.
-    assert "**accept**" not in text
+    # Of the shipped calibrator of this model's summaries.
+    assert "what its author would**" in text
     assert re.search(
         r"in (?:10|20) summaries like this match what a person wrote \\\(\d+ checked\\\)", text
     ), text
@@ -127,7 +134,7 @@ async def test_from_a_keystroke_to_a_label_and_back(start, write, tmp_path):
 
 
 async def test_a_killed_model_process_costs_one_answer(start, write):
-    """SIGKILL during a completion: that request answers null, the next one works."""
+    """SIGKILL during a completion: that request answers null; once the model is loaded again all is well."""
     long = "".join(f"value_{i} = compute({i}, {i * 7 % 13})\n" for i in range(60))
     async with start() as editor:
         document, line, column = write(editor, long + "‸\n")
@@ -138,8 +145,10 @@ async def test_a_killed_model_process_costs_one_answer(start, write):
             await asyncio.sleep(0.01)
         child.send_signal(signal.SIGKILL)
         assert await request is None
-        item = await _ask(write(editor, next(iter(PLAIN))))
-    assert item is not None
+        place, end = write(editor, next(iter(PLAIN))), time.monotonic() + PATIENCE
+        # While the model is loaded again, requests are answered with null after a second.
+        while (item := await _ask(place)) is None:
+            assert time.monotonic() < end
     assert item.insert_text == next(iter(PLAIN.values()))
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from dask_cluster import LIMIT, Cluster
 
@@ -151,20 +152,6 @@ def test_killed_at_many_moments_it_goes_on_where_it_was(source: Path) -> None:
     )
 
 
-def processes_under(folder: Path) -> list[int]:
-    """Processes that were started with this folder in their environment or arguments."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (
-                str(folder).encode()
-                in (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
-            ):
-                found.append(int(process.name))
-    return found
-
-
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_what_ends_an_evaluation_ends_its_workers_and_their_models(source: Path, number: int) -> None:
     """Each holds a model in memory: what stayed would go on taking it."""
@@ -188,11 +175,12 @@ def test_what_ends_an_evaluation_ends_its_workers_and_their_models(source: Path,
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end, "no answers"
         time.sleep(0.05)
-    assert len(processes_under(temporary)) >= 5, "it, two workers and their models"
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    assert len(family) >= 5, "it, two workers and their models"
     process.send_signal(number)
     _, errors = process.communicate(timeout=LIMIT)
     end = time.monotonic() + LIMIT
-    while processes_under(temporary):
+    while any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family):
         assert time.monotonic() < end, "they are all gone"
         time.sleep(0.1)
     if number == signal.SIGKILL:

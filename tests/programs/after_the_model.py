@@ -1,31 +1,42 @@
 """What `completion.postprocess.offered` changes of the answers in the committed records, and whether rightly.
 
     python tests/programs/after_the_model.py [FOLDER]      # FOLDER: the pinned projects, `data pull projects`
+    python tests/programs/after_the_model.py --ends FOLDER [--places N] [LANGUAGE]...
 
 Prints a row for each model and reason: answers, how many are cut or withheld, and of these how many were
 right before and are right then. In the records nothing stands after the cursor. The rows "with a rest" are of
 the same answers in a document where a part of the line does: only a model that sees nothing after the cursor
 would give the same answer there, so they are of such models alone. docs/evaluation.md quotes the table.
+
+`--ends`: true ends of lines of the projects in FOLDER (`projects`, `projects-go` ...), as if a model had
+written them, and with closers more that leave a file in disorder that is in order without them. Prints, for
+each language, how many are cut though they are right, and how many surplus closers stay; and the same where a
+part of the line stands after the cursor, which the model writes again. Intervals are Wilson's, of 95 %.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import re
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import attrs
 
-from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import Cleaned, Cut, cleaned, offered
+from lsp_calib.calibration.reliability import wilson_interval
+from lsp_calib.completion.context import STRATA, Cursor, column_in, is_asked_for
+from lsp_calib.completion.postprocess import Cleaned, cleaned, closed_by_editors, offered
+from lsp_calib.evaluation.lines import read_lines_of, source_files
 from lsp_calib.evaluation.recomputed import Rebuilt, _pieces, rebuild
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.inference.models.cards import locate
+from lsp_calib.syntax.languages import rules_of
+from lsp_calib.syntax.parsing import parse
 from lsp_calib.text_lines import same_line
+from lsp_calib.values import Stop
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"
 # Where a rest may begin: at a word, at a mark. Of each line at most so many rests are tried.
@@ -48,7 +59,7 @@ class Answer:
 
 def in_records(rebuilt: Rebuilt) -> Iterator[Answer]:
     cursor = rebuilt.item.cursor
-    yield Answer(cursor, rebuilt.text, cursor.before + rebuilt.item.target)
+    yield Answer(cursor, rebuilt.answer.text, cursor.before + rebuilt.item.target)
 
 
 def with_a_rest(rebuilt: Rebuilt) -> Iterator[Answer]:
@@ -63,13 +74,13 @@ def with_a_rest(rebuilt: Rebuilt) -> Iterator[Answer]:
             *cursor.lines[cursor.line + 1 :],
         ]
         place = Cursor.at(lines, cursor.line, cursor.column, cursor.language)
-        yield Answer(place, rebuilt.text, cursor.before + target)
+        yield Answer(place, rebuilt.answer.text, cursor.before + target)
 
 
 def reasons(found: Cleaned) -> tuple[str, ...]:
     if found.removal is not None:
         return (f"withheld: {found.removal.value}",)
-    return tuple(f"cut: {cut.value}" for cut in found.cuts if cut is not Cut.SUFFIX)
+    return tuple(f"cut: {cut.value}" for cut in found.cuts)
 
 
 def table(name: str, answers: list[Answer]) -> None:
@@ -94,14 +105,136 @@ def table(name: str, answers: list[Answer]) -> None:
         print(f"| | {reason} | {changed[reason]} | {before[reason]} | {then[reason]} |")
 
 
+# Places in a file.
+_EACH = 6
+# What models write behind the end of a line.
+_SURPLUS = (")", "))", "),", ")),)", ");", "]", "}", "})")
+
+
+@attrs.define
+class Ends:
+    """Counts over places; `cut` holds examples of true ends that are not offered whole, `left` of surplus."""
+
+    name: str
+    places: int = 0
+    cut: list[str] = attrs.Factory(list)
+    surplus: int = 0
+    left: list[str] = attrs.Factory(list)
+
+    def row(self) -> str:
+        shares = []
+        for n, of in ((len(self.cut), self.places), (len(self.left), self.surplus)):
+            low, high = wilson_interval(n, of) if of else (0.0, 1.0)
+            shares += [f"{of}", f"{n}", f"{n / max(of, 1):.2%} ({low:.2%} to {high:.2%})"]
+        return f"| {' | '.join([self.name, *shares])} |"
+
+
+def ends(language: str, answers: Iterable[Answer]) -> Iterator[Ends]:
+    """True ends at the places, and with a rest behind the cursor."""
+    whole, rested = Ends(language), Ends(f"{language}, with a rest")
+    for truth in answers:
+        cursor, target = truth.cursor, truth.text
+        rng = random.Random(truth.line)
+        # What closes a bracket of the line is none too many.
+        more = () if _open(truth.line) else rng.sample(_SURPLUS, 3)
+        _try(whole, truth, [target + one for one in more])
+        starts = [match.start() for match in _REST.finditer(target) if target[: match.start()].strip()]
+        start = rng.choice(starts) if starts else 0
+        if start and not _leaves_open(target[:start], target[start:]):
+            lines = [*cursor.lines]
+            lines[cursor.line] = cursor.before + target[start:]
+            place = Cursor.at(lines, cursor.line, cursor.column, cursor.language)
+            _try(rested, Answer(place, target[:start], truth.line), [target])
+    yield whole
+    yield rested
+
+
+def _try(counts: Ends, truth: Answer, longer: list[str]) -> None:
+    """Count what is offered of a true text, and of longer ones that are no better."""
+    counts.places += 1
+    found = offered(truth.text, truth.cursor)
+    if not truth.is_right(found.text) and not truth.is_right(found.text + " "):
+        counts.cut.append(f"{truth.cursor.before}|{truth.text}|{truth.cursor.after} -> {found}")
+    order = _errors(truth, truth.text)
+    for text in longer:
+        if _errors(truth, text) > order:
+            counts.surplus += 1
+            found = offered(text, truth.cursor)
+            if not truth.is_right(found.text) and found.text and _errors(truth, found.text) > order:
+                counts.left.append(f"{truth.cursor.before}|{text}|{truth.cursor.after} -> {found}")
+
+
+def _leaves_open(text: str, rest: str) -> bool:
+    """Whether a text leaves a bracket open before what stands behind it: such a text is not to be offered."""
+    return _open(text + rest) > _open(rest)
+
+
+def _open(line: str) -> int:
+    return sum(char in ")]}" for char in closed_by_editors(line))
+
+
+def _errors(answer: Answer, text: str) -> int:
+    """Whether a document, parsed anew, is out of order with a text."""
+    cursor, rules = answer.cursor, rules_of(answer.cursor.language)
+    assert rules is not None
+    lines = [*cursor.lines]
+    lines[cursor.line] = cursor.before + text + cursor.after
+    return int(parse(rules.grammar, "\n".join([*lines, ""]).encode()).root_node.has_error)
+
+
+def places(folder: Path, language: str, count: int) -> Iterator[Answer]:
+    """About so many places with their true ends, `_EACH` of a file, in the kinds that people ask for."""
+    rng = random.Random(31)
+    files = [path for root in sorted(folder.iterdir()) for path in source_files(root, language)]
+    rng.shuffle(files)
+    for path in files:
+        lines = read_lines_of(path, language)
+        rows = [row for row, line in enumerate(lines) if is_asked_for(line)]
+        for row in rng.sample(rows, min(_EACH, len(rows))):
+            (stratum,) = rng.choices(list(STRATA), weights=list(STRATA.values()))
+            column = column_in(lines[row], stratum, rng)
+            if column is None:
+                continue
+            shown = [*lines[:row], lines[row][:column], *lines[row + 1 :]]
+            target = lines[row][column:].rstrip()
+            yield Answer(Cursor.at(shown, row, column, language), target, lines[row][:column] + target)
+            count -= 1
+        if count <= 0:
+            return
+
+
+def print_ends(folder: Path, languages: list[str], count: int, *, examples: bool) -> None:
+    print("| ends of lines | true | cut | share | surplus | left | share |")
+    print("|---|---:|---:|---|---:|---:|---|")
+    for language in languages:
+        projects = folder / ("projects" if language == "python" else f"projects-{language}")
+        for counts in ends(language, places(projects, language, count)):
+            print(counts.row(), flush=True)
+            for kind in ("cut", "left") if examples else ():
+                print(*(f"    {kind}: {one}" for one in getattr(counts, kind)[:40]), sep="\n")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description="What is changed of a model's answers.")
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("languages", nargs="*", default=["python", "typescript", "go", "java"])
+    parser.add_argument("--ends", action="store_true")
+    parser.add_argument("--places", type=int, default=3000)
+    parser.add_argument("--examples", action="store_true")
+    given = parser.parse_args()
     data = Path(os.environ.get("LSP_CALIB_DATA", "."))
-    sources = Path(sys.argv[1]) if len(sys.argv) > 1 else data / "projects"
+    if given.ends:
+        print_ends(given.folder or data, given.languages, given.places, examples=given.examples)
+        return
+    sources = given.folder or data / "projects"
     print("| answers | reason | n | right before | right then |\n|---|---|---:|---:|---:|")
     for path in sorted(RECORDS.glob("line-*.jsonl")):
         header, records = read_records(path)
         card, file = locate(header.model.name)
-        rebuilt = [one for one in rebuild(header, records, sources, card, _pieces(file)) if one.record.shown]
+        found = rebuild(
+            header, records, sources, card, _pieces(file), with_surroundings=False, with_verdicts=False
+        )
+        rebuilt = [one for one in found if one.record.stop != Stop.LENGTH]
         table(header.model.name, [answer for one in rebuilt for answer in in_records(one)])
         if card.completion.layout != "fim":
             answers = [answer for one in rebuilt for answer in with_a_rest(one)]

@@ -15,12 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from lsp_calib.calibration.calibrators.rank_curves import Ranked, rank_probabilities, ranks_out_of_fold
-from lsp_calib.calibration.metrics.scores import auc, skill_score
+from lsp_calib.calibration.calibrators.curve import Ranked, fit_ranks, rank_probabilities
+from lsp_calib.calibration.scores import auc, skill_score
+from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.commands.calibrate import ranked
+from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.ladder import SHIPPED, STEPS, climb
-from lsp_calib.evaluation.records import Header, Record, read_records
+from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.report import percent, table_lines
 from lsp_calib.evaluation.scores import groups_of
 
@@ -43,6 +46,32 @@ def table(header: Header, records: Sequence[Record]) -> list[list[str]]:
         for p, place in zip(first, places, strict=True)
     ]
     return [row for rank in range(2) if (row := _row(rank, places, plain, fitted))]
+
+
+def ranks_out_of_fold(
+    places: Sequence[Ranked],
+    first: npt.ArrayLike,
+    first_correct: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    seed: int = 0,
+) -> list[tuple[float, ...]]:
+    """The probabilities of the alternatives at n places, each by curves that never saw the place's group.
+
+    first: those of the first answers, float array of shape (n,), out of fold as well. first_correct: bool
+    array, groups: array of shape (n,).
+    """
+    p, correct = np.asarray(first, dtype=np.float64), np.asarray(first_correct, dtype=np.bool_)
+    fold = grouped_folds(groups, seed=seed)
+    found: list[tuple[float, ...]] = [()] * len(places)
+    for k in range(int(fold.max()) + 1):
+        others = np.flatnonzero(fold != k).tolist()
+        curves = fit_ranks([places[at] for at in others], correct[others])
+        for at in np.flatnonzero(fold == k).tolist():
+            shares = [share for share, _ in places[at]]
+            known = rank_probabilities(curves, float(p[at]), shares)
+            found[at] = tuple(probability for probability in known if probability is not None)
+    return found
 
 
 def _row(

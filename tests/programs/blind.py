@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from lsp_calib.calibration import Calibrator
+from lsp_calib.calibration.arrays import quietly
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.metrics.reliability import wilson_interval
-from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.calibration.validation.intervals import Interval, summarise
-from lsp_calib.calibration.warnings import quietly
-from lsp_calib.completion.places import STRATA
+from lsp_calib.calibration.reliability import wilson_interval
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.validation import summarise
+from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.blind import blind_among
 from lsp_calib.evaluation.header import Header
@@ -92,19 +92,11 @@ def _row(name: str, judge: str, header: Header, records: Sequence[Record], calib
     share = sum(record.correct[judge] for record in records if record.shown) / len(records)
     cells = [f"{name}, {judge}", f"{len(records)}", f"{share:.1%}", f"{len(offered)}"]
     cells += [
-        _ranged(metrics["skill"], "+.2f"),
-        _ranged(metrics["auc"], ".2f"),
-        _ranged(metrics["ece"], ".3f"),
+        format(metrics["skill"], "+.2f"),
+        format(metrics["auc"], ".2f"),
+        format(metrics["ece"], ".3f"),
     ]
     return f"| {' | '.join([*cells, held])} |"
-
-
-def _ranged(interval: Interval, form: str) -> str:
-    if interval.value is None:
-        return "undefined"
-    if interval.low is None or interval.high is None:
-        return format(interval.value, form)
-    return f"{interval.value:{form}} ({interval.low:{form}} to {interval.high:{form}})"
 
 
 def recomputed(file: Path, sources: Path) -> tuple[Header, list[Record]]:

@@ -31,20 +31,21 @@ from typing import Any
 import attrs
 import numpy as np
 
+from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.validation.intervals import bootstrap_mean, summarise
-from lsp_calib.calibration.warnings import quietly
-from lsp_calib.completion import Completion, CompletionService, Cursor, block
-from lsp_calib.completion.layouts import Layouts
+from lsp_calib.calibration.validation import bootstrap_mean, summarise
+from lsp_calib.completion import block
+from lsp_calib.completion.context import Cursor, is_asked_for
 from lsp_calib.completion.nearby import Nearby, _Place
-from lsp_calib.completion.places import is_asked_for
-from lsp_calib.completion.prompt import Layout, Surroundings, WindowSize
+from lsp_calib.completion.prompt import Layout, Layouts, Surroundings, WindowSize
+from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.evaluation.lines import (
     INSERTING,
     WRITING_ON,
     LineItem,
     _item,
+    lines_of_scope,
     read_lines_of,
     source_files,
     without_below,
@@ -90,15 +91,8 @@ def place(root: Path, path: Path, lines: Sequence[str], at: int, *, writing_on: 
 def true_block(item: LineItem, lines: Sequence[str]) -> list[str]:
     """The lines that belong to the block that begins at the item's place. lines: of the whole file."""
     first = item.cursor.before + item.target
-    found = [first]
-    for line in lines[item.cursor.line + 1 :]:
-        scope = block.scope_of(first, line)
-        if scope is block.Scope.OUTSIDE or len(found) == block.MOST_LINES:
-            break
-        found.append(line)
-        if scope is block.Scope.LAST:
-            break
-    return found
+    below = lines[item.cursor.line + 1 :]
+    return [first, *below[: lines_of_scope(first, below)]][: block.MOST_LINES]
 
 
 def without_block(item: LineItem, length: int, *, writing_on: bool) -> LineItem:

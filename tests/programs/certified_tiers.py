@@ -8,7 +8,7 @@ probabilities of a rule; kept is a correct label. The calibrator is fitted on th
 folds). From there all is the product's own: half of the lines is set aside at random, a refit on the other
 half comes when it is due, it asks for a certificate by the ledger's rules, and later labels are watched. Then
 the user's work changes: all is kept half as often.
-Prints a row for each model and rule; docs/confidence.md quotes them. It takes minutes: not beside other work.
+Prints a row for each model and rule; docs/tiers.md quotes them. It takes minutes: not beside other work.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.fitting import fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import refit
-from lsp_calib.calibration.folds import grouped_folds
-from lsp_calib.calibration.policies.ledger import LEAST_CONFIDENCE, Ledger, Promise
+from lsp_calib.calibration.certificates import LEAST_CONFIDENCE, Ledger, Promise
+from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.evaluation.records import read_records
-from lsp_calib.feedback.self_refit import LEAST_NEW, LEAST_SHARE
+from lsp_calib.feedback.learning import LEAST_NEW, LEAST_SHARE
 from lsp_calib.values import Evidence
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"
@@ -195,7 +195,7 @@ def live(user: User, rule: tuple[float, float, Promise], seed: int) -> Life:
     for n in range(1, LATER + 1):
         stream.step(kept / 2.0)
         if not stream.certified:
-            until = n
+            until = n  # type: ignore[unreachable]  # mypy takes the property for constant
             break
     return Life(standing=standing, watched=True, revoked=revoked, until_revoked=until)
 

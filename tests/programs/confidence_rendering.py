@@ -8,23 +8,30 @@ say something else.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import alternatives
 import numpy as np
 
 from lsp_calib import home
-from lsp_calib.calibration import Calibrator, auc, out_of_fold, skill_score
-from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.calibration.validation.intervals import Interval
+from lsp_calib.calibration.arrays import quietly
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.reliability import ReliabilityData, reliability
+from lsp_calib.calibration.scores import auc, skill_score
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.validation import Interval, out_of_fold, summarise
 from lsp_calib.commands.calibrators import curve_words, feature_words
-from lsp_calib.confidence import by_name
+from lsp_calib.commands.paper import Report as Studies
+from lsp_calib.commands.paper import repeat_studies
+from lsp_calib.confidence.measures import by_name
 from lsp_calib.evaluation import ladder_report
-from lsp_calib.evaluation.ladder import Ladder, Row, climb
+from lsp_calib.evaluation.ladder import CONDITIONS, Ladder, Part, climb, tiers
+from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.report import percent, plain, signed, table_lines
-from lsp_calib.evaluation.scores import score
+from lsp_calib.evaluation.scores import score, too_few_right
+from lsp_calib.feedback.report import COSTS, AtCost
 
 MODELS = home.shipped_models()
 # Of lines of Python; those of summaries are tests/programs/summary_confidence.py's, those of other languages
@@ -48,6 +55,13 @@ TITLES = {
 }
 # What editors are served with by default.
 IN_USE = ("qwen2.5-coder-1.5b", "smollm2-135m-large")
+# Both with the large window.
+LIKE_FOR_LIKE = ("smollm2-135m-large", "qwen2.5-coder-1.5b-large")
+SUITS = {
+    4.5: "accepting at a glance (`balanced`)",
+    10.0: "critical code (`cautious`)",
+    20.0: "what nobody may get wrong (`acceptFrom = 0.95`)",
+}
 # Of alternatives: fewer places say nothing of their ranks.
 _FEWEST_PLACES = 100
 PLACES = {
@@ -216,33 +230,60 @@ def typed_rows(path: Path) -> list[str]:
 
 
 def readme_blocks() -> dict[str, str]:
-    """The README's table: what ships, beside the plain geometric mean."""
-    chosen = in_use()[::-1]
-    columns = ["line completion, Python", *(TITLES[name] for name in IN_USE[::-1])]
-    last: Sequence[Row] = [ladder.rows[-1] for ladder in chosen]
-    rows = [
-        [
-            f"lines with an answer, of {len(set(chosen[0].groups))} projects from the package index",
-            *(f"{row.n} of {ladder.asked} asked for" for row, ladder in zip(last, chosen, strict=True)),
-        ],
-        ["right, exactly", *(f"{row.n_correct} ({percent(row.n_correct / row.n)})" for row in last)],
-        ["Brier skill score, out of fold", *(signed(row.metrics["skill"]) for row in last)],
-        [
-            "the same of the plain geometric mean",
-            *(signed(ladder.rows[0].metrics["skill"]) for ladder in chosen),
-        ],
-        ["area under the ROC curve", *(plain(row.metrics["auc"]) for row in last)],
-        [
-            "expected calibration error",
-            *(
-                f"{e.value:.3f}; a calibrated score would show {e.low:.3f} to {e.high:.3f}"
-                for e in (row.metrics["ece"] for row in last)
-            ),
-        ],
-        ["marked accept", *(ladder_report.share(row.tiers["accept"]) for row in last)],
-        ["marked reject", *(ladder_report.share(row.tiers["reject"]) for row in last)],
-    ]
+    """The README's table: the blind projects, the large window, both models, both conditions."""
+    columns = "model", "condition", "lines", "right", "skill", "marked accept", "marked reject"
+    rows = []
+    for name in LIKE_FOR_LIKE:
+        for condition in CONDITIONS:
+            part, _ = blind_lines(name, condition)
+            rows.append(
+                [
+                    *(TITLES[name].partition(",")[0], PLACES.get(condition, condition), str(part.asked)),
+                    *(percent(part.n_correct / part.asked), signed(part.metrics["skill"])),
+                    *(ladder_report.share(part.tiers[tier]) for tier in ("accept", "reject")),
+                ]
+            )
     return {"quality": _block(*table_lines(columns, rows))}
+
+
+def blind_lines(name: str, condition: str | None = None) -> tuple[Part, ReliabilityData]:
+    """What ships on the lines of the blind projects, of one condition or of both. The records hold the text
+    features of when they were scored, once."""
+    header, records = read_records(MODELS / "records" / "blind" / f"line-{name}.jsonl")
+    calibrator = Calibrator.load(MODELS / "calibrators" / f"line-{name}.json")
+    asked = [record for record in records if condition in (None, record.condition)]
+    offered = [record for record in asked if record.shown and record.logprobs]
+    confidence = calibrator.probabilities([record.evidence(header) for record in offered])
+    correct = np.array([record.correct["exact"] for record in offered])
+    groups = [record.group for record in offered]
+    with quietly():
+        metrics = summarise(confidence, correct, groups)
+    right = int(np.count_nonzero(correct))
+    part = Part(len(asked), correct.size, right, metrics, tiers(confidence, correct))
+    return part, reliability(confidence, correct)
+
+
+def costs() -> str:
+    """For what a wrong unread line costs, the best threshold, and what it accepts of the blind lines."""
+    rows = []
+    for cost in COSTS:
+        accept_from = 1.0 - 1.0 / cost
+        row = [f"{cost:g} readings", percent(accept_from), SUITS[cost]]
+        for name in LIKE_FOR_LIKE:
+            header, records = read_records(MODELS / "records" / "blind" / f"line-{name}.jsonl")
+            calibrator = Calibrator.load(MODELS / "calibrators" / f"line-{name}.json")
+            offered = [record for record in records if record.shown and record.logprobs]
+            found = AtCost.of(
+                cost,
+                calibrator.probabilities([record.evidence(header) for record in offered]).tolist(),
+                [record.correct["exact"] for record in offered],
+            )
+            n, right = found.accepted, found.right
+            saved = f"{found.saved / len(offered):+.2f}".replace("-", "−")
+            row.append(f"{percent(n / len(offered))}, {percent(right / n)} right, {saved}")
+        rows.append(row)
+    columns = ["a wrong unread line costs", "accept from", "suits"]
+    return _block(*table_lines([*columns, *(TITLES[name] for name in LIKE_FOR_LIKE)], rows))
 
 
 def evaluation_blocks() -> dict[str, str]:
@@ -264,14 +305,34 @@ def _score_rows(path: Path) -> list[list[str]]:
         last = ladders()[name_of(path)].rows[-1]
         return [_score_row(front, "exact", last.n_correct, last.metrics)]
     scores = score(header, records, headline=True)
-    return [_score_row(front, row.judge, scores.right[row.judge], row.metrics) for row in scores.rows]
+    rows = [_score_row(front, row.judge, scores.right[row.judge], row.metrics) for row in scores.rows]
+    model, prompt, task, asked, offered = front
+    return rows + [
+        [model, prompt, f"{task}, {judge}", asked, offered, str(right), "–", "–", "–"]
+        for judge, right in scores.right.items()
+        if too_few_right(right, len(records))
+    ]
 
 
 def _score_row(front: list[str], judge: str, right: int, metrics: Mapping[str, Interval]) -> list[str]:
     model, prompt, task, asked, offered = front
-    skill, roc, ece = (metrics[name] for name in ("skill", "auc", "ece"))
-    numbers = [signed(skill), f"{roc.value:.2f}", plain(ece, digits=3)]
+    skill, roc, ece = (metrics.get(name) for name in ("skill", "auc", "ece"))
+    assert skill is not None
+    assert roc is not None
+    numbers = [signed(skill), f"{roc.value:.2f}", "–" if ece is None else plain(ece, digits=3)]
     return [model, prompt, f"{task}, {judge}", asked, offered, str(right), *numbers]
+
+
+@functools.cache
+def studies() -> Studies:
+    """The studies repeated on the committed records."""
+    return repeat_studies("all", MODELS / "records", None, lambda _: None)
+
+
+def results_blocks() -> dict[str, str]:
+    """The table of docs/results.md: the claims of the studies."""
+    rows = [(*claim.cells(), f"`--study {claim.study}`") for claim in studies().claims]
+    return {"claims": _block(*table_lines((*CLAIM_COLUMNS, "command"), rows))}
 
 
 def _block(*lines: str) -> str:

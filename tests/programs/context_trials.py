@@ -24,7 +24,7 @@ import numpy as np
 from observed_evidence import read
 from paired_records import Pair, table
 
-from lsp_calib.completion.postprocess import judged
+from lsp_calib.completion.postprocess import offered
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError
@@ -66,7 +66,7 @@ async def ask(
             prompt = build_prompt(item.cursor, layout, surroundings_of(item, layout))
             request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False)
             found = await engine.generate(request)
-            text = judged(found.text, item.cursor, layout.version)
+            text = offered(found.text, item.cursor).text
             shown = bool(text) and found.stop is not Stop.LENGTH
             row: Row = {"item": record.item, "shown": shown, "exact": shown and item.is_correct(text)}
             row |= {"window": layout.window, "related": layout.related}
@@ -122,7 +122,7 @@ def main() -> None:
     header, records = read(given.records)
     if given.sources:
         drawn = sorted(records, key=lambda one: one.item)
-        np.random.default_rng(0).shuffle(drawn)  # type: ignore[arg-type]
+        np.random.default_rng(0).shuffle(drawn)
         layout = changed(header, given.window, given.related)
         asyncio.run(ask(header, drawn[: given.count], given.sources, layout, given.threads, given.output))
     print(report(header, records, rows_of(given.output)))

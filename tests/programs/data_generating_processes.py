@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import FloatArray
-from lsp_calib.calibration.methods.log_odds import log_odds
+from lsp_calib.calibration.logistic import log_odds
 
 Sampler = Callable[[np.random.Generator, int], FloatArray]
 

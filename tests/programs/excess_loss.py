@@ -20,8 +20,7 @@ from excess_methods import METHODS, Method
 from threadpoolctl import threadpool_limits
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.methods.log_odds import CLIP, sigmoid
-from lsp_calib.calibration.methods.newton import sigmoid_and_loss
+from lsp_calib.calibration.logistic import CLIP, sigmoid, sigmoid_and_loss
 
 PAGE = Path(__file__).parents[2] / "docs" / "excess-loss.md"
 COMMAND = "python tests/programs/excess_loss.py"

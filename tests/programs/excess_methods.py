@@ -8,11 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.methods.beta import BetaCalibrator
-from lsp_calib.calibration.methods.isotonic import IsotonicCalibrator
-from lsp_calib.calibration.methods.log_odds import log_odds
-from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator
-from lsp_calib.calibration.methods.temperature import TemperatureCalibrator
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, log_odds
+from lsp_calib.calibration.other_curves import BetaCalibrator, IsotonicCalibrator, TemperatureCalibrator
 
 Curve = Callable[[FloatArray], FloatArray]
 Method = Callable[[FloatArray, BoolArray], Curve]

@@ -160,7 +160,7 @@ def complete(model: LlamaModel, prompt: Prompt) -> Generation:
     # Afresh: where two tokens are as likely as each other, what the cache holds from other steps may decide.
     run = model.begin(Request(prompt, MOST_TOKENS, reuse=False), on_tokens=_ignore)
     generation = run.advance()
-    assert generation is not None
+    assert isinstance(generation, Generation)
     run.close()
     return generation
 

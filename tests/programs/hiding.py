@@ -19,16 +19,15 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.fitting import fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.folds import grouped_folds
-from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.completion.hiding import Hiding
-from lsp_calib.completion.service import MOST_TOKENS
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.validation import grouped_folds
+from lsp_calib.completion.service import MOST_TOKENS, Hiding
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.values import Evidence
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"
-LIMITS = (0.1, 0.2, 0.3)
+LIMITS = (0.05, 0.1, 0.2, 0.3)
 STEPS = (2, 3, 4, 5, 6, 8)
 
 

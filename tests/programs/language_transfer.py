@@ -4,7 +4,7 @@
 
 RECORDS: of `lsp-calib eval line --language ID`, or the journal of an unfinished run, of a model and prompt
 for which a calibrator of Python ships. The rows: that calibrator as it stands; the same moved by slope and
-intercept, and above some labels by its weights (`calibration.calibrators.curve_refit`, as a user's labels
+intercept, and above some labels by its weights (`calibration.calibrators.refit`, as a user's labels
 move it); a calibrator of this language's labels alone; one of both languages' labels together. All but the
 first are out of fold by project. Intervals are by bootstrap over projects.
 """
@@ -21,16 +21,14 @@ from blind import shipped_for
 from observed_evidence import read
 
 from lsp_calib import home
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve_refit import refit_curve
-from lsp_calib.calibration.calibrators.label_weights import LabelWeights
-from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData, Recipe
-from lsp_calib.calibration.folds import grouped_folds
-from lsp_calib.calibration.metrics.reliability import wilson_interval
-from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.calibration.validation.intervals import Interval, summarise
-from lsp_calib.calibration.warnings import quietly
+from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
+from lsp_calib.calibration.calibrators.promotion import LabelWeights
+from lsp_calib.calibration.calibrators.refit import refit_curve
+from lsp_calib.calibration.reliability import wilson_interval
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.validation import grouped_folds, summarise
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.languages import name_of
@@ -103,7 +101,7 @@ def rows(
     header: Header, records: Sequence[Record], found: Mapping[str, FloatArray], own: Labels
 ) -> list[str]:
     """The lines of one language by each calibrator, as cells of Markdown."""
-    table = []
+    table = list[str]()
     for name, p in found.items():
         with quietly():
             metrics = summarise(p, own.correct, own.groups)
@@ -111,8 +109,8 @@ def rows(
         accepted = np.array([tier == "accept" for tier in tiers])
         n, right = int(accepted.sum()), int(own.correct[accepted].sum())
         held = f"{n / p.size:.0%}" + (f" @ {right / n:.0%} ({wilson_interval(right, n)[0]:.0%})" if n else "")
-        cells = [name, ranged(metrics["skill"], "+.2f"), f"{metrics['auc'].value:.2f}"]
-        cells += [ranged(metrics["ece"], ".3f"), f"{p.mean():.0%}", held]
+        cells = [name, format(metrics["skill"], "+.2f"), f"{metrics['auc'].value:.2f}"]
+        cells += [format(metrics["ece"], ".3f"), f"{p.mean():.0%}", held]
         first = ["", "", "", ""]
         if not table:
             exact = sum(record.shown and record.correct["exact"] for record in records) / len(records)
@@ -148,10 +146,6 @@ def records_of(shipped: Calibrator) -> Path:
         if Calibrator.load(path).id == shipped.id
     )
     return folder / "records" / f"{stem}.jsonl"
-
-
-def ranged(interval: Interval, form: str) -> str:
-    return f"{interval.value:{form}} ({interval.low:{form}} to {interval.high:{form}})"
 
 
 def main() -> None:

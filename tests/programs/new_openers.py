@@ -20,12 +20,12 @@ from unittest import mock
 import attrs
 import numpy as np
 
-from lsp_calib.calibration import bootstrap_difference, skill_score
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
-from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData
-from lsp_calib.calibration.folds import grouped_folds
-from lsp_calib.calibration.methods.log_odds import sigmoid
-from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData
+from lsp_calib.calibration.logistic import sigmoid
+from lsp_calib.calibration.scores import skill_score
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.validation import bootstrap_difference, grouped_folds
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.evaluation import recomputed
@@ -110,8 +110,8 @@ def predicted(
     fold = grouped_folds(group_codes(np.array(groups), len(groups)), FOLDS)
     standing, removed = np.empty(len(lines)), np.full(len(lines), np.nan)
     for k in range(FOLDS):
-        kept, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        codes = group_codes(np.array([groups[at] for at in kept]), kept.size)
+        kept, test = np.flatnonzero(fold != k).tolist(), np.flatnonzero(fold == k).tolist()
+        codes = group_codes(np.array([groups[at] for at in kept]), len(kept))
         data = FeatureData.of([lines[at].standing[fitted] for at in kept], correct[kept], codes, RECIPES)
         curve = data.curve("features-1", data.choose(data.usable(RECIPES)))
         standing[test] = sigmoid(curve.scores([lines[at].standing[asked] for at in test]))

@@ -1,7 +1,7 @@
 """How often the next place is the one that is guessed: `python tests/programs/next_place.py [FOLDER]`.
 
 Asks no model. Of each line that somebody finishes, as an accepted suggestion finishes it, the guess of
-`completion.next_place` is compared
+`completion.context.next_place` is compared
 
 - in the recorded typing, with the document after the next change: a hit if lines, line and column are the
   same. The recording's editor indents by rules much like those of the guess, so that this says how often
@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lsp_calib.completion.next_place import next_place
+from lsp_calib.completion.context import next_place
 from lsp_calib.text_lines import split_keeping_ends
 from lsp_calib.tools.bench.trace import Edit, Kind, load_trace
 

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import group_codes
-from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData, Recipe
-from lsp_calib.calibration.metrics.scores import auc, skill_score
+from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
+from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import WRITING_ON
 from lsp_calib.evaluation.records import Record, read_records

@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 from observed_evidence import read
 
-from lsp_calib.calibration import Interval, bootstrap_mean
+from lsp_calib.calibration.validation import Interval, bootstrap_mean
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
 

@@ -15,9 +15,7 @@ of what is right and wrong there: the squared error of the confidences of
 - shipped: the calibrator fitted on other projects;
 - Platt: the curve over the geometric mean of that calibrator, a general Platt calibrator;
 - shown: a personal one, from labels of suggestions that were shown;
-- replay: a personal one, from these and the labels of replayed lines;
-- shown online, replay online: online Platt scaling of the shipped confidences with calibeating on top, from
-  the same labels.
+- replay: a personal one, from these and the labels of replayed lines.
 
 Then the same users with a truth that is shifted by 1 in log-odds from the shipped calibrator, and with one
 that is just it: what is found there is there, and what is not is chance. Last, certificates on each user's
@@ -42,21 +40,15 @@ from scipy import stats
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD
 from lsp_calib.calibration.calibrators.fitting import fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.folds import grouped_folds
-from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
-from lsp_calib.calibration.methods.online import OnlineCalibrator, OnlinePlatt
-from lsp_calib.calibration.methods.platt import Prior
-from lsp_calib.calibration.policies.ledger import Promise
-from lsp_calib.calibration.validation.significance import benjamini_hochberg
+from lsp_calib.calibration.certificates import Promise
+from lsp_calib.calibration.logistic import log_odds, sigmoid
+from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING
 from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.feedback.certifying import watch_labels
-from lsp_calib.feedback.learning import refit_from_feedback
-from lsp_calib.feedback.self_refit import refit_where_due
+from lsp_calib.feedback.learning import refit_from_feedback, refit_where_due, watch_labels
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence
 
@@ -217,12 +209,9 @@ def score(user: User, rule: tuple[float, float], after: Sequence[int], seeds: in
         shown = rng.random(first) < SHOWN
         for arm, labelled in (("shown", shown), ("replay", np.ones(first, dtype=np.bool_))):
             labels = np.where(shown, kept, right)
-            for name, n, confidences in (
-                *((arm, *one) for one in _refitted(user, labelled, labels, after, evidences, k)),
-                *((f"{arm} online", *one) for one in _online(user, labelled, labels, after, evidences)),
-            ):
+            for n, confidences in _refitted(user, labelled, labels, after, evidences, k):
                 error = _error(confidences, wanted) / seeds
-                errors[name, n] = errors.get((name, n), np.zeros(error.size)) + error
+                errors[arm, n] = errors.get((arm, n), np.zeros(error.size)) + error
     return Scored(user.name, errors)
 
 
@@ -240,22 +229,6 @@ def _refitted(
             yield n, learner.calibrator.probabilities(later)
             begin = n
         learner.store.close()
-
-
-def _online(
-    user: User, labelled: BoolArray, labels: BoolArray, after: Sequence[int], later: list[Evidence]
-) -> Iterator[tuple[int, FloatArray]]:
-    """(n, the confidences of later lines) of one that learns from each label of the first n lines."""
-    told, future = user.start.probabilities(user.evidences), user.start.probabilities(later)
-    # A user is expected where a refit expects them.
-    state = OnlineCalibrator(OnlinePlatt.start(Prior(1.0, 0.0, SLOPE_SD, INTERCEPT_SD)))
-    begin = 0
-    for n in sorted(after):
-        for line in range(begin, n):
-            if labelled[line]:
-                state = state.update(float(told[line]), bool(labels[line]))
-        yield n, state.predict(future)
-        begin = n
 
 
 def _kept(truth: FloatArray, rule: tuple[float, float]) -> FloatArray:
@@ -296,7 +269,7 @@ def compare(scored: Sequence[Scored]) -> list[Compared]:
         means = np.array([difference.mean() for difference in by_user])
         half = float(stats.t.ppf(0.975, means.size - 1) * means.std(ddof=1) / np.sqrt(means.size))
         p = [float(stats.ttest_1samp(one, 0.0).pvalue) if np.ptp(one) > 0.0 else 1.0 for one in by_user]
-        rejected = benjamini_hochberg(p, LEVEL).rejected
+        rejected = stats.false_discovery_control(p) <= LEVEL
         mean = float(means.mean())
         brier = float(np.mean([one.errors[name, after].mean() for one in scored]))
         found.append(
@@ -410,20 +383,20 @@ def tables(
             for s in range(seeds)
             for k, user in enumerate(everyone)
         ]
-        cells = []
+        parts = list[str]()
         for n in CERTIFIED_AFTER:
             now = [one.standing[n] for one in ones if n in one.standing]
             if now:
                 having, accepts, broken = (float(np.mean([one[k] for one in now])) for k in range(3))
-                cells.append(
+                parts.append(
                     f"{n} labels: {having:.0%} certified, {accepts:.1%} accepted, {broken:.1%} broken"
                 )
         waits = sorted(one.until_revoked or DRIFT_AT_MOST + 1 for one in ones if one.watched)
         middle = waits[len(waits) // 2] if waits else None
         yield (
             f"certificates, keeps {rule[0]:.0%}, {rule[1]:.0%}, promise {promise.risk:.0%}: "
-            f"{'; '.join(cells)}; with drift revoked after {middle} labels (median of {len(waits)})",
-            {"rule": rule, "risk": promise.risk, "cells": cells, "waits": waits},
+            f"{'; '.join(parts)}; with drift revoked after {middle} labels (median of {len(waits)})",
+            {"rule": rule, "risk": promise.risk, "cells": parts, "waits": waits},
         )
 
 

@@ -35,6 +35,7 @@ from lsp_calib.inference.engine import Priority, Request
 from lsp_calib.inference.local.llama import LlamaModel
 from lsp_calib.inference.models.cards import ModelCard, locate
 from lsp_calib.tools.bench.trace import load_trace
+from lsp_calib.values import Generation
 
 # Tokens that have to be the same before a draft, the most first.
 LENGTHS = (3, 2)
@@ -162,7 +163,7 @@ def typed(model: LlamaModel, card: ModelCard, count: int) -> Iterator[Answer]:
                 prompt = build_prompt(Cursor(lines, line, column, "python"), Layout.of(card))
                 run = model.begin(Request(prompt, MOST_TOKENS), on_tokens=_ignore)
                 generation = run.advance()
-                assert generation is not None
+                assert isinstance(generation, Generation)
                 run.close()
                 given = [*model._tokenize_prompt(prompt, _CONTEXT), *generation.healing]
                 yield Answer(given, [token.id for token in generation.tokens])

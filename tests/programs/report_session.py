@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -26,20 +27,20 @@ from history_visits import LANGUAGE, PER_COMMIT, SEED, Step, steps
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.collect import ALONE, collect
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import LineItem
-from lsp_calib.evaluation.recomputed import text_of
+from lsp_calib.evaluation.recomputed import answer_of
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.tasks import Task, plain
 from lsp_calib.feedback.events import Event, How, Label, Source
+from lsp_calib.feedback.learning import refit_where_due
 from lsp_calib.feedback.report import make_report
 from lsp_calib.feedback.report_data import read_data
-from lsp_calib.feedback.self_refit import refit_where_due
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.home import private_folder
@@ -105,7 +106,7 @@ class Answers:
             if one.prompt != prompt_hash(prompt):
                 raise DataError(f"{one.item} had another prompt when it was recorded: record it again.")
             if one.shown and not one.doubt:
-                texts[one.item] = one, text_of(one, items[one.item], pieces, prompt)
+                texts[one.item] = one, answer_of(one, items[one.item], pieces, prompt)[0]
         return cls(header, texts)
 
 
@@ -216,7 +217,7 @@ def _uri(name: str) -> str:
     return f"file:///{name}"
 
 
-def _with(lines: tuple[str, ...], at: int, line: str) -> tuple[str, ...]:
+def _with(lines: Sequence[str], at: int, line: str) -> tuple[str, ...]:
     return (*lines[:at], line, *lines[at + 1 :])
 
 

@@ -30,15 +30,15 @@ import attrs
 import numpy as np
 
 from lsp_calib import home
+from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.validation.intervals import summarise
-from lsp_calib.calibration.warnings import quietly
+from lsp_calib.calibration.validation import summarise
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.evaluation.collect import ALONE
 from lsp_calib.evaluation.lines import LineItem, sample_lines
-from lsp_calib.evaluation.recomputed import text_of
+from lsp_calib.evaluation.recomputed import answer_of
 from lsp_calib.evaluation.tasks import Task, plain
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.local.vocabulary_only import read_pieces
@@ -182,7 +182,8 @@ def main() -> None:
     pieces = read_pieces(file)
     prompts = {item.id: build_prompt(item.cursor, Layout.of(card)) for item in items}
     texts = {
-        record.item: text_of(record, places[record.item], pieces, prompts[record.item]) for record in usable
+        record.item: answer_of(record, places[record.item], pieces, prompts[record.item])[0]
+        for record in usable
     }
     report(served, {record.item: record.evidence(header) for record in usable}, texts, calibrator)
 

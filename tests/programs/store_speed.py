@@ -26,10 +26,9 @@ from labelled_store import Labelled, Stored, add
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.evaluation.records import read_records
-from lsp_calib.feedback import training_rows
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.learning import refit_languages
-from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.store import MOST_LABELS, FeedbackStore
 
 EVENTS_OF_ONE = 4
 MODELS = Path(__file__).parents[2] / "models"
@@ -64,7 +63,7 @@ def main() -> None:
         )
         size = large.stat().st_size
         store.close()
-        most = training_rows.MOST_LABELS
+        most = MOST_LABELS
         refits = {n: refit_apart(folder / f"refit-{n}", n) for n in (most, given.labels) if given.labels}
         differ = difference(folder / "difference", most) if given.labels else None
     result = {
@@ -89,8 +88,8 @@ def refit_apart(folder: Path, labels: int) -> dict[str, Any]:
     return found
 
 
-def refitted(folder: Path) -> dict[str, Any]:
-    store = FeedbackStore(folder / "feedback.db")
+def refitted(folder: Path, most: int = MOST_LABELS) -> dict[str, Any]:
+    store = FeedbackStore(folder / "feedback.db", most_labels=most)
     calibrators = CalibratorStore(folder / "calibrators", MODELS / "calibrators")
     start, cpu = time.perf_counter(), time.process_time()
     refits = refit_languages(store, calibrators, purpose(), "2026-01-01", promise=None)
@@ -114,8 +113,8 @@ def difference(folder: Path, most: int) -> float:
     header, records = read_records(RECORDS)
     evidences = [record.evidence(header) for record in records if record.shown and not record.doubt]
     confidences = []
-    for training_rows.MOST_LABELS in (most, 5 * most):
-        refitted(folder)
+    for newest in (most, 5 * most):
+        refitted(folder, newest)
         calibrators = CalibratorStore(folder / "calibrators", MODELS / "calibrators")
         confidences.append(calibrators.choose(purpose()).calibrator.probabilities(evidences))
         calibrators.rollback(purpose())

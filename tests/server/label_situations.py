@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 from lsprotocol import types
-from scripted_editor import URI, Editor, suggestions
+from scripted_editor import URI, Editor, Notebook, suggestions
 
 PAGE = Path(__file__).parents[2] / "docs" / "labels.md"
 BEGIN, END = "<!-- situations -->\n", "<!-- end of situations -->\n"
@@ -57,10 +57,16 @@ class Author:
         await self.editor.client.protocol.send_request_async("test/later", {"seconds": seconds})
 
     async def sees(
-        self, name: str = "suggestion", line: int = AT, column: int | None = None, uri: str = URI
+        self,
+        name: str = "suggestion",
+        line: int = AT,
+        column: int | None = None,
+        uri: str = URI,
+        *,
+        by_hand: bool = False,
     ) -> dict[str, Any]:
         """Gets a suggestion, and looks at it for a second."""
-        (found,) = await self.asks(line, column, uri)
+        found, *_ = await self.asks(line, column, uri, by_hand=by_hand)
         self.keep(found, name)
         await self.later(1.0)
         return found
@@ -376,7 +382,7 @@ async def _(a: Author) -> None:
     await a.accept()
     await a.save()
     await a.backspace(len(SUGGESTED))
-    await a.sees("second")
+    await a.sees("second", by_hand=True)  # by itself it does not come back
     await a.accept()
     await a.editor.in_order()
     (mark,) = a.editor.pushed()
@@ -391,7 +397,7 @@ async def _(a: Author) -> None:
     await a.accept()
     await a.save()
     await a.undo()
-    await a.sees("second")
+    await a.sees("second", by_hand=True)  # by itself it does not come back
     await a.accept()
     await a.moves_on()
 
@@ -1422,6 +1428,70 @@ for _what, _uri in (
     ("a file on another machine", "vscode-remote://ssh-remote%2Bhost/project/module.py"),
 ):
     situation(f"accept it in {_what}", "kept")(_in(_uri))
+
+
+def _in_notebook(
+    title: str, label: str, tell: Callable[[Author, Notebook], Awaitable[None]], why: str = ""
+) -> None:
+    async def story(a: Author) -> None:
+        book = Notebook(a.editor, {"above": "base = 1", "cell": TEXT, "below": "print(base)"})
+        uri = book.cell_uri("cell")
+        a.texts[uri] = TEXT
+        await a.sees(uri=uri)
+        await a.later(0.3)
+        book.insert("cell", AT, len(a.lines(uri)[AT]), SUGGESTED)
+        a.texts[uri] = TEXT.replace("total = \n", f"total = {SUGGESTED}\n")
+        await a.later(0.3)
+        await tell(a, book)
+
+    client = {"inline": True, "notebooks": True}
+    situation(f"accept it in a cell, {title}", label, why=why, client=client)(story)
+
+
+async def _saves(_: Author, book: Notebook) -> None:
+    book.save()
+
+
+async def _closes(_: Author, book: Notebook) -> None:
+    book.close()
+
+
+async def _moves(a: Author, book: Notebook) -> None:
+    book.move("cell", 0)
+    book.insert("below", 0, 0, "#")
+    await a.later(31.0)
+
+
+async def _runs(a: Author, book: Notebook) -> None:
+    book.run("cell", 1)
+    await a.later(31.0)
+
+
+async def _deletes(a: Author, book: Notebook) -> None:
+    book.remove("cell")
+    await a.later(31.0)
+
+
+async def _brings_back(a: Author, book: Notebook, language: str = "python") -> None:
+    book.remove("cell")
+    await a.later(1.0)
+    book.put(1, "cell", a.texts[book.cell_uri("cell")], language)
+    await a.later(1.0)
+    book.save()
+
+
+_in_notebook("save the notebook", "kept", _saves)
+_in_notebook("close the notebook", "kept", _closes)
+_in_notebook("move the cell, go on in another one", "kept", _moves)
+_in_notebook("run the cell", NONE, _runs, "a run decides nothing: you may still be at the line")
+_in_notebook("delete the cell", "edited", _deletes)
+_in_notebook("delete the cell, undo that, save", "kept", _brings_back)
+_in_notebook(
+    "choose another language for the cell, save",
+    "kept",
+    lambda a, book: _brings_back(a, book, "r"),
+    "VS Code takes the cell out and puts it in again",
+)
 
 
 @situation("accept it in a file with Windows line ends", "kept")

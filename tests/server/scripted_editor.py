@@ -219,7 +219,9 @@ class Editor:
         answer = await asyncio.wait_for(self.client.text_document_code_lens_async(params), PATIENCE)
         return None if answer is None else list(answer)
 
-    def apply_edits(self, *, refuses: bool = False, late: bool = False) -> list[types.TextEdit]:
+    def apply_edits(
+        self, *, refuses: bool = False, late: bool = False, says_nothing: bool = False
+    ) -> list[types.TextEdit]:
         """From now on apply the edits that the server asks for; returns the list of those applied.
 
         late: the server hears of the change after the answer, as from editors that collect changes.
@@ -227,7 +229,7 @@ class Editor:
         applied: list[types.TextEdit] = []
 
         @self.client.feature(types.WORKSPACE_APPLY_EDIT)
-        def apply(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
+        def apply(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult | None:
             edits = [(uri, edit) for uri, each in (params.edit.changes or {}).items() for edit in each]
             for change in params.edit.document_changes or []:
                 assert isinstance(change, types.TextDocumentEdit)
@@ -237,7 +239,7 @@ class Editor:
                 applied.append(edit)
                 tell = functools.partial(self._replace, edit, uri)
                 asyncio.get_running_loop().call_later(0.05, tell) if late else tell()
-            return types.ApplyWorkspaceEditResult(applied=not refuses)
+            return None if says_nothing else types.ApplyWorkspaceEditResult(applied=not refuses)
 
         return applied
 
@@ -311,6 +313,93 @@ class Editor:
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(name, [change]))
 
 
+class Notebook:
+    """A notebook in an editor, with the messages that VS Code's client sends for it.
+
+    cells: the code or the text of each, by its name; a cell of text has a name that begins with "text".
+    """
+
+    def __init__(
+        self, editor: Editor, cells: Mapping[str, str], uri: str = "file:///project/book.ipynb"
+    ) -> None:
+        self.editor, self.uri = editor, uri
+        self.order = list(cells)
+        self.version = 1
+        self.languages: dict[str, str] = {}
+        book = types.NotebookDocument(
+            uri, "jupyter-notebook", 1, [self.cell(name) for name in cells], metadata={"kernel": {"a": [1]}}
+        )
+        opened = [self._item(name, text) for name, text in cells.items()]
+        editor.client.notebook_document_did_open(types.DidOpenNotebookDocumentParams(book, opened))
+
+    def cell_uri(self, name: str) -> str:
+        return f"vscode-notebook-cell:{self.uri.removeprefix('file://')}#{name}"
+
+    def cell(self, name: str, order: int | None = None) -> types.NotebookCell:
+        kind = types.NotebookCellKind.Markup if name.startswith("text") else types.NotebookCellKind.Code
+        summary = None if order is None else types.ExecutionSummary(order, True)
+        return types.NotebookCell(kind, self.cell_uri(name), {"tags": ["a"]}, summary)
+
+    def change(self, name: str, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
+        span = types.Range(types.Position(*start), types.Position(*end))
+        self.version += 1
+        named = types.VersionedTextDocumentIdentifier(self.version, self.cell_uri(name))
+        change = types.NotebookDocumentCellContentChanges(
+            named, [types.TextDocumentContentChangePartial(span, text)]
+        )
+        self._send(types.NotebookDocumentCellChanges(text_content=[change]))
+
+    def insert(self, name: str, line: int, character: int, text: str) -> None:
+        self.change(name, (line, character), (line, character), text)
+
+    def run(self, name: str, order: int) -> None:
+        self._send(types.NotebookDocumentCellChanges(data=[self.cell(name, order)]))
+
+    def put(self, at: int, name: str, text: str, language: str = "python") -> None:
+        """A new cell."""
+        self.order.insert(at, name)
+        self.languages[name] = language
+        array = types.NotebookCellArrayChange(at, 0, [self.cell(name)])
+        self._structure(array, did_open=[self._item(name, text)])
+
+    def remove(self, name: str) -> None:
+        at = self.order.index(name)
+        self.order.remove(name)
+        gone = [types.TextDocumentIdentifier(self.cell_uri(name))]
+        self._structure(types.NotebookCellArrayChange(at, 1), did_close=gone)
+
+    def move(self, name: str, to: int) -> None:
+        self.order.remove(name)
+        self.order.insert(to, name)
+        array = types.NotebookCellArrayChange(0, len(self.order), [self.cell(one) for one in self.order])
+        self._structure(array)
+
+    def save(self) -> None:
+        self.editor.client.notebook_document_did_save(
+            types.DidSaveNotebookDocumentParams(types.NotebookDocumentIdentifier(self.uri))
+        )
+
+    def close(self) -> None:
+        cells = [types.TextDocumentIdentifier(self.cell_uri(name)) for name in self.order]
+        self.editor.client.notebook_document_did_close(
+            types.DidCloseNotebookDocumentParams(types.NotebookDocumentIdentifier(self.uri), cells)
+        )
+
+    def _item(self, name: str, text: str) -> types.TextDocumentItem:
+        language = self.languages.get(name, "markdown" if name.startswith("text") else "python")
+        return types.TextDocumentItem(self.cell_uri(name), language, 1, text)
+
+    def _structure(self, array: types.NotebookCellArrayChange, **more: Any) -> None:
+        structure = types.NotebookDocumentCellChangeStructure(array, **more)
+        self._send(types.NotebookDocumentCellChanges(structure=structure))
+
+    def _send(self, cells: types.NotebookDocumentCellChanges) -> None:
+        self.version += 1
+        named = types.VersionedNotebookDocumentIdentifier(self.version, self.uri)
+        change = types.NotebookDocumentChangeEvent(cells=cells)
+        self.editor.client.notebook_document_did_change(types.DidChangeNotebookDocumentParams(named, change))
+
+
 def suggestions(answer: types.InlineCompletionList | None) -> list[dict[str, Any]]:
     """The suggestion objects of inline completions."""
     assert answer is not None
@@ -336,6 +425,7 @@ def capabilities(
     progress: bool = False,
     edits: bool = False,
     lenses: bool = False,
+    notebooks: bool = False,
 ) -> types.ClientCapabilities:
     """The capabilities of an editor. "plain" declares only what the arguments ask for."""
     if editor == "plain":
@@ -365,6 +455,9 @@ def capabilities(
         document.code_action = types.CodeActionClientCapabilities(code_action_literal_support=literals)
     if lenses:
         workspace.code_lens = types.CodeLensWorkspaceClientCapabilities(refresh_support=True)
+    if notebooks:
+        synchronization = types.NotebookDocumentSyncClientCapabilities(execution_summary_support=True)
+        declared.notebook_document = types.NotebookDocumentClientCapabilities(synchronization)
     if encodings is not None:
         kinds_ = [types.PositionEncodingKind(name) for name in encodings]
         declared.general = types.GeneralClientCapabilities(position_encodings=kinds_)
@@ -424,6 +517,35 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
         )
         file = CalibratorStore(home / "calibrators", home / "none").promote(calibrator)
     return file
+
+
+def install_curve(home: Path) -> None:
+    """A curve by which a beginning is right as often as its tokens say."""
+    from lsp_calib.calibration.calibrators.curve import Weighted
+    from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve
+    from lsp_calib.calibration.document import written
+    from lsp_calib.confidence.features import PREFIX_VERSION
+    from lsp_calib.home import private_folder
+    from lsp_calib.values import ModelIdentity
+
+    weights = {"total": 1.0}
+    features = tuple(Weighted(name, 0.0, 1.0, weights.get(name, 0.0)) for name in NAMES)
+    model = ModelIdentity("scripted", "Q0", "5c" * 32)
+    folder = home / "calibrators" / FOLDER
+    for one in (home, folder.parent, folder):
+        private_folder(one)
+    document = written(
+        PrefixCurve(
+            version=PREFIX_VERSION,
+            model=model,
+            prompt_version="line-prefix-1",
+            n=10,
+            n_right=5,
+            intercept=0.0,
+            features=features,
+        )
+    )
+    (folder / "line.json").write_text(json.dumps(document))
 
 
 def command(script: Path, *, forked: bool = True) -> list[str]:

@@ -18,12 +18,14 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     otherwise    the answer for any other line
     aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
+    quiet        whether little else runs on the machine; as it is unless given
+    hideBelow    the card's limit; 0 unless given
     format       fields of the card's `CompletionFormat`: a prefix and nothing else unless given
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
-    afterLabels  {"soon", "idle"}: seconds after labels, see `server.after_labels`
+    afterLabels  {"soon", "idle"}: seconds after labels, see `server.events.Pace`
     summariesAfter  seconds after which summaries are made ahead; an hour unless given
-    replay       {"idle", "retry", "linesAnHour", "settleAfter"}: see `server.line_replay` and
-                 `feedback.typed_lines`; lines are replayed after an hour unless given
+    replay       {"idle", "retry", "linesAnHour", "settleAfter"}: see `server.events.Pace`;
+                 lines are replayed after an hour unless given
     supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
@@ -31,7 +33,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
                  "in": one that the server handles now} or {..., "out": one that it sends}
     clock        whether suggestions are followed by a clock that only `test/later` moves, see `later`
 
-An answer is {"text", "tokens": the text in pieces, "logprobs", "stop", "heldUntil": file,
+An answer is {"text", "tokens": the text in pieces, "logprobs", "entropies", "stop", "heldUntil": file,
 "error": [class, message], "errors": how often, "seconds": for each token the margin and the id of the second
 one, "ways": {such an id: the answer that goes on from it}, "draws": answers by seed}. It gives the text,
 after the file has appeared, unless it has to raise the error first.
@@ -43,6 +45,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +58,7 @@ from lsp_calib.settings import Trusted
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import EarlyStop, Engine, LoadedModel, Request, StateListener
+    from lsp_calib.server.events import Pace
     from lsp_calib.values import Generation
 
 _HEAVY = ("numpy", "scipy", "sklearn", "tree_sitter", "llama_cpp", "sqlite3")
@@ -174,6 +178,7 @@ class ScriptedEngine:
             window=1600,
             completion=CompletionFormat(**self._script.get("format", {})),
             chat=ChatFormat(),
+            hide_below=self._script.get("hideBelow", 0.0),
         )
         self._on_state(self._states.READY, "The script is ready.", None)
         return LoadedModel(ModelIdentity("scripted", "Q0", sha256), card)
@@ -222,6 +227,11 @@ def _generation(answer: dict[str, Any], request: Request | None = None) -> Gener
     texts = answer.get("tokens", [answer["text"]])
     texts = [*texts, *[""] * (len(logprobs) - len(texts))]
     tokens = tuple(Token(i, p, 0.0, t) for i, (p, t) in enumerate(zip(logprobs, texts, strict=False)))
+    if entropies := answer.get("entropies"):
+        tokens = tuple(
+            attrs.evolve(token, seen=Observation(entropy))
+            for token, entropy in zip(tokens, entropies, strict=True)
+        )
     if request is not None and Observe.MARGIN in request.observe:
         seconds = [*answer.get("seconds", []), *[(None, None)] * len(tokens)]
         tokens = tuple(
@@ -236,7 +246,7 @@ def _generation(answer: dict[str, Any], request: Request | None = None) -> Gener
 def _write_down(file: Path) -> None:
     """Keep the messages in the order in which the server handles and sends them."""
     from lsp_calib.server import messages
-    from lsp_calib.server.protocol import CalibProtocol
+    from lsp_calib.server.messages import CalibProtocol
 
     take, send = messages.take, CalibProtocol._send_data
 
@@ -256,26 +266,32 @@ def _write_down(file: Path) -> None:
     CalibProtocol._send_data = sent  # type: ignore[method-assign]
 
 
-class Clock:
-    """Stands for the module `time` where suggestions are followed. Unix seconds that stand still."""
-
-    def __init__(self) -> None:
-        self.now = time.time()
-
-    def time(self) -> float:
-        return self.now
-
-
-def _follow_by(server: CalibServer, clock: Clock) -> None:
-    from lsp_calib.server import suggestion_tracking
-
-    suggestion_tracking.time = clock  # type: ignore[assignment]
+def _follow_by_hand(server: CalibServer) -> None:
+    now = time.time()
+    server.clock = lambda: now
 
     @server.feature("test/later")
     def later(ls: CalibServer, params: dict[str, float]) -> None:
         """So many seconds pass, and what is due is done."""
-        clock.now += params["seconds"]
-        ls.session.suggestions.tracking._tick()
+        nonlocal now
+        now += params["seconds"]
+        ls.session.suggestions._tick()
+
+
+def _pace(script: dict[str, Any]) -> Pace:
+    from lsp_calib.server.events import Pace
+
+    labels, replay = script.get("afterLabels", {}), script.get("replay", {})
+    usual = Pace()
+    return Pace(
+        summaries=script.get("summariesAfter", 3600.0),
+        replay=replay.get("idle", 3600.0),
+        refit=labels.get("idle", usual.refit),
+        watch=labels.get("soon", usual.watch),
+        retry=replay.get("retry", usual.retry),
+        settle=replay.get("settleAfter", usual.settle),
+        lines_an_hour=replay.get("linesAnHour", usual.lines_an_hour),
+    )
 
 
 def main() -> None:
@@ -287,23 +303,18 @@ def main() -> None:
 
         def make_engine(on_state: StateListener) -> Engine:
             from lsp_calib import power
-            from lsp_calib.completion import hiding
-            from lsp_calib.feedback import typed_lines
-            from lsp_calib.server import after_labels, line_replay, summaries_ahead
-            from lsp_calib.server.features import lifecycle
+            from lsp_calib.completion import service
+            from lsp_calib.inference.models import speeds
 
-            lifecycle.WITHIN = script.get("settingsWithin", lifecycle.WITHIN)
-            hiding.EXPLORED = script.get("explored", 0.0)
-            for name, seconds in script.get("afterLabels", {}).items():
-                setattr(after_labels, name.upper(), seconds)
-            summaries_ahead.IDLE = script.get("summariesAfter", 3600.0)
-            replay = {"idle": 3600.0, "settleAfter": 30.0, **script.get("replay", {})}
-            line_replay.IDLE, typed_lines.SETTLE_AFTER = replay["idle"], replay["settleAfter"]
-            line_replay.RETRY = replay.get("retry", line_replay.RETRY)
-            line_replay.LINES_AN_HOUR = replay.get("linesAnHour", line_replay.LINES_AN_HOUR)
+            service.is_explored = lambda _: bool(script.get("explored"))
+            if "quiet" in script:
+                speeds.is_quiet = lambda: bool(script["quiet"])
             power.SUPPLIES = Path(script.get("supplies", "/no such folder"))
             return ScriptedEngine(script, on_state, server.trusted)
 
+        server.pace = _pace(script)
+        server.last_work = script.get("lastWork", server.last_work)
+        server.settings_within = script.get("settingsWithin", server.settings_within)
         server.make_engine = make_engine  # type: ignore[method-assign]
 
         @server.feature("test/heavyModules")
@@ -311,8 +322,17 @@ def main() -> None:
             """Which of the modules that are slow to import have been imported."""
             return [name for name in _HEAVY if name in sys.modules]
 
+        @server.feature("test/stuck")
+        def stuck(ls: CalibServer, params: dict[str, str]) -> None:
+            """A thread waits without end, as for a disk that does not answer."""
+            for_ever = threading.Event().wait
+            if params["thread"] == "feedback":
+                ls.session.recorder._thread.submit(for_ever)
+            else:
+                asyncio.get_running_loop().run_in_executor(None, for_ever)
+
         if script.get("clock"):
-            _follow_by(server, Clock())
+            _follow_by_hand(server)
         return server
 
     entry.create_server = scripted

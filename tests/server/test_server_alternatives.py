@@ -53,6 +53,18 @@ async def test_one_stays_while_it_is_typed(connect: Connect) -> None:
     assert suggestions(await editor.inline(0, 8, by_hand=True))[0]["rank"] == 1
 
 
+async def test_one_that_opens_documentation_has_no_number(connect: Connect) -> None:
+    """As a first suggestion that does; the code beside it keeps its number."""
+    opening = {**FIRST["ways"], "50": {"text": '"""', "tokens": ['""'], "logprobs": [0.0]}}
+    editor = await connect({"otherwise": {**FIRST, "ways": opening}})
+    editor.open("def f():\n    \n")
+    found = suggestions(await editor.inline(1, 4, by_hand=True))
+    assert [one["text"] for one in found] == ["run(x)", '"""', "run()"]
+    assert (found[1]["confidence"], found[1]["tier"], found[1]["doubt"]) == (None, "review", None)
+    assert found[1]["reason"].startswith("text in a comment or a documentation string: ")
+    assert all(found[at]["confidence"] is not None for at in (0, 2))
+
+
 async def test_the_confidences_of_a_place_add_up_to_one_at_most(connect: Connect) -> None:
     """Raw probabilities 0.4, 0.2 and 0.05: of what the first leaves, a third and a twelfth."""
     editor = await connect({"otherwise": FIRST})
@@ -74,7 +86,8 @@ async def test_an_alternative_is_never_accept(connect: Connect) -> None:
         "logprobs": [math.log(0.01), 0.0, 0.0],
         "seconds": [[math.log(0.01 / 0.98), 50], [100.0, None], [100.0, None]],
     }
-    editor = await connect({"otherwise": answer}, options={"tiers": {"acceptFrom": 0.2, "rejectBelow": 0.1}})
+    mild = {"acceptFrom": 0.2, "rejectBelow": 0.1}
+    editor = await connect({"otherwise": answer}, options={"trusted": {"tiers": mild}})
     editor.open("task.")
     _, second = suggestions(await editor.inline(0, 5, by_hand=True))
     assert second["confidence"] > 0.2
@@ -140,11 +153,12 @@ async def test_an_error_costs_the_alternatives_alone(connect: Connect) -> None:
     assert editor.messages == []
 
 
-async def test_what_is_hidden_is_no_alternative(connect: Connect) -> None:
+async def test_no_alternative_is_hidden_since_the_user_asks_for_them(connect: Connect) -> None:
     editor = await connect({"otherwise": FIRST}, options={"hideBelow": 0.05})
     editor.open("task.")
     found = suggestions(await editor.inline(0, 5, by_hand=True))
-    assert [one["text"] for one in found] == ["run(x)", "stop()"]
+    assert len(found) == 3
+    assert min(one["confidence"] for one in found) < 0.05
 
 
 async def test_each_gets_its_own_label_and_a_refit_uses_the_first_alone(connect: Connect) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 from conftest import Connect
-from scripted_editor import URI, Editor, install_calibrator, until
+from scripted_editor import URI, Editor, install_calibrator, suggestions, until
 
 FOO = {"answers": {"x = ": {"text": "foo(bar)"}}, "otherwise": {"text": "other"}}
 
@@ -52,7 +52,9 @@ async def test_back_to_before_the_suggestion_and_to_it_again(connect: Connect) -
     assert asked(editor) == 2
 
 
-async def test_undo_of_an_accepted_suggestion_brings_it_back(connect: Connect) -> None:
+async def test_an_accepted_suggestion_that_was_undone_is_the_same_when_asked_by_hand(
+    connect: Connect,
+) -> None:
     """It is one prediction: it is followed once, and has one label."""
     editor = await connect(FOO, options={"ahead": {"enabled": False}})
     editor.open("x = \ny = 1\n")
@@ -60,7 +62,8 @@ async def test_undo_of_an_accepted_suggestion_brings_it_back(connect: Connect) -
     editor.insert(0, 4, "foo(bar)")
     await until(lambda: editor.pushed(), "a diagnostic")
     editor.change((0, 4), (0, 12), "")
-    again = await editor.suggestion(0, 4)
+    assert suggestions(await editor.inline(0, 4)) == [], "by itself it does not come back"
+    (again,) = suggestions(await editor.inline(0, 4, by_hand=True))
     assert (again["id"], again["text"], again["source"]) == (first["id"], "foo(bar)", "memory")
     editor.insert(0, 4, "foo(bar)")
     editor.save()

@@ -15,9 +15,9 @@ from pygls.exceptions import JsonRpcException
 from scripted_editor import Editor, capabilities, until
 
 import lsp_calib
-from lsp_calib.server.git_offer import YES
+from lsp_calib.server.learning import YES
 
-SOURCE = Path(lsp_calib.__file__).parent / "calibration" / "metrics"
+SOURCE = Path(lsp_calib.__file__).parent / "calibration" / "calibrators"
 
 
 def workspace(tmp_path: Path) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Connect
-from scripted_editor import Editor, capabilities, start, until
+from scripted_editor import Editor, capabilities, start, suggestions, until
 
 SCRIPT: dict[str, Any] = {
     "answers": {
@@ -18,7 +18,7 @@ SCRIPT: dict[str, Any] = {
     "afterLabels": {"soon": 0.05, "idle": 3600},
 }
 # The labels of `learn` have no features, which the preferred measure weighs.
-RISK = {"tiers": {"policy": "risk"}, "confidence": {"measure": "geometric-mean"}}
+RISK = {"trusted": {"tiers": {"policy": "risk"}, "confidence": {"measure": "geometric-mean"}}}
 KEY = bytes(range(32))
 
 
@@ -125,7 +125,7 @@ async def test_drift_revokes_it_for_good_and_the_status_says_why(connect: Connec
     assert states[-1] == "drifted"
     await until(lambda: any("is revoked" in text for text in logged(editor)), "the line in the log")
     assert editor.messages == [], "no message interrupts"
-    suggestion = await editor.suggestion(0, 4)
+    suggestion, *_ = suggestions(await editor.inline(0, 4, by_hand=True))
     assert (suggestion["tier"], suggestion["certified"]) == ("review", False)
     assert suggestion["calibrator"]["state"] == "drifted"
     await editor.leave()
@@ -144,7 +144,7 @@ async def test_a_workspace_cannot_loosen_what_the_user_asked_for(connect: Connec
     assert (await certificate(editor))["risk"] == 0.05
     await until(lambda: editor.messages, "the message")
     (message,) = editor.messages
-    assert message.startswith("lspCalib.tiers.risk 0.3 is above 0.05")
+    assert message.startswith("lspCalib.tiers.risk 0.3 does not count, 0.05 does")
 
 
 async def test_by_threshold_nothing_is_promised(connect: Connect) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from pathlib import Path
@@ -85,7 +86,8 @@ async def test_the_status_object(connect: Connect) -> None:
     await editor.suggestion(0, 1)
     status = await editor.status()
     counts = {"tiers", "hidden", "withheld", "cut", "replay", "latencyMs"}
-    assert set(status) == {"state", "message", "model", "calibrator", "note", "certificate"} | counts
+    what = {"state", "message", "model", "window", "chosen", "calibrator", "note", "certificate"}
+    assert set(status) == what | counts
     assert (status["state"], status["model"]) == ("ready", "scripted")
     assert status["message"] == "The script is ready."
     assert set(status["calibrator"]) == {"id", "source", "state", "n"}
@@ -333,3 +335,24 @@ async def test_a_model_that_dies_just_after_it_was_ready_is_no_unhandled_error(c
         await editor.command("refit")
     assert await editor.leave() == 0
     assert b"Traceback" not in editor.client.stderr
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+async def test_the_server_times_its_own_answers_for_the_next_choice_of_a_model(
+    connect: Connect, quiet: bool
+) -> None:
+    """Neither those of its memory nor what is timed under load count."""
+    editor = await connect({"otherwise": {"text": " + b"}, "quiet": quiet})
+    editor.open("\n".join(f"a{number}" for number in range(20)))
+    file = editor.home / "models" / ".speed.json"
+    for number in range(20):
+        assert not file.exists()
+        await editor.suggestion(number, len(f"a{number}"))
+    for _ in range(30):
+        await editor.suggestion(3, 2)
+    if not quiet:
+        assert not file.exists()
+        return
+    await until(file.exists, "the measurement")
+    (speed,) = json.loads(file.read_text("utf-8")).values()
+    assert (speed["p50"], speed["n"]) == (pytest.approx(7.1e-3), 20)

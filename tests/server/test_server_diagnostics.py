@@ -35,7 +35,10 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
     assert diagnostic.code == "review"
     assert diagnostic.severity is types.DiagnosticSeverity.Information
     assert diagnostic.data == {"id": suggestion["id"]}
-    assert diagnostic.message.startswith("Look at it: about 61 % likely to be right")
+    assert diagnostic.message == (
+        "Look at it: the model was unsure where the line ends; least sure of `b`; about 61 % likely to be "
+        "right; between 25 % and 78 %"
+    )
     editor.insert(0, 0, "# one\n# two\n")
     assert lines(await seen(editor)) == [5]
     editor.change((0, 0), (1, 0), "")
@@ -102,7 +105,7 @@ async def test_typed_by_hand_is_not_marked(connect: Connect) -> None:
 
 
 async def test_severities(connect: Connect) -> None:
-    """Hint, information and warning by default; each can be set, or turned off."""
+    """Hint, information and warning by default; the user can turn each off, a workspace raise it."""
     answers = {"a": {"text": "11", "logprobs": [-0.01]}, "c": {"text": "33", "logprobs": [-3.0]}}
     answers["b"] = {"text": "22", "logprobs": [-0.5]}
     editor = await connect({"answers": answers}, client=capabilities(inline=True))
@@ -117,16 +120,28 @@ async def test_severities(connect: Connect) -> None:
         "reject": kinds.Warning,
     }
     severity = {"accept": "off", "review": "warning", "reject": "error"}
-    editor.configure({"diagnostics": {"severity": severity}}, push=True)
+    editor.configure({"diagnostics": {"enabled": False, "severity": severity}}, push=True)
     assert {d.code: d.severity for d in await seen(editor)} == {
+        "accept": kinds.Hint,
         "review": kinds.Warning,
         "reject": kinds.Error,
     }
-    editor.configure({"diagnostics": {"enabled": False}}, push=True)
-    assert await seen(editor) == []
     # A setting that is no longer given has its value of the start, not its last one.
     editor.configure({}, push=True)
     assert {d.code for d in await seen(editor)} == {"accept", "review", "reject"}
+
+
+async def test_the_user_can_turn_marks_off(connect: Connect) -> None:
+    answers = {"a": {"text": "11", "logprobs": [-0.01]}, "b": {"text": "22", "logprobs": [-0.5]}}
+    for mine, left in (({"severity": {"accept": "off"}}, {"review"}), ({"enabled": False}, set())):
+        options = {"trusted": {"diagnostics": mine}}
+        editor = await connect({"answers": answers}, client=capabilities(inline=True), options=options)
+        editor.open("a\nb\n")
+        for line, text in enumerate(("11", "22")):
+            await editor.suggestion(line, 1)
+            editor.insert(line, 1, text)
+        assert {d.code for d in await seen(editor)} == left
+        assert editor.messages == []
 
 
 async def test_units_of_the_client(connect: Connect) -> None:

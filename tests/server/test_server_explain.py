@@ -101,9 +101,10 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         "f(": {"text": ")"},
         "g": {"text": ")]"},
         "": {"text": "hunter2.run()"},
+        "h(": {"text": "hunter2, {"},
     }
     editor = await connect({"answers": answers})
-    editor.open("a\nb\nc\nd\nf()\ng\n\nhunter2.run()\n")
+    editor.open("a\nb\nc\nd\nf()\ng\n\nhunter2.run()\nh()\n")
     words = (
         "ended the line at once",
         "white space only",
@@ -112,15 +113,24 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         "already stands",
         "close nothing",
         "the next line again",
+        "leaves open",
     )
-    for line, part in enumerate(words):
-        await editor.inline(line, {4: 2, 6: 0}.get(line, 1))
+    for at, part in enumerate(words):
+        line = at if at < 7 else 8
+        await editor.inline(line, {4: 2, 6: 0, 8: 2}.get(line, 1))
         message = await explained(editor, "nothingToAdd")
         assert part in message
         assert "hunter2" not in message
     await editor.inline(0, 1)
     assert "ended the line at once" in await explained(editor, "nothingToAdd"), "from memory as well"
-    once = ("onlyWhiteSpace", "repeatsSuffix", "hiddenCharacters", "neverEnded", "surplusClosers")
+    once = (
+        "onlyWhiteSpace",
+        "repeatsSuffix",
+        "hiddenCharacters",
+        "neverEnded",
+        "surplusClosers",
+        "leavesOpen",
+    )
     counted = {"empty": 1, **dict.fromkeys((*once, "repeatsNextLine"), 1)}
     assert (await editor.status())["withheld"] == counted
     await editor.in_order()
@@ -129,16 +139,21 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
 
 
 async def test_what_is_cut_off_is_counted_in_the_status_and_in_the_store(connect: Connect) -> None:
-    answers = {"f(": {"text": "x)"}, "g(": {"text": "x, y"}, "h(": {"text": "x))"}, "i(": {"text": "x))"}}
+    answers = {
+        "f(": {"text": "x) or 1"},
+        "g(": {"text": "x, y"},
+        "h(": {"text": "x))"},
+        "i(": {"text": "x) or 1)"},
+    }
     editor = await connect({"answers": answers})
-    editor.open("f()\ng(, y)\ni()\nh(\n")
+    editor.open("f() or 1\ng(, y)\ni() or 1\nh(\n")
     texts = [(await editor.suggestion(line, 2))["text"] for line in range(4)]
     assert texts == ["x", "x", "x", "x)"]
     status = await editor.status()
-    assert status["cut"] == {"suffix": 2, "partOfSuffix": 2, "surplusClosers": 1}
+    assert status["cut"] == {"suffix": 1, "partOfSuffix": 2, "surplusClosers": 1}
     await editor.in_order()
     kept = editor.rows("SELECT data, COUNT(*) FROM events WHERE kind = 'cut' GROUP BY data ORDER BY data")
-    assert kept == [('{"partOfSuffix": 1}', 2), ('{"suffix": 1}', 2), ('{"surplusClosers": 1}', 1)]
+    assert kept == [('{"partOfSuffix": 1}', 2), ('{"suffix": 1}', 1), ('{"surplusClosers": 1}', 1)]
 
 
 async def test_without_a_model_it_says_what_to_do(connect: Connect) -> None:

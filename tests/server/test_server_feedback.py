@@ -14,7 +14,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from scripted_editor import Editor
 
-from lsp_calib.feedback.followed import UNREAD_BELOW
+from lsp_calib.feedback.events import UNREAD_BELOW
 from lsp_calib.feedback.store import FeedbackStore
 
 # One line each for the ways in which a suggestion may end.
@@ -280,6 +280,9 @@ async def test_export_and_purge_over_the_protocol(connect: Connect, tmp_path: Pa
     assert json.loads(path.read_text("utf-8"))["id"] == first["id"]
     with pytest.raises(JsonRpcException, match="no export overwrites"):
         await editor.command("exportFeedback", {"path": str(path)})
+    for name in ("a\0b", "a\ud800b"):
+        with pytest.raises(JsonRpcException, match="cannot be written: it is no name of a file"):
+            await editor.command("exportFeedback", {"path": f"{tmp_path}/{name}"})
     for wrong in ({"path": "relative.jsonl"}, {"path": 5}, "text"):
         with pytest.raises(JsonRpcInvalidParams, match="absolute"):
             await editor.command("exportFeedback", wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from pathlib import Path
@@ -11,7 +12,7 @@ import attrs
 import pytest
 from conftest import Connect
 from lsprotocol import types
-from scripted_editor import Editor, capabilities, install_calibrator, until
+from scripted_editor import URI, Editor, capabilities, install_calibrator, suggestions, until
 from test_server_commands import learn
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
@@ -92,6 +93,64 @@ async def test_nothing_is_hidden_by_default_and_the_chance_of_being_shown_is_kep
     assert not [message for message in editor.messages if TOLD in message]
 
 
+async def test_by_default_a_model_s_card_says_what_is_hidden(connect: Connect) -> None:
+    """The message about a setting is of a limit that the user has set."""
+    editor = await connect(SCRIPT | {"hideBelow": 0.5})
+    editor.open(TEXT)
+    assert await shown(editor) == [0]
+    assert (await editor.status())["hidden"] == 2
+    assert [entry["line"] for entry in editor.engine.read("stopped")] == ["long"]
+    assert not suggestions(await editor.inline(2, 4))
+    explained = await editor.command("explain", {"uri": URI})
+    assert "hideBelow is 50 %. Lower hideBelow, or set it to false" in explained["message"]
+    assert not [message for message in editor.messages if TOLD in message]
+
+
+@pytest.mark.parametrize("where", ["editor", "trusted", "config.toml"])
+async def test_false_turns_the_default_off(connect: Connect, tmp_path: Path, where: str) -> None:
+    options: dict[str, Any] = {"editor": {"hideBelow": False}, "trusted": {"trusted": {"hideBelow": False}}}
+    if where == "config.toml":
+        (tmp_path / "home").mkdir(exist_ok=True)
+        (tmp_path / "home" / "config.toml").write_text("hideBelow = false\n")
+    editor = await connect(SCRIPT | {"hideBelow": 0.5}, options=options.get(where, {}))
+    editor.open(TEXT)
+    assert await shown(editor) == [0, 1, 2]
+    assert editor.engine.read("stopped") == []
+
+
+async def test_a_guess_hides_nothing_by_default(connect: Connect) -> None:
+    """Without labels of the model its confidence is one; a limit of the user's own counts even then."""
+    editor = await connect(SCRIPT | {"hideBelow": 0.99}, calibrated=False)
+    editor.open(TEXT)
+    assert (await editor.suggestion(0, 4))["calibrator"]["source"] == "prior"
+    assert await shown(editor) == [0, 1, 2]
+    editor.configure({"hideBelow": 0.99}, push=True)
+    assert await shown(editor) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"hideBelow": 0.5}])
+async def test_what_is_asked_for_by_hand_is_shown(connect: Connect, options: dict[str, Any]) -> None:
+    """Also where an automatic request has just had nothing; and it stays there once it was seen."""
+    editor = await connect(SCRIPT | {"hideBelow": 0.5}, options=options)
+    editor.open(TEXT)
+    assert await shown(editor) == [0]
+    for line in (1, 2):
+        found = await editor.inline(line, 4, by_hand=True)
+        assert found is not None
+        assert found.items[0].insert_text == f" = {line + 1}"
+    assert await shown(editor) == [0, 1, 2]
+    assert (await editor.status())["hidden"] == 2
+
+
+async def test_by_hand_beside_the_editors_own_request_at_the_same_place(connect: Connect) -> None:
+    editor = await connect(SCRIPT | {"hideBelow": 0.5})
+    editor.open(TEXT)
+    own, asked = await asyncio.gather(editor.inline(1, 4), editor.inline(1, 4, by_hand=True))
+    assert own is not None, "answered"
+    assert asked is not None
+    assert [item.insert_text for item in asked.items] == [" = 2"]
+
+
 async def test_the_limit_takes_effect_at_the_next_request(connect: Connect) -> None:
     editor = await connect(SCRIPT, client=capabilities(inline=True))
     editor.open(TEXT)
@@ -158,12 +217,9 @@ def install_two_curves(home: Path) -> None:
     CalibratorStore(home / "calibrators", home / "none").promote(attrs.evolve(mean, curves=curves))
 
 
-async def test_the_measure_that_is_set_is_used_from_the_next_request_on(
-    connect: Connect, tmp_path: Path
-) -> None:
-    """A remembered suggestion, assessed by another measure, is asked for again."""
+async def test_the_measure_is_the_one_that_the_user_has_set(connect: Connect, tmp_path: Path) -> None:
     install_two_curves(tmp_path / "home")
-    options = {"confidence": {"measure": "geometric-mean"}}
+    options = {"trusted": {"confidence": {"measure": "geometric-mean"}}}
     editor = await connect(SCRIPT, calibrated=False, options=options)
     editor.open(TEXT)
     first = await editor.suggestion(0, 4)
@@ -171,14 +227,14 @@ async def test_the_measure_that_is_set_is_used_from_the_next_request_on(
         "geometric-mean-first-4",
         pytest.approx(math.exp(-0.1)),
     )
-    editor.configure({"confidence": {"measure": "best"}}, push=True)
+    await editor.leave()
+    editor = await connect(SCRIPT, calibrated=False)
+    editor.open(TEXT)
     second = await editor.suggestion(0, 4)
     # To the last digits: nothing is rounded on the way.
     assert (second["measure"], second["confidence"]) == ("total", pytest.approx(math.exp(-0.2), rel=1e-12))
     assert second["rawConfidence"] == pytest.approx(math.exp(-0.1), rel=1e-12)
-    assert (second["text"], second["source"], second["id"] != first["id"]) == (first["text"], "model", True)
-    assert (await editor.suggestion(0, 4))["id"] == second["id"]
-    assert editor.messages == []
+    assert second["text"] == first["text"]
 
 
 async def test_what_the_first_tokens_settle_is_not_generated(connect: Connect, tmp_path: Path) -> None:
@@ -232,3 +288,42 @@ async def test_the_word_that_a_reason_names_is_neither_logged_nor_stored(
     written = b"".join(path.read_bytes() for path in editor.home.rglob("*") if path.is_file())
     assert suggestion["id"].encode() in written
     assert b"secret_" not in written + log.read_bytes()
+
+
+async def test_in_prose_there_is_no_number_and_nothing_is_hidden_nor_learned(connect: Connect) -> None:
+    """The words of a comment are seldom the very same: good ones were red, by labels of code."""
+    answer = {"text": " sum", "logprobs": [-2.0, -2.0]}
+    editor = await connect({"otherwise": answer}, options={"hideBelow": 0.5})
+    editor.open("# The\nx = 1\n")
+    comment = await editor.suggestion(0, 5)
+    assert (comment["confidence"], comment["tier"], comment["doubt"]) == (None, "review", None)
+    assert comment["reason"].startswith("text in a comment or a documentation string: ")
+    found = suggestions(await editor.inline(0, 5, by_hand=True))
+    assert {(one["confidence"], one["tier"]) for one in found} == {(None, "review")}
+    assert not suggestions(await editor.inline(1, 5)), "code beside it is hidden by the same answer"
+    editor.insert(0, 5, comment["text"])
+    await editor.command("accepted", comment)
+    editor.save()
+    await editor.settled()
+    assert (await editor.command("refit"))["n"] == 0
+
+
+async def test_a_line_that_opens_documentation_has_no_number(connect: Connect) -> None:
+    """Labels are of lines of code: three quotes below a head were marked accept, and never right."""
+    opening = {"text": '"""', "logprobs": [-0.01]}
+    editor = await connect({"otherwise": opening})
+    editor.open("def f():\n    \n")
+    suggestion = await editor.suggestion(1, 4)
+    assert suggestion["text"] == '"""'
+    assert (suggestion["confidence"], suggestion["tier"], suggestion["doubt"]) == (None, "review", None)
+    assert suggestion["reason"].startswith("text in a comment or a documentation string: ")
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.5])
+async def test_what_opens_documentation_is_hidden_as_lines_of_code_are(
+    connect: Connect, limit: float
+) -> None:
+    unlikely = {"text": '"""', "logprobs": [-3.0]}
+    editor = await connect({"otherwise": unlikely}, options={"hideBelow": limit})
+    editor.open("def f():\n    \n")
+    assert len(suggestions(await editor.inline(1, 4))) == (not limit)

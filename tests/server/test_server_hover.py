@@ -21,7 +21,9 @@ async def shown(editor: Editor, line: int = 4, character: int = 5) -> types.Mark
 async def test_summary_tier_and_words(connect: Connect) -> None:
     """The summary, its tier, its probability and what that means, over the function's first line."""
     summary = {"text": "Add two numbers. And more.", "logprobs": [-0.7]}
-    editor = await connect({"summary": summary})
+    mild = {"acceptFrom": 0.4, "rejectBelow": 0.1}
+    editor = await connect({"summary": summary}, options={"trusted": {"tiers": mild}})
+    editor.configure({"tiers": {"preset": "balanced"}}, push=True)
     editor.open(TEXT)
     hover = await editor.hover(4, 5)
     assert hover is not None
@@ -30,18 +32,19 @@ async def test_summary_tier_and_words(connect: Connect) -> None:
     assert hover.contents.kind is types.MarkupKind.Markdown
     text, tier, origin = hover.contents.value.split("\n\n")
     assert text == "Add two numbers\\."
-    assert (
-        tier == "🟡 **review**: about 5 in 10 summaries like this match what a person wrote \\(100 checked\\)"
+    assert tier == (
+        "🟡 **May say what its author would**: about 5 in 10 summaries like this match what a person wrote "
+        "\\(100 checked\\)"
     )
     assert origin == "*scripted, lsp\\-calib*"
     (asked,) = editor.engine.read("asked")
     assert asked["summary"]
     assert "return a + b" in asked["prompt"]
     assert "Old words" not in asked["prompt"]
-    # Other thresholds, other tiers, other words.
+    # Milder thresholds are those of lines; stricter ones hold for summaries too, in other words.
     for tiers, tier, dot in (
-        ({"acceptFrom": 0.4, "rejectBelow": 0.1}, "accept", "🟢"),
-        ({"acceptFrom": 0.9, "rejectBelow": 0.6}, "reject", "🔴"),
+        ({}, "May say what its author would", "🟡"),
+        ({"acceptFrom": 0.9, "rejectBelow": 0.6}, "Unlikely to say what its author would", "🔴"),
     ):
         editor.configure({"tiers": tiers}, push=True)
         assert f"{dot} **{tier}**: about 5 in 10" in (await shown(editor)).value
@@ -53,7 +56,7 @@ async def test_without_labels_for_summaries_there_is_no_number(connect: Connect)
     editor = await connect({"summary": {"text": "Add.", "logprobs": [-0.001]}}, calibrated=False)
     editor.open(TEXT)
     (tier,) = [part for part in (await shown(editor)).value.split("\n\n") if "**" in part]
-    assert "**review**" in tier
+    assert "**May say what its author would**" in tier
     assert "no labels for summaries of this model yet" in tier
     assert "`lsp-calib calibrate PATH --task summary`" in tier, "a command is code, and can be copied"
     assert "%" not in tier
@@ -156,14 +159,25 @@ async def test_it_can_be_turned_off(connect: Connect) -> None:
 
 async def test_a_new_policy_applies_to_remembered_suggestions(connect: Connect) -> None:
     """Summaries and ghost text made under other thresholds do not keep their old tiers."""
-    script = {"summary": {"text": "Add.", "logprobs": [-0.2]}, "otherwise": {"text": "x", "logprobs": [-0.2]}}
+    summary = {"text": "Add two numbers.", "logprobs": [-0.2]}
+    script = {"summary": summary, "otherwise": {"text": "x", "logprobs": [-0.2]}}
     editor = await connect(script, client=capabilities(inline=True))
     editor.open(TEXT)
-    assert "**accept**" in (await shown(editor)).value
+    assert "**Likely says what its author would**" in (await shown(editor)).value
     assert (await editor.suggestion(0, 5))["tier"] == "accept"
-    editor.configure({"tiers": {"preset": "cautious"}}, push=True)
-    assert "**review**" in (await shown(editor)).value
+    editor.configure({"tiers": {"acceptFrom": 0.95}}, push=True)
+    assert "**May say what its author would**" in (await shown(editor)).value
     assert (await editor.suggestion(0, 5))["tier"] == "review"
+
+
+async def test_a_summary_that_only_repeats_the_name_is_not_green(connect: Connect) -> None:
+    """However sure the model is; the hover says why."""
+    editor = await connect({"summary": {"text": "This is the add function.", "logprobs": [-0.2]}})
+    editor.open(TEXT)
+    text, tier, note, _ = (await shown(editor)).value.split("\n\n")
+    assert text == "This is the add function\\."
+    assert tier.startswith("🟡 **May say what its author would**: about 8 in 10 summaries like this")
+    assert note == "It says little beyond the function's name\\."
 
 
 async def test_a_summary_counts_once_it_was_shown(connect: Connect, tmp_path: Path) -> None:
@@ -188,10 +202,10 @@ async def test_plain_text_has_no_marks_around_a_command(connect: Connect) -> Non
     assert client.text_document is not None
     assert client.text_document.hover is not None
     client.text_document.hover.content_format = [types.MarkupKind.PlainText]
-    summary = {"text": "Add `a`.", "logprobs": [-0.001]}
+    summary = {"text": "Sum `a`.", "logprobs": [-0.001]}
     editor = await connect({"summary": summary}, calibrated=False, client=client)
     editor.open(TEXT)
     text, tier, _ = (await shown(editor)).value.split("\n\n")
-    assert text == "Add `a`.", "the model's words stay as they are"
+    assert text == "Sum `a`.", "the model's words stay as they are"
     assert '"lsp-calib calibrate PATH --task summary"' in tier
     assert "`" not in tier

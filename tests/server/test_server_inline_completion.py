@@ -9,7 +9,7 @@ import pytest
 from conftest import Connect
 from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
-from scripted_editor import Editor, capabilities, until
+from scripted_editor import URI, Editor, capabilities, suggestions, until
 
 from lsp_calib.home import private_folder
 
@@ -55,6 +55,7 @@ async def test_the_item_and_its_suggestion_object(connect: Connect) -> None:
         },
         "rank": int,
         "doubt": {"start": int, "end": int},
+        "sure": type(None),
     }
     _check(suggestion, shape)
     assert suggestion["kind"] == "line"
@@ -410,3 +411,93 @@ class TestAhead:
         editor = await connect({})
         await self.write(editor, 2, 40)
         assert editor.engine.read("ahead") == []
+
+
+class TestClosersBehindTheCursor:
+    """Editors write the closer with the opener. A completion is the whole line, and goes over it."""
+
+    @pytest.mark.parametrize(
+        ("before", "closers", "answer", "line", "kept"),
+        [
+            ("clients.push(th", ")", "is);", "clients.push(this);", ""),
+            ("if f(", ")", "x):", "if f(x):", ""),
+            ('x = ["', '"]', 'a", "b"]', 'x = ["a", "b"]', ""),
+            ("f(g(", "));", "x));", "f(g(x));", ""),
+            ("f(", ");", "x)", "f(x);", ";"),
+            ("  a(", "),", "😀)", "  a(😀),", ","),
+        ],
+    )
+    async def test_it_takes_their_place(
+        self, connect: Connect, before: str, closers: str, answer: str, line: str, kept: str
+    ) -> None:
+        editor = await connect({"answers": {before: {"text": answer}}})
+        editor.open(f"a\n{before}{closers}\nb\n")
+        found = await editor.inline(1, len(before))
+        assert found is not None
+        (item,) = found.items
+        start, end = len(before), len(before) + len(closers) - len(kept)
+        assert item.range == types.Range(types.Position(1, start), types.Position(1, end))
+        assert before + item.insert_text + kept == line
+        assert editor.engine.read("asked")[-1]["prompt"] == f"a\n{before}", "the closers are in no prompt"
+        editor.change((1, start), (1, end), item.insert_text)
+        editor.save()
+        (suggestion,) = suggestions(found)
+        # The document alone does not tell one or two accepted characters from typed ones.
+        assert await editor.settled() in ({suggestion["id"]: "kept"}, {suggestion["id"]: "typed"})
+
+    async def test_what_stands_behind_more_than_closers_is_not_replaced(self, connect: Connect) -> None:
+        editor = await connect({"answers": {"f(": {"text": "x"}}})
+        editor.open("f() + 1\n")
+        found = await editor.inline(0, 2)
+        assert found is not None
+        assert found.items[0].range == types.Range(types.Position(0, 2), types.Position(0, 2))
+
+    @pytest.mark.parametrize("answer", ["() => {", "x,", "x"])
+    async def test_an_answer_that_leaves_them_open_is_not_offered(
+        self, connect: Connect, answer: str
+    ) -> None:
+        """Nor as an alternative. Where nothing stands behind the cursor it may be."""
+        script = {"answers": {"setTimeout(": {"text": answer, "draws": [{"text": "1)"}, {"text": "{"}]}}}
+        editor = await connect(script)
+        editor.open("setTimeout();\nsetTimeout(\n")
+        assert suggestions(await editor.inline(0, 11)) == []
+        explained = await editor.command("explain", {"uri": URI})
+        assert "leaves open" in explained["message"]
+        assert (await editor.suggestion(1, 11))["text"] == answer
+
+    async def test_alternatives_go_over_them_too(self, connect: Connect) -> None:
+        script = {"answers": {"f(": {"text": "x)", "draws": [{"text": "y):"}, {"text": "{"}]}}}
+        editor = await connect(script)
+        editor.open("f()\n")
+        found = await editor.inline(0, 2, by_hand=True)
+        assert found is not None
+        assert [item.insert_text for item in found.items] == ["x)", "y):"]
+        over = types.Range(types.Position(0, 2), types.Position(0, 3))
+        assert [item.range for item in found.items] == [over, over]
+
+    async def test_typing_along_survives_what_the_editor_closes(self, connect: Connect) -> None:
+        editor = await connect({"answers": {"System.out.": {"text": 'println("Hello " + name);'}}})
+        editor.open("System.out.\n")
+        first = await editor.suggestion(0, 11)
+        editor.insert(0, 11, "println()")
+        typed = await editor.inline(0, 19)
+        assert typed is not None
+        assert [one["id"] for one in suggestions(typed)] == [first["id"]]
+        assert typed.items[0].insert_text == '"Hello " + name);'
+        assert typed.items[0].range == types.Range(types.Position(0, 19), types.Position(0, 20))
+        editor.change((0, 19), (0, 20), '"")')
+        again = await editor.inline(0, 20)
+        assert again is not None
+        assert [one["id"] for one in suggestions(again)] == [first["id"]]
+        assert again.items[0].range == types.Range(types.Position(0, 20), types.Position(0, 22))
+        assert len(editor.engine.read("asked")) == 1
+
+    async def test_a_menu_gets_the_part_before_them(self, connect: Connect) -> None:
+        editor = await connect({"answers": {"f(": {"text": 'g("a"), x):'}, "h(": {"text": ")"}}})
+        editor.open("f()\nh()\n")
+        found = await editor.menu(0, 2)
+        assert [one.text_edit.new_text for one in found.items] == ['g("a"), x']
+        assert not (await editor.complete(1, 2)).items
+        editor.insert(0, 2, 'g("a"), x')
+        editor.save()
+        assert await editor.settled() == {found.items[0].data["id"]: "kept"}

@@ -102,6 +102,55 @@ async def test_a_client_that_dies_while_its_workspace_is_read_does_not_wait_for_
     assert b"Traceback" not in editor.client.stderr
 
 
+@pytest.mark.parametrize("thread", ["pool", "feedback"])
+@pytest.mark.parametrize("leaves", [True, False], ids=["exit", "end of input"])
+async def test_a_thread_that_never_ends_does_not_keep_the_server(
+    connect: Connect, thread: str, leaves: bool
+) -> None:
+    editor, child = await working(connect, {"lastWork": 1.0})
+    await editor.suggestion(1, 12)
+    editor.client.protocol.notify("test/stuck", {"thread": thread})
+    started = asyncio.get_running_loop().time()
+    if leaves:
+        assert await editor.leave() == 0
+    else:
+        assert editor.client.process.stdin is not None
+        editor.client.process.stdin.close()
+        assert await editor.client.gone() == 1
+    assert asyncio.get_running_loop().time() - started < 20
+    assert b"Traceback" not in editor.client.stderr
+    await until(lambda: not alive(child), "the end of the engine's process")
+
+
+async def test_pipes_in_the_workspace_and_the_state_folder_do_not_keep_the_server(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """Each was waited for by a thread, and these threads by the server."""
+    root = tmp_path / "project"
+    names = (".gitignore", "sub/.gitignore", ".git/info/exclude", "p.py", "sub/q.py")
+    pipes = [root / name for name in names]
+    home = tmp_path / "home"
+    pipes += [home / "config.toml", home / "feedback.key", home / "models" / ".speed.json"]
+    for pipe in pipes:
+        pipe.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(pipe)
+    home.chmod(0o700)
+    editor = await connect(
+        SCRIPT | {"lastWork": 30.0},
+        folders=[root.as_uri()],
+        options={"hover": {"budgetMs": 0}, "window": "large"},
+    )
+    uri = (root / "sub" / "bill.py").as_uri()
+    editor.open("import q\n\n\ndef bill(items):\n    return sum(items)\n", uri)
+    assert await editor.suggestion(4, 10, uri)
+    await editor.hover(3, 5, uri)
+    await until(lambda: any("feedback.key" in one for one in editor.messages), "a message on the key")
+    assert any("config.toml" in one and "a pipe" in one for one in editor.messages)
+    started = asyncio.get_running_loop().time()
+    assert await editor.leave() == 0
+    assert asyncio.get_running_loop().time() - started < 20, "nothing was left to wait for"
+
+
 async def test_a_command_that_is_under_way_does_not_disturb_the_shutdown(connect: Connect) -> None:
     editor, child = await working(connect, {"restartSeconds": 30})
     await editor.suggestion(1, 12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import statistics
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -140,3 +141,25 @@ async def test_sending_code_unencrypted_is_warned_of_once(start: Start) -> None:
     editor = await start(options=trusted("http://model.invalid:8080"))
     await until(lambda: any("unencrypted" in text for text in editor.messages), "the warning")
     assert sum("unencrypted" in text for text in editor.messages) == 1
+
+
+async def test_while_a_server_sends_without_an_end_other_requests_are_answered(start: Start) -> None:
+    async def endless(exchange: Exchange) -> None:
+        await exchange.head(Content_Type="text/event-stream")
+        data = b'data: {"choices": [{"text": ""}]}\n\n' * 1000
+        while True:
+            await exchange.raw(data)
+
+    async with serving(handler=endless) as server:
+        editor = await start(options=trusted(server.url))
+        editor.open("def add(a, b):\n    re")
+        times = []
+        for _ in range(5):
+            asked = asyncio.create_task(editor.inline(1, 6))
+            while not asked.done():
+                began = asyncio.get_running_loop().time()
+                await editor.status()
+                times.append(asyncio.get_running_loop().time() - began)
+            await asked
+        assert statistics.median(times) < 0.5
+        assert await editor.leave() == 0

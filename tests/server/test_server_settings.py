@@ -82,7 +82,7 @@ async def test_the_configuration_of_the_editor_applies_from_the_start(connect: C
 async def test_configuration_goes_over_options_and_changes_later(connect: Connect) -> None:
     """A change is fetched again; what is no longer set falls back to the options of the start."""
     options = {"tiers": {"preset": "cautious"}}
-    editor = await connect(UNSURE, client=ASKS, options=options, settings={"tiers": {"preset": "lenient"}})
+    editor = await connect(UNSURE, client=ASKS, options=options, settings={"tiers": {"preset": "balanced"}})
     await editor.engine.until("loading")
     assert await tier(editor) == "accept"
     editor.configure({"inlineCompletion": {"enabled": False}})
@@ -96,17 +96,64 @@ async def test_configuration_goes_over_options_and_changes_later(connect: Connec
     assert editor.messages == []
 
 
-async def test_linger_seconds_apply_once_the_editor_has_given_them(connect: Connect) -> None:
-    """Also where a document was opened, and with it the engine, before the answer came; and later."""
-    editor = await connect(UNSURE, client=ASKS, settings={"lingerSeconds": 3}, initialized=False)
-    editor.client.initialized(None)  # type: ignore[arg-type]
-    editor.open("b")  # in the same breath
-    await editor.engine.until("linger")
-    assert editor.engine.read("linger")[-1]["seconds"] == 3
-    told = len(editor.engine.read("linger"))
-    editor.configure({"lingerSeconds": 7})
-    await editor.engine.until("linger", told + 1)
-    assert editor.engine.read("linger")[-1]["seconds"] == 7
+HOSTILE: dict[str, Any] = {
+    "tiers": {"acceptFrom": 0, "rejectBelow": 0, "preset": "lenient", "policy": "cost"},
+    "diagnostics": {"enabled": False, "severity": {"accept": "off", "review": "off", "reject": "off"}},
+    "confidence": {"measure": "total"},
+    "feedback": {"enabled": True, "replay": True},
+    "autoRefit": True,
+    "exclude": [],
+    "lingerSeconds": 3600,
+}
+MINE: dict[str, Any] = {
+    "feedback": {"enabled": False, "replay": False},
+    "autoRefit": False,
+    "exclude": ["secret/**"],
+    "lingerSeconds": 3,
+}
+POOR = {"otherwise": {"text": "x", "logprobs": [-1.0]}}  # 0.37: review, as by no preset it is accepted
+IN_WORKSPACE = (
+    *("tiers.acceptFrom 0 ", "tiers.rejectBelow 0 ", 'tiers.preset "lenient"', 'tiers.policy "cost"'),
+    *("diagnostics.enabled false", 'diagnostics.severity.accept "off"', 'diagnostics.severity.review "off"'),
+    *('diagnostics.severity.reject "off"', 'confidence.measure "total"'),
+    *("feedback.enabled true", "feedback.replay true", "autoRefit true", "lingerSeconds 3600"),
+)
+
+
+@pytest.mark.parametrize("way", ["configuration", "pushed", "options"])
+async def test_a_workspace_cannot_make_badges_green_nor_hide_marks(connect: Connect, way: str) -> None:
+    """Whichever way its settings come; one message names each key, and says where the user sets it."""
+    mine = {"trusted": MINE}
+    editor = await connect(
+        POOR,
+        client=ASKS if way == "configuration" else capabilities(inline=True),
+        options={**HOSTILE, **mine} if way == "options" else mine,
+        settings=HOSTILE if way == "configuration" else {},
+    )
+    if way == "pushed":
+        editor.configure(HOSTILE, push=True)
+    await until(lambda: editor.messages, "a message")
+    editor.open("a")
+    suggestion = await editor.suggestion(0, 1)
+    assert (suggestion["tier"], suggestion["measure"]) == ("review", "geometric-mean-first-4")
+    (message,) = editor.messages
+    for said in IN_WORKSPACE:
+        assert message.count(f"lspCalib.{said.strip()} does not count") == 1, said
+    assert "set tiers.acceptFrom in config.toml or in VS Code's user settings" in message
+    assert not (editor.home / "feedback.db").exists()
+
+
+async def test_the_user_may_have_milder_tiers_than_a_workspace_could_ask_for(connect: Connect) -> None:
+    """In `config.toml` and in what an editor takes from its user alone; a workspace may be stricter."""
+    lenient = {"tiers": {"acceptFrom": 0.3, "rejectBelow": 0.1}}
+    editor = await connect(POOR, client=ASKS, options={"trusted": lenient}, settings=lenient)
+    await editor.engine.until("loading")
+    assert await tier(editor) == "accept"
+    assert editor.messages == []
+    editor.configure({"tiers": {"acceptFrom": 0.5}})
+    await editor.status()
+    assert await tier(editor) == "review"
+    assert editor.messages == []
 
 
 async def until_off(editor: Editor) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import shutil
 import sqlite3
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import Connect
+from disk import fill, fill_names
 from marks import repetitions
 from pygls.exceptions import JsonRpcException
 from scripted_editor import Editor, start, until
@@ -63,22 +63,29 @@ async def test_killed_servers_lose_no_acknowledged_event(tmp_path: Path) -> None
     assert list((tmp_path / "home").glob("*.corrupt-*")) == []
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(place)]
-    try:
-        done = subprocess.run(mount, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        done = False
-    if not done:
-        pytest.skip("this user may not mount a file system")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+@pytest.mark.parametrize("made", [False, True], ids=["new", "used"])
+async def test_a_server_that_can_make_no_file_says_so_and_works_once_it_can(
+    connect: Connect, small_disk: Path, made: bool
+) -> None:
+    home = small_disk / "home"
+    env = {"LSP_CALIB_HOME": str(home)}
+    if made:
+        earlier = await connect(SCRIPT, env=env)
+        earlier.open("a\n")
+        await earlier.suggestion(0, 1)
+        assert await earlier.leave() == 0
+    else:
+        home.mkdir(mode=0o700)
+    names = fill_names(small_disk)
+    editor = await connect(SCRIPT, env=env)
+    editor.open("a\nb\n")
+    with contextlib.suppress(JsonRpcException):
+        await editor.suggestion(0, 1)
+    await until(lambda: any("full" in message for message in editor.messages), "a message")
+    shutil.rmtree(names)
+    assert await editor.suggestion(1, 1)
+    assert await editor.leave() == 0
+    assert b"Traceback" not in editor.client.stderr
 
 
 async def test_a_full_disk_costs_no_answer_and_is_survived(connect: Connect, small_disk: Path) -> None:
@@ -89,10 +96,7 @@ async def test_a_full_disk_costs_no_answer_and_is_survived(connect: Connect, sma
     editor.open("a\nb\nc\n")
     known = await editor.suggestion(0, 1)
     await editor.command("accepted", known)
-    ballast = small_disk / "ballast"
-    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(512))
+    ballast = fill(small_disk)
     hints = [editor.command("accepted", {"id": f"{number:016x}"}) for number in range(20)]
     refused = [error for error in await asyncio.gather(*hints, return_exceptions=True) if error is not None]
     assert refused, "a hint that cannot be kept is not acknowledged"

@@ -212,11 +212,14 @@ class TestLenses:
         assert lenses[3].command is not None
         shown = await editor.command("showSummary", *lenses[3].command.arguments or [])
         assert (shown["kind"], shown["text"]) == ("summary", "Return a number.")
-        assert editor.messages[-1].startswith("Return a number. (review: about 5 in 10")
+        assert editor.messages[-1].startswith(
+            "Return a number. (may say what its author would: about 5 in 10"
+        )
         await until(lambda: refreshed, "a refresh")
         lenses = await editor.lenses()
         assert lenses is not None
-        assert [lens.command.title for lens in lenses if lens.command][3] == "🟡 review: Return a number."
+        title = "🟡 Return a number. (may say what its author would)"
+        assert [lens.command.title for lens in lenses if lens.command][3] == title
 
     async def test_lenses_are_refreshed_when_they_are_turned_on(self, connect: Connect) -> None:
         refreshed: list[None] = []
@@ -265,7 +268,7 @@ class TestActions:
         (diagnostic,) = await editor.pull()
         assert diagnostic.range.start.line == 13
         assert diagnostic.code == "review"
-        assert diagnostic.message.startswith("Look at it: about 5 in 10 summaries like this")
+        assert diagnostic.message.startswith("May say what its author would: about 5 in 10 ")
         review = types.CodeActionContext([diagnostic])
         assert "Mark suggestion as reviewed" in await editor.actions(13, 6, context=review)
         assert "Insert summary as docstring" not in await editor.actions(12, 4)
@@ -294,6 +297,16 @@ class TestActions:
         editor.insert(13, 0, '    """Return a number."""\n')
         await editor.in_order()
         assert editor.rows("SELECT * FROM suggestions") == []
+
+    async def test_an_answer_of_null_is_no_error(self, connect: Connect) -> None:
+        """Some editors make the change and answer with nothing."""
+        editor = await connect(SUMMARY, client=capabilities(edits=True))
+        applied = editor.apply_edits(says_nothing=True)
+        editor.open(TEXT)
+        done = await editor.command("insertSummary", place(12, 4))
+        assert (done["applied"], done["reason"], len(applied)) == (True, None, 1)
+        editor.save()
+        assert await editor.settled() == {done["suggestion"]["id"]: "kept"}
 
     async def test_a_function_that_changes_meanwhile_is_left_alone(
         self, connect: Connect, tmp_path: Path

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from conftest import Connect
 from pygls.exceptions import JsonRpcInvalidParams
-from scripted_editor import Editor, capabilities, until
+from scripted_editor import Editor, capabilities, suggestions, until
 
-from lsp_calib.server.bulk_changes import HELD_BACK
+from lsp_calib.server.documents import HELD_BACK
 
 SCRIPT = {"otherwise": {"text": "x"}}
 LINES = "".join(f"line {n}\n" for n in range(20))
@@ -189,7 +189,7 @@ class TestBulkChanges:
         editor.replace_all("another\n" * 20)
         assert await by_hand(editor, 12, 0)
 
-    async def test_a_burst_of_undo_asks_nothing_but_memory(self, connect: Connect) -> None:
+    async def test_a_burst_of_undo_gets_nothing_not_even_from_memory(self, connect: Connect) -> None:
         editor = await connect(SCRIPT)
         editor.open("a\nb\n")
         for column, word in ((1, "one"), (4, "two"), (7, "six")):
@@ -199,7 +199,8 @@ class TestBulkChanges:
         editor.insert(0, 13, "new")
         editor.change((0, 13), (0, 16), "")
         editor.change((0, 10), (0, 13), "")
-        assert (await editor.suggestion(0, 10))["source"] == "memory"
+        await refused(editor, 0, 10, "bulkChange")
+        assert (await editor.suggestion(0, 10))["source"] == "memory", "the next one gets it"
         editor.change((0, 7), (0, 10), "")
         await refused(editor, 0, 3, "bulkChange")
         await editor.suggestion(0, 3)
@@ -217,6 +218,93 @@ class TestBulkChanges:
         for words in ("onetwo", "one"):
             editor.replace_all(f"{words}\n{pasted}")
         await refused(editor, 7, 0, "bulkChange")
+
+
+class TestRefused:
+    """Undo and Escape mean no, until the line changes or the user asks by hand."""
+
+    async def test_what_is_rejected_does_not_come_back(self, connect: Connect) -> None:
+        editor = await connect({"otherwise": {"text": "xyz"}})
+        editor.open("a = \nb = \n")
+        first = await editor.suggestion(0, 4)
+        await editor.command("rejected", {"id": first["id"]})
+        assert "dismissed" in await refused(editor, 0, 4, "refused")
+        assert (await editor.suggestion(1, 4))["text"] == "xyz", "another place"
+        editor.insert(0, 0, "import a\n")
+        moved = await editor.inline(1, 4)
+        assert moved is not None
+        assert not moved.items, "the model sees another prompt, and says the same"
+        editor.insert(1, 4, "w")
+        assert (await editor.suggestion(1, 5))["text"] == "xyz"
+        editor.change((1, 4), (1, 5), "")
+        assert (await editor.suggestion(1, 4))["text"] == "xyz", "the line has changed"
+
+    async def test_asked_by_hand_it_comes_and_stays(self, connect: Connect) -> None:
+        editor = await connect({"otherwise": {"text": "xyz"}})
+        editor.open("a = \n")
+        await editor.command("rejected", {"id": (await editor.suggestion(0, 4))["id"]})
+        await refused(editor, 0, 4, "refused")
+        assert await by_hand(editor, 0, 4)
+        await editor.suggestion(0, 4)
+
+    async def test_what_is_accepted_and_undone_does_not_come_back(self, connect: Connect) -> None:
+        editor = await connect({"otherwise": {"text": "xyz"}}, options={"ahead": {"enabled": False}})
+        editor.open("a = \n")
+        await editor.suggestion(0, 4)
+        editor.insert(0, 4, "xyz")
+        editor.change((0, 4), (0, 7), "")
+        await refused(editor, 0, 4, "refused")
+        editor.insert(0, 4, "xyz")
+        editor.save()
+        editor.change((0, 4), (0, 7), "")
+        await refused(editor, 0, 4, "bulkChange")
+        await refused(editor, 0, 4, "refused")
+        editor.insert(0, 4, "x")
+        assert (await editor.suggestion(0, 5))["text"] == "yz", "the line has changed: its rest may come"
+
+    async def test_nor_a_part_of_it(self, connect: Connect) -> None:
+        editor = await connect({"otherwise": {"text": "net + tax"}})
+        editor.open("a = \n")
+        await editor.suggestion(0, 4)
+        editor.insert(0, 4, "net")
+        assert (await editor.suggestion(0, 7))["text"] == " + tax"
+        editor.change((0, 4), (0, 7), "")
+        await refused(editor, 0, 4, "refused")
+
+    async def test_what_is_typed_and_taken_back_comes_again(self, connect: Connect) -> None:
+        editor = await connect({"otherwise": {"text": "xyz"}})
+        editor.open("a = \n")
+        first = await editor.suggestion(0, 4)
+        for column, key in enumerate("xyz", 4):
+            editor.insert(0, column, key)
+        for column in (6, 5, 4):
+            editor.change((0, column), (0, column + 1), "")
+        assert (await editor.suggestion(0, 4))["id"] == first["id"]
+
+    async def test_an_alternative(self, connect: Connect) -> None:
+        """Escape refuses what was shown beside it as well."""
+        second = {"text": "abc", "tokens": [""], "logprobs": [0.0]}
+        answer = {"text": "xyz", "tokens": ["xyz", ""], "logprobs": [-0.7, 0.0], "ways": {"9": second}}
+        answer["seconds"] = [[0.5, 9], [100.0, None]]
+        editor = await connect({"otherwise": answer})
+        editor.open("a = \n")
+        listed = await editor.inline(0, 4, by_hand=True)
+        shown = suggestions(listed)
+        assert [one["text"] for one in shown] == ["xyz", "abc"]
+        await editor.command("rejected", {"id": shown[1]["id"]})
+        await refused(editor, 0, 4, "refused")
+
+
+class TestData:
+    @pytest.mark.parametrize("line", ["漢" * 2000, 'x = "' + "ab cd " * 40 + '"', "f(a,b);" * 80])
+    async def test_nothing_is_asked_by_itself(self, connect: Connect, line: str) -> None:
+        editor = await connect(SCRIPT)
+        editor.open(f"{line}\nb = \n")
+        await refused(editor, 0, len(line) // 2, "data")
+        assert "by hand" in await refused(editor, 0, len(line) // 2 + 1, "data")
+        assert await by_hand(editor, 0, len(line) // 2)
+        assert (await editor.suggestion(0, len(line) // 2))["source"] == "memory", "it is there now"
+        await editor.suggestion(1, 4)
 
 
 async def test_with_a_debounce_only_the_last_of_several_keys_is_asked_for(connect: Connect) -> None:

@@ -211,3 +211,23 @@ async def test_requests_of_several_documents_at_once(connect: Connect, project: 
         editor.open(MODULE, other)
     await asyncio.gather(*(editor.suggestion(3, 8, one) for one in (uri, *others)))
     assert all(PIECE in prompt for prompt in prompts(editor))
+
+
+@pytest.mark.parametrize("editors", [None, "small"])
+async def test_the_user_s_own_file_sets_it_and_the_status_says_so(
+    connect: Connect, project: Path, tmp_path: Path, editors: str | None
+) -> None:
+    """An editor's value goes before it; one that changes while the server runs is named at once."""
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "config.toml").write_text('window = "large"\n')
+    editor, uri = await opened(connect, project, options={"window": editors} if editors else {})
+    prompt = await shown(editor, uri)
+    assert prompt.startswith("<pre>" if editors else "<repo>")
+    while (status := await editor.status())["window"] is None:
+        await asyncio.sleep(0.01)
+    assert status["window"] == (editors or "large")
+    assert status["chosen"]["window"].startswith(f"The window is {editors or 'large'}: `window` says so.")
+    assert '`model = "NAME"` in config.toml' in status["chosen"]["model"]
+    editor.configure({"window": "auto"}, push=True)
+    await editor.in_order()
+    assert (await editor.status())["window"] == "small"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lsp_calib.feedback.events import Event, EventKind, How, Label
-from lsp_calib.feedback.followed import SETTLE_AFTER
+from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.values import CalibratorRef, Confidence, Suggestion, Tier, Timing
 

@@ -152,7 +152,7 @@ def calibrators_of(folder: Path, until: float | None = None) -> CalibratorStore:
     if until is not None:
         base = shipped_calibrator()
         moment = datetime.datetime.fromtimestamp(until, datetime.UTC).isoformat(timespec="milliseconds")
-        shift = Shift(0.8, -0.6, slope_sd=0.5, intercept_sd=0.5)
+        shift = Shift(slope=0.8, intercept=-0.6, slope_sd=0.5, intercept_sd=0.5)
         personal = attrs.evolve(
             base,
             curves=tuple(curve.shifted(shift) for curve in base.curves),

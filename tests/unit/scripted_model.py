@@ -17,8 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Counters, Hardware, Interrupted, LoadOptions, Run, TurnOver
@@ -26,6 +25,9 @@ from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.process import __main__ as process
 from lsp_calib.inference.process import starting
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Timing, Token
+
+if TYPE_CHECKING:  # each process that a test starts imports this module
+    import pytest
 
 STEP = 0.01
 

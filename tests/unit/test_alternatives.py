@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.completion import Completion, CompletionService, Cursor
-from lsp_calib.completion.alternatives import alternatives, branches, joined, shares
+from lsp_calib.completion.alternatives import alternatives, branch_request, branches, joined, shares
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import offered
-from lsp_calib.completion.second_decode import branch_request
+from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Engine, Observe, Request
 from lsp_calib.inference.engines import open_engine
@@ -77,10 +77,14 @@ def trees(draw: st.DrawFn) -> Tree:
     return Tree(lambda text, char: weights[text, char])
 
 
+async def whole(text: str) -> str:
+    return text
+
+
 @given(trees())
 async def test_each_is_another_text_with_its_own_probability(tree: Tree) -> None:
     first = tree.answer(REQUEST)
-    found = [pair async for pair in alternatives(tree.generate, REQUEST, first, str, draws=False)]
+    found = [pair async for pair in alternatives(tree.generate, REQUEST, first, whole, draws=False)]
     texts = [text for _, text in found]
     assert len({first.text, *texts}) == 1 + len(texts) <= 3
     for generation, text in found:

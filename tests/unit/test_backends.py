@@ -42,7 +42,7 @@ def test_a_forced_engine_that_is_missing_is_named_with_the_variable(
 def test_without_any_engine_both_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, LOCAL, PREBUILT)
     monkeypatch.delenv("LSP_CALIB_ENGINE", raising=False)
-    with pytest.raises(ModelError, match="Nothing that runs a model") as caught:
+    with pytest.raises(ModelError, match="No inference engine is installed") as caught:
         backends.find()
     said = str(caught.value)
     assert "lsp-calib[local]" in said

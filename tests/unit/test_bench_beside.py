@@ -14,7 +14,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from lsp_calib.completion import Cursor
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench import busy

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
+from lsp_calib.completion.context import Cursor, in_data
+from lsp_calib.completion.prompt import Layout, build_prompt
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench import comparisons
+from lsp_calib.tools.bench.cancel import dense
 from lsp_calib.tools.bench.comparisons import LONG_FILE, LongFileNotes, TwoNotes, long_file
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
 
@@ -80,3 +85,15 @@ def test_two_servers_that_were_stopped_have_the_keys_that_were_typed_both_times(
     assert values is not None
     assert [len(pairs) for pairs in values.pairs] == [2, 1]
     assert values.pairs[0][0] == (10.0, 15.0)
+
+
+def test_the_document_of_a_long_prompt_is_not_data_in_which_nothing_is_asked() -> None:
+    card = load_cards()["smollm2-135m"]
+    lines, line = dense(card, random.Random(0))
+    for typed in range(20):
+        now = [*lines[:line], "1" * typed + lines[line], *lines[line + 1 :]]
+        assert not in_data(Cursor(now, line, typed, "json"))
+    shown = sum(
+        len(text) for _, text in build_prompt(Cursor(lines, line, 0, "json"), Layout.of(card)).segments
+    )
+    assert shown > 1200

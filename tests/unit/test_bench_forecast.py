@@ -17,7 +17,7 @@ from lsp_calib.tools.bench.measurement import Options, costs
 from lsp_calib.tools.bench.run import _OFF, chosen
 
 CARD = load_cards()["qwen2.5-coder-1.5b"]
-SPEED = Speed(60.0, 10.0)
+SPEED = Speed(1.0, 40, 60.0, 10.0)
 
 
 def total(options: Options, speed: Speed = SPEED) -> float:
@@ -60,7 +60,7 @@ def test_at_the_end_nothing_is_left() -> None:
 def test_more_to_do_takes_longer_and_so_does_a_slower_model() -> None:
     short = Options(steps=36, cancels=3, typing_on=False, long_file=False, idle=2.0)
     assert total(short) < total(Options()) < total(Options(two=True)) < total(Options(two=True, beside=1))
-    assert total(Options(), Speed(6.0, 1.0)) > 5 * total(Options())
+    assert total(Options(), Speed(10.0, 40, 6.0, 1.0)) > 5 * total(Options())
     assert total(attrs.evolve(short, raw=False)) <= total(short)
 
 

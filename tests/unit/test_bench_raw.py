@@ -50,28 +50,28 @@ async def test_a_prompt_has_as_many_tokens_as_the_engine_counts(raw: Raw, home_w
 async def test_only_what_is_the_same_is_kept_and_only_what_is_asked_for(raw: Raw) -> None:
     tokens = await raw.tokens_of_text("one two three four five six seven eight nine ten")
     assert len(tokens) >= 10
-    first = await raw.replay(tokens, 0, [], 1)
+    first = await raw.replay(tokens, 0, [], 1, 1)
     assert (first.kept, first.evaluated) == (0, len(tokens))
-    again = await raw.replay(tokens, len(tokens), [], 1)
+    again = await raw.replay(tokens, len(tokens), [], 1, 1)
     assert (again.kept, again.evaluated) == (len(tokens) - 1, 1)
-    limited = await raw.replay(tokens, 4, [], 1)
+    limited = await raw.replay(tokens, 4, [], 1, 1)
     assert (limited.kept, limited.evaluated) == (4, len(tokens) - 4)
-    changed = await raw.replay([*tokens[:6], tokens[0], tokens[1]], 99, [], 1)
+    changed = await raw.replay([*tokens[:6], tokens[0], tokens[1]], 99, [], 1, 1)
     assert (changed.kept, changed.evaluated) == (6, 2)
 
 
 async def test_the_answer_that_is_given_is_in_the_cache_afterwards(raw: Raw) -> None:
     tokens = await raw.tokens_of_text("alpha beta gamma")
     answer = await raw.tokens_of_text(" delta epsilon zeta eta")
-    await raw.replay(tokens, 0, answer, len(answer) + 1)
-    then = await raw.replay([*tokens, *answer, *tokens], 99, [], 1)
+    await raw.replay(tokens, 0, answer, len(answer) + 1, 1)
+    then = await raw.replay([*tokens, *answer, *tokens], 99, [], 1, 1)
     assert then.kept == len(tokens) + len(answer)
 
 
 async def test_more_work_takes_longer(raw: Raw) -> None:
     tokens = (await raw.tokens_of_text("value = compute(1, 2)\n" * 30))[:256]
-    little = min([(await raw.replay(tokens, 999, [], 1)).ms for _ in range(3)])
-    much = min([(await raw.replay(tokens, 0, [], 8)).ms for _ in range(3)])
+    little = min([(await raw.replay(tokens, 999, [], 1, 1)).ms for _ in range(3)])
+    much = min([(await raw.replay(tokens, 0, [], 8, 1)).ms for _ in range(3)])
     assert much > 3 * little
 
 

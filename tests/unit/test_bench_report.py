@@ -91,6 +91,11 @@ class TestOverhead:
         assert found["overRaw"][0] == pytest.approx(1.1)
         assert (found["n"], found["unequal"]) == (1, 1)
 
+    def test_it_is_given_by_kind_of_keystroke_as_well(self) -> None:
+        found = report.overhead([reading(wall=99.0), reading(Place.JUMP, wall=180.0)])
+        assert {place: one["n"] for place, one in found["places"].items()} == {"keystroke": 1, "jump": 1}
+        assert found["places"]["jump"]["overRaw"][0] == pytest.approx(2.0)
+
     def test_without_a_bare_loop_there_is_no_ratio_to_it(self) -> None:
         found = report.overhead([reading(raw=None)])
         assert found["overRaw"] is None
@@ -139,6 +144,7 @@ class TestComparisons:
         def pair(**changes: int) -> PeerReading:
             values = {"prompt": 200, "generated": 4, "theirs": 4} | changes
             return PeerReading(
+                place=Place.KEYSTROKE,
                 wall_ms=90.0,
                 evaluated=6,
                 generated=values["generated"],
@@ -152,6 +158,8 @@ class TestComparisons:
         assert found is not None
         assert found["build"] == "b1"
         assert found["p50Ratio"][0] == pytest.approx(0.9)
+        assert found["places"]["keystroke"]["n"] == 4
+        assert found["places"]["keystroke"]["medianOfRatios"][0] == pytest.approx(0.9)
         assert found["otherPromptLength"] == 1
         assert found["otherAnswerLength"] == 1
         assert found["otherPeerAnswerLength"] == 1

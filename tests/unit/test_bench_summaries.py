@@ -120,7 +120,8 @@ class Desk:
                 desk._seen[key] = desk._seen.get(key, 0) + 1
                 # As the server writes them.
                 made = (
-                    "Return it\\.\n\n🟡 **review**: about 5 in 10 summaries like this\n\n*model, lsp\\-calib*"
+                    "Return it\\.\n\n🟡 **May say what its author would**: about 5 in 10 summaries like this"
+                    "\n\n*model, lsp\\-calib*"
                 )
                 value = made if desk._seen[key] > 1 else "**f**: *summarising…*"
                 return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, value))

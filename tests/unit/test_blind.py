@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from test_runner_scores import HEADER, SHIPPED, made_up
 
 from lsp_calib import home as state
-from lsp_calib.calibration import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.cli import main
-from lsp_calib.completion.places import STRATA
+from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets import pinned
 from lsp_calib.evaluation.datasets.blind import SET, blind_among
@@ -63,9 +63,9 @@ class TestCalibrate:
         return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
     def records(self, path: Path, held_out: tuple[str, ...] = ()) -> Path:
-        """Records of which an eighth is of another version of a blind project."""
+        """Records of which a quarter is of another version of a blind project."""
         renamed = {"project-1.1": "Django-9.9"}
-        found = [attrs.evolve(r, group=renamed.get(r.group, r.group)) for r in made_up(200)]
+        found = [attrs.evolve(r, group=renamed.get(r.group, r.group)) for r in made_up(200, 4)]
         write_records(path, attrs.evolve(HEADER, held_out=held_out), found)
         return path
 

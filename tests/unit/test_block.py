@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.policies.tiers import TierPolicy
-from lsp_calib.completion import Completion, CompletionService, Cursor
+from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.completion.block import (
     MOST_LINES,
     Scope,
     block_of,
-    covered,
     lines_before,
     lines_of,
     may_begin,
     scope_of,
 )
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.errors import EngineDiedError, EngineError, LspCalibError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engines import open_engine
@@ -285,16 +285,12 @@ def test_each_line_has_the_probability_that_all_up_to_it_are_right(
     assert len(wire["lines"]) == len(ps)
 
 
-@pytest.mark.parametrize(
-    ("after", "behind"), [(")", ")"), ('"))', '"))'), (") ", ") "), ("", ""), ("  ", "")]
-)
-def test_what_an_editor_has_closed_behind_the_cursor_is_in_its_first_line(after: str, behind: str) -> None:
-    cursor = Cursor.at(["x = f(" + after], 0, 6, "python")
-    first = completion("a", cursor, 0.9, doubt=(0, 1))
+def test_the_first_line_of_a_block_goes_over_closers_like_a_line() -> None:
+    first = completion("a)", Cursor.at(["x = f("], 0, 6, "python"), 0.9, doubt=(0, 1)).over(")")
+    assert isinstance(first, Completion)
     below = completion("y = 2", START, 0.8, doubt=(0, 1))
-    assert covered(cursor) == behind
     block = block_of(first, [first, below], decide)
-    assert block.text == f"a{behind}\ny = 2"
+    assert block.text == "a)\ny = 2"
     assert block.text[slice(*block.doubt or ())] == "y"
     assert block_of(first, [first], decide) is first.suggestion
 

@@ -9,8 +9,9 @@ import pytest
 from block_calibration import _Place, counted, judged, last, place, rows_of, stretches, tables, true_block
 from feedback_scene import suggestion
 
-from lsp_calib.completion import Completion, Cursor
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, WindowSize
+from lsp_calib.completion.service import Completion
 from lsp_calib.evaluation.lines import read_lines_of
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Evidence, ModelIdentity, Tier

@@ -13,6 +13,7 @@ from real_functions import with_call_begun_above
 from lsp_calib.syntax import documentation_sentence, functions
 from lsp_calib.syntax.functions import parse
 from lsp_calib.syntax.languages import LANGUAGES, rules_of
+from lsp_calib.syntax.parsing import Allowance
 from lsp_calib.syntax.repair import with_brackets_closed
 
 
@@ -21,7 +22,7 @@ def closed(source: str, language: str) -> str | None:
     rules, root = rules_of(language), parse(lines, language)
     assert rules is not None
     assert root is not None
-    found = with_brackets_closed(root, rules, lines)
+    found = with_brackets_closed(root, rules, lines, Allowance(10.0))
     return None if found is None else "\n".join(found)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
 import attrs
 import pytest
 from hypothesis import given
@@ -9,7 +13,8 @@ from hypothesis import strategies as st
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from lsp_calib.server.bulk_changes import HELD_BACK, BulkChanges
+from lsp_calib.server.documents import HELD_BACK, Documents
+from lsp_calib.server.events import DocumentChanged, Events, SuggestionInserted
 from lsp_calib.server.text import CalibDocument
 
 URI = "file:///a.py"
@@ -30,14 +35,16 @@ class Scene:
         self.text = "".join(f"line {n}\n" for n in range(20))
         self.document = document(self.text)
         self.clock = Clock()
-        self.bulk = BulkChanges(self.clock)
+        self.events = Events()
+        connection: Any = SimpleNamespace(open_document=lambda _: self.document)
+        self.bulk = Documents(connection, self.events, self.clock)
 
     def change(self, *changes: tuple[tuple[int, int], tuple[int, int], str], after: float = 0.1) -> bool:
         """One message with these changes; whether the next request is held back."""
         self.clock.now += after
         for start, end, text in changes:
             self.document.apply_change(change(start, end, text))
-        self.bulk.changed(URI, self.document.take_changes())
+        self.bulk.changed(URI)
         return self.bulk.holds_back(URI)
 
 
@@ -103,7 +110,7 @@ def test_the_next_request_after_a_bulk_change_is_held_back_and_no_other(
 def test_it_is_held_back_for_a_short_time_only() -> None:
     scene = Scene()
     scene.document.apply_change(change((3, 0), (3, 0), "x\n" * 6))
-    scene.bulk.changed(URI, scene.document.take_changes())
+    scene.bulk.changed(URI)
     scene.clock.now += HELD_BACK + 0.01
     assert not scene.bulk.holds_back(URI)
 
@@ -113,20 +120,22 @@ def test_the_whole_text_sent_anew_counts_as_what_differs() -> None:
     scene.document.apply_change(
         types.TextDocumentContentChangeWholeDocument(scene.text.replace("line 7\n", "line 7x\n"))
     )
-    (found,) = scene.document.take_changes()
+    taken: list[DocumentChanged] = []
+    scene.events.on(DocumentChanged, taken.append)
+    scene.bulk.changed(URI)
+    (found,) = taken[0].changes.all
     assert (found.line, found.removed, found.inserted, found.small) == (7, 1, 1, True)
-    scene.bulk.changed(URI, [found])
     assert not scene.bulk.holds_back(URI)
     scene.document.apply_change(types.TextDocumentContentChangeWholeDocument("another\n" * 20))
-    scene.bulk.changed(URI, scene.document.take_changes())
+    scene.bulk.changed(URI)
     assert scene.bulk.holds_back(URI)
 
 
 def test_an_inserted_suggestion_is_not_held_back() -> None:
     scene = Scene()
     scene.document.apply_change(change((3, 0), (3, 0), "x\n" * 9))
-    scene.bulk.changed(URI, scene.document.take_changes())
-    scene.bulk.inserted(URI)
+    scene.bulk.changed(URI)
+    scene.events.send(SuggestionInserted(URI, 3))
     assert not scene.bulk.holds_back(URI)
 
 
@@ -154,19 +163,19 @@ def test_backspace_is_not_undo() -> None:
 
 def test_what_a_formatter_changes_during_a_save_is_held_back() -> None:
     scene = Scene()
-    scene.bulk.will_save(URI)
+    scene.bulk.save_begins(URI, types.TextDocumentSaveReason.Manual)
     assert scene.change(((0, 4), (0, 5), "  "))
     scene.bulk.saved(URI)
     assert not scene.change(insert(0, 0, "x"))
-    scene.bulk.will_save(URI)  # and never saved
+    scene.bulk.save_begins(URI, types.TextDocumentSaveReason.Manual)  # and never saved
     assert not scene.change(insert(0, 0, "x"), after=60.0)
 
 
 def test_a_closed_document_is_forgotten() -> None:
     scene = Scene()
     scene.document.apply_change(change((3, 0), (3, 0), "x\n" * 9))
-    scene.bulk.changed(URI, scene.document.take_changes())
-    scene.bulk.forget(URI)
+    scene.bulk.changed(URI)
+    scene.bulk.closed(URI)
     assert not scene.bulk.holds_back(URI)
 
 
@@ -192,8 +201,25 @@ def test_the_state_of_a_document_depends_on_its_text_alone(
             found.apply_change(types.TextDocumentContentChangeWholeDocument(text + found.source))
         else:
             found.apply_change(change((line, column), (line, column + gone), text))
-        for one in found.take_changes()[-1:]:
-            again = document("")
-            again.apply_change(types.TextDocumentContentChangeWholeDocument(found.source))
-            states = [other.after for other in again.take_changes()]
-            assert one.after == (states[-1] if states else 0)
+        again = document("another")
+        again.apply_change(types.TextDocumentContentChangeWholeDocument(found.source))
+        assert found.take_changes().after == again.take_changes().after
+
+
+def test_a_line_that_moved_leads_to_another_state() -> None:
+    """Moved up and down again it is as before; moved twice in one direction it is not an undo."""
+    scene = Scene()
+    for line in (3, 4, 5):
+        moved = [insert(line + 2, 0, "line 3\n"), ((line, 0), (line + 1, 0), "")]
+        assert not scene.change(*moved)
+    back = [((6, 0), (7, 0), ""), insert(5, 0, "line 3\n")]
+    assert not scene.change(*back), "one step back"
+    back = [((5, 0), (6, 0), ""), insert(4, 0, "line 3\n")]
+    assert scene.change(*back), "two are a burst of undo"
+
+
+@given(st.lists(st.sampled_from(["a", "b", "", "line", "x = 1"]), min_size=2, max_size=6), st.randoms())
+def test_another_order_of_the_lines_is_another_state(lines: list[str], random: Random) -> None:
+    shuffled = random.sample(lines, len(lines))
+    states = [document("\n".join(each)).take_changes().after for each in (lines, shuffled)]
+    assert (states[0] == states[1]) == (lines == shuffled)

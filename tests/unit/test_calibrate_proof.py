@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from click.testing import CliRunner
-from test_runner_scores import HEADER, made_up
+from test_runner_scores import HEADER
+from test_runner_scores import made_up as of_projects
 
 from lsp_calib import home as state
-from lsp_calib.calibration import Calibrator, CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.cli import main
+from lsp_calib.commands import calibrate as command
 from lsp_calib.evaluation.records import Record, write_records
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = pytest.mark.usefixtures("home", "remembered")
 
 PURPOSE = Purpose(HEADER.model, HEADER.prompt_version, "line", "python")
 Calibrate = Callable[..., dict[str, Any]]
+# Of few projects: a fit takes the longer the more there are.
+made_up = functools.partial(of_projects, projects=4)
+
+
+@pytest.fixture(scope="module")
+def remembered() -> Iterator[None]:
+    """What was fitted on some labels is fitted once: nearly all of these tests fit the same ones."""
+    fit = command.fit_calibrator
+    known: dict[bytes, Any] = {}
+
+    @functools.wraps(fit)
+    def once(*labels: Any, **about: Any) -> Any:
+        key = pickle.dumps((labels, about))
+        if key not in known:
+            known[key] = fit(*labels, **about)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "fit_calibrator", once)
+        yield
 
 
 @pytest.fixture

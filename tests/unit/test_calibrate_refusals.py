@@ -29,7 +29,7 @@ from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.evaluation.tasks import Task, line_item_of, line_task
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.inference.models.speeds import remember_speed
+from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.values import ModelIdentity
 
 FILE = "".join(f"value_{n} = compute({n}, 'price')\n" for n in range(60))
@@ -330,7 +330,7 @@ def test_what_cannot_count_is_named_for_each_command(tmp_path: Path) -> None:
 def test_a_seed_counts_with_records_where_something_is_drawn_with_it(tmp_path: Path) -> None:
     """The resamples of `eval`; of `calibrate` only what is held out."""
     path = tmp_path / "r.jsonl"
-    write_records(path, HEADER, made_up(200))
+    write_records(path, HEADER, made_up(60, 4))
     assert "--seed would change nothing" in run("--records", path, "--seed", "3").stderr
     assert run("--records", path, "--seed", "3", "--held-out", "1", "--quiet").exit_code == 0
     assert run_eval("line", "--records", path, "--seed", "3", "--resamples", "20").exit_code == 0
@@ -463,7 +463,7 @@ class TestGoingOn:
         folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
         monkeypatch.setattr(record_files, "locate", lambda _: (load_cards()["qwen2.5-coder-1.5b"], home))
         for prompt_per_s in (400.0, 390.0, 40.0):
-            remember_speed(load_cards()["qwen2.5-coder-1.5b"], prompt_per_s, 30.0)
+            remember_speed(load_cards()["qwen2.5-coder-1.5b"], Speed(0.3, 40, prompt_per_s))
             run(folder)
         assert kept_in[0] == kept_in[1] != kept_in[2]
 
@@ -476,7 +476,7 @@ class TestGoingOn:
         other.touch()
 
         def collect(_task: Task, _workers: object, path: Path, *_: object, **__: object) -> Any:
-            write_records(path, HEADER, made_up(200))
+            write_records(path, HEADER, made_up(60, 3))
             journal_path(path).touch()
             return read_records(path)
 

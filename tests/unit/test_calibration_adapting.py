@@ -4,11 +4,10 @@ import attrs
 import numpy as np
 import pytest
 
-from lsp_calib.calibration import Calibrator, Origin, Purpose
-from lsp_calib.calibration.calibrators.adapting import adapt_calibrator, base_for
-from lsp_calib.calibration.calibrators.fitting import fit_calibrator
-from lsp_calib.calibration.calibrators.recipes import RECIPES
-from lsp_calib.calibration.metrics.scores import log_loss
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.fitting import RECIPES, adapt_calibrator, base_for, fit_calibrator
+from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
+from lsp_calib.calibration.scores import log_loss
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.values import Evidence, ModelIdentity
 

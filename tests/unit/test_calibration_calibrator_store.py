@@ -2,12 +2,16 @@
 
 import math
 import os
+import time
 
 import attrs
 import pytest
 from test_calibration_calibrator import make, platt, predict
 
-from lsp_calib.calibration import Calibrator, CalibratorStore, Purpose, TierPolicy
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.errors import CalibratorError
 from lsp_calib.values import Evidence, ModelIdentity, Tier
 
@@ -54,6 +58,19 @@ def test_personal_comes_before_shipped(store):
     assert store.choose(attrs.evolve(PURPOSE, language="java")).calibrator.source == "prior"
 
 
+def test_one_of_several_languages_stays_for_those_that_a_new_one_does_not_serve(store):
+    both = attrs.evolve(PURPOSE, language="java,python")
+    of_both, of_python = personal(-1.0, purpose=both), personal(-2.0)
+    java = attrs.evolve(PURPOSE, language="java")
+    store.promote(of_both)
+    store.promote(of_python)
+    assert store.choose(PURPOSE).calibrator == of_python
+    assert store.choose(java).calibrator == of_both
+    # The other way round it takes the place of both.
+    store.promote(of_both)
+    assert store.choose(PURPOSE).calibrator == store.choose(java).calibrator == of_both
+
+
 def test_a_changed_file_counts_though_its_size_and_times_have_not_changed(store):
     """Files that were read before are not parsed again: what counts is what is in them now."""
     one, another = personal(-1.0), personal(-2.0)
@@ -67,6 +84,26 @@ def test_a_changed_file_counts_though_its_size_and_times_have_not_changed(store)
     path.write_text(path.read_text().replace(another.id, one.id))
     for _ in range(2):
         assert "the file was changed" in store.choose(PURPOSE).skipped[0]
+
+
+def test_a_file_is_read_once_however_often_is_chosen(store, monkeypatch):
+    """Whatever a first hover, a refit and a list ask for; another file is read when it is there."""
+    ship(store, make(), other("x", 0.7, -1.0), other("y", 0.7, -1.0, task="summary"))
+    store.promote(mine := personal(-1.0))
+    time.sleep(0.1)  # a file that changed just now is not trusted to stay as it is
+    load, read = Calibrator.load, []
+    monkeypatch.setattr(Calibrator, "load", lambda path: read.append(path.name) or load(path))
+    store = CalibratorStore(store.personal, store.shipped)
+    for _ in range(3):
+        store.choose(attrs.evolve(PURPOSE, task="summary"))
+        assert store.choose(PURPOSE).calibrator == mine
+        store.earlier(PURPOSE)
+        store.base(PURPOSE)
+        store.listed()
+    assert len(read) == len(set(read)) == 4
+    ship(store, make(created="2027-01-01"))
+    assert store.choose(PURPOSE, personal=False).calibrator.created == "2027-01-01"
+    assert set(read[4:]) == {f"{make(created='2027-01-01').id}.json"}
 
 
 def test_borrowed_has_the_mean_and_spread_of_the_task(store):
@@ -92,18 +129,6 @@ def test_borrowed_has_the_mean_and_spread_of_the_task(store):
     assert (of_one.measure, of_one.intercept, of_one.shift.intercept_sd) == ("total", 9.0, 2.0)
     assert sorted(origin.items for origin in borrowed.provenance) == [100, 400, 400]
     assert borrowed.assess(Evidence(tuple([-1e-6] * 4)), TierPolicy()).tier is Tier.REVIEW
-
-
-def test_a_users_calibrator_of_schema_1_yields_to_one_that_weighs_features(store):
-    mine = other("m", 1.0, -2.0, source="personal", schema=1)
-    store.promote(mine)
-    purpose = mine.purpose
-    ship(store, other("m", 0.6, 1.0, schema=1))
-    assert store.choose(purpose).calibrator.id == mine.id
-    ship(store, newer := other("m", 0.7, 1.5, created="2027-01-01"))
-    assert store.choose(purpose).calibrator.id == newer.id
-    store.promote(later := attrs.evolve(newer, source="personal"))
-    assert store.choose(purpose).calibrator.id == later.id
 
 
 def test_no_other_task_lends(store):
@@ -221,22 +246,6 @@ def test_a_crash_while_promoting_leaves_one_in_force(store, monkeypatch):
     with pytest.raises(CalibratorError, match="power cut"):
         store.promote(personal(-2.0))
     assert store.choose(PURPOSE).calibrator == personal(-1.0)
-
-
-def test_ledgers_with_the_names_of_models_are_found(tmp_path, monkeypatch):
-    """As earlier versions named them; one that is there already stays."""
-    monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path))
-    store = CalibratorStore.open()
-    path = store.ledger_path(PURPOSE)
-    other = store.ledger_path(attrs.evolve(PURPOSE, language="objective-c"))
-    path.parent.mkdir(mode=0o700)
-    before = [file.with_name(file.name.replace("line-", "line-small-model-c-")) for file in (path, other)]
-    for file in before:
-        file.write_text("old")
-    other.write_text("new")
-    assert CalibratorStore.open() == store
-    assert (path.read_text(), other.read_text()) == ("old", "new")
-    assert [file.exists() for file in before] == [False, True]
 
 
 def test_open_uses_the_users_state_folder(tmp_path, monkeypatch):

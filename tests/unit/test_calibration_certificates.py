@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from lsp_calib.calibration import certify, fewest_labels, labels_needed, power_table
-from lsp_calib.calibration.metrics.binomial import least_trials, lower_tail
+from lsp_calib.calibration.binomial import fewest_labels, least_trials, lower_tail
+from lsp_calib.calibration.certificates import certify
 from lsp_calib.errors import DataError
 
 levels = st.sampled_from([0.05, 0.1, 0.2, 0.35, 0.45])  # at 0.5 tails equal delta but for rounding
@@ -193,35 +193,6 @@ def test_arrays_that_do_not_fit_are_refused():
             certify(p, y)
 
 
-@pytest.mark.parametrize(("risk", "delta"), [(0.1, 0.1), (0.2, 0.05)])
-@pytest.mark.parametrize("power", [0.5, 0.8, 0.95])
-def test_labels_needed_is_the_first_count_with_that_power(risk, delta, power):
-    counts = np.arange(1, 4000)
-    tolerable = np.searchsorted(least_trials(risk, delta, 4000), counts, side="right") - 1
-    for true_error in (0.0, 0.01, 0.05, 0.07, 0.08):
-        powers = binom.cdf(tolerable, counts, true_error)
-        assert labels_needed(true_error, risk, delta, power=power) == counts[np.argmax(powers >= power)]
-
-
-def test_some_certificates_take_for_ever():
-    assert labels_needed(0.1) is None
-    assert labels_needed(0.4) is None
-    assert labels_needed(0.0999, limit=5000) is None
-    with pytest.raises(DataError):
-        labels_needed(-0.1)
-    with pytest.raises(DataError):
-        labels_needed(0.05, power=1.0)
-
-
-def test_the_power_table_grows_with_error_and_power():
-    rows = power_table()
-    assert rows[0].labels == (22, 22, 22)
-    for row in rows:
-        assert list(row.labels) == sorted(row.labels)
-    for column in zip(*(row.labels for row in rows), strict=True):
-        assert list(column) == sorted(column)
-
-
 def test_a_revoked_certificate_promises_nothing_and_stays_so():
     found = certify([0.9] * 40, [True] * 40, calibrator="line-x-1")
     assert found.calibrator == "line-x-1"
@@ -239,9 +210,3 @@ def test_a_million_labels_take_under_a_second():
     start = time.process_time()
     assert certify(p, y).threshold == pytest.approx(0.8, abs=0.01)
     assert time.process_time() - start < 1.0
-
-
-def test_no_more_labels_than_the_limit_are_looked_at():
-    assert labels_needed(0.05, limit=100) is None
-    assert labels_needed(0.05, limit=128) == 128
-    assert labels_needed(0.0, limit=10) is None

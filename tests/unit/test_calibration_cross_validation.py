@@ -5,15 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration import (
-    PlattCalibrator,
-    grouped_folds,
-    out_of_fold,
-    select_first_t,
-    select_measure,
-    skill_score,
-)
-from lsp_calib.confidence import geometric_mean
+from lsp_calib.calibration.logistic import PlattCalibrator
+from lsp_calib.calibration.scores import skill_score
+from lsp_calib.calibration.validation import grouped_folds, out_of_fold, select_first_t
+from lsp_calib.confidence.measures import geometric_mean
 from lsp_calib.errors import DataError
 
 many_groups = st.lists(st.integers(0, 12), min_size=2, max_size=80).filter(lambda g: len(set(g)) > 1)
@@ -151,23 +146,3 @@ def test_too_little_to_choose_from_is_refused():
         select_first_t([[-0.1]], [True], [0], [])
     with pytest.raises(DataError):
         select_first_t([[-0.1], []], [True, False], [0, 1], [2])
-
-
-def test_the_measure_is_chosen_inside_the_training_folds() -> None:
-    """The measure that carries the information is found, on all data and in each fold without it."""
-    rng = np.random.default_rng(3)
-    hard = rng.normal(-2.0, 1.0, 400).clip(max=-0.01)
-    correct = rng.random(400) < 1 / (1 + np.exp(-(hard + 2.0) * 3))
-    # One doubtful token among a varying number of sure ones: the least likely one tells, the mean does not.
-    items = [[-0.001] * int(rng.integers(1, 12)) + [float(value)] for value in hard]
-    groups = np.arange(400) % 20
-    chosen = select_measure(items, correct, groups, ["geometric-mean", "minimum"])
-    assert chosen.measure == "minimum"
-    assert set(chosen.per_fold) == {"minimum"}
-    assert dict(chosen.skill_by_measure)["minimum"] > dict(chosen.skill_by_measure)["geometric-mean"]
-    assert chosen.skill == pytest.approx(dict(chosen.skill_by_measure)["minimum"], abs=0.05)
-
-
-def test_a_choice_among_no_measures_is_refused() -> None:
-    with pytest.raises(DataError, match="no measure"):
-        select_measure([[-0.1]], [True], ["a"], [])

@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from test_calibration_calibrator import MODEL, make, platt
 
-from lsp_calib.calibration import Calibrator, TierPolicy
+from lsp_calib.calibration.calibrators.calibrator import SPEAKS, Calibrator
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
-from lsp_calib.calibration.calibrators.pooled_prior import borrow
-from lsp_calib.calibration.calibrators.reasons import SPEAKS
-from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
-from lsp_calib.confidence import geometric_mean, total
+from lsp_calib.calibration.calibrators.curve import Curve, Offset, Shift, Weighted
+from lsp_calib.calibration.calibrators.lent import borrow
+from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.calibration.logistic import log_odds, sigmoid
+from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.confidence.features import FEATURES
-from lsp_calib.errors import CalibratorError
+from lsp_calib.confidence.measures import geometric_mean, total
 from lsp_calib.values import Evidence, Tier
 
 BEST = Curve(
@@ -34,7 +35,7 @@ BEST = Curve(
     ),
     -0.2,
     spread=0.3,
-    offsets=(("mid-word", 0.4),),
+    offsets=(Offset("mid-word", 0.4),),
 )
 POORER = Curve(
     "features-1-without-entropies", tuple(f for f in BEST.features if f.name != "entropy-sum"), -0.1
@@ -71,12 +72,12 @@ class TestScore:
 
     @given(slope=st.floats(-3, 3), intercept=st.floats(-5, 5))
     def test_a_shifted_curve_is_one_with_the_shifted_score(self, slope: float, intercept: float) -> None:
-        moved = BEST.shifted(Shift(slope, intercept, slope_sd=0.25, intercept_sd=0.5))
+        moved = BEST.shifted(Shift(slope=slope, intercept=intercept, slope_sd=0.25, intercept_sd=0.5))
         for place in ("mid-word", "mid-line"):
             before = BEST.score(evidence(place))
             assert before is not None
             assert moved.score(evidence(place)) == pytest.approx(slope * before + intercept, abs=1e-9)
-        assert moved.shift == Shift(slope, intercept, slope_sd=0.25, intercept_sd=0.5)
+        assert moved.shift == Shift(slope=slope, intercept=intercept, slope_sd=0.25, intercept_sd=0.5)
 
 
 class TestChoice:
@@ -112,11 +113,11 @@ class TestChoice:
         assert plain.assess(evidence(), TierPolicy(), "total").measure == "geometric-mean-first-4"
 
     def test_the_estimator_asks_for_its_measure(self, tmp_path: Path) -> None:
-        from lsp_calib.calibration import CalibratorStore
+        from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 
         FULL.save(tmp_path / "shipped" / "one.json")
         estimator = ConfidenceEstimator(CalibratorStore(tmp_path / "mine", tmp_path / "shipped"))
-        asked = (MODEL, "prefix-1", "line", "python", evidence())
+        asked = (make().purpose, evidence())
         assert estimator.assess(*asked).measure == "features-1"
         estimator.measure = "total"
         assert estimator.assess(*asked).measure == "total"
@@ -139,9 +140,38 @@ class TestChoice:
         assert confidence.calibrated is not None or confidence.tier is Tier.REVIEW
 
     def test_features_of_another_version_are_not_mixed_in(self) -> None:
-        foreign = attrs.evolve(BEST, measure="features-2")
+        foreign = replace(BEST, measure="features-2")
         document = json.loads(json.dumps(attrs.evolve(FULL, curves=(foreign, TOTAL)).to_json()))
         assert Calibrator.from_json(document).assess(evidence(), TierPolicy()).measure == "total"
+
+
+class TestAsFarAsLabelsTell:
+    """A probability of 8.3e-9 was once told from 1,250 labels."""
+
+    @pytest.mark.parametrize(
+        ("n", "low", "words", "high", "more"),
+        [
+            (1250, 1 / 1252, "less than 1 %", 1 - 1 / 1252, "more than 99 %"),
+            (50, 0.02, "less than 2 %", 0.98, "more than 98 %"),
+            (70, 0.02, "less than 2 %", 0.98, "more than 98 %"),
+        ],
+    )
+    def test_it_ends_where_the_labels_end(
+        self, n: int, low: float, words: str, high: float, more: str
+    ) -> None:
+        calibrator = make(**platt(1.0, 0.0, "total"), n=n, n_correct=n // 2, provenance=())
+        for logprob, told, said in ((-18.6, low, words), (-1e-12, high, more)):
+            confidence = calibrator.assess(Evidence((logprob,)), TierPolicy())
+            assert confidence.calibrated == told
+            assert said in confidence.reason
+        between = calibrator.assess(Evidence((-0.5,)), TierPolicy())
+        assert between.calibrated == calibrator.probability(Evidence((-0.5,)))
+
+    def test_labels_of_what_it_was_drawn_towards_count(self) -> None:
+        base = (Origin("feedback", "", 5), Origin("line-m-12345678", "2026-11-25", 1834))
+        young = make(**platt(1.0, 0.0, "total"), n=5, n_correct=2, provenance=base)
+        assert young.told(0.999) == (0.999, "")
+        assert young.told(None) == (None, "")
 
 
 class TestReason:
@@ -150,17 +180,49 @@ class TestReason:
 
     def test_what_pulls_most_towards_the_tier_is_named(self) -> None:
         broken = self.reason(evidence(broken=1.0))
-        assert broken.startswith("about ")
-        assert broken.endswith("; the code around it would be broken")
-        assert self.reason(evidence(new_names=3.0)).endswith("; names used here are new to this file")
+        assert broken.startswith("the code around it would be broken; ")
+        assert "about " in broken
+        assert self.reason(evidence(new_names=3.0)).startswith("names used here are new to this file; ")
         sure = attrs.evolve(evidence(entropy_sum=0.1, new_names=0.0), logprobs=(-0.01,))
-        assert self.reason(sure, TierPolicy(0.5, 0.1)).endswith("; the model was sure of every word")
+        assert self.reason(sure, TierPolicy(0.5, 0.1)).startswith("the model was sure of every word; ")
 
     def test_the_doubtful_word_is_quoted(self) -> None:
         unsure = attrs.evolve(evidence(entropy_sum=3.0, new_names=0.2), logprobs=(-4.0, -3.0))
-        assert self.reason(unsure).endswith("; the model was unsure of one of its words")
+        assert self.reason(unsure).startswith("the model was unsure of one of its words; ")
         named = attrs.evolve(unsure, doubtful="timeout")
-        assert self.reason(named).endswith("; the model was unsure of `timeout`")
+        assert self.reason(named).startswith("the model was unsure of `timeout`; ")
+
+    def test_the_word_in_doubt_stands_beside_another_cause(self) -> None:
+        """It is the one that is marked: nothing else than what is marked is said to be in doubt."""
+        broken = attrs.evolve(evidence(broken=1.0), doubtful="return")
+        words = "the code around it would be broken; least sure of `return`"
+        assert self.reason(broken).startswith(f"{words}; ")
+        assert FULL.assess(broken, TierPolicy()).cause == words
+        at_the_end = attrs.evolve(
+            evidence(entropy_sum=3.0, new_names=0.2), logprobs=(-0.1, -7.0), doubtful="return"
+        )
+        ends = "the model was unsure where the line ends; least sure of `return`; "
+        assert self.reason(at_the_end).startswith(ends)
+
+    @given(
+        logprobs=st.lists(st.floats(-20.0, -0.001), min_size=1, max_size=6),
+        entropy=st.floats(0.0, 9.0),
+        broken=st.booleans(),
+        names=st.floats(0.0, 3.0),
+    )
+    def test_what_is_not_accepted_has_a_cause_beside_the_thresholds(
+        self, logprobs: list[float], entropy: float, broken: bool, names: float
+    ) -> None:
+        """17 of 25 suggestions once said no more than "between 25 % and 78 %"."""
+        of = attrs.evolve(
+            evidence(entropy_sum=entropy, broken=float(broken), new_names=names),
+            logprobs=tuple(logprobs),
+            doubtful="timeout",
+        )
+        confidence = FULL.assess(of, TierPolicy())
+        if confidence.tier is not Tier.ACCEPT:
+            assert "`timeout`" in confidence.cause
+            assert confidence.reason.startswith(f"{confidence.cause}; ")
 
     def test_the_probabilities_are_one_group_explained_by_its_strongest_member(self) -> None:
         """Alone neither entropies nor total pull as much as what is broken; together they pull more."""
@@ -168,21 +230,25 @@ class TestReason:
         found = BEST.contributions(hesitant)
         assert found is not None
         assert found["broken"] < found["entropy-sum"] < found["total"] < 0
-        assert self.reason(hesitant).endswith("; the model hesitated between several ways to write this")
+        assert self.reason(hesitant).startswith("the model hesitated between several ways to write this; ")
 
-    def test_a_small_pull_is_no_reason(self) -> None:
+    def test_a_small_pull_is_no_reason_but_the_least_sure_word_is_named(self) -> None:
         average = attrs.evolve(
             evidence(entropy_sum=3.0, broken=0.1, new_names=0.3), logprobs=(-math.log1p(math.e),)
         )
         likely = attrs.evolve(average, logprobs=(-math.log1p(math.e) / 2,) * 2)
-        assert ";" not in self.reason(likely, TierPolicy(0.9, 0.0)).partition("between")[2]
+        assert self.reason(likely, TierPolicy(0.9, 0.0)).startswith("about ")
+        named = self.reason(attrs.evolve(likely, doubtful="timeout"), TierPolicy(0.9, 0.0))
+        assert named.startswith("the model was least sure of `timeout`; about ")
 
     def test_without_a_pull_a_token_less_likely_than_not_is_the_reason_not_to_accept(self) -> None:
         average = evidence(entropy_sum=3.0, broken=0.1, new_names=0.3)
         unsure = attrs.evolve(average, logprobs=(-math.log1p(math.e) + 0.01, -0.01), doubtful="timeout")
-        assert self.reason(unsure, TierPolicy(0.9, 0.0)).endswith("; the model was unsure of `timeout`")
+        assert self.reason(unsure, TierPolicy(0.9, 0.0)).startswith("the model was unsure of `timeout`; ")
         at_the_end = attrs.evolve(unsure, logprobs=unsure.logprobs[::-1])
-        assert self.reason(at_the_end, TierPolicy(0.9, 0.0)).endswith("unsure where the line ends")
+        assert self.reason(at_the_end, TierPolicy(0.9, 0.0)).startswith(
+            "the model was unsure where the line ends; "
+        )
 
     def test_words_that_contradict_the_tier_are_not_used(self) -> None:
         """A weight with the sign that its words do not expect: an unsure word is no reason to accept."""
@@ -197,53 +263,6 @@ class TestReason:
     def test_a_borrowed_tier_has_no_reason_in_the_features(self) -> None:
         borrowed = attrs.evolve(FULL, source="prior")
         assert "broken" not in borrowed.assess(evidence(broken=1.0), TierPolicy()).reason
-
-
-class TestSchema1:
-    DOCUMENT = json.loads(
-        """{"schema": 1, "id": "line-m-2aad60e2", "task": "line", "language": "python",
-        "model": {"name": "m", "quantisation": "q", "sha256": ""}, "promptVersion": "1",
-        "measure": "geometric-mean-first-10", "firstTokens": 10, "slope": 1.75, "intercept": -2.5,
-        "prior": {"slope": 1.0, "intercept": 0.0, "slopeSd": 0.5, "interceptSd": 2.0}, "n": 3, "nCorrect": 1,
-        "metrics": {}, "strata": {}, "provenance": [], "source": "personal", "state": "learning",
-        "created": "2026-11-20", "parent": null}"""
-    )
-
-    def test_a_file_of_schema_1_is_read_keeps_its_id_and_is_written_as_it_was(self, tmp_path: Path) -> None:
-        document = dict(self.DOCUMENT)
-        calibrator = Calibrator.from_json(document)
-        assert calibrator.id == document["id"]
-        assert calibrator.to_json() == document
-        confidence = calibrator.assess(Evidence((-0.5,)), TierPolicy())
-        z = 1.75 * float(log_odds(math.exp(-0.5))) - 2.5
-        assert confidence.calibrated == pytest.approx(float(sigmoid(z)))
-        assert (confidence.measure, confidence.first_tokens) == ("geometric-mean-first-10", 10)
-        calibrator.save(tmp_path / "again.json")
-        assert Calibrator.load(tmp_path / "again.json") == calibrator
-
-    @pytest.mark.parametrize(
-        ("changes", "complaint"),
-        [
-            ({"slope": 1.8}, "id is not that of the content"),
-            ({"slope": "x"}, "slope must be a number"),
-            ({"firstTokens": 9}, "firstTokens does not go with"),
-            ({"measure": "features-1"}, "features-1"),
-            ({"input": "log-p"}, "input must be 'log-odds'"),
-            ({"curves": []}, "curves is not a known field"),
-            ({"prior": {"slope": 1.0}}, r"prior\.intercept is missing"),
-        ],
-    )
-    def test_what_is_wrong_is_said(self, changes: dict[str, object], complaint: str) -> None:
-        with pytest.raises(CalibratorError, match=complaint):
-            Calibrator.from_json({**self.DOCUMENT, **changes}, file="old.json")
-
-    def test_more_than_schema_1_can_hold_is_refused(self) -> None:
-        old = Calibrator.from_json(dict(self.DOCUMENT))
-        with pytest.raises(CalibratorError, match="schema 1"):
-            attrs.evolve(old, curves=FULL.curves)
-        with pytest.raises(CalibratorError, match="schema 1"):
-            attrs.evolve(old, by_place={"mid-word": {}})
-        assert attrs.evolve(old, curves=FULL.curves, schema=2).to_json()["schema"] == 2
 
 
 def other(name: str, *curves: Curve) -> Calibrator:
@@ -261,7 +280,7 @@ class TestBorrowed:
             "features-1",
             (Weighted("total", 0.5, 3.0, 2.5), Weighted("broken", 0.3, 0.45, -1.8)),
             0.7,
-            offsets=(("line-start", -0.6),),
+            offsets=(Offset("line-start", -0.6),),
         )
         borrowed = borrow(NEW, [other("a", BEST, TOTAL), other("b", second, TOTAL)])
         assert [curve.measure for curve in borrowed.curves] == ["features-1", "total"]
@@ -276,7 +295,7 @@ class TestBorrowed:
         assert curve.shift is not None
         assert curve.shift.slope_sd == pytest.approx(0.5 / math.sqrt(2))
         assert curve.shift.intercept_sd == pytest.approx(2.0 / math.sqrt(2))
-        steeper = BEST.shifted(Shift(3.0, 0.0, slope_sd=1, intercept_sd=1))
+        steeper = BEST.shifted(Shift(slope=3.0, intercept=0.0, slope_sd=1, intercept_sd=1))
         (apart,) = borrow(NEW, [other("a", BEST), other("b", steeper)]).curves
         assert apart.shift is not None
         # Slopes 0.5 and 1.5 of the mean one.
@@ -284,7 +303,7 @@ class TestBorrowed:
 
     def test_a_models_own_calibrators_for_other_languages_come_before_those_of_other_models(self) -> None:
         """Only they lend, with the doubt of one calibrator; the tier is a guess, and says for what."""
-        steeper = BEST.shifted(Shift(3.0, 0.0, slope_sd=1, intercept_sd=1))
+        steeper = BEST.shifted(Shift(slope=3.0, intercept=0.0, slope_sd=1, intercept_sd=1))
         purpose = attrs.evolve(make().purpose, language="java")
         borrowed = borrow(purpose, [make(curves=(BEST,)), other("e", steeper), other("f", steeper)])
         (curve,) = borrowed.curves
@@ -297,7 +316,7 @@ class TestBorrowed:
     @pytest.mark.parametrize(("wanted", "lender"), [("javascriptreact", "javascript"), ("python", "python")])
     def test_the_language_and_its_family_come_before_other_languages(self, wanted: str, lender: str) -> None:
         """Of the same model for a dialect, and of other models for a new one."""
-        steeper = BEST.shifted(Shift(3.0, 0.0, slope_sd=1, intercept_sd=1))
+        steeper = BEST.shifted(Shift(slope=3.0, intercept=0.0, slope_sd=1, intercept_sd=1))
 
         def of(language: str, curve: Curve) -> Calibrator:
             return make(purpose=attrs.evolve(make().purpose, language=language), curves=(curve,))

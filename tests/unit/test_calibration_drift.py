@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_calib.calibration import Watch, certify
-from lsp_calib.calibration.policies.drift import RISEN
+from lsp_calib.calibration.certificates import RISEN, Watch, certify
 from lsp_calib.errors import DataError
 
 RISK = 0.1

@@ -7,23 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.calibration import calibration_curve
 
-from lsp_calib.calibration import (
-    CalibrationWarning,
-    auc,
+from lsp_calib.calibration.arrays import CalibrationWarning, quietly
+from lsp_calib.calibration.calibration_error import (
     debiased_calibration_error,
-    expected_calibration_error,
     ks_calibration_error,
-    maximum_calibration_error,
-    quietly,
-    skill_score,
     smooth_ece,
 )
+from lsp_calib.calibration.scores import auc, expected_calibration_error, skill_score
 from lsp_calib.errors import DataError
 
 ALL = [
-    maximum_calibration_error,
     debiased_calibration_error,
     lambda p, y: debiased_calibration_error(p, y, 5, "width", "l1"),
     ks_calibration_error,
@@ -58,10 +52,6 @@ def test_order_does_not_matter_and_values_are_in_range(items, data):
 def test_repeating_every_pair_does_not_matter_where_noise_is_not_taken_out(items):
     p, y = split(items)
     p3, y3 = np.tile(p, 3), np.tile(y, 3)
-    with quietly():
-        for strategy in ("width", "mass"):
-            one = maximum_calibration_error(p, y, 7, strategy)
-            assert maximum_calibration_error(p3, y3, 7, strategy) == pytest.approx(one, abs=1e-12)
     assert ks_calibration_error(p3, y3) == pytest.approx(ks_calibration_error(p, y), abs=1e-12)
     assert smooth_ece(p3, y3) == pytest.approx(smooth_ece(p, y), abs=5e-3)
     assert smooth_ece(p3, y3, bandwidth=0.1) == pytest.approx(smooth_ece(p, y, bandwidth=0.1), abs=5e-4)
@@ -73,20 +63,9 @@ def test_bounds_between_them(items, bins):
     difference = abs(float(np.mean(p)) - float(np.mean(y)))
     with quietly():
         ece = expected_calibration_error(p, y, bins)
-        assert difference - 1e-12 <= ece <= maximum_calibration_error(p, y, bins) + 1e-12
+        assert difference - 1e-12 <= ece
         assert difference - 1e-12 <= ks_calibration_error(p, y)
         assert debiased_calibration_error(p, y, bins, "width", "l1") <= ece + 1e-12
-
-
-@pytest.mark.parametrize("strategy", ["width", "mass"])
-def test_the_worst_bin_is_the_one_that_scikit_learn_shows(strategy):
-    p, y = calibrated(1000, np.random.default_rng(0))
-    share, mean = calibration_curve(
-        y, p, n_bins=10, strategy={"width": "uniform", "mass": "quantile"}[strategy]
-    )
-    assert maximum_calibration_error(p, y, strategy=strategy) == pytest.approx(
-        np.max(np.abs(share - mean)), abs=1e-9
-    )
 
 
 def test_squared_error_is_the_mean_over_pairs_of_different_items():
@@ -169,16 +148,13 @@ def test_what_cannot_be_measured_is_refused(metric, p, y):
 def test_unknown_options_are_refused():
     with pytest.raises(DataError, match="norm"):
         debiased_calibration_error([0.5], [True], norm="l3")
-    for metric in (maximum_calibration_error, debiased_calibration_error):
-        with pytest.raises(DataError, match="at least 1"):
-            metric([0.5], [True], 0)
-        with pytest.raises(DataError, match="strategy"):
-            metric([0.5], [True], 10, "size")
+    with pytest.raises(DataError, match="at least 1"):
+        debiased_calibration_error([0.5], [True], 0)
+    with pytest.raises(DataError, match="strategy"):
+        debiased_calibration_error([0.5], [True], 10, "size")
 
 
-@pytest.mark.parametrize(
-    "metric", [expected_calibration_error, maximum_calibration_error, debiased_calibration_error]
-)
+@pytest.mark.parametrize("metric", [expected_calibration_error, debiased_calibration_error])
 def test_a_single_bin_is_warned_of_with_n(metric):
     with pytest.warns(CalibrationWarning, match="all 30 confidences") as record:
         value = metric([0.55] * 30, [True] * 30)

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from test_calibration_calibrator import MODEL
 
-from lsp_calib.calibration import Purpose, fit_calibrator, grouped_folds, log_loss, skill_score
 from lsp_calib.calibration.arrays import BoolArray, IntArray
-from lsp_calib.calibration.calibrators.fitting import Fitted
-from lsp_calib.calibration.calibrators.recipes import FeatureData, Recipe
-from lsp_calib.calibration.methods.log_odds import sigmoid
-from lsp_calib.confidence import total
+from lsp_calib.calibration.calibrators.fitting import FeatureData, Fitted, Recipe, fit_calibrator
+from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.logistic import sigmoid
+from lsp_calib.calibration.scores import log_loss, skill_score
+from lsp_calib.calibration.validation import grouped_folds
+from lsp_calib.confidence.measures import total
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
 
@@ -102,7 +103,7 @@ def test_offsets_by_place_are_chosen_where_places_differ_and_repair_them() -> No
         evidences, correct, groups = answers(300, apart=apart, seed=1)
         data = FeatureData.of(evidences, correct, groups, [GOOD])
         choice = data.choose([GOOD, BY_PLACE])
-        offsets = dict(data.curve("features-1", choice).offsets)
+        offsets = {one.place: one.offset for one in data.curve("features-1", choice).offsets}
         if by_place:
             assert choice.recipe == BY_PLACE
             assert offsets["mid-word"] - offsets["line-start"] == pytest.approx(1.8, abs=0.7)

@@ -9,21 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from lsp_calib.calibration import (
+from lsp_calib.calibration.scores import (
     auc,
-    bootstrap_interval,
     brier_score,
-    calibrated_band,
     expected_calibration_error,
     log_loss,
     reference_brier,
     skill_score,
-    summarise,
 )
+from lsp_calib.calibration.validation import bootstrap_interval, calibrated_band, summarise
 from lsp_calib.errors import DataError
 
 # One class and a single bin are the rule here; that one is warned is tested in test_calibration_error.py.
-pytestmark = pytest.mark.filterwarnings("ignore::lsp_calib.calibration.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::lsp_calib.calibration.arrays.CalibrationWarning")
 
 ALL = [brier_score, skill_score, log_loss, auc, expected_calibration_error]
 pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=60)

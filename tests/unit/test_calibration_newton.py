@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from lsp_calib.calibration.arrays import FloatArray
-from lsp_calib.calibration.methods.log_odds import sigmoid
-from lsp_calib.calibration.methods.newton import maximise_posterior, noisy_loss
+from lsp_calib.calibration.logistic import maximise_posterior, noisy_loss, sigmoid
 
 NOISE = 0.02
 

@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from lsp_calib.calibration import DEFAULT_PRIOR, FLAT_PRIOR, LOOSE_PRIOR, PlattCalibrator, Prior
-from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
+from lsp_calib.calibration.logistic import (
+    DEFAULT_PRIOR,
+    FLAT_PRIOR,
+    LOOSE_PRIOR,
+    PlattCalibrator,
+    Prior,
+    log_odds,
+    sigmoid,
+)
 from lsp_calib.errors import DataError
 
 probability = st.floats(0.0, 1.0)

@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from test_calibration_calibrator import make, platt, predict
 
-from lsp_calib.calibration import Calibrator, PlattCalibrator, Prior, grouped_folds, log_loss, refit
-from lsp_calib.calibration.calibrators import curve_refit
-from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
-from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD, WEIGHT_SD, refit_curve
-from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE, MOST_WEIGHT, LabelWeights
-from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
+from lsp_calib.calibration.calibrators import refit as refitting
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.curve import Curve, Offset, Shift, Weighted
+from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE, MOST_WEIGHT, LabelWeights
+from lsp_calib.calibration.calibrators.refit import INTERCEPT_SD, SLOPE_SD, WEIGHT_SD, refit, refit_curve
+from lsp_calib.calibration.logistic import PlattCalibrator, Prior, log_odds, sigmoid
+from lsp_calib.calibration.scores import log_loss
+from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
 
@@ -106,7 +109,11 @@ def test_labels_that_speak_against_a_change_prevent_it():
     current = make(**platt(1.0, 0.0, "geometric-mean"))
     result = refit(current, logprobs, [True, False] * 4, created=TODAY)
     assert not result.promoted
-    assert result.reason.startswith("the present calibrator is better: log loss 0.")
+    before, after = result.before["logLoss"], result.after["logLoss"]
+    assert result.reason == (
+        f"the present calibrator is better: log loss {before:.3f} against {after:.3f} of the new one on 8 "
+        "labels"
+    )
     assert result.calibrator is None
     assert result.after["logLoss"] > result.before["logLoss"]
 
@@ -212,7 +219,7 @@ class TestEpisodes:
     @pytest.mark.parametrize("n", [12, 60])
     def test_no_prediction_has_seen_a_label_of_its_own_episode(self, n, monkeypatch):
         """The quality on record is that of fits without the whole episode."""
-        monkeypatch.setattr(curve_refit, "NOISE", 0.0)  # as Platt scaling, with which it is compared
+        monkeypatch.setattr(refitting, "NOISE", 0.0)  # as Platt scaling, with which it is compared
         logprobs, correct = labels(3 * n, shift=-1.0)
         episodes = np.arange(3 * n) % n
         scores = 0.8 * log_odds(raws(logprobs)) - 1.2
@@ -375,7 +382,7 @@ FEATURES = Curve(
         Weighted("in-word", 0.4, 0.5, 0.2),
     ),
     -0.3,
-    offsets=(("mid-word", 0.5),),
+    offsets=(Offset("mid-word", 0.5),),
 )
 RICH = make(
     curves=(FEATURES, Curve.of_measure("total", 0.8, -0.2), Curve.of_measure("geometric-mean", 0.8, -1.2)),
@@ -397,9 +404,12 @@ def rich_labels(n, truth=FEATURES, seed=0):
     return answers, rng.random(n) < sigmoid(truth.scores(answers))
 
 
+LOWER = Shift(slope=1.0, intercept=-2.0, slope_sd=1, intercept_sd=1)
+
+
 class TestFeatures:
     def test_a_shifted_user_gains_on_answers_never_seen(self):
-        truth = FEATURES.shifted(Shift(0.8, -1.5, slope_sd=1, intercept_sd=1))
+        truth = FEATURES.shifted(Shift(slope=0.8, intercept=-1.5, slope_sd=1, intercept_sd=1))
         unseen, right = rich_labels(3000, truth, seed=9)
         gains = {}
         for n in (40, 100):
@@ -412,7 +422,7 @@ class TestFeatures:
         best = log_loss(sigmoid(truth.scores(unseen)), right)
         assert after - best < 0.25 * (before - best)
         (shifted, *_) = new.curves
-        assert shifted.shift.slope * 0.5 == pytest.approx(dict(shifted.offsets)["mid-word"])
+        assert shifted.shift.slope * 0.5 == pytest.approx(shifted.offset("mid-word"))
         assert shifted.score(unseen[0]) == pytest.approx(
             shifted.shift.slope * FEATURES.score(unseen[0]) + shifted.shift.intercept
         )
@@ -429,18 +439,18 @@ class TestFeatures:
 
     def test_old_labels_without_features_count_for_the_plain_measures(self):
         """Sixty old labels and none with features: those curves move, the curve over features stays."""
-        answers, correct = rich_labels(60, FEATURES.shifted(Shift(1.0, -2.0, slope_sd=1, intercept_sd=1)))
+        answers, correct = rich_labels(60, FEATURES.shifted(LOWER))
         old = [Evidence(one.logprobs) for one in answers]
         result = refit(RICH, old, correct, created=TODAY)
         assert result.promoted
         best, of_total, mean = result.calibrator.curves
         assert (best.shift.slope, best.shift.intercept) == (1.0, 0.0)
-        assert attrs.evolve(best, shift=None) == FEATURES
+        assert replace(best, shift=None) == FEATURES
         assert of_total.shift.intercept < -0.5
         assert mean.shift.intercept < -0.5
         assert result.n == result.calibrator.n == 60
 
-        new, fresh = rich_labels(60, FEATURES.shifted(Shift(1.0, -2.0, slope_sd=1, intercept_sd=1)), seed=5)
+        new, fresh = rich_labels(60, FEATURES.shifted(LOWER), seed=5)
         both = refit(RICH, [*old, *new], [*correct, *fresh], created=TODAY)
         assert both.n == 120
         alone = refit(RICH, new, fresh, created=TODAY)
@@ -448,7 +458,7 @@ class TestFeatures:
         assert both.calibrator.curves[1].shift.intercept != alone.calibrator.curves[1].shift.intercept
 
     def test_labels_of_an_episode_that_lack_features_do_not_weaken_those_that_have_them(self):
-        answers, correct = rich_labels(20, FEATURES.shifted(Shift(1.0, -2.0, slope_sd=1, intercept_sd=1)))
+        answers, correct = rich_labels(20, FEATURES.shifted(LOWER))
         bare = [Evidence(one.logprobs) for one in answers]
         mixed = refit(
             RICH, [*bare, *answers], [*correct, *correct], created=TODAY, episodes=[*range(20), *range(20)]
@@ -479,7 +489,7 @@ class TestFeatures:
         assert result.before["logLoss"] == pytest.approx(expected)
 
     def test_weights_move_only_with_many_labels_that_want_it(self):
-        other = attrs.evolve(
+        other = replace(
             FEATURES,
             features=(
                 Weighted("total", -1.0, 1.5, 1.6),

@@ -3,12 +3,15 @@
 import json
 import math
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration import CalibrationWarning, expected_calibration_error, reliability, wilson_interval
+from lsp_calib.calibration.arrays import CalibrationWarning
+from lsp_calib.calibration.reliability import reliability, wilson_interval
+from lsp_calib.calibration.scores import expected_calibration_error
 from lsp_calib.errors import DataError
 
 pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=60)
@@ -60,19 +63,19 @@ def test_ece_is_the_weighted_mean_of_its_gaps(strategy):
 
 
 @given(items=pairs, data=st.data(), strategy=st.sampled_from(["width", "mass"]))
-@pytest.mark.filterwarnings("ignore::lsp_calib.calibration.CalibrationWarning")
-def test_any_input_gives_finite_json_whatever_its_order(items, data, strategy):
+@pytest.mark.filterwarnings("ignore::lsp_calib.calibration.arrays.CalibrationWarning")
+def test_any_input_gives_finite_numbers_whatever_its_order(items, data, strategy):
     def diagram(items):
         p, y = [p for p, _ in items], [y for _, y in items]
-        return reliability(p, y, strategy=strategy, resamples=20).to_json()
+        return attrs.asdict(reliability(p, y, strategy=strategy, resamples=20))
 
     document = diagram(items)
-    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    json.dumps(document, allow_nan=False)
     assert sum(item["n"] for item in document["bins"]) == len(items)
     for item in document["bins"] + document["points"]:
         if item["n"]:
             assert 0.0 <= item["low"] <= item["accuracy"] <= item["high"] <= 1.0
-            assert 0.0 <= item["bandLow"] <= item["bandHigh"] <= 1.0
+            assert 0.0 <= item["band_low"] <= item["band_high"] <= 1.0
             assert 0.0 <= item["confidence"] <= 1.0
     shuffled = diagram(data.draw(st.permutations(items)))
     assert shuffled == document

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration import CalibrationWarning, quietly, risk_coverage
+from lsp_calib.calibration.arrays import CalibrationWarning, quietly
+from lsp_calib.calibration.reliability import risk_coverage
 from lsp_calib.errors import DataError
 
 coarse = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans()), min_size=1, max_size=60)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_calib.calibration import auc, rated_correct, threshold_of_correctness
-from lsp_calib.calibration.policies.similarity_threshold import settings_of
+from lsp_calib.calibration.scores import auc
+from lsp_calib.calibration.similarity_threshold import rated_correct, settings_of, threshold_of_correctness
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.ratings import COLUMNS, FILE, read_ratings
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lsp_calib.calibration.metrics.binomial import least_rate, lower_tail
-from lsp_calib.calibration.metrics.scores import expected_calibration_error
-from lsp_calib.calibration.validation.simultaneous import simultaneous_errors
-from lsp_calib.calibration.warnings import quietly
+from lsp_calib.calibration.arrays import quietly
+from lsp_calib.calibration.binomial import least_rate, lower_tail
+from lsp_calib.calibration.scores import expected_calibration_error
+from lsp_calib.calibration.validation import simultaneous_errors
 from lsp_calib.errors import DataError
 
 RNG = np.random.default_rng(5)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration import (
+from lsp_calib.calibration.certificates import certify
+from lsp_calib.calibration.tiers import (
     COST_PRESETS,
     PRESETS,
     RISK_PRESETS,
     CostPolicy,
     RiskPolicy,
     TierPolicy,
-    certify,
 )
 from lsp_calib.errors import DataError
 from lsp_calib.values import Tier
@@ -71,6 +71,10 @@ def test_presets_get_stricter():
     cautious, balanced, lenient = (PRESETS[name] for name in ("cautious", "balanced", "lenient"))
     assert (balanced.accept_from, balanced.reject_below) == (0.78, 0.25)
     assert cautious.accept_from > balanced.accept_from > lenient.accept_from
+    # The best thresholds where a wrong unread line costs 4.5 and 10 readings.
+    assert (1.0 / (1.0 - balanced.accept_from), 1.0 / (1.0 - cautious.accept_from)) == pytest.approx(
+        (4.5, 10.0), rel=0.02
+    )
     assert cautious.reject_below > balanced.reject_below > lenient.reject_below
     assert all(policy.name == name for name, policy in PRESETS.items())
 
@@ -200,7 +204,7 @@ def test_presets_by_risk_and_cost_get_stricter_under_the_same_names():
     assert cautious.reject_below > balanced.reject_below > lenient.reject_below
     for name, policy in COST_PRESETS.items():
         reject, accept = policy.thresholds
-        assert accept == pytest.approx(PRESETS[name].accept_from, abs=0.05)
+        assert accept == pytest.approx(PRESETS[name].accept_from, abs=0.01)
         assert reject == pytest.approx(PRESETS[name].reject_below, abs=0.05)
     assert not any(policy.certified for policy in [*PRESETS.values(), *COST_PRESETS.values()])
 

@@ -3,12 +3,14 @@
 import math
 import tracemalloc
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration import CalibrationWarning, ClasswiseECE, FullECE
+from lsp_calib.calibration.arrays import CalibrationWarning, quietly
+from lsp_calib.calibration.token_level import ClasswiseECE, Entries, FullECE
 from lsp_calib.errors import DataError
 
 BOTH = [FullECE, ClasswiseECE]
@@ -94,7 +96,7 @@ def test_edges_belong_to_the_bin_below(value, bins, expected, dtype):
     seed=st.integers(0, 1000),
     cut=st.integers(0, 12),
 )
-@pytest.mark.filterwarnings("ignore::lsp_calib.calibration.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::lsp_calib.calibration.arrays.CalibrationWarning")
 def test_the_formulas_hold_for_any_batches_and_order(n, k, bins, seed, cut):
     rng = np.random.default_rng(seed)
     p, targets = distributions(n, k, rng), rng.integers(k, size=n)
@@ -149,8 +151,25 @@ def test_a_vocabulary_streams_in_little_memory(kind):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # K M float64 for classwise, and the blocks.
-    assert peak < 30e6 + (8 * 10 * k if kind is ClasswiseECE else 0)
+    assert peak < 30e6, "the blocks, and 8 K bytes for classwise"
+
+
+def test_what_is_known_of_its_entries_counts_like_the_whole():
+    rng = np.random.default_rng(5)
+    p, targets = distributions(40, 30, rng, np.float32), rng.integers(30, size=40)
+    rows, columns = np.nonzero(p > 1 / 500)
+    entries = Entries(
+        p.sum(axis=0, dtype=np.float64), columns, p[rows, columns], targets, p[np.arange(40), targets]
+    )
+    for kind in BOTH:
+        for bins in (1, 2, 5, 100, 500):
+            whole, counted = kind(bins), kind(bins)
+            whole.update(p, targets)
+            counted.add(entries)
+            with quietly():
+                assert counted.result() == pytest.approx(whole.result(), rel=1e-6)
+    with pytest.raises(DataError, match="30 tokens each"):
+        ClasswiseECE().add(attrs.evolve(entries, target=np.array([30])))
 
 
 @pytest.mark.parametrize("kind", BOTH)

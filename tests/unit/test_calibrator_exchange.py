@@ -18,11 +18,13 @@ from click.testing import CliRunner, Result
 from feedback_scene import suggestion
 
 from lsp_calib import home as state
-from lsp_calib.calibration import Calibrator, CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
-from lsp_calib.calibration.methods.platt import LOOSE_PRIOR
+from lsp_calib.calibration.document import read
+from lsp_calib.calibration.validation import Interval
 from lsp_calib.cli import main
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError
@@ -33,8 +35,9 @@ from lsp_calib.values import Evidence
 
 pytestmark = pytest.mark.usefixtures("home")
 
-SHIPPED = [Calibrator.load(path) for path in (state.shipped_models() / "calibrators").glob("*.json")]
-SMALL = next(c for c in SHIPPED if c.purpose.model.name == "smollm2-135m")
+CALIBRATORS = state.shipped_models() / "calibrators"
+SHIPPED = [Calibrator.load(path) for path in sorted(CALIBRATORS.glob("*.json"))]
+SMALL = Calibrator.load(CALIBRATORS / "line-smollm2-135m.json")
 SUMMARIES = [c for c in SHIPPED if c.purpose.task == "summary"]
 PLAIN = Curve.of_measure("total", 1.0, 0.0)
 
@@ -76,7 +79,6 @@ def mine(intercept: float, **changes: Any) -> Calibrator:
         provenance=(Origin(FEEDBACK, "2026-11-01T00:00:00.000+00:00", 60),),
         created="2026-11-02",
         parent=SMALL.id,
-        schema=2,
     )
     return attrs.evolve(made, **changes)
 
@@ -152,23 +154,13 @@ class TestRollback:
         assert "2 calibrators in force" in result.stderr
         assert "(rust)" in result.stderr
 
-    def test_one_of_an_earlier_version_that_yields_is_not_said_to_be_in_force(self) -> None:
-        measure = "geometric-mean-first-4"
-        curve = Curve.of_measure(measure, 1.25, -0.5, LOOSE_PRIOR)
-        old = mine(-1.0, curves=(curve,), raw_measure=measure, ranks=(), schema=1)
-        CalibratorStore.open().keep(old)
-        result = invoke("rollback", old.id)
-        assert result.exit_code == 3
-        assert f"{SMALL.id} stays in force: the one that you name weighs a single measure" in result.stderr
-        assert in_force() == SMALL
-
     @pytest.mark.parametrize("shortened", [0, 2])
     def test_what_it_asks_for_can_be_given_also_where_no_file_holds_it(self, shortened: int) -> None:
-        """The calibrator before the one for Elixir was the mean of others."""
+        """The calibrator before the one for Elixir was made of the curves of all languages."""
         store = CalibratorStore.open()
         elixir = attrs.evolve(SMALL.purpose, language="elixir")
         borrowed = store.choose(elixir).calibrator
-        assert borrowed.source == "prior"
+        assert borrowed.source == "pooled"
         own = mine(-1.0, purpose=elixir, parent=borrowed.id)
         store.promote(own)
         store.promote(mine(-1.0))
@@ -176,7 +168,7 @@ class TestRollback:
         assert set(named) == {SMALL.id, borrowed.id}
         result = invoke("rollback", borrowed.id[: len(borrowed.id) - shortened])
         assert result.exit_code == 0, result.output
-        assert f"{own.id} (personal, 60 labels) is no longer in force; the mean of other" in result.stdout
+        assert f"{own.id} (personal, 60 labels) is no longer in force; the pooled calibrator" in result.stdout
         assert CalibratorStore.open().choose(elixir).calibrator == borrowed
         assert in_force() == mine(-1.0), "the other one stays"
         assert invoke("rollback", own.id).exit_code == 0, "the way back"
@@ -217,7 +209,7 @@ class TestImport:
         result = invoke("import", str(written(tmp_path / "team.json", mine(0.0))))
         assert result.exit_code == 0, result.output
         assert "60 labels, 30 right" in result.stderr
-        assert "is in force: the new calibrator is no worse" in result.stdout
+        assert "is in force: the present calibrator is not right for you" in result.stdout
         used = in_force()
         assert (used.source, used.parent, used.curves) == ("workspace", SMALL.id, mine(0.0).curves)
         assert [origin.name for origin in used.provenance] == [f"imported {mine(0.0).id}", OTHERS]
@@ -303,6 +295,77 @@ class TestImport:
         assert invoke("rollback").exit_code == 0
         assert in_force() == SMALL
 
+    def test_six_labels_put_nothing_of_others_in_force(self, tmp_path: Path) -> None:
+        """Of 20 lines, and better on the six labels here: a shipped one of 1,800 lines stays."""
+        label(6)
+        file = written(tmp_path / "team.json", mine(0.0, n=20, n_correct=8))
+        wire = json.loads(invoke("import", str(file), "--json").stdout)
+        assert (wire["inForce"], wire["n"]) == (False, 6)
+        assert wire["reason"] == "not enough labels to try it on: 6 of 20"
+        assert in_force() == SMALL
+
+    def test_one_that_is_no_worse_needs_evidence_against_the_present_one(self, tmp_path: Path) -> None:
+        """The present one's line a little higher: better on these labels, by chance as likely as not."""
+        label(60)
+        present = mine(0.0, provenance=(Origin(FEEDBACK, "2020-01-01T00:00:00.000+00:00", 60),))
+        CalibratorStore.open().promote(present)
+        wires = []
+        for intercept in (-0.05, 0.05):
+            file = written(tmp_path / "team.json", mine(intercept))
+            wires.append(json.loads(invoke("import", str(file), "--json").stdout))
+        better = [wire for wire in wires if wire["after"]["logLoss"] <= wire["before"]["logLoss"]]
+        assert len(better) == 1
+        assert "not enough evidence yet that the present calibrator is wrong for you" in better[0]["reason"]
+        assert in_force() == present
+
+    def test_one_without_skill_for_its_maker_is_kept(self, tmp_path: Path) -> None:
+        label(200)
+        poor = mine(0.0, metrics={"skill": Interval(-0.45, -0.9, 0.1)})
+        result = invoke("import", str(written(tmp_path / "team.json", poor)))
+        assert "kept, not in force: its skill on the labels of its maker is -0.45" in result.stdout
+        assert in_force() == SMALL
+
+    def test_it_has_one_id_for_its_maker_in_the_file_and_here(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its projects are numbered in the file, and its labels are another's here."""
+        label(60)
+        own_labels = Origin(FEEDBACK, "2026-11-01T00:00:00.000+00:00", 40)
+        made = mine(0.0, source="workspace", provenance=(Origin("acme", "", 20), own_labels))
+        CalibratorStore.open().promote(made)
+        file, again = tmp_path / "team.json", tmp_path / "again.json"
+        assert invoke("export", made.id, str(file)).exit_code == 0
+        assert Calibrator.load(file).id == made.id
+        assert invoke("rollback").exit_code == 0
+        assert json.loads(invoke("import", str(file), "--install", "--json").stdout)["id"] == made.id
+        assert in_force() == made, "one's own is as it was, with its names"
+
+        elsewhere = tmp_path / "elsewhere"
+        monkeypatch.setenv("LSP_CALIB_HOME", str(elsewhere))
+        label(60)
+        assert json.loads(invoke("import", str(file), "--install", "--json").stdout)["id"] == made.id
+        assert (in_force().id, in_force().parent) == (made.id, SMALL.id)
+        assert in_force() != made
+        assert invoke("export", made.id, str(again)).exit_code == 0
+        assert Calibrator.load(again).id == made.id
+
+    def test_the_shipped_one_comes_back_as_itself(self, tmp_path: Path) -> None:
+        label(30)
+        CalibratorStore.open().promote(mine(-6.0))
+        wire = json.loads(invoke("import", str(written(tmp_path / "s", SMALL)), "--install", "--json").stdout)
+        assert (wire["inForce"], wire["id"]) == (True, SMALL.id)
+        assert in_force() == SMALL
+
+    def test_an_id_from_a_file_names_no_path_and_no_other_model(self, tmp_path: Path) -> None:
+        label(5)
+        shared = mine(0.0).shared(source="workspace")
+        for wrong in ("../../x-12345678", "line-other-model-12345678", f"{SMALL.id}0", "x"):
+            result = invoke("import", str(written(tmp_path / "f.json", shared, id=wrong)), "--install")
+            assert result.exit_code == 3
+            assert "id is not line-smollm2-135m- and eight hexadecimal digits" in result.stderr
+        changed = invoke("import", str(written(tmp_path / "f.json", shared, n=61)), "--install")
+        assert "contentId is not that of the content" in changed.stderr
+
     def test_without_labels_it_is_kept(self, tmp_path: Path) -> None:
         label(3)
         result = invoke("import", str(written(tmp_path / "team.json", mine(0.0))))
@@ -329,6 +392,22 @@ class TestImport:
         assert (wire["inForce"], wire["n"], wire["before"]) == (True, 0, None)
         assert CalibratorStore.open().choose(shared.purpose).calibrator.curves == shared.curves
 
+    def test_summaries_by_another_criterion_are_refused_until_it_is_ones_own(self, tmp_path: Path) -> None:
+        """It would be kept, said to be in force, and never used."""
+        shared = SUMMARIES[0]
+        of_model = [c for c in SHIPPED if c.purpose.model == shared.purpose.model]
+        label(5, calibrator=next(c for c in of_model if c.purpose.task == "line"))
+        former = attrs.evolve(shared, purpose=attrs.evolve(shared.purpose, criterion="best-f1"))
+        file = str(written(tmp_path / "former.json", former))
+        refused = invoke("import", file, "--install")
+        assert refused.exit_code == 3
+        assert "by the criterion best-f1; yours is most-agree" in refused.stderr
+        (state.home() / "config.toml").write_text('[summary]\ncriterion = "best-f1"\n')
+        wire = json.loads(invoke("import", file, "--install", "--json").stdout)
+        assert wire["inForce"] is True
+        assert CalibratorStore.open().choose(former.purpose).calibrator.curves == former.curves
+        assert CalibratorStore.open().choose(shared.purpose).calibrator == shared
+
     def test_features_and_prompts_are_those_of_the_task(self, tmp_path: Path) -> None:
         label(5)
         summary = next(c for c in SUMMARIES if c.purpose.model == SMALL.purpose.model)
@@ -350,9 +429,7 @@ class TestImport:
         label(5)
         file = tmp_path / "team.json"
         model = attrs.evolve(SMALL.purpose.model, name="other", sha256="0" * 64)
-        newer = Curve(
-            f"features-{VERSION + 1}", attrs.evolve(SMALL.curves[0]).features, SMALL.curves[0].intercept
-        )
+        newer = Curve(f"features-{VERSION + 1}", SMALL.curves[0].features, SMALL.curves[0].intercept)
         for foreign, words in (
             (mine(0.0, purpose=attrs.evolve(SMALL.purpose, model=model)), "other .*is not used here"),
             (mine(0.0, purpose=attrs.evolve(SMALL.purpose, prompt_version="p9")), "is for the prompt p9"),
@@ -370,7 +447,7 @@ class TestImport:
         curve = good["curves"][0]
         feature = {**curve["features"][0], "name": "x" * 999}
         unknown = {**curve, "measure": FEATURES_MEASURE, "features": [feature]}
-        valid = attrs.evolve(mine(0.0), curves=(Curve.from_json(_fields(unknown)),))
+        valid = attrs.evolve(mine(0.0), curves=(read(unknown, Curve, "test"),))
         files = {
             "huge": " " * 1_000_001,
             "deep": "[" * 200_000,
@@ -398,9 +475,3 @@ class TestImport:
         for place in (tmp_path, tmp_path / "none.json"):
             assert invoke("import", str(place)).exit_code == 3
         assert in_force() == SMALL
-
-
-def _fields(curve: dict[str, Any]) -> Any:
-    from lsp_calib.calibration.document import Fields
-
-    return Fields.of(curve, "test")

@@ -10,27 +10,27 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lsp_calib import home as state
-from lsp_calib.calibration import Calibrator, CalibratorStore
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve, Weighted
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve, Offset, Weighted
 from lsp_calib.calibration.calibrators.ledger_file import editing
-from lsp_calib.calibration.methods.platt import LOOSE_PRIOR
-from lsp_calib.calibration.policies.ledger import Promise
+from lsp_calib.calibration.certificates import Promise
 from lsp_calib.cli import main
 from lsp_calib.commands.calibrators import curve_words
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.errors import SettingsError
-from lsp_calib.languages import name_of
 
 pytestmark = pytest.mark.usefixtures("home")
 
-SHIPPED = [Calibrator.load(path) for path in (state.shipped_models() / "calibrators").glob("*.json")]
-SMALL = next(c for c in SHIPPED if (c.purpose.model.name, c.purpose.task) == ("smollm2-135m", "line"))
+CALIBRATORS = state.shipped_models() / "calibrators"
+SHIPPED = [Calibrator.load(path) for path in sorted(CALIBRATORS.glob("*.json"))]
+SMALL = Calibrator.load(CALIBRATORS / "line-smollm2-135m.json")
 CURVE = Curve(
     FEATURES_MEASURE,
     (Weighted("total", -1.0, 2.5, 1.25), Weighted("broken", 0.06, 0.25, -0.7), Weighted("in-word", 0, 1, 0)),
     -0.5,
     spread=1.0,
-    offsets=(("mid-word", 0.3),),
+    offsets=(Offset("mid-word", 0.3),),
 )
 
 
@@ -54,7 +54,6 @@ def personal(created: str) -> Calibrator:
         n=12,
         n_correct=5,
         created=created,
-        schema=2,
     )
 
 
@@ -87,13 +86,13 @@ def test_answers_and_prompt_tell_the_shipped_ones_apart() -> None:
     order = [(one["model"], one["task"], one["language"]) for one in listed()]
     assert order == sorted(order)
     assert "  smollm2-135m, lines of C++, prompt line-prefix-large-1" in about
-    assert "  smollm2-135m, summaries of Java, prompt summary-bm25-1" in about
+    assert "  smollm2-135m, summaries of Java and Python, prompt summary-bm25-1" in about
 
 
 @pytest.mark.parametrize("one", SHIPPED, ids=lambda one: one.id)
 def test_the_answers_that_one_is_about_are_named(one: Calibrator) -> None:
     answers = {"line": "Lines of ", "summary": "Summaries of "}[one.purpose.task]
-    assert f"{answers}{name_of(one.purpose.language)} by {one.purpose.model.name}" in invoke(
+    assert f"{answers}{one.purpose.language_name} by {one.purpose.model.name}" in invoke(
         "show", one.id
     ).stdout.replace("\n", " ")
 
@@ -153,25 +152,6 @@ def test_an_unknown_and_an_ambiguous_name_are_settings_errors(wanted: str, words
     assert result.exit_code == SettingsError.exit_code
     assert words in result.stderr
     assert SMALL.id in result.stderr
-
-
-def test_calibrators_of_schema_1_are_shown() -> None:
-    """Files as 0.1 wrote them: Platt scaling of one measure."""
-    measure = "geometric-mean-first-4"
-    old = attrs.evolve(
-        personal("2026-01-02"),
-        curves=(Curve.of_measure(measure, 1.25, -0.5, LOOSE_PRIOR),),
-        raw_measure=measure,
-        by_place={},
-        ranks=(),
-        schema=1,
-    )
-    path = CalibratorStore.open().promote(old)
-    assert json.loads(path.read_text("utf-8"))["schema"] == 1
-    assert old.id in [entry["id"] for entry in listed()]
-    assert f"{measure} (used first): log-odds = 1.25 × those of the measure -0.50" in invoke(
-        "show", old.id
-    ).stdout.replace("\n", " ")
 
 
 def test_the_refits_of_one_day_stand_in_their_order() -> None:

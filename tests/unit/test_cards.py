@@ -4,6 +4,7 @@ import os
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -11,8 +12,16 @@ import pytest
 from lsp_calib import home as state
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
 from lsp_calib.inference.models import cards, gguf, memory, speeds
-from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard, choose, load_cards
+from lsp_calib.inference.models.cards import (
+    ChatFormat,
+    CompletionFormat,
+    ModelCard,
+    choose,
+    explained,
+    load_cards,
+)
 from lsp_calib.inference.models.templates import chat_format, completion_format
+from lsp_calib.values import Timing
 
 HEADER = struct.pack("<4sIQQ", b"GGUF", 3, 0, 0)
 
@@ -227,7 +236,7 @@ def test_a_card_agrees_with_what_the_file_says_of_itself(model_path: Path, model
 
 
 SMALL, MIDDLE, LARGE = "smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"
-QUICK, SLOW = (400.0, 100.0), (20.0, 4.0)
+QUICK, SLOW, SLOWER = speeds.Speed(0.33, 40), speeds.Speed(0.9, 40), speeds.Speed(2.0, 20)
 
 
 @pytest.mark.usefixtures("home")
@@ -241,19 +250,20 @@ QUICK, SLOW = (400.0, 100.0), (20.0, 4.0)
         ({MIDDLE: QUICK}, LARGE),
         ({LARGE: SLOW, MIDDLE: QUICK, SMALL: QUICK}, MIDDLE),
         ({MIDDLE: SLOW}, SMALL),
-        ({LARGE: SLOW, MIDDLE: SLOW, SMALL: (30.0, 5.0)}, SMALL),
+        ({LARGE: SLOWER, MIDDLE: SLOWER, SMALL: SLOW}, SMALL),
+        ({LARGE: speeds.Speed(0.7, 20), SMALL: speeds.Speed(0.05, 200)}, LARGE),
     ],
     ids=lambda value: (
-        value if isinstance(value, str) else ",".join(f"{k}={v[1]:.0f}" for k, v in value.items())
+        value if isinstance(value, str) else ",".join(f"{k}={v.p50:g}" for k, v in value.items())
     ),
 )
 def test_the_best_installed_model_that_is_quick_enough_is_chosen(
-    measured: dict[str, tuple[float, float]], chosen: str
+    measured: dict[str, speeds.Speed], chosen: str
 ) -> None:
     for name in (SMALL, MIDDLE, LARGE):
         install(name)
     for name, speed in measured.items():
-        speeds.remember_speed(load_cards()[name], *speed)
+        speeds.remember_speed(load_cards()[name], speed)
     assert choose(None)[0].name == chosen
 
 
@@ -302,23 +312,77 @@ def test_a_container_has_what_its_control_group_allows(
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("speed", [(0.0, 1.0), (1.0, -1.0), (float("nan"), 1.0), (1.0, float("inf"))])
-def test_a_speed_that_cannot_be_is_not_remembered(speed: tuple[float, float]) -> None:
+@pytest.mark.parametrize(
+    "speed",
+    [(0.0, 40), (-1.0, 40), (float("nan"), 40), (0.3, 19), (0.3, 40, 0.0), (0.3, 40, None, float("inf"))],
+)
+def test_a_speed_that_cannot_be_or_rests_on_few_answers_is_not_remembered(speed: tuple[Any, ...]) -> None:
     card = load_cards()[SMALL]
-    speeds.remember_speed(card, *speed)
+    speeds.remember_speed(card, speeds.Speed(*speed))
     assert speeds.known_speed(card) is None
 
 
 def test_a_damaged_memory_of_speeds_is_as_good_as_none(home: Path) -> None:
     card = load_cards()[SMALL]
-    speeds.remember_speed(card, 100, 50)
-    known = speeds.known_speed(card)
-    assert known is not None
-    assert (known.prompt_per_s, known.generation_per_s) == (100, 50)
-    assert known.at > 0
-    for damage in ("", "[]", '{"smollm2-135m Q4_1": 5}', '{"smollm2-135m Q4_1": {"prompt_per_s": "fast"}}'):
+    speeds.remember_speed(card, speeds.Speed(0.3, 40, 100.0, 50.0, at=1.0))
+    speeds.remember_speed(card, speeds.Speed(0.2, 40, None, 60.0, at=2.0))
+    assert speeds.known_speed(card) == speeds.Speed(0.2, 40, 100.0, 60.0, at=2.0)
+    of_doctor = '{"smollm2-135m Q4_1": {"prompt_per_s": 75, "generation_per_s": 10.7, "at": 1.0}}'
+    for damage in (
+        of_doctor,
+        "",
+        "[]",
+        '{"smollm2-135m Q4_1": 5}',
+        '{"smollm2-135m Q4_1": {"prompt_per_s": "fast"}}',
+    ):
         (home / "models" / ".speed.json").write_text(damage)
         assert speeds.known_speed(card) is None
+
+
+def test_what_is_timed_under_load_does_not_count(home: Path) -> None:
+    """`doctor`, run beside another decode, once measured 10.7 tokens a second for 35, and that decided."""
+    assert home.is_dir()
+    card, quiet = load_cards()[LARGE], [False]
+    answers = speeds.Answers(card, lambda: quiet[0])
+    assert not any(answers.took(Timing(total_ms=3000.0)) for _ in range(100))
+    answers.remember()
+    assert speeds.known_speed(card) is None
+    quiet[0] = True
+    batch = Timing(
+        prompt_tokens=400, prompt_reused=80, prompt_ms=2000.0, generate_ms=200.0, generated_tokens=9
+    )
+    few = Timing(prompt_tokens=400, prompt_reused=396, prompt_ms=80.0, generate_ms=200.0, generated_tokens=9)
+    found = [
+        answers.took(attrs.evolve(timing, total_ms=ms))
+        for timing, ms in [(batch, 2500.0)] * 4 + [(few, 330.0)] * 16
+    ]
+    assert found == [False] * 19 + [True], "it is known after 20 answers"
+    answers.remember()
+    known = speeds.known_speed(card)
+    assert known is not None
+    assert attrs.evolve(known, at=0.0) == speeds.Speed(0.33, 20, 160.0, 40.0)
+    assert not any(answers.took(few) for _ in range(49)), "without a time it is no answer of the model"
+
+
+def test_why_a_model_is_used_and_how_to_use_another(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert home.is_dir()
+    for name in (SMALL, LARGE):
+        install(name)
+    cards_ = load_cards()
+    said = explained(None, cards_[LARGE])
+    assert said.startswith(
+        f"The model is {LARGE}, the best of 2 installed (not timed yet, which takes 20 answers"
+    )
+    speeds.remember_speed(cards_[LARGE], SLOW)
+    said = explained(None, choose(None)[0])
+    assert said.startswith(f"The model is {SMALL}, not the best of 2 installed (not timed yet")
+    assert f"{LARGE} is better, but half of 40 answers came within 900 ms, and the limit is 700 ms." in said
+    assert said.endswith(f'`model = "{LARGE}"` in config.toml chooses another one, whatever its speed.')
+    speeds.remember_speed(cards_[LARGE], QUICK)
+    monkeypatch.setattr(memory, "total", lambda: 2 << 30)
+    monkeypatch.setattr(cards, "known_speed", lambda _: None)
+    assert "more than half of this machine's memory" in explained(None, cards_[SMALL])
+    assert explained(LARGE, cards_[LARGE]).startswith(f"The model is {LARGE} because `model` names it")
 
 
 @pytest.mark.parametrize("name", sorted(load_cards()))

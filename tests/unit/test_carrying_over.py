@@ -10,23 +10,24 @@ import attrs
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from lsp_calib import home as state
-from lsp_calib.calibration import Calibrator, CalibratorStore, refit
-from lsp_calib.calibration.calibrators.carrying_over import carried_from
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, roll_back
 from lsp_calib.calibration.calibrators.curve import Shift
+from lsp_calib.calibration.calibrators.lent import carried_from
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.calibration.calibrators.refit import FEEDBACK
-from lsp_calib.calibration.calibrators.rolling_back import roll_back
-from lsp_calib.calibration.methods.log_odds import sigmoid
+from lsp_calib.calibration.calibrators.refit import FEEDBACK, refit
+from lsp_calib.calibration.logistic import sigmoid
 from lsp_calib.cli import main
 from lsp_calib.errors import CalibratorError
 from lsp_calib.values import Evidence, ModelIdentity
 
-SHIPPED = [Calibrator.load(path) for path in (state.shipped_models() / "calibrators").glob("*.json")]
-SMALL = next(c for c in SHIPPED if (c.purpose.model.name, c.purpose.task) == ("smollm2-135m", "line"))
-OTHER = next(c for c in SHIPPED if c.purpose.model.name != "smollm2-135m" and c.purpose.task == "line")
-SHIFT = Shift(0.8, -1.0, slope_sd=0.25, intercept_sd=0.5)
+CALIBRATORS = state.shipped_models() / "calibrators"
+SMALL = Calibrator.load(CALIBRATORS / "line-smollm2-135m.json")
+OTHER = Calibrator.load(CALIBRATORS / "line-qwen2.5-coder-1.5b.json")
+SHIFT = Shift(slope=0.8, intercept=-1.0, slope_sd=0.25, intercept_sd=0.5)
 
 
 def learned(shift: Shift = SHIFT, **changes: Any) -> Calibrator:
@@ -41,7 +42,6 @@ def learned(shift: Shift = SHIFT, **changes: Any) -> Calibrator:
         provenance=(Origin(FEEDBACK, "2026-11-01T00:00:00.000+00:00", 143),),
         created="2026-11-02",
         parent=SMALL.id,
-        schema=2,
     )
     return attrs.evolve(made, **changes)
 
@@ -101,7 +101,7 @@ def test_to_features_of_the_next_version(home: Path) -> None:
     """The user's calibrator weighs features that are no longer computed; its shift counts."""
     curves = SMALL.curves
     old = tuple(
-        attrs.evolve(curve, measure=curve.measure.replace("features-1", "features-999")) for curve in curves
+        replace(curve, measure=curve.measure.replace("features-1", "features-999")) for curve in curves
     )
     mine = learned(curves=tuple(curve.shifted(SHIFT) for curve in old))
     store = CalibratorStore(home / "calibrators", home / "shipped")
@@ -114,7 +114,7 @@ def test_to_features_of_the_next_version(home: Path) -> None:
 
 
 def test_an_absurd_shift_is_bounded_and_one_without_a_shift_is_not_carried(store: CalibratorStore) -> None:
-    store.promote(learned(Shift(-5.0, 90.0, slope_sd=1, intercept_sd=1)))
+    store.promote(learned(Shift(slope=-5.0, intercept=90.0, slope_sd=1, intercept_sd=1)))
     (curve, *_) = store.choose(NEXT).calibrator.curves
     assert curve.shift is not None
     assert (curve.shift.slope, curve.shift.intercept) == (0.25, 3.0)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from msgspec.structs import replace
 from test_calibration_calibrator import make, platt
 from test_feedback_learning import MODEL, PURPOSE, START, TODAY, settle, show
 
@@ -17,15 +18,22 @@ from lsp_calib.calibration.calibrators import ledger_file
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Curve, Weighted
 from lsp_calib.calibration.calibrators.ledger_file import editing
-from lsp_calib.calibration.policies.ledger import AS_BEFORE, Ledger, Promise
-from lsp_calib.calibration.policies.tiers import RiskPolicy
+from lsp_calib.calibration.certificates import AS_BEFORE, Ledger, Promise
+from lsp_calib.calibration.tiers import RiskPolicy
 from lsp_calib.errors import CalibratorError
-from lsp_calib.feedback.certifying import set_aside, visits, watch_labels
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
-from lsp_calib.feedback.learning import refit_from_feedback, try_out
-from lsp_calib.feedback.self_refit import LEAST_NEW, is_due, refit_where_due
+from lsp_calib.feedback.learning import (
+    LEAST_NEW,
+    is_due,
+    labels_for,
+    refit_from_feedback,
+    refit_where_due,
+    set_aside,
+    try_out,
+    visits,
+    watch_labels,
+)
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.training_rows import labels_for
 from lsp_calib.values import Evidence
 
 PROMISE = Promise()
@@ -204,7 +212,7 @@ class TestCertificates:
     ) -> None:
         """Another curve judges them than will judge what comes."""
         curve = Curve("features-1", (Weighted("total", -1.0, 1.0, 2.0),), 0.0, spread=1.0)
-        weighing = attrs.evolve(SHIPPED, curves=(curve, *SHIPPED.curves), schema=2, created="2026-12-01")
+        weighing = attrs.evolve(SHIPPED, curves=(curve, *SHIPPED.curves), created="2026-12-01")
         weighing.save(tmp_path / "shipped" / "two.json")
         live(store, 400)
         result = refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=PROMISE)
@@ -236,7 +244,7 @@ class TestCertificates:
         refit(store, calibrators)
         before = calibrators.choose(PURPOSE).calibrator.id
         with editing(calibrators.ledger_path(PURPOSE)) as held:
-            held.ledger = attrs.evolve(held.ledger, asked=10_000)  # another one is out of reach
+            held.ledger = replace(held.ledger, asked=10_000)  # another one is out of reach
         live(store, 200, begin=400)
         result = refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=PROMISE)
         assert not result.promoted
@@ -253,7 +261,7 @@ class TestCertificates:
         live(store, 40)
         refit(store, calibrators)
         calibrators.ledger_path(PURPOSE).write_text("{}", "utf-8")
-        with pytest.raises(CalibratorError, match="which certificates were asked for"):
+        with pytest.raises(CalibratorError, match="which certificates were requested"):
             refit(store, calibrators)
 
     def test_a_damaged_one_that_was_removed_makes_no_old_label_count(

@@ -14,22 +14,23 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from openai_server import serving
+from test_runner_scores import HEADER, made_up
 
 import lsp_calib
 from lsp_calib import errors
-from lsp_calib.calibration import RefitResult
+from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.cli import main
+from lsp_calib.evaluation.records import write_records
 from lsp_calib.feedback.learning import Refits
 from lsp_calib.inference.models import checksum, download
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.inference.models.download import Checked, Pulled
 from lsp_calib.inference.models.encoders import load_encoders
-from lsp_calib.inference.models.speeds import remember_speed
+from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.languages import language_of
 
 # The smallest file that passes for a model: a header that promises nothing.
 EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
-RECORDS = Path(__file__).parents[2] / "models" / "records" / "languages" / "line-smollm2-135m-c-large.jsonl"
 SOURCE = "def area(r):\n    return 3.14 * r\n"
 
 
@@ -245,6 +246,15 @@ def test_a_line_beyond_the_end_says_how_many_there_are(source: Path) -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_a_place_that_is_none_says_what_it_is(source: Path) -> None:
+    for command, form in (("complete", "FILE:LINE[:COL]"), ("summarize", "FILE:LINE")):
+        folder = fails(invoke(command, str(source.parent)), errors.SettingsError)
+        assert f"is not a place: it is a folder. Give {form}, from 1." in folder
+        assert "it is a folder" in fails(invoke(command, f"{source.parent}:1"), errors.SettingsError)
+        assert "the line is missing" in fails(invoke(command, str(source)), errors.SettingsError)
+
+
+@pytest.mark.usefixtures("home")
 def test_without_a_model_the_command_that_gets_one_is_named(source: Path) -> None:
     for arguments in (["complete", f"{source}:1"], ["summarize", f"{source}:1"], ["refit"]):
         assert "lsp-calib models pull" in fails(invoke(*arguments), errors.NoModelError)
@@ -332,19 +342,24 @@ def test_models_list_is_one_json_document(home: Path) -> None:
     Path(rows[len(load_cards()) - 1]["path"]).write_bytes(b"")
     (home / "models" / "own.gguf").write_bytes(EMPTY_MODEL)
     (home / "models" / "odd.gguf").write_bytes(b"PK")
-    remember_speed(load_cards()["smollm2-135m"], 430, 121)
+    remember_speed(load_cards()["smollm2-135m"], Speed(0.0412, 40, 430, None))
     rows = json.loads(invoke("models", "list", "--json").stdout)
     assert [row["name"] for row in rows if row["installed"]] == ["smollm2-135m", "odd", "own"]
     mine, odd, own, encoder = rows[-4:]
     assert (encoder["installed"], encoder["fault"]) == (False, "")
     assert "0 of 98362432 bytes" in mine["fault"]
-    assert mine["speed"] == {"promptPerSecond": 430, "generationPerSecond": 121}
+    rates = {"promptPerSecond": 430, "generationPerSecond": None}
+    assert mine["speed"] == {"p50Ms": 41.2, "answers": 40, **rates}
     assert "truncated" in odd["fault"]
     assert (own["fault"], own["bytes"]) == ("", 24)
-    lines = invoke("models", "list").stdout.splitlines()
+    header, *lines = invoke("models", "list").stdout.splitlines()
+    assert header.split() == ["name", "download", "weights", "licence", "memory", "here"]
     assert len(lines) == len(rows)
+    assert lines[0].index(" GB") + 3 == header.index("memory") + len("memory"), (
+        "columns stand below their names"
+    )
     assert "damaged" in lines[-4]
-    assert "430 + 121 tokens/s" in lines[-4]
+    assert "41 ms an answer" in lines[-4]
     assert "installed" in lines[-2]
 
 
@@ -423,6 +438,7 @@ def test_a_model_that_nobody_vouches_for_is_said_to_be_one(monkeypatch: pytest.M
     monkeypatch.setattr(download, "pull", lambda *_: Pulled(card.path, "ab" * 32, Checked.NOTHING))
     said = invoke("models", "pull", card.name).stdout
     assert "could not be compared" in said
+    assert "lsp-calib models pull minilm-l6-v2" in said, "the encoder is named, and nothing else is fetched"
     assert "ab" * 32 in said
     card.path.parent.mkdir(exist_ok=True)
     card.path.write_bytes(EMPTY_MODEL)
@@ -557,8 +573,10 @@ COMMANDS = (
 async def test_a_command_without_a_server_imports_nothing_of_one(command: str, tmp_path: Path) -> None:
     source = tmp_path / "source.py"
     source.write_text("def area(r):\n    return 3.14 * r\n" + "value = compute(1)\n" * 60)
+    records = tmp_path / "records.jsonl"
+    write_records(records, HEADER, made_up(60, 3))
     async with serving() as server:
-        names = {"source": source, "url": server.url, "records": RECORDS, "folder": tmp_path}
+        names = {"source": source, "url": server.url, "records": records, "folder": tmp_path}
         arguments = command.format(**names).split()
         result = await asyncio.to_thread(
             python,
@@ -579,7 +597,7 @@ async def test_a_command_without_a_server_imports_nothing_of_one(command: str, t
 
 WIRE = {
     *("id", "kind", "text", "confidence", "rawConfidence", "measure", "tier", "reason", "certified"),
-    *("calibrator", "model", "tokens", "firstTokens", "source", "timing", "rank", "doubt"),
+    *("calibrator", "model", "tokens", "firstTokens", "source", "timing", "rank", "doubt", "sure"),
 }
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lsp_calib.calibration import auc, expected_calibration_error, skill_score
-from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.commands.comparison import Comparison
+from lsp_calib.calibration.scores import auc, expected_calibration_error, skill_score
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.commands.calibration_trial import Comparison
 from lsp_calib.commands.printing import reliability_text
 from lsp_calib.errors import DataError
 

@@ -9,9 +9,13 @@ from typing import Any
 
 import attrs
 import pytest
+from click.testing import CliRunner
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.cli import main
 from lsp_calib.commands import complete
+from lsp_calib.commands.printing import badge
+from lsp_calib.errors import DataError
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.settings import Trusted
@@ -38,6 +42,28 @@ class Scripted:
         return Generation("return 1", tokens, Stop.LINE, Timing())
 
     async def close(self) -> None: ...
+
+
+def test_without_a_column_it_is_the_line_s_end(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a column at it; and a byte order mark is no part of the text."""
+    assert home.is_dir()
+    (tmp_path / "mine.py").write_bytes(b"\xef\xbb\xbfimport prices\ntotal = pri\n")
+    asked = Scripted()
+
+    def run(ask: Callable[[Any], Awaitable[Any]], _given: Trusted, _say: object) -> Any:
+        return asyncio.run(ask(asked))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(complete, "with_engine", run)
+    for column in (None, 11):
+        complete.complete_at(tmp_path / "mine.py", 1, column, Trusted(), print)
+    first, second = (request.prompt for request in asked.asked)
+    assert second == first
+    with pytest.raises(DataError, match="Line 2 ends at column 12: there is no column 13"):
+        complete.complete_at(tmp_path / "mine.py", 1, 12, Trusted(), print)
+    assert "\ufeff" not in "".join(text for _, text in first.segments)
+    assert f"\n{first.segments[-1][1]}{first.forced}".endswith("\ntotal = pri")
 
 
 @pytest.fixture
@@ -85,3 +111,33 @@ def test_not_with_the_small_window_nor_to_another_machine(tmp_path: Path, prompt
 def test_what_the_user_excludes_is_not_shown(tmp_path: Path, prompt: Callable[..., str]) -> None:
     path = write(tmp_path / "shop")
     assert "0.1 * len(items)" not in prompt(path, Trusted(exclude=("prices.py",)))
+
+
+def test_the_window_is_the_one_that_the_user_asks_for(
+    tmp_path: Path, home: Path, prompt: Callable[..., str]
+) -> None:
+    """On the command line before config.toml."""
+    path, piece = write(tmp_path / "shop"), "0.1 * len(items)"
+    assert piece not in prompt(path, labels=False)
+    assert piece in prompt(path, Trusted(window="large"), labels=False)
+    (home / "config.toml").write_text('window = "small"\n')
+    assert piece not in prompt(path)
+    assert piece in prompt(path, Trusted(window="auto"))
+
+
+def test_the_option_of_the_window_is_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: list[Trusted] = []
+    monkeypatch.setattr(complete, "complete_at", lambda *arguments: given.append(arguments[3]) or [])
+    (tmp_path / "a.py").write_text("a\n")
+    for window in ("small", "large"):
+        asked = CliRunner().invoke(main, ["complete", f"{tmp_path / 'a.py'}:1", "--window", window])
+        assert asked.exit_code == 0, asked.output
+    assert [one.window for one in given] == ["small", "large"]
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [(0.0008, "<1 %"), (0.02, "2 %"), (0.41, "41 %"), (0.9992, ">99 %"), (None, "? %")],
+)
+def test_a_badge_calls_nothing_uncertain_impossible_or_certain(probability: float | None, words: str) -> None:
+    assert badge("review", probability).plain == f"▲ review {words:>5}"

@@ -8,7 +8,8 @@ from remote_scene import Play, clean_fixture, play_fixture  # noqa: F401 - fixtu
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.completion import CompletionService, Cursor
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import CompletionService
 from lsp_calib.inference.engine import LoadedModel, Observe, Request
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.values import Generation, ModelIdentity, Observation, Stop, Timing, Token

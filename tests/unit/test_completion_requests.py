@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import attrs
 import pytest
 from feedback_scene import suggestion
 
-from lsp_calib.completion import Completion, Cursor
-from lsp_calib.completion.memory import CompletionMemory
-from lsp_calib.server import completion_requests
-from lsp_calib.server.absence import BULK_CHANGE
-from lsp_calib.server.completion_requests import CompletionReply, CompletionRequests
-from lsp_calib.server.last_requests import LastRequests
-from lsp_calib.server.work_ahead import WorkAhead
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import Completion
+from lsp_calib.server.admission import BULK_CHANGE, LOADING_AGAIN, LastRequests
+from lsp_calib.server.completions import Completions
+from lsp_calib.server.documents import Documents
+from lsp_calib.server.events import Events
+from lsp_calib.server.suggestion_tracking import Refused
+from lsp_calib.settings import Settings, Trusted
 from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 
 URI = "file:///a.py"
@@ -31,7 +33,7 @@ class Service:
         self.asked: list[int] = []
         self.cancelled: list[int] = []
 
-    async def complete(self, cursor: Cursor, *, document: str, hide_below: float) -> Completion:
+    async def complete(self, cursor: Cursor, *, document: str, hide_below: float | None) -> Completion:
         assert (document, hide_below) == (URI, 0.0)
         self.asked.append(cursor.column)
         try:
@@ -42,47 +44,62 @@ class Service:
         made = attrs.evolve(suggestion("x", f"at {cursor.line}"), text=self.text)
         return Completion(made, cursor, Evidence((-0.1,)), ModelIdentity("m", "", ""), "p1")
 
-    def key(self, _document: str, cursor: Cursor) -> bytes:
+    def key(self, _document: str, cursor: Cursor, _loaded: object) -> bytes:
         return repr((tuple(cursor.lines), cursor.line, cursor.column)).encode()
 
-    def ahead(self, _cursor: Cursor) -> None:
+    def ahead(self, _cursor: Cursor, _loaded: object) -> None:
         return None
 
     def forget(self, _document: str) -> None:
         pass
 
 
-async def _no_refusal(_uri: str, _patience: float | None) -> None:
-    return None
+class Admission:
+    """Refuses nothing."""
+
+    async def refusal(self, _uri: str, _patience: float | None) -> None:
+        return None
+
+    def unwanted(self, _uri: str) -> None:
+        return None
+
+    def may_work_ahead(self) -> bool:
+        return False
 
 
 def requests(
-    service: Any, pause: float | None = None, settled: Callable[[str], bool] = lambda _: False
-) -> CompletionRequests:
-    memory = CompletionMemory(service.key)
-    ahead = WorkAhead(
-        service, memory, looks_ahead=lambda: False, goes_on=lambda: False, hide_below=lambda: 0.0
+    service: Any,
+    pause: float | None = None,
+    settled: Callable[[str], bool] = lambda _: False,
+    *,
+    is_loaded_again: bool = False,
+    last: LastRequests | None = None,
+    **waits: float,
+) -> Completions:
+    events = Events()
+    debounce = None if pause is None else round(1e3 * pause)
+    connection: Any = SimpleNamespace(
+        settings=Settings(ahead=False, hide_below=0.0, debounce_ms=debounce), trusted=Trusted()
     )
-    return CompletionRequests(
-        service,
-        memory,
-        ahead,
-        last=LastRequests(),
-        refusal=_no_refusal,
-        unwanted=lambda _: None,
-        held_back=lambda _: None,
-        is_elsewhere=lambda *_: False,
-        is_settled=settled,
-        on_request=lambda *_: None,
-        on_made=lambda _: None,
-        on_hidden=lambda _: None,
-        on_nothing=lambda _: None,
-        hide_below=lambda: 0.0,
-        pause=lambda: pause,
+    tracking: Any = SimpleNamespace(
+        is_elsewhere=lambda *_: False, is_settled=settled, is_taken=lambda _: False
+    )
+    status: Any = SimpleNamespace(loads_again=is_loaded_again)
+    return Completions(
+        *(connection, cast(Any, SimpleNamespace(loaded=object())), cast(Any, None)),
+        admission=cast(Any, Admission()),
+        documents=Documents(connection, events),
+        last=last or LastRequests(),
+        tracking=tracking,
+        refused=Refused(tracking, events),
+        status=status,
+        events=events,
+        service=service,
+        **waits,
     )
 
 
-async def ready(asked: CompletionRequests) -> None:
+async def ready(asked: Completions) -> None:
     """Until the reply is made, and the request that waits for it has not yet received it."""
     while URI not in asked._running or not asked._running[URI].task.done():
         await asyncio.sleep(0)
@@ -100,9 +117,8 @@ async def test_a_reply_is_not_delivered_after_a_request_at_another_place() -> No
     second = asyncio.create_task(asked.newest(URI, Cursor.at(lines, 1, 1, "python")))
     assert await first is None
     answer = await second
-    assert isinstance(answer, CompletionReply)
-    assert answer.completion is not None
-    assert answer.completion.suggestion.id == "at 1"
+    assert answer
+    assert answer[0].suggestion.id == "at 1"
 
 
 async def test_what_has_settled_is_another_suggestion_with_the_same_answer() -> None:
@@ -113,9 +129,8 @@ async def test_what_has_settled_is_another_suggestion_with_the_same_answer() -> 
 
     async def suggestion_at(column: int, line: str) -> Suggestion:
         reply = await asked.newest(URI, Cursor.at((line,), 0, column, "python"))
-        assert reply is not None
-        assert reply.completion is not None
-        return reply.completion.suggestion
+        assert reply
+        return reply[0].suggestion
 
     first = await suggestion_at(1, "a")
     assert (await suggestion_at(1, "a")).id == first.id
@@ -133,6 +148,22 @@ async def test_what_has_settled_is_another_suggestion_with_the_same_answer() -> 
     assert (await suggestion_at(2, typed)).id == third.id
 
 
+async def test_while_the_model_is_loaded_again_a_request_is_answered_with_null_and_a_reason() -> None:
+    """And the reply is there for the next request in the same place."""
+    service, last = Service(), LastRequests()
+    asked = requests(service, is_loaded_again=True, last=last, loads_again=0.05)
+    cursor = Cursor.at(("a", "b"), 0, 1, "python")
+    assert await asyncio.wait_for(asked.newest(URI, cursor), 10) is None
+    told = last.of(URI)
+    assert told is not None
+    assert told.absence is LOADING_AGAIN
+    service.go.set()
+    await ready(asked)
+    answer = await asked.newest(URI, cursor)
+    assert answer
+    assert service.cancelled == []
+
+
 async def test_two_requests_at_one_place_are_both_answered() -> None:
     """An editor requests its menu and its ghost text at the same time."""
     service = Service()
@@ -144,9 +175,8 @@ async def test_two_requests_at_one_place_are_both_answered() -> None:
     await ready(asked)
     second = asyncio.create_task(asked.newest(URI, cursor))
     for answer in (await first, await second):
-        assert answer is not None
-        assert answer.completion is not None
-        assert answer.completion.suggestion.id == "at 0"
+        assert answer
+        assert answer[0].suggestion.id == "at 0"
 
 
 async def test_a_request_after_one_that_is_being_cancelled_is_answered() -> None:
@@ -154,7 +184,7 @@ async def test_a_request_after_one_that_is_being_cancelled_is_answered() -> None
     takes a moment to close."""
 
     class Slow(Service):
-        async def complete(self, cursor: Cursor, *, document: str, hide_below: float) -> Completion:
+        async def complete(self, cursor: Cursor, *, document: str, hide_below: float | None) -> Completion:
             try:
                 return await super().complete(cursor, document=document, hide_below=hide_below)
             except asyncio.CancelledError:
@@ -173,8 +203,7 @@ async def test_a_request_after_one_that_is_being_cancelled_is_answered() -> None
     await asyncio.sleep(0.03)
     service.go.set()
     answer = await second
-    assert answer is not None
-    assert answer.completion is not None
+    assert answer
 
 
 class TestPause:
@@ -184,7 +213,7 @@ class TestPause:
     SECOND = Cursor.at(("af",), 0, 2, "python")
     THIRD = Cursor.at(("afo",), 0, 3, "python")
 
-    async def started(self, asked: CompletionRequests, *cursors: Cursor, by_hand: bool = False) -> list[Any]:
+    async def started(self, asked: Completions, *cursors: Cursor, by_hand: bool = False) -> list[Any]:
         """Requests at these places, one after the other, each before the answer to the one before it."""
         tasks = []
         for cursor in cursors:
@@ -193,18 +222,15 @@ class TestPause:
                 await asyncio.sleep(0)
         return tasks
 
-    async def test_what_is_typed_along_meanwhile_is_not_asked_again(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(completion_requests, "BUSY_PAUSE", 30.0)
+    async def test_what_is_typed_along_meanwhile_is_not_asked_again(self) -> None:
         service = Service("foo(1)")
-        asked = requests(service)
+        asked = requests(service, busy_pause=30.0)
         first, second, third = await self.started(asked, self.FIRST, self.SECOND, self.THIRD)
         assert await first is None, "answered at once"
         assert await second is None
         service.go.set()
         reply = await third
-        assert reply.completion.suggestion.text == "o(1)"
+        assert reply[0].suggestion.text == "o(1)"
         assert (service.asked, service.cancelled) == ([1], [])
 
     async def test_the_model_is_asked_after_the_pause(self) -> None:
@@ -218,27 +244,23 @@ class TestPause:
         await asyncio.sleep(0)
         assert service.cancelled == [1]
         service.go.set()
-        assert (await second).completion.suggestion.text == "other"
+        assert (await second)[0].suggestion.text == "other"
 
-    async def test_an_answer_that_does_not_fit_is_no_reason_to_wait_on(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(completion_requests, "BUSY_PAUSE", 30.0)
+    async def test_an_answer_that_does_not_fit_is_no_reason_to_wait_on(self) -> None:
         service = Service("other")
-        _, second = await self.started(requests(service), self.FIRST, self.SECOND)
+        _, second = await self.started(requests(service, busy_pause=30.0), self.FIRST, self.SECOND)
         service.go.set()
-        assert (await second).completion.suggestion.text == "other"
+        assert (await second)[0].suggestion.text == "other"
         assert service.asked == [1, 2]
 
-    async def test_who_asks_by_hand_does_not_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(completion_requests, "BUSY_PAUSE", 30.0)
+    async def test_who_asks_by_hand_does_not_wait(self) -> None:
         service = Service("other")
-        asked = requests(service, pause=30.0)
+        asked = requests(service, busy_pause=30.0, pause=30.0)
         _, second = await self.started(asked, self.FIRST, self.SECOND, by_hand=True)
         while service.asked != [1, 2]:
             await asyncio.sleep(0.001)
         service.go.set()
-        assert (await second).completion is not None
+        assert await second
 
     async def test_nor_for_the_editors_own_request_at_the_same_place(self) -> None:
         service = Service("other")
@@ -246,10 +268,9 @@ class TestPause:
         asked = requests(service, pause=30.0)
         (first,) = await self.started(asked, self.FIRST)
         answer = await asyncio.wait_for(asked.newest(URI, self.FIRST, by_hand=True), 20)
-        assert answer is not None
-        assert answer.completion is not None
+        assert answer
         assert service.asked == [1]
-        assert (await first).completion is not None
+        assert await first
 
     @pytest.mark.parametrize("first_by_hand", [True, False])
     @pytest.mark.parametrize("pause", [None, 0.3])
@@ -262,7 +283,7 @@ class TestPause:
         answers = await asyncio.gather(
             asked.newest(URI, self.FIRST, by_hand=first_by_hand), asked.newest(URI, self.FIRST, by_hand=True)
         )
-        assert [answer is not None and answer.completion is not None for answer in answers] == [True, True]
+        assert [bool(answer) for answer in answers] == [True, True]
         assert service.asked == [1]
 
     async def test_a_pause_that_is_set_comes_before_every_question(self) -> None:
@@ -272,19 +293,16 @@ class TestPause:
         first, second = await self.started(asked, self.FIRST, self.SECOND)
         assert await first is None
         assert service.asked == []
-        assert [task for task in asyncio.all_tasks() if "Requests._complete" in repr(task)] == [
+        assert [task for task in asyncio.all_tasks() if "Completions._complete" in repr(task)] == [
             asked._running[URI].task
         ], "the first one will never ask"
         asked.forget(URI)
         assert await second is None
 
     @pytest.mark.parametrize("how", ["cancel", "forget", "close", "stop"])
-    async def test_whatever_ends_it_ends_the_work_before_it_as_well(
-        self, how: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(completion_requests, "BUSY_PAUSE", 30.0)
+    async def test_whatever_ends_it_ends_the_work_before_it_as_well(self, how: str) -> None:
         service = Service()
-        asked = requests(service)
+        asked = requests(service, busy_pause=30.0)
         _, second = await self.started(asked, self.FIRST, self.SECOND)
         if how == "cancel":
             second.cancel()
@@ -298,4 +316,4 @@ class TestPause:
         for _ in range(3):
             await asyncio.sleep(0)
         assert service.cancelled == [1]
-        assert not [task for task in asyncio.all_tasks() if "Requests._complete" in repr(task)]
+        assert not [task for task in asyncio.all_tasks() if "Completions._complete" in repr(task)]

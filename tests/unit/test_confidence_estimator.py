@@ -9,9 +9,10 @@ import attrs
 import pytest
 from test_calibration_calibrator import make, platt
 
-from lsp_calib.calibration import Calibrator, CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.calibrators.rank_curves import RankCurve
+from lsp_calib.calibration.calibrators.curve import RankCurve
 from lsp_calib.values import CalibratorRef, Evidence, Tier
 
 PURPOSE = make().purpose
@@ -38,6 +39,8 @@ class Watching:
         self.estimator = ConfidenceEstimator(store, on_change=self.changes.append)
 
     def intercept(self) -> float:
+        """As at a request."""
+        self.estimator.notice()
         return self.estimator.calibrator(PURPOSE).curves[0].intercept
 
 
@@ -99,13 +102,12 @@ def test_alternatives_have_the_confidence_of_their_ranks_where_there_are_labels(
     """The second has a curve of labels, the third has none; even a certain one is no more than review."""
     seen = RankCurve(1.0, 0.0, 500, 40)
     attrs.evolve(make(), ranks=(seen,)).save(store.shipped / "shipped.json")
-    purpose = (PURPOSE.model, PURPOSE.prompt_version, PURPOSE.task, PURPOSE.language)
     others = [(0.99, Evidence((-1.0,))), (0.001, Evidence((-5.0,)))]
-    second, third = ConfidenceEstimator(store).alternatives(*purpose, 0.001, others)
+    second, third = ConfidenceEstimator(store).alternatives(PURPOSE, 0.001, others)
     assert second.calibrated == pytest.approx(0.999 * seen.predict(0.99))
     assert second.tier is Tier.REVIEW
     assert second.reason.endswith("of its rank, 40 of 500 were right where the first one was wrong")
-    assert third.calibrated == pytest.approx(0.999 * 0.001)
+    assert third.calibrated == 1 / 402, "as far as 400 labels tell"
     assert "no labels of its own" in third.reason
     assert [one.measure for one in (second, third)] == ["share-of-the-rest-2", "share-of-the-rest-1"]
     assert not second.certified

@@ -41,7 +41,7 @@ Scripted = Callable[[str], tuple[ModelProcess, States]]
 async def test_a_crash_with_the_fastest_kernels_is_survived_and_remembered(scripted: Scripted) -> None:
     engine, states = scripted("repack")
     assert (await engine.generate(ask("steps 1"))).tokens
-    assert [text for state, text in states if "safer way" in text and state is EngineState.STARTING]
+    assert [text for state, text in states if "safer way" in text and state is EngineState.LOADING]
     state, text = states[-1]
     assert state is EngineState.READY
     assert "without repacked weights" in text

@@ -93,10 +93,26 @@ class TestTheRealData:
         for bug in [*defects4j.bugs(real), *list(manysstubs4j.bugs(real))[::50]]:
             line = bug.line_item()
             assert line.is_correct(bug.fixed_line.strip())
-            assert bug.is_correct(bug.fixed_line)
-            assert not bug.is_correct(bug.buggy_line) or bug.buggy_line.strip() == bug.fixed_line.strip()
+            assert not line.is_correct(bug.buggy_line) or bug.buggy_line.strip() == bug.fixed_line.strip()
             assert line.cursor.lines[line.cursor.line] == ""
-            assert line.cursor.lines[: line.cursor.line] == bug.before
+            *above, shown, wanted = line.cursor.lines[: line.cursor.line]
+            assert tuple(above) == bug.before
+            assert shown.strip() == f"// Buggy line: {bug.buggy_line.strip()}"
+            assert wanted.strip() == "// Fixed line:"
+            assert line.cursor.lines[line.cursor.line + 1 :] == bug.after
+
+    def test_bugs_of_one_project_stay_together(self, real: Path) -> None:
+        bugs = list(manysstubs4j.bugs(real))
+        groups = {bug.group for bug in bugs}
+        assert 60 <= len(groups) <= 140
+        # One project each, whatever its modules and packages are called.
+        for part, project in (
+            ("/org/apache/camel/", "org.apache.camel"),
+            ("/badlogic/gdx/", "com.badlogic"),
+            ("/org/apache/hive/", "org.apache.hadoop"),
+            ("/apache/hadoop/hive/", "org.apache.hadoop"),
+        ):
+            assert {bug.group for bug in bugs if part in bug.path} == {project}
 
     def test_bugs_that_moved_a_line_are_marked(self, real: Path) -> None:
         moved = [bug for bug in defects4j.bugs(real) if bug.moved]
@@ -386,6 +402,32 @@ class TestPinnedProjects:
         ]
         wheel.unlink()
         assert pinned.pull_projects(PYTHON, tmp_path, silent, [project]) == [folder], "it is there already"
+
+    def test_a_project_with_tests_is_unpacked_whole(self, tmp_path: Path, index: Path) -> None:
+        """As pip gets it: its build system is asked for metadata, so the checksum is verified before."""
+        tested, path = pinned.SETS["projects-tested"], index / "tiny-1.0.tar.gz"
+        build = b"def get_requires_for_build_wheel(_=None):\n    return []\n"
+        build += b"def prepare_metadata_for_build_wheel(folder, _=None):\n    import os\n"
+        build += b"    os.mkdir(folder + '/tiny-1.0.dist-info')\n"
+        build += b"    open(folder + '/tiny-1.0.dist-info/METADATA', 'w').write("
+        build += b"'Metadata-Version: 2.1\\nName: tiny\\nVersion: 1.0\\n')\n    return 'tiny-1.0.dist-info'\n"
+        build += b"def build_wheel(*_):\n    raise NotImplementedError\n"
+        system = b"[build-system]\nrequires = []\nbuild-backend = 'building'\nbackend-path = ['.']\n"
+        members = {"tiny.py": b"x = 1\n", "tests/test_tiny.py": b"", "tests/data.txt": b"x"}
+        with tarfile.open(path, "w:gz") as archive:
+            for name, content in {**members, "pyproject.toml": system, "building.py": build}.items():
+                member = tarfile.TarInfo(f"tiny-1.0/{name}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        (folder,) = pinned.pull_projects(
+            tested, tmp_path, silent, [registries.Project("tiny", "1.0", sha256)]
+        )
+        assert folder == tmp_path / "projects-tested" / "tiny-1.0"
+        found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+        assert found == {*members, "pyproject.toml", "building.py"}
+        with pytest.raises(DownloadError, match=r"could not download other-1\.0"):
+            pinned.pull_projects(tested, tmp_path, silent, [registries.Project("other", "1.0", "0" * 64)])
 
     def test_another_wheel_is_thrown_away(self, tmp_path: Path, index: Path) -> None:
         write_wheel(index, "tiny", {"tiny/__init__.py": b""})

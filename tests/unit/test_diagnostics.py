@@ -2,44 +2,60 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import pytest
 from feedback_scene import URI, suggestion
+from lsprotocol import types
 
-from lsp_calib.server.diagnostics import Diagnostics
+from lsp_calib.server.events import Events
+from lsp_calib.server.suggestion_tracking import Diagnostics
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.settings import Settings
 
 
 @attrs.define
 class Client:
+    pulls_itself: bool = True
     settings: Settings = attrs.field(factory=Settings)
     pulls: int = 0
     pushed: list[Any] = attrs.field(factory=list)
 
-    def pull(self) -> None:
+    @property
+    def client_capabilities(self) -> types.ClientCapabilities:
+        pulls = types.DiagnosticWorkspaceClientCapabilities(refresh_support=True)
+        return types.ClientCapabilities(
+            workspace=types.WorkspaceClientCapabilities(diagnostics=pulls if self.pulls_itself else None),
+            text_document=types.TextDocumentClientCapabilities(
+                diagnostic=types.DiagnosticClientCapabilities() if self.pulls_itself else None
+            ),
+        )
+
+    def open_document(self, uri: str) -> CalibDocument | None:
+        return CalibDocument(URI, source="x = 1\n", language_id="python") if uri == URI else None
+
+    def workspace_diagnostic_refresh(self, _params: None) -> None:
         self.pulls += 1
 
+    def text_document_publish_diagnostics(self, params: types.PublishDiagnosticsParams) -> None:
+        self.pushed.append(params)
 
-def diagnostics(client: Client, *, pulls: bool) -> Diagnostics:
-    document = CalibDocument(URI, source="x = 1\n", language_id="python")
-    return Diagnostics(
-        settings=lambda: client.settings,
-        document={URI: document}.get,
-        # A line that is no longer there carries none.
-        inserted=lambda _: [(0, suggestion("1")), (7, suggestion("gone"))],
-        doubtful=lambda *_: None,
-        request_pull=client.pull if pulls else None,
-        publish=client.pushed.append,
+
+def diagnostics(client: Any) -> Diagnostics:
+    # A line that is no longer there carries none.
+    inserted = [(0, suggestion("1")), (7, suggestion("gone"))]
+    tracking: Any = SimpleNamespace(
+        inserted=lambda _: inserted, doubtful=lambda *_: None, marked=lambda: [URI]
     )
+    return Diagnostics(client, tracking, Events())
 
 
 @pytest.mark.parametrize("pulls", [True, False])
 def test_a_client_pulls_or_is_pushed_to_never_both(pulls: bool) -> None:
-    client = Client()
-    diagnostics(client, pulls=pulls).refresh(URI)
+    client = Client(pulls)
+    diagnostics(client).refresh(URI)
     assert (client.pulls, len(client.pushed)) == ((1, 0) if pulls else (0, 1))
     if not pulls:
         [one] = client.pushed[0].diagnostics
@@ -49,11 +65,11 @@ def test_a_client_pulls_or_is_pushed_to_never_both(pulls: bool) -> None:
 @pytest.mark.parametrize("off", [{"diagnostics": False}, {"severity_review": "off"}])
 def test_the_settings_of_now_decide(off: dict[str, Any]) -> None:
     client = Client()
-    made = diagnostics(client, pulls=True)
+    made = diagnostics(client)
     assert len(made.current(URI)) == 1
     client.settings = attrs.evolve(client.settings, **off)
     assert made.current(URI) == []
 
 
 def test_a_closed_document_has_none() -> None:
-    assert diagnostics(Client(), pulls=True).current("file:///closed.py") == []
+    assert diagnostics(Client()).current("file:///closed.py") == []

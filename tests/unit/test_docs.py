@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 
 from lsp_calib import errors
-from lsp_calib.calibration import power_table
+from lsp_calib.calibration.binomial import least_trials, lower_tail
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.inference.models.card import load_cards
@@ -34,6 +35,35 @@ def test_every_command_that_is_named_exists(page: Path) -> None:
             assert second in command.commands, (first, second)
 
 
+def anchors(page: Path) -> set[str]:
+    """Of the headings of a page, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", text, re.M):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", r"\1", heading.strip()).lower()
+        anchor = again = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        n = 0
+        while again in found:
+            n += 1
+            again = f"{anchor}-{n}"
+        found.add(again)
+    return found | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *EDITORS], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", page.read_text("utf-8"))
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", text):
+        target, _, anchor = "".join(link).partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        file = page.parent / target if target else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            broken.append("".join(link))
+    assert broken == []
+
+
 def test_every_command_is_documented() -> None:
     text = "".join(page.read_text("utf-8") for page in PAGES)
     for name in main.commands:
@@ -48,8 +78,11 @@ def test_every_setting_is_documented() -> None:
 
 def test_the_power_of_certificates_is_what_the_table_says() -> None:
     text = (ROOT / "docs" / "calibration.md").read_text("utf-8")
-    for row in power_table():
-        assert f"| {row.true_error:.0%} | {' | '.join(map(str, row.labels))} |".replace("%", " %") in text
+    for error in (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.08, 0.09):
+        enough = least_trials(0.1, 0.1, 8000)
+        passed = lower_tail(np.arange(enough.size), enough, error)
+        needed = [enough[np.argmax(passed >= power)] for power in (0.5, 0.8, 0.95)]
+        assert f"| {error:.0%} | {' | '.join(map(str, needed))} |".replace("%", " %") in text
 
 
 def section(page: str, heading: str) -> str:

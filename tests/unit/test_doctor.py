@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import sqlite3
@@ -19,21 +20,24 @@ from encoder_scene import CARD, install, needs_encoder
 from feedback_scene import suggestion
 from hypothesis import given
 from hypothesis import strategies as st
+from test_gguf import file_of, pair
 
 from lsp_calib import lockfile
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.ledger_file import editing
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.policies.ledger import Promise
+from lsp_calib.calibration.certificates import Promise
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.errors import DataError, EngineDiedError, EngineError, LspCalibError, ModelError, SettingsError
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
-from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models.card import load_cards
 from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
+from lsp_calib.terminal import Console
 from lsp_calib.tools.doctor import run, speed
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
 from lsp_calib.tools.doctor.calibrator_checks import calibrators, certificate
@@ -67,6 +71,23 @@ class TestFindings:
         [finding] = about(report, "model")
         assert finding["fatal"]
         assert "lsp-calib models pull smollm2-135m" in finding["advice"]
+
+    def test_it_says_which_model_and_window_are_used_why_and_how_to_change_both(self, home: Path) -> None:
+        for name in ("qwen2.5-coder-1.5b", "smollm2-135m"):
+            card = load_cards()[name]
+            card.path.parent.mkdir(exist_ok=True)
+            card.path.write_bytes(b"GGUF")
+        [choice] = about(doctor()[1], "choice")
+        assert choice["data"] == {"model": "qwen2.5-coder-1.5b", "window": "small"}
+        assert choice["says"].startswith(
+            "The model is qwen2.5-coder-1.5b, the best of 2 installed (not timed yet"
+        )
+        assert "The window is small: how fast qwen2.5-coder-1.5b reads here is not known" in choice["says"]
+        (home / "config.toml").write_text('model = "smollm2-135m"\nwindow = "small"\n')
+        [choice] = about(doctor()[1], "choice")
+        assert choice["data"] == {"model": "smollm2-135m", "window": "small"}
+        assert "because `model` names it" in choice["says"]
+        assert "The window is small: `window` says so." in choice["says"]
 
     @pytest.mark.usefixtures("home")
     def test_without_an_encoder_it_names_the_command_that_gets_one(self) -> None:
@@ -118,7 +139,7 @@ class TestFindings:
         result = CliRunner().invoke(main, ["doctor", "--quick"])
         assert result.exit_code == 0
         assert "smollm2-135m" in result.output
-        assert "Everything works." in result.output
+        assert "Nothing wrong was found. Not tried: loading a model" in result.output
 
     def test_a_truncated_model_is_a_problem_with_its_remedy(self, home: Path) -> None:
         models = home / "models"
@@ -139,7 +160,15 @@ class TestFindings:
         assert shipped.says.startswith(
             "smollm2-135m: calibrators for lines of C, C++, Go, Java, JavaScript, "
         )
-        assert "and for summaries of Java, Python (shipped, 288 to 444 labels)." in shipped.says
+        assert "and for summaries of Java and Python (shipped, 732 labels)." in shipped.says
+        assert (
+            "Lines of C#, JavaScript with JSX, PHP, Ruby, languages without a grammar: pooled, "
+            in shipped.says
+        )
+        assert shipped.says.endswith(" labels of other languages and windows.")
+        sources = {language: one["source"] for language, one in shipped.data["languages"].items()}
+        assert (sources["go"], sources["ruby"], sources["other"]) == ("shipped", "pooled", "pooled")
+        assert "prior" not in sources.values()
         of_lines = [one for one in shipped.data["calibrators"] if one["task"] == "line"]
         assert len({one["language"] for one in of_lines}) == len(of_lines)
         store = CalibratorStore.open()
@@ -167,7 +196,10 @@ class TestFindings:
         store.promote(attrs.evolve(borrowed, source="workspace", state="learning", n=40, n_correct=9))
         [own] = calibrators([entry])
         assert own.level is Level.GOOD
-        assert own.says == "granite-code-3b: calibrators for lines of Go (workspace, learning, 40 labels)."
+        assert own.says.startswith(
+            "granite-code-3b: calibrators for lines of Go (workspace, learning, 40 labels). Lines of C, C#, "
+        )
+        assert own.says.endswith("languages without a grammar: uncalibrated, never marked accept.")
 
     def test_what_is_promised_is_said_with_the_calibrator(self, home: Path) -> None:
         """And a ledger that cannot be read is a problem with its remedy."""
@@ -226,15 +258,6 @@ class TestFindings:
         assert finding["says"] == (
             "1 suggestions remembered, 1 with a label. 2 lines that you typed were replayed."
         )
-
-    def test_a_store_of_an_older_version_is_counted_too(self, home: Path) -> None:
-        connection = sqlite3.connect(home / "feedback.db")
-        for statement in MIGRATIONS[0]:
-            connection.execute(statement)
-        connection.close()
-        _, report = doctor()
-        [finding] = about(report, "feedback")
-        assert (finding["level"], finding["data"]["replayed"]) == ("good", 0)
 
     def test_what_was_removed_is_counted_by_reason(self, home: Path) -> None:
         store = FeedbackStore(home / "feedback.db")
@@ -323,11 +346,11 @@ class TestRecommendation:
         assert "half of 30 keystrokes" in found.says
 
     def test_the_fastest_where_none_is_quick_enough_and_it_says_so(self) -> None:
-        found = recommend([measured("large", 2000), measured("small", 700)], ["large", "small"], Trusted())
+        found = recommend([measured("large", 2000), measured("small", 800)], ["large", "small"], Trusted())
         assert found is not None
         assert found.level is Level.NOTE
         assert found.data["model"] == "small"
-        assert "None of the installed models answers within 300 ms" in found.says
+        assert "None of the installed models answers within 700 ms" in found.says
 
     def test_a_setting_that_names_another_model_is_mentioned(self) -> None:
         found = recommend([measured("good", 100)], ["good"], Trusted(model="large"))
@@ -416,7 +439,7 @@ class TestBundle:
         log = home / "log"
         log.mkdir(mode=0o700)
         (log / "server.log").write_text(
-            "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completion_requests: No completion: "
+            "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completions: No completion: "
             "EngineError in secret_function(password)\n"
             "Traceback (most recent call last):\n  secret_line = 1\n"
         )
@@ -429,10 +452,7 @@ class TestBundle:
         assert json.loads(texts["doctor.json"])["format"] == 1
         assert "secret" not in "".join(texts.values())
         assert "password" not in "".join(texts.values())
-        assert (
-            "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completion_requests EngineError"
-            in texts["log.txt"]
-        )
+        assert "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completions EngineError" in texts["log.txt"]
 
     def test_a_key_set_in_the_wrong_place_is_not_in_it(self, home: Path, tmp_path: Path) -> None:
         (home / "config.toml").write_text('threads = "sk-very-secret"\nkey = "sk-other"\n')
@@ -522,3 +542,44 @@ class TestBundle:
     def test_nothing_of_a_line_that_is_no_log_line_remains(self, lines: list[str]) -> None:
         shown = list(safe_lines(lines))
         assert all(line.startswith("(") and line.endswith(" left out)") for line in shown)
+
+
+class TestQuick:
+    """`--quick` loads no model: it says so, and finds what a file's front and its known checksum show."""
+
+    def installed(self, home: Path, content: bytes) -> str:
+        card = load_cards()["smollm2-135m"]
+        card.path.parent.mkdir(parents=True, exist_ok=True)
+        card.path.write_bytes(content)
+        assert card.path.is_relative_to(home)
+        return card.name
+
+    @pytest.mark.parametrize("fault", ["damaged", "truncated", "wrong architecture", "wrong checksum"])
+    def test_a_model_that_cannot_be_loaded_is_a_problem(self, home: Path, fault: str) -> None:
+        """Before, all but the truncated one were good, and "everything works"."""
+        size = load_cards()["smollm2-135m"].size
+        good = file_of([pair("general.architecture", "llama" if fault != "wrong architecture" else "clip")])
+        content = {"damaged": b"\0" * size, "truncated": good}.get(fault, good.ljust(size, b"\0"))
+        self.installed(home, content)
+        if fault == "wrong checksum":
+            checksum.sha256_of(load_cards()["smollm2-135m"].path)
+        code, report = doctor()
+        found = [one for one in about(report, "model") if one["level"] == "problem"]
+        assert found
+        assert "smollm2-135m cannot be used" in found[0]["says"]
+        assert (code, report["usable"]) == (1, False)
+
+    def test_without_a_fault_it_says_what_it_did_not_try(self) -> None:
+        out = io.StringIO()
+        for quick in (True, False):
+            run._print([], Console(file=out), quick=quick)
+        first, second = [line for line in out.getvalue().split("\n\n") if line.strip()]
+        assert "Nothing wrong was found. Not tried: loading a model" in " ".join(first.split())
+        assert "Everything works." in second
+
+    def test_a_missing_model_is_named(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert home
+        monkeypatch.setenv("LSP_CALIB_MODEL", "smollm2-135m")
+        code, report = doctor()
+        assert code == 1
+        assert any(one["fatal"] for one in about(report, "model"))

@@ -101,7 +101,7 @@ def test_too_few_are_said(tmp_path: Path) -> None:
 def test_records_of_summaries_make_a_calibrator_of_summaries() -> None:
     records = made_up()
     calibrator = fit_records(HEADER, records, shipped=True, created="2026-11-22")
-    right = [record.correct["best-f1"] for record in records if record.shown and record.logprobs]
+    right = [record.correct["most-agree"] for record in records if record.shown and record.logprobs]
     assert calibrator.purpose.task == "summary"
     assert calibrator.purpose.prompt_version == HEADER.prompt_version
     assert (calibrator.n, calibrator.n_correct) == (len(right), int(np.count_nonzero(right)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.completion.doubt import doubtful_span
+from lsp_calib.completion.features import doubtful_span
 from lsp_calib.values import Generation, Stop, Timing, Token
 
 

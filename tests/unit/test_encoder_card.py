@@ -11,6 +11,7 @@ import attrs
 import pytest
 from click.testing import CliRunner, Result
 from encoder_scene import CARD, FILES, install, needs_encoder
+from test_download import bring_from
 
 from lsp_calib.cli import main
 from lsp_calib.errors import DownloadError, ModelFileError, NoModelError, SettingsError
@@ -145,31 +146,37 @@ def test_both_files_are_pulled_and_seen_as_one_download(made_up: EncoderCard) ->
         assert {stat.S_IMODE(file.path.stat().st_mode) for file in made_up.files} == {0o600}
 
 
+@pytest.fixture
+def without_pip(made_up: EncoderCard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EncoderCard:
+    bring_from(tmp_path / "index", monkeypatch)
+    return made_up
+
+
 @pytest.mark.parametrize("at", [0, 1], ids=["network", "tokenizer"])
-def test_neither_is_removed_while_one_is_pulled(made_up: EncoderCard, at: int) -> None:
+def test_neither_is_removed_while_one_is_pulled(without_pip: EncoderCard, at: int) -> None:
     seen: list[str] = []
 
     def meanwhile(done: int, _all: int, what: str) -> None:
-        if done > made_up.files[0].size * at and f"tiny_{made_up.files[at].role}" in what:
-            with pytest.raises(DownloadError, match=f"is downloading {made_up.name}"):
-                encoders.remove_encoder(made_up)
+        if done > without_pip.files[0].size * at and f"tiny_{without_pip.files[at].role}" in what:
+            with pytest.raises(DownloadError, match=f"is downloading {without_pip.name}"):
+                encoders.remove_encoder(without_pip)
             seen.append(what)
 
-    pull_encoder(made_up, meanwhile)
+    pull_encoder(without_pip, meanwhile)
     assert seen
-    assert made_up.installed
-    encoders.remove_encoder(made_up)
-    assert [path.name for path in made_up.model.path.parent.iterdir() if path.name[:2] != ".s"] == []
+    assert without_pip.installed
+    encoders.remove_encoder(without_pip)
+    assert [path.name for path in without_pip.model.path.parent.iterdir() if path.name[:2] != ".s"] == []
 
 
-def test_a_file_with_another_checksum_is_not_kept(made_up: EncoderCard) -> None:
-    model, tokenizer = made_up.files
-    wrong = attrs.evolve(made_up, files=(model, attrs.evolve(tokenizer, sha256="0" * 64)))
+def test_a_file_with_another_checksum_is_not_kept(without_pip: EncoderCard) -> None:
+    model, tokenizer = without_pip.files
+    wrong = attrs.evolve(without_pip, files=(model, attrs.evolve(tokenizer, sha256="0" * 64)))
     with pytest.raises(DownloadError, match="checksum"):
         pull_encoder(wrong, silent)
     assert not wrong.installed
-    pull_encoder(made_up, silent)
-    assert made_up.installed, "what was there is kept, and the rest got"
+    pull_encoder(without_pip, silent)
+    assert without_pip.installed, "what was there is kept, and the rest got"
 
 
 @needs_encoder

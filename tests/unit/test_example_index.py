@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lsp_calib.exclusion import Exclusion
-from lsp_calib.server import example_index
-from lsp_calib.server.example_index import ExampleIndex
+from lsp_calib.server.events import Events
+from lsp_calib.server.summary_requests import ExampleIndex, Rests
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.syntax import Function, functions
 from lsp_calib.text_lines import split_lines
@@ -33,17 +35,18 @@ def root(tmp_path: Path) -> Path:
 class Scene:
     """An index whose surroundings a test decides."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, **rests: float) -> None:
         self.root = root
         self.local = self.allowed = True
-        self.busy = False
-        self.index = ExampleIndex(
-            lambda _: root.as_uri(),
-            Exclusion,
-            local=lambda: self.local,
-            allowed=lambda: self.allowed,
-            busy=lambda: self.busy,
-        )
+        self.making: list[str] = []
+        connection: Any = SimpleNamespace(file_of=lambda uri: uri, folder_of=lambda _: root.as_uri())
+        connection.trusted = self
+        admission: Any = SimpleNamespace(exclusion=Exclusion, may_work_ahead=lambda: self.allowed)
+        self.index = ExampleIndex(connection, admission, self.making, Events(), Rests(**rests))
+
+    @property
+    def remote_url(self) -> str | None:
+        return None if self.local else "http://elsewhere.invalid"
 
     async def found(self, name: str = "bill.py") -> int:
         function: Function = functions(split_lines(QUERY), "python")[0]
@@ -73,14 +76,9 @@ async def test_no_workspace_is_read_where_that_is_not_wanted(root: Path, forbidd
     await scene.index.close()
 
 
-async def test_a_pause_stops_the_search_and_it_goes_on_after_it(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(example_index, "_PATIENCE", 0.0)
-    monkeypatch.setattr(example_index, "_BUSY_REST", 60.0)
-    monkeypatch.setattr(example_index, "_LOOK", 0.001)
-    scene = Scene(root)
-    scene.busy = True
+async def test_a_pause_stops_the_search_and_it_goes_on_after_it(root: Path) -> None:
+    scene = Scene(root, patience=0.0, busy=60.0, look=0.001)
+    scene.making.append("a summary")
     await scene.found()
     await _until(lambda: scene.known >= 1)
     await asyncio.sleep(0.2)
@@ -88,7 +86,7 @@ async def test_a_pause_stops_the_search_and_it_goes_on_after_it(
     scene.allowed = False
     await asyncio.sleep(0.3)
     stopped = scene.known
-    scene.busy = False
+    scene.making.clear()
     await asyncio.sleep(0.3)
     assert scene.known == stopped < FILES
     scene.allowed = True
@@ -97,11 +95,9 @@ async def test_a_pause_stops_the_search_and_it_goes_on_after_it(
     await scene.index.close()
 
 
-async def test_closing_ends_a_search_at_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(example_index, "_PATIENCE", 0.0)
-    monkeypatch.setattr(example_index, "_TYPING_REST", 60.0)
-    scene = Scene(root)
-    scene.index.changed(CalibDocument("file:///elsewhere/a.py", "x = 1\n"), "python")
+async def test_closing_ends_a_search_at_once(root: Path) -> None:
+    scene = Scene(root, patience=0.0, typing=60.0)
+    scene.index.opened(CalibDocument("file:///elsewhere/a.py", "x = 1\n", language_id="python"))
     await scene.found()
     start = time.monotonic()
     await scene.index.close()
@@ -111,8 +107,8 @@ async def test_closing_ends_a_search_at_once(root: Path, monkeypatch: pytest.Mon
 async def test_a_document_counts_as_it_is_until_it_is_closed(root: Path) -> None:
     scene = Scene(root)
     path = root / "mine.py"
-    document = CalibDocument(path.as_uri(), SHOP.format(n="item.tax / items.count"))
-    scene.index.changed(document, "python")
+    document = CalibDocument(path.as_uri(), SHOP.format(n="item.tax / items.count"), language_id="python")
+    scene.index.opened(document)
     await scene.found()
     assert scene.known == FILES + 1
     scene.index.closed(document.uri)

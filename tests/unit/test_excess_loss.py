@@ -15,7 +15,7 @@ from excess_loss import (
 )
 from excess_methods import METHODS
 
-from lsp_calib.calibration.methods.log_odds import sigmoid
+from lsp_calib.calibration.logistic import sigmoid
 
 
 def test_excess_is_the_divergence_from_the_truth():

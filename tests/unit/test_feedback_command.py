@@ -9,21 +9,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from click.testing import CliRunner, Result
 from feedback_scene import suggestion
+from msgspec.structs import replace
 
 from lsp_calib import home as state
+from lsp_calib.calibration.binomial import least_rate
 from lsp_calib.calibration.calibrators import ledger_file
 from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
-from lsp_calib.calibration.metrics.binomial import least_rate
-from lsp_calib.calibration.policies.ledger import Ledger, Promise
+from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.cli import main
 from lsp_calib.commands.feedback import spellings
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.workspace import address
 from lsp_calib.values import Evidence, ModelIdentity
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -55,7 +54,7 @@ def keep(
         language=language,
         evidence=Evidence((-0.5,), {"total": 1.0}),
         at=at,
-        line=f"x = {TEXT}",
+        line=f"{name} = {TEXT}",
         workspace=workspace,
         source=source,
     )
@@ -196,7 +195,7 @@ class TestPurge:
 
         folder = state.home() / "calibrators" / "certificates"
         used = Ledger(promise=Promise(), key="k", read_until=5.0, aside=45, tried_n=2000, tried_until=9.0)
-        for name, ledger in (("asked", attrs.evolve(used, asked=3, asked_n=40)), ("none", used)):
+        for name, ledger in (("asked", replace(used, asked=3, asked_n=40)), ("none", used)):
             with editing(folder / f"{name}.json") as held:
                 held.ledger = ledger
         (folder / "damaged.json").write_text("{}")
@@ -206,7 +205,7 @@ class TestPurge:
         assert read_ledger(folder / "asked.json") == left
         (folder.parent / "mine.json").write_text("{}")
         with editing(folder / "asked.json") as held:
-            held.ledger = attrs.evolve(left, tried_n=50)
+            held.ledger = replace(left, tried_n=50)
         monkeypatch.setattr(ledger_file, "write_atomically", full)
         assert "No space left" in invoke("purge", "--yes", "--json", "--calibrators").stderr
         assert read_ledger(folder / "asked.json").asked == 3, "an error forgets nothing"
@@ -250,4 +249,4 @@ class TestPurge:
     ],
 )
 def test_the_letter_of_a_drive_is_found_in_either_case(uri: str, expected: list[str]) -> None:
-    assert spellings(uri) == [address(one) for one in expected]
+    assert sorted(spellings(uri)) == sorted(expected)

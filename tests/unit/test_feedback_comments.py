@@ -7,8 +7,7 @@ from feedback_scene import EDITED, KEPT, URI, Editor, suggestion
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.feedback.events import EventKind
-from lsp_calib.feedback.followed import SETTLE_AFTER
+from lsp_calib.feedback.events import SETTLE_AFTER, EventKind
 
 CODE = ("int f() {", "  return 1;", "}", "")
 COMMENT = ("/**", " * Return one, which", " * is a number.", " */")

@@ -20,20 +20,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_calibration_calibrator import make, platt
 
-from lsp_calib.calibration import Curve, TierPolicy, Weighted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.curve import Curve, Weighted
+from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve
+from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.feedback import training_rows
+from lsp_calib.calibration.tiers import TierPolicy
+from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
-from lsp_calib.feedback.exporting import export_to
-from lsp_calib.feedback.learning import refit_from_feedback, refit_languages
-from lsp_calib.feedback.report import make_report
+from lsp_calib.feedback.learning import is_due, labels_for, refit_from_feedback, refit_languages
+from lsp_calib.feedback.report import make_report, to_wire
 from lsp_calib.feedback.report_data import read_data
-from lsp_calib.feedback.report_wire import to_wire
-from lsp_calib.feedback.self_refit import is_due
-from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.window import MOST_ALIKE, REACH, last_of_each
+from lsp_calib.feedback.rows import MOST_ALIKE, REACH, last_of_each
+from lsp_calib.feedback.store import FeedbackStore, export_to
 from lsp_calib.values import Evidence, ModelIdentity
 
 MODEL = ModelIdentity("m", "Q8_0", "abc123")
@@ -131,16 +131,6 @@ class TestEpisodes:
         assert result.n == 31
         assert calibrators.choose(PURPOSE).calibrator.n == 31
 
-    def test_what_settled_at_one_moment_is_one_episode_in_old_stores(
-        self, store: FeedbackStore, calibrators: CalibratorStore
-    ) -> None:
-        """They do not tell which lines their labels are of."""
-        for number in range(12):
-            show(store, f"s{number}", -0.05, START + number)
-            settle(store, f"s{number}", False, START + 100 + number % 3)
-        store._connection.execute("UPDATE labels SET episode = NULL")
-        assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).n == 3
-
 
 class TestFreshLabels:
     """A personal calibrator is compared on labels that it has not seen, told by their time."""
@@ -215,6 +205,44 @@ class TestLanguages:
         assert set(wire) == SHAPE
 
 
+def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trusted(
+    store: FeedbackStore, calibrators: CalibratorStore
+) -> None:
+    features = tuple(Weighted(name, 0.0, 1.0, float(name == "total")) for name in NAMES)
+    PrefixCurve(
+        version=PREFIX_VERSION,
+        model=MODEL,
+        prompt_version="p1",
+        n=10,
+        n_right=5,
+        intercept=0.0,
+        features=features,
+    ).save(calibrators.shipped.parent / FOLDER)
+    for number in range(60):
+        identity, at = f"{number}", START + number
+        show(store, identity, -0.3, at, language=("python", "go")[number % 2])
+        shown = {"shownProbability": 1.0, "sureConfidence": 0.95}
+        store.record_events([Event(identity, EventKind.SHOWN, at, shown)])
+        # Of ten lines seven begin as it was promised, and one is right as a whole.
+        label = Label(identity, number % 10 == 9, How.EDITED, at + 30)
+        came = {"sureRight": number % 10 > 2}
+        store.record_events([Event(identity, EventKind.SETTLED, at + 30, came, label=label)])
+    folder = calibrators.personal / FOLDER
+    estimator = ConfidenceEstimator(calibrators)
+    whole = suggestion("x", "s").confidence
+    whole = attrs.evolve(whole, calibrator=attrs.evolve(whole.calibrator, source="shipped"))
+    place = Prefix(1, tuple(2.0 * (name == "total") for name in PREFIX_FEATURES))
+    (before,) = estimator.beginnings(PURPOSE, whole, [place], PLACES[0])
+    refits = refit_languages(store, calibrators, PURPOSE, TODAY)
+    assert refits.sure == refits.to_wire()["sureLabels"] == 54
+    assert "m: how far a line can be trusted is judged by 54 of your lines as well." in refits.sentences()
+    estimator.notice()
+    (after,) = estimator.beginnings(PURPOSE, whole, [place], PLACES[0])
+    assert after.confidence < before.confidence
+    assert refit_languages(store, calibrators, PURPOSE, TODAY).sure == 0, "each label moves it once"
+    assert len(list(folder.iterdir())) == 1
+
+
 def test_labels_of_before_and_after_there_were_features_are_learnt_from_together(
     store: FeedbackStore, calibrators: CalibratorStore
 ) -> None:
@@ -259,7 +287,7 @@ def test_models_without_a_checksum_are_told_apart_by_their_names(
         )
         settle(store, suggested.id, number % 3 == 0, START + number + 30)
     for purpose, n in ((asked, 40), (other, 0)):
-        assert len(training_rows.labels_for(store, purpose)) == n
+        assert len(labels_for(store, purpose)) == n
         assert store.visits_after(purpose, 0.0) == n
         assert store.languages(purpose.model, "p1", "line") == (["python"] if n else [])
         assert store.latest_prompt(purpose.model, "line", ["p1"]) == ("p1" if n else None)
@@ -335,7 +363,7 @@ class TestDamagedRows:
     ) -> None:
         live(store, 40)
         store._connection.execute(change)
-        assert len(training_rows.labels_for(store, PURPOSE)) >= 39
+        assert len(labels_for(store, PURPOSE)) >= 39
         assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).n >= 39
         stream = io.StringIO()
         assert export_to(store, stream) == 40
@@ -351,8 +379,8 @@ class TestMany:
     def test_the_last_ones_of_a_purpose_are_taken_in_their_order(self, seed: int, most: int) -> None:
         """Whatever else is in the store, and however often two were shown at the same time."""
         rng = random.Random(seed)
-        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-            store = FeedbackStore(Path(folder) / "feedback.db")
+        with tempfile.TemporaryDirectory() as folder:
+            store = FeedbackStore(Path(folder) / "feedback.db", most_labels=most)
             try:
                 for number in range(12):
                     shown = START + rng.randrange(5)
@@ -360,8 +388,7 @@ class TestMany:
                     if rng.random() < 0.8:
                         settle(store, f"{number:02}", rng.random() < 0.5, shown + rng.randrange(1, 9))
                 every = [row for row in store.labels(MODEL, "p1", "line") if row.language == "python"]
-                patch.setattr(training_rows, "MOST_LABELS", most)
-                found = training_rows.labels_for(store, PURPOSE)
+                found = labels_for(store, PURPOSE)
             finally:
                 store.close()
         last = sorted(every, key=lambda row: (-row.shown_at, row.suggestion_id))[:most]
@@ -390,10 +417,10 @@ class TestMany:
             assert max(same) == alike, "left out though there was room"
 
     def test_copies_of_one_line_do_not_push_the_others_out(
-        self, store: FeedbackStore, calibrators: CalibratorStore, monkeypatch: pytest.MonkeyPatch
+        self, store: FeedbackStore, calibrators: CalibratorStore
     ) -> None:
         """More copies than the window is long, all of them newer and wrong, count as a few."""
-        monkeypatch.setattr(training_rows, "MOST_LABELS", 300)
+        store.most_labels = 300
         rng = random.Random(16)
         for number in range(200):
             logprob = -rng.random()
@@ -401,25 +428,22 @@ class TestMany:
             settle(store, f"own {number:03}", rng.random() < math.exp(logprob), START + number + 30)
         alone = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
         fill_labels(store, 400, logprobs="[-0.05]", correct=0, at=START + 1000)
-        rows = training_rows.labels_for(store, PURPOSE)
+        rows = labels_for(store, PURPOSE)
         own = [row for row in rows if row.suggestion_id.startswith("own")]
         assert (len(own), len(rows)) == (200, 200 + MOST_ALIKE)
         flooded = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
         assert flooded.n == alone.n + MOST_OF_ONE_LINE
 
-    def test_a_refit_reads_no_more_of_a_large_store(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """By the steps of SQLite's machine: ten times the labels, hardly more work."""
-        monkeypatch.setattr(training_rows, "MOST_LABELS", 100)
+    def test_a_refit_reads_no_more_of_a_large_store(self, tmp_path: Path) -> None:
+        """By the steps of SQLite's machine, counted in tens: ten times the labels, hardly more work."""
         steps = {}
         for n in (200, 2000):
-            store = FeedbackStore(tmp_path / str(n) / "feedback.db")
+            store = FeedbackStore(tmp_path / str(n) / "feedback.db", most_labels=100)
             fill_labels(store, n)
             count = itertools.count()
-            store._connection.set_progress_handler(lambda count=count: next(count) < 0, 1)
-            rows = training_rows.labels_for(store, PURPOSE)
-            store._connection.set_progress_handler(None, 1)
+            store._connection.set_progress_handler(lambda count=count: next(count) < 0, 10)
+            rows = labels_for(store, PURPOSE)
+            store._connection.set_progress_handler(None, 10)
             steps[n] = next(count)
             assert [row.suggestion_id for row in rows] == [f"{k:05}" for k in range(n - 100, n)]
             store.close()
@@ -436,11 +460,11 @@ def fill_labels(
     connection = store._connection
     connection.executemany(
         "INSERT INTO suggestions (id, shown_at, kind, language, model, model_sha256, prompt_version, "
-        "calibrator_id, measure, tier, logprobs) "
-        "VALUES (?, ?, 'line', 'python', 'm', 'abc123', 'p1', 'c', 'total', 'review', ?)",
+        "calibrator_id, measure, tier, logprobs, features, features_version, place, shown_probability) "
+        "VALUES (?, ?, 'line', 'python', 'm', 'abc123', 'p1', 'c', 'total', 'review', ?, '{}', 1, '', 1.0)",
         ((f"{k:05}", at + k, logprobs or f"[-0.1{k:05}]") for k in range(n)),
     )
     connection.executemany(
-        "INSERT INTO labels (suggestion_id, correct, how, at) VALUES (?, ?, 'kept', ?)",
-        ((f"{k:05}", k % 2 if correct is None else correct, at + k + 30) for k in range(n)),
+        "INSERT INTO labels VALUES (?, ?, 'kept', ?, ?)",
+        ((f"{k:05}", k % 2 if correct is None else correct, at + k + 30, f"{k:05}") for k in range(n)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -22,12 +24,11 @@ from feedback_scene import suggestion
 
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
-from lsp_calib.feedback.database import move_aside, private_file
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
-from lsp_calib.feedback.expiry import believed
-from lsp_calib.feedback.schema import MIGRATIONS
-from lsp_calib.feedback.statistics import Part, statistics
+from lsp_calib.feedback.removal import believed
+from lsp_calib.feedback.report_data import Part, statistics
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.store_file import move_aside, private_file
 from lsp_calib.filesystem import kind_of_mount
 from lsp_calib.values import Evidence, ModelIdentity
 
@@ -256,6 +257,34 @@ class TestRecords:
         assert store.counts().suggestions == 1
 
 
+class TestTwoWindows:
+    def test_the_same_line_in_another_window_is_the_same_visit(
+        self, store: FeedbackStore, path: Path
+    ) -> None:
+        """The other window reads the file that was saved in this one: the line is there all at once."""
+        show(store, "a", line="x = 1", workspace="w")
+        store.record_events([settled("a", How.TYPED, True)])
+        other = FeedbackStore(path)
+        try:
+            show(other, "b", at=1002.0, line="x = 1", workspace="w")
+            show(other, "c", at=1002.0, line="y = 1", workspace="w")
+            show(other, "d", at=1002.0, line="x = 1", workspace="another")
+            show(other, "e", at=9000.0, line="x = 1", workspace="w")
+            for name, at in (("b", 1062.0), ("c", 1062.0), ("d", 1062.0), ("e", 9060.0)):
+                other.record_events([settled(name, How.KEPT, True, at)])
+        finally:
+            other.close()
+        episodes = {row.suggestion_id: row.episode for row in store.labels(MODEL, "p1", "line")}
+        assert episodes == {"a": "a", "b": "a", "c": "c", "d": "d", "e": "e"}
+
+    def test_within_one_window_the_same_line_twice_has_two_labels(self, store: FeedbackStore) -> None:
+        for name in "ab":
+            show(store, name, line="return None", workspace="w")
+            store.record_events([settled(name, How.KEPT, True)])
+        episodes = [row.episode for row in store.labels(MODEL, "p1", "line")]
+        assert episodes == ["a", "b"]
+
+
 class TestHashes:
     def test_one_line_has_one_hash_and_no_text(self, store: FeedbackStore, path: Path) -> None:
         """White space at its ends does not count; the key lies beside, for the owner alone."""
@@ -421,142 +450,6 @@ class TestReplayedLines:
         assert both.read("SELECT COUNT(*) FROM labels") == [(0,)]
 
 
-class TestOlderFormats:
-    def test_a_store_of_format_5_is_brought_up_to_date(self, path: Path) -> None:
-        """Its labels stay as they are, and labels of the kinds that came with format 6 stand beside them."""
-        path.parent.mkdir()
-        connection = sqlite3.connect(path)
-        for script in MIGRATIONS[:5]:
-            for statement in script:
-                connection.execute(statement)
-        connection.execute("PRAGMA user_version = 5")
-        connection.execute(
-            "INSERT INTO suggestions VALUES ('old', 1000.0, 'line', 'python', 'm', 'abc123', 'p1', 'c', "
-            "'total', NULL, 0.5, 0.5, 'review', '[-0.5]', '{}', 1, '', NULL, NULL, 1.0, NULL)"
-        )
-        connection.execute("INSERT INTO labels VALUES ('old', 0, 'typed over', 1060.0, 'visit')")
-        connection.commit()
-        connection.close()
-        store = FeedbackStore(path)
-        outcomes: dict[str, tuple[How, bool | None]] = {
-            "parts": (How.KEPT_IN_PARTS, True),
-            "part": (How.TAKEN_IN_PART, False),
-            "superseded": (How.SUPERSEDED, False),
-            "unknown": (How.SUPERSEDED, None),
-        }
-        for name, (how, correct) in outcomes.items():
-            show(store, name)
-            store.record_events([settled(name, how, correct)])
-        rows = {row.suggestion_id: (row.how, row.correct) for row in store.labels(MODEL, "p1", "line")}
-        known = {name: outcome for name, outcome in outcomes.items() if name != "unknown"}
-        assert rows == {"old": (How.TYPED_OVER, False), **known}
-        assert store.counts().labels["superseded"] == 2
-        assert {row["id"]: row["label"]["how"] for row in store.export()}["unknown"] == "superseded"
-        assert store.read("PRAGMA user_version") == [(6,)]
-        store.close()
-
-    def test_a_store_of_format_4_is_brought_up_to_date(self, path: Path) -> None:
-        """All that is in it was shown."""
-        path.parent.mkdir()
-        connection = sqlite3.connect(path)
-        for script in MIGRATIONS[:4]:
-            for statement in script:
-                connection.execute(statement)
-        connection.execute("PRAGMA user_version = 4")
-        connection.execute(
-            "INSERT INTO suggestions VALUES ('old', 1000.0, 'line', 'python', 'm', 'abc123', 'p1', 'c', "
-            "'total', NULL, 0.5, 0.5, 'review', '[-0.5]', '{}', 1, '', NULL, NULL, 1.0)"
-        )
-        connection.execute("INSERT INTO labels VALUES ('old', 1, 'kept', 1060.0, 'visit')")
-        connection.commit()
-        connection.close()
-        store = FeedbackStore(path)
-        (row,) = store.labels(MODEL, "p1", "line")
-        assert row.source is Source.SHOWN
-        assert store.counts().suggestions == 1
-        show(store, "new", source=Source.REPLAY, label=Label("new", True, How.TYPED, 1090.5))
-        assert [row.source for row in store.labels(MODEL, "p1", "line")] == [Source.SHOWN, Source.REPLAY]
-        store.close()
-
-    def test_a_store_of_format_3_is_brought_up_to_date(self, path: Path) -> None:
-        """What was shown although it was to be hidden is known; an endless language is not kept."""
-        path.parent.mkdir()
-        connection = sqlite3.connect(path)
-        for statement in (*MIGRATIONS[0], *MIGRATIONS[1], *MIGRATIONS[2]):
-            connection.execute(statement)
-        connection.execute("PRAGMA user_version = 3")
-        for name, language, chance in (("a", "python", 1.0), ("b", "python", 0.01), ("c", "x" * 10_000, 1.0)):
-            connection.execute(
-                "INSERT INTO suggestions VALUES (?, 1000.0, 'line', ?, 'm', 'abc123', 'p1', 'c', "
-                "'total', NULL, 0.5, 0.5, 'review', '[-0.5]', '{}', 1, '')",
-                (name, language),
-            )
-            connection.execute(
-                "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, 'shown', 1000.0, ?)",
-                (name, json.dumps({"shownProbability": chance})),
-            )
-            connection.execute("INSERT INTO labels VALUES (?, 1, 'kept', 1060.0, 'visit')", (name,))
-        connection.commit()
-        connection.close()
-        store = FeedbackStore(path)
-        rows = {row.suggestion_id: row for row in store.labels(MODEL, "p1", "line")}
-        assert {name: row.shown_probability for name, row in rows.items()} == {"a": 1.0, "b": 0.01, "c": 1.0}
-        assert {row.line for row in rows.values()} == {None}
-        assert rows["c"].language == "other"
-        store.close()
-
-    def test_a_store_of_format_2_is_brought_up_to_date(self, path: Path) -> None:
-        """Its labels keep their log-probabilities and have no features."""
-        path.parent.mkdir()
-        connection = sqlite3.connect(path)
-        for statement in (*MIGRATIONS[0], *MIGRATIONS[1]):
-            connection.execute(statement)
-        connection.execute("PRAGMA user_version = 2")
-        connection.execute(
-            "INSERT INTO suggestions VALUES ('old', 1000.0, 'line', 'python', 'm', 'abc123', 'p1', 'c', "
-            "'geometric-mean', NULL, 0.5, 0.5, 'review', '[-0.5]')"
-        )
-        connection.execute("INSERT INTO labels VALUES ('old', 1, 'kept', 1060.0, 'visit')")
-        connection.commit()
-        connection.close()
-        store = FeedbackStore(path)
-        assert store.moved_aside is None
-        show(store, "new", at=900.0, features={"broken": 1.0})
-        store.record_events([settled("new", How.KEPT, True, 1090.5)])
-        old, new = store.labels(MODEL, "p1", "line")
-        assert (old.evidence, old.episode) == (Evidence((-0.5,)), "visit")
-        assert new.evidence.features == {"broken": 1.0}
-        assert [row["features"] for row in store.export()] == [{"broken": 1.0}, None]
-        store.close()
-
-    def test_a_store_of_format_1_is_brought_up_to_date(self, path: Path) -> None:
-        """Nothing is lost. Its labels tell no episode: those that settled at one moment share one."""
-        path.parent.mkdir()
-        connection = sqlite3.connect(path)
-        for statement in MIGRATIONS[0]:
-            connection.execute(statement)
-        connection.execute("PRAGMA user_version = 1")
-        for number, at in enumerate((1060.25, 1060.25, 1090.5)):
-            connection.execute(
-                "INSERT INTO suggestions VALUES (?, 1000.0, 'line', 'python', 'm', 'abc123', 'p1', 'c', "
-                "'geometric-mean', NULL, 0.5, 0.5, 'review', '[-0.5]')",
-                (f"s{number}",),
-            )
-            connection.execute("INSERT INTO labels VALUES (?, 1, 'kept', ?)", (f"s{number}", at))
-        connection.commit()
-        connection.close()
-        store = FeedbackStore(path)
-        assert store.moved_aside is None
-        show(store, "new")
-        store.record_events([settled("new", How.KEPT, True, 1090.5)])
-        episodes = {row.suggestion_id: row.episode for row in store.labels(MODEL, "p1", "line")}
-        assert set(episodes) == {"s0", "s1", "s2", "new"}
-        assert episodes["s0"] == episodes["s1"]
-        assert len(set(episodes.values())) == 3
-        assert episodes["new"] == "new"
-        store.close()
-
-
 class TestPurge:
     def test_only_what_was_shown_in_a_workspace(self, store: FeedbackStore) -> None:
         for name, folder in (("here", "file:///here"), ("there", "file:///there"), ("nowhere", "")):
@@ -640,7 +533,7 @@ def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
     for number in range(n):
         name, when = f"{number:016x}", at + number
         connection.execute(f"INSERT INTO suggestions VALUES ({row})", (name, when))
-        connection.execute("INSERT INTO labels (suggestion_id, how, at) VALUES (?, 'kept', ?)", (name, when))
+        connection.execute("INSERT INTO labels VALUES (?, NULL, 'kept', ?, ?)", (name, when, name))
         for kind in ("shown", "settled"):
             values = (name, kind, when)
             connection.execute(
@@ -881,13 +774,16 @@ class TestDamage:
         assert [row["id"] for row in other.export()] == ["after"]
         other.close()
 
-    def test_a_newer_version_is_refused_and_left_alone(self, path: Path) -> None:
+    @pytest.mark.parametrize(("version", "age"), [(99, "a newer"), (1, "an older")])
+    def test_another_format_is_refused_and_left_alone(self, path: Path, version: int, age: str) -> None:
         FeedbackStore(path).close()
         connection = sqlite3.connect(path)
-        connection.execute("PRAGMA user_version = 99")
+        connection.execute(f"PRAGMA user_version = {version}")
         connection.close()
         before = path.read_bytes()
-        with pytest.raises(DataError, match=r"feedback\.db was written by a newer lsp-calib \(format 99"):
+        with pytest.raises(
+            DataError, match=rf"feedback\.db was written by {age} lsp-calib \(format {version}"
+        ):
             FeedbackStore(path)
         assert path.read_bytes() == before
 
@@ -939,6 +835,40 @@ class TestRefusals:
         assert list(store.export()) == []
         show(store, "later")
         assert [row["id"] for row in store.export()] == ["later"]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="no limit on the size of files there")
+    def test_a_limit_that_sqlite_does_not_tell(self, store: FeedbackStore) -> None:
+        """As of a user's quota: SQLite says "disk I/O error", and the system what it is."""
+        import resource
+
+        def fill() -> None:
+            for number in range(100):
+                show(store, str(number))
+
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+        try:
+            with pytest.raises(SettingsError, match=r"feedback\.db cannot be written: File too large\."):
+                fill()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        show(store, "later")
+        assert "later" in [row["id"] for row in store.export()]
+
+    @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+    def test_a_full_disk_where_the_key_is_made(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        def full(*_: object, **__: object) -> None:
+            raise OSError(number, os.strerror(number), "a made-up name")
+
+        store = FeedbackStore(path)
+        with monkeypatch.context() as context:
+            context.setattr(tempfile, "mkstemp", full)
+            with pytest.raises(LspCalibError, match=r"The disk with .*feedback\.db is full"):
+                store.line_hashes(["x = 1"])
+        assert store.line_hashes(["x = 1"])
+        store.close()
 
     def test_read_only(self, store: FeedbackStore) -> None:
         store._connection.execute("PRAGMA query_only = ON")

@@ -23,8 +23,7 @@ from feedback_scene import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.feedback.events import Event, EventKind, How
-from lsp_calib.feedback.followed import SETTLE_AFTER, SURVIVAL, UNREAD_BELOW
+from lsp_calib.feedback.events import SETTLE_AFTER, SURVIVAL, UNREAD_BELOW, Event, EventKind, How
 from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
 
 

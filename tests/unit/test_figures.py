@@ -10,11 +10,10 @@ import matplotlib.text
 import numpy as np
 import pytest
 
-from lsp_calib.calibration import CalibrationWarning
-from lsp_calib.calibration.metrics.reliability import reliability
-from lsp_calib.calibration.policies.selective_risk import risk_coverage
-from lsp_calib.calibration.validation.intervals import Interval
-from lsp_calib.confidence import token_positions
+from lsp_calib.calibration.arrays import CalibrationWarning
+from lsp_calib.calibration.reliability import reliability, risk_coverage
+from lsp_calib.calibration.validation import Interval
+from lsp_calib.confidence.measures import token_positions
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.figures import (
     DARK,
@@ -258,7 +257,7 @@ def test_global_settings_are_left_alone(tmp_path):
 def test_matplotlib_is_imported_by_the_first_drawing_and_pyplot_by_none():
     program = (
         "import sys; from lsp_calib.evaluation.figures import *; assert 'matplotlib' not in sys.modules\n"
-        "from lsp_calib.confidence import token_positions\n"
+        "from lsp_calib.confidence.measures import token_positions\n"
         "draw_token_positions(token_positions([[-1.0]], least=1)).canvas.draw()\n"
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
     )

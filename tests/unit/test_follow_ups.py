@@ -8,9 +8,9 @@ import contextlib
 import pytest
 from feedback_scene import suggestion
 
-from lsp_calib.completion import Completion, Cursor
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import Completion
 from lsp_calib.errors import EngineError
-from lsp_calib.server import follow_ups
 from lsp_calib.server.follow_ups import FollowUps
 from lsp_calib.values import Evidence, ModelIdentity
 
@@ -20,13 +20,13 @@ URI = "file:///a.py"
 class Scene:
     """Follow-ups of lines that are ready once `go` is set."""
 
-    def __init__(self) -> None:
+    def __init__(self, **grace: float) -> None:
         self.go = asyncio.Event()
         self.begun = 0
         self.cancelled = 0
         self.fails = False
         self.works: FollowUps[str] = FollowUps(
-            self._make, "", of_line=True, before=lambda error: f"before: {error}"
+            self._make, "", of_line=True, before=lambda error: f"before: {error}", **grace
         )
 
     async def _make(self, _uri: str, first: Completion) -> str:
@@ -65,9 +65,8 @@ def completion(typed: str = "", line: int = 0) -> Completion:
     return Completion(made, cursor, Evidence(), ModelIdentity("m", "", ""), "p")
 
 
-async def test_it_ends_a_moment_after_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow_ups, "GRACE", 0.01)
-    scene = Scene()
+async def test_it_ends_a_moment_after_nobody_waits_for_it() -> None:
+    scene = Scene(grace=0.01)
     await stopped(await scene.waiting())
     assert scene.cancelled == 0
     while not scene.cancelled:
@@ -78,9 +77,8 @@ async def test_it_ends_a_moment_after_nobody_waits_for_it(monkeypatch: pytest.Mo
     assert scene.begun == 2
 
 
-async def test_unless_the_next_key_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow_ups, "GRACE", 0.05)
-    scene = Scene()
+async def test_unless_the_next_key_waits_for_it() -> None:
+    scene = Scene(grace=0.05)
     await stopped(await scene.waiting())
     later = await scene.waiting("x", begins=False)
     await asyncio.sleep(0.1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.server.framing import Frames, Skipped
+from lsp_calib.server.streams import Frames, Skipped
 
 LENGTHS = st.sampled_from(["Content-Length", "content-length", "CONTENT-LENGTH", "Content-length"])
 OTHERS = st.lists(

@@ -126,14 +126,14 @@ def test_whatever_is_typed_functions_lie_within_the_document(pieces: list[str]) 
     "source",
     [
         "(" * 10_000,
-        "x = " + "[" * 20_000 + "]" * 20_000,
-        "if 1:" * 10_000 + "\n  def f(): pass",
-        "def f(a=lambda:" * 5_000,
+        "x = " + "[\n" * 20_000 + "]\n" * 20_000,
+        "if 1:\\\n" * 10_000 + "\n  def f(): pass",
+        "def f(a=lambda:\n" * 5_000,
         "\n".join(" " * depth + f"def f{depth}():" for depth in range(600)) + "\n" + " " * 600 + "pass",
         "def f():\n" * 10_000,
-        "f(" * 10_000 + ")" * 10_000,
+        "f(\n" * 10_000 + ")" * 10_000,
         "x" * 200_000,
-        "\x00\xff\ud800" * 10_000,
+        "\x00\xff\ud800\n" * 10_000,
     ],
     ids=["open", "brackets", "ifs", "lambdas", "nested", "headless", "calls", "long", "binary"],
 )
@@ -146,8 +146,20 @@ def test_hostile_source_neither_crashes_nor_hangs(source: str) -> None:
     assert time.process_time() - start < 10
 
 
+@pytest.mark.parametrize(("language", "data"), [("python", "x = ["), ("javascript", "function a(){")])
+def test_a_line_of_data_hides_no_function(language: str, data: str) -> None:
+    """Parsed, such a line would make all below it part of what it leaves open."""
+    code = ["def f():", "    return 1"] if language == "python" else ["function f() {", "  return 1;", "}"]
+    lines = [data * 20_000, "", *code, "", data * 20_000]
+    assert [one.code for one in functions(lines, language)] == ["\n".join(code)]
+    found = function_at(lines, 2, language)
+    assert found is not None
+    assert found.code == "\n".join(code)
+    assert function_at(lines, 0, language) is None
+
+
 def test_a_huge_file_is_not_parsed() -> None:
-    lines = ["def f(): pass", "#" * MOST_BYTES]
+    lines = ["def f(): pass", *["#" * 9_999] * (MOST_BYTES // 10_000 + 1)]
     assert functions(lines, "python") == []
     assert prose_lines(lines, "python") == set()
 

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.generation.builder import GenerationBuilder
-from lsp_calib.values import Stop, Timing
+from lsp_calib.errors import EngineError
+from lsp_calib.inference.generation.builder import GenerationBuilder, function_end
+from lsp_calib.inference.generation.prompt_tokens import shortened
+from lsp_calib.values import Prompt, Segment, Stop, Timing
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12)
 
@@ -89,3 +91,97 @@ def test_a_carriage_return_belongs_to_the_line_s_end(one_line: bool, text: str) 
     builder = GenerationBuilder("", one_line=one_line)
     builder.add(1, -1.0, 0.0, b"x\r")
     assert builder.finish(Timing()).text == text
+
+
+FUNCTION = (
+    '    """One\nand two."""\n    x = [\n1,  # (\n]\n\n    return "#" + f(\n)\n',
+    "\n\n# Behind it.\nf(1)\n",
+)
+
+
+@given(st.data())
+def test_a_function_ends_where_a_line_is_indented_no_more_than_its_definition(data: st.DataObject) -> None:
+    body, behind = FUNCTION
+    builder = GenerationBuilder("", one_line=False, function=0)
+    cut = data.draw(pieces(body + behind))
+    for token, piece in enumerate(cut):
+        if builder.stop is None:
+            builder.add(token, -1.0, 0.0, piece)
+    generation = builder.finish(Timing())
+    assert (generation.text, generation.stop) == (body, Stop.FUNCTION)
+    assert "".join(token.text for token in generation.tokens) == body
+    kept = len(generation.tokens)
+    assert len(b"".join(cut[:kept])) >= len(body) > len(b"".join(cut[: kept - 1])), "the last ends its line"
+
+
+@pytest.mark.parametrize(
+    ("text", "indentation", "end"),
+    [
+        ("    return 1", 0, None),
+        ("    return 1\n\n    ", 0, None),
+        ("    return 1\n    # more\n", 0, None),
+        ("def g():", 0, 0),
+        ("        return 1\n    def g():\n", 4, 17),
+        ("\treturn 1\nx", 0, 10),
+        ("    x = '''\nnot closed", 0, None),
+        ("    x = 'not closed\ny", 0, 20),
+        ("    x = 1 + \\\n2\ny", 0, 16),
+    ],
+)
+def test_the_end_of_a_function(text: str, indentation: int, end: int | None) -> None:
+    assert function_end(text, indentation) == end
+
+
+def shorten(pieces: list[tuple[Segment, int]], room: int, **more: int) -> list[tuple[int, int]]:
+    """What stays of texts with so many tokens: (piece, number in it)."""
+    segments = tuple((kind, f"{at} {length}") for at, (kind, length) in enumerate(pieces))
+
+    def tokenize(_kind: Segment, text: str) -> list[tuple[int, int]]:
+        at, length = map(int, text.split())
+        return [(at, number) for number in range(length)]
+
+    prompt = Prompt(segments, "", "v", more.get("most"), more.get("below", -1))
+    return shortened(prompt, tokenize, room)  # type: ignore[arg-type,return-value]
+
+
+TEXT, CONTROL = Segment.TEXT, Segment.CONTROL
+
+
+class TestShortening:
+    @given(
+        st.lists(st.tuples(st.sampled_from(Segment), st.integers(0, 8)), max_size=6),
+        st.integers(0, 30),
+        st.none() | st.integers(1, 40),
+    )
+    def test_the_newest_text_and_all_control_tokens_stay(
+        self, pieces: list[tuple[Segment, int]], room: int, most: int | None
+    ) -> None:
+        controls = sum(length for kind, length in pieces if kind is Segment.CONTROL)
+        more = {} if most is None else {"most": most}
+        if controls > room:
+            with pytest.raises(EngineError, match="too long"):
+                shorten(pieces, room, **more)
+            return
+        whole = [(at, number) for at, (_, length) in enumerate(pieces) for number in range(length)]
+        kept = shorten(pieces, room, **more)
+        limit = room if most is None else min(room, most)
+        if len(whole) <= limit:
+            assert kept == whole
+        else:
+            assert len(kept) <= max(limit, controls)
+            assert len(kept) >= min(limit - (most or 0) // 8, len(whole))
+        lost = [entry for entry in whole if entry not in kept]
+        texts = [entry for entry in whole if pieces[entry[0]][0] is Segment.TEXT]
+        assert lost == texts[: len(lost)]
+
+    def test_of_the_text_below_the_cursor_the_end_goes(self) -> None:
+        pieces = [(CONTROL, 1), (TEXT, 4), (CONTROL, 1), (TEXT, 6), (CONTROL, 1), (TEXT, 3)]
+        kept = shorten(pieces, 9, below=3)
+        assert kept == [(0, 0), (2, 0), (3, 0), (3, 1), (3, 2), (4, 0), (5, 0), (5, 1), (5, 2)]
+
+    def test_the_next_keys_find_the_tokens_of_a_shortened_prompt_in_the_cache(self) -> None:
+        """A cut that moved with each key would have the whole prompt evaluated again each time."""
+        kept = [shorten([(TEXT, 1500 + typed)], 4000, most=1000) for typed in range(250)]
+        assert max(map(len, kept)) == 1000
+        begins = [tokens[0] for tokens in kept]
+        assert len(set(begins)) == 3, "it moves every 125 keys"

@@ -18,7 +18,7 @@ from openai_server import END, Tok, serving
 
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.cli import main
-from lsp_calib.completion.places import STRATA
+from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.git_history.added_lines import _difference
 from lsp_calib.evaluation.git_history.committed_lines import commit_task, committed_lines
@@ -281,7 +281,10 @@ class TestKindsOfRepositories:
     def test_objects_of_another_repository(self, two: Scene) -> None:
         beside = two.root.parent / "shared"
         two.git("clone", "-q", "--shared", str(two.root), str(beside))
-        assert (beside / ".git/objects/info/alternates").exists()
+        with pytest.raises(DataError, match=r"borrows objects.*git repack -a -d.*alternates"):
+            two.texts(beside)
+        two.git("repack", "-q", "-a", "-d", cwd=beside)
+        (beside / ".git/objects/info/alternates").unlink()
         assert two.texts(beside) == ADDED
 
     def test_a_shallow_clone_ends_where_it_ends(self, two: Scene) -> None:

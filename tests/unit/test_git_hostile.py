@@ -6,6 +6,8 @@ Each trap is first shown to work with plain git in the checkout, where it can: t
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -212,15 +214,135 @@ class TestLinks:
         with pytest.raises(DataError, match="is a link"):
             scene.taken()
 
-    def test_a_worktree_that_nobody_knows_is_refused(self, scene: Scene) -> None:
-        """A folder that claims to be a worktree of the user's own repository."""
-        beside = scene.root.parent / "beside"
-        scene.git("worktree", "add", "-q", "-b", "other", str(beside))
-        fake = scene.root.parent / "fake"
-        fake.mkdir()
-        (fake / ".git").write_text((beside / ".git").read_text())
-        with pytest.raises(DataError, match="does not know it"):
-            scene.taken(fake)
+    @pytest.mark.parametrize("level", ["folder", "pack", "object", "pack file", "deep"])
+    def test_nor_those_among_objects(self, scene: Scene, private: Scene, level: str) -> None:
+        """No name is to be known for the folders: `00` to `ff`."""
+        mine, theirs = scene.root / ".git/objects", private.root / ".git/objects"
+        head = private.git("rev-parse", "HEAD")
+        private.git("repack", "-a")
+        places = {"pack": ["pack"], "object": [f"{head[:2]}/{head[2:]}"], "deep": ["info/commit-graphs/x"]}
+        places["folder"] = [f"{n:02x}" for n in range(256) if (theirs / f"{n:02x}").exists()]
+        places["pack file"] = [f"pack/{path.name}" for path in (theirs / "pack").iterdir()]
+        if level == "folder":
+            shutil.rmtree(mine)
+            (mine / "info").mkdir(parents=True)
+        for name in places[level]:
+            shutil.rmtree(mine / name, ignore_errors=True)
+            (mine / name).parent.mkdir(exist_ok=True, parents=True)
+            (mine / name).symlink_to(theirs / name)
+        (scene.root / ".git/HEAD").write_text(f"{head}\n")
+        if level not in ("deep", "object"):
+            assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows them"
+        with pytest.raises(DataError, match="is a link"):
+            scene.texts()
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Scene:
+    """Another repository of the same user."""
+    made = Scene.begin(tmp_path / "private")
+    made.commit({"a.py": "".join(f"secret_{n} = hide({n})\n" for n in range(5))})
+    return made
+
+
+class TestAnotherRepository:
+    """A checkout that names one of the user's other repositories as its own: nothing is taken from there."""
+
+    def refused(self, scene: Scene, match: str) -> None:
+        with pytest.raises(DataError, match=match):
+            scene.texts()
+
+    def pointing(self, scene: Scene, at: Path) -> None:
+        """Make `.git` a file that names a folder."""
+        shutil.rmtree(scene.root / ".git", ignore_errors=True)
+        (scene.root / ".git").write_text(f"gitdir: {os.path.relpath(at, scene.root)}\n")
+
+    def test_as_a_file(self, scene: Scene, private: Scene) -> None:
+        self.pointing(scene, private.root / ".git")
+        assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows it"
+        self.refused(scene, "does not know it.*none is taken.*git config --file")
+
+    def test_the_repair_that_is_named_connects_them(self, scene: Scene) -> None:
+        apart = scene.root.parent / "apart, with spaces"
+        scene.git("init", "-q", "--separate-git-dir", str(apart))
+        with pytest.raises(DataError, match=r"core\.worktree") as refusal:
+            scene.texts()
+        command = str(refusal.value).split("`")[1]
+        subprocess.run(shlex.split(command), check=True, cwd=scene.root)
+        assert scene.texts() == LINES
+
+    def test_as_a_worktree_of_it_that_is_another_folder(self, scene: Scene, private: Scene) -> None:
+        private.git("worktree", "add", "-q", "-b", "other", str(private.root.parent / "beside"))
+        self.pointing(scene, private.root / ".git/worktrees/beside")
+        assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows it"
+        self.refused(scene, "does not know it.*git worktree repair")
+
+    @pytest.mark.parametrize("inside", ["state", "worktrees/state", ".git/worktrees/state"])
+    def test_as_a_worktree_whose_state_is_of_the_checkout_s_making(
+        self, scene: Scene, private: Scene, inside: str
+    ) -> None:
+        state = scene.root / "sub" / inside
+        state.mkdir(parents=True)
+        self.pointing(scene, state)
+        (state / "gitdir").write_text(f"{scene.root}/.git\n")
+        (state / "commondir").write_text(f"{private.root}/.git\n")
+        (state / "HEAD").write_text("ref: refs/heads/main\n")
+        assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows it"
+        self.refused(scene, "does not know it")
+
+    def test_by_commondir(self, scene: Scene, private: Scene) -> None:
+        (scene.root / ".git/commondir").write_text(f"{private.root}/.git\n")
+        (scene.root / ".git/gitdir").write_text(".\n")
+        assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows it"
+        self.refused(scene, "commondir names another repository")
+
+    @pytest.mark.parametrize("relative", [False, True])
+    def test_by_alternates_and_a_commit_whose_id_is_known(
+        self, scene: Scene, private: Scene, relative: bool
+    ) -> None:
+        objects = scene.root / ".git/objects"
+        place = private.root / ".git/objects"
+        (objects / "info").mkdir(exist_ok=True)
+        named = os.path.relpath(place, objects) if relative else str(place)
+        (objects / "info/alternates").write_text(f"# a comment\n{named}\n")
+        (scene.root / ".git/HEAD").write_text(private.git("rev-parse", "HEAD"))
+        assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows them"
+        self.refused(scene, "borrows objects.*git repack -a -d")
+
+    def test_by_alternates_of_http_or_grafts_or_a_configured_worktree_nothing_changes(
+        self, scene: Scene, private: Scene
+    ) -> None:
+        git, other = scene.root / ".git", private.root / ".git"
+        (git / "objects/info").mkdir(exist_ok=True)
+        (git / "objects/info/http-alternates").write_text(f"{other}/objects\n")
+        (git / "info").mkdir(exist_ok=True)
+        grafted = f"{scene.git('rev-parse', 'HEAD')} {private.git('rev-parse', 'HEAD')}\n"
+        (git / "info/grafts").write_text(grafted)
+        scene.git("config", "core.worktree", str(private.root))
+        assert scene.texts() == LINES
+
+    @pytest.mark.parametrize("name", ["GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"])
+    def test_nor_by_variables(
+        self, scene: Scene, private: Scene, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        monkeypatch.setenv(name, str(private.root / ".git/objects"))
+        monkeypatch.setenv("GIT_DIR", str(private.root / ".git"))
+        monkeypatch.setenv("GIT_COMMON_DIR", str(private.root / ".git"))
+        (scene.root / ".git/HEAD").write_text(private.git("rev-parse", "HEAD"))
+        assert scene.texts() == set()
+
+    def test_nor_by_a_gitlink(self, scene: Scene, private: Scene) -> None:
+        head = private.git("rev-parse", "HEAD")
+        scene.git("update-index", "--add", "--cacheinfo", f"160000,{head},inner")
+        scene.git("commit", "-q", "-m", "x")
+        assert scene.texts() == LINES
+
+    def test_no_terminal_is_directed_by_its_path(self, scene: Scene, tmp_path: Path) -> None:
+        (tmp_path / "a\x1b]0;x\x07b").mkdir()
+        self.pointing(scene, tmp_path / "a\x1b]0;x\x07b")
+        with pytest.raises(DataError) as refusal:
+            scene.texts()
+        assert str(refusal.value).isprintable()
 
 
 class TestFiles:
@@ -274,14 +396,6 @@ class TestAnotherUser:
         os.chown(scene.root / name, 12345, 12345)
         with pytest.raises(DataError, match=r"belongs to another user.*Clone"):
             scene.taken()
-
-    def test_so_are_objects_that_are_borrowed_from_one(self, scene: Scene) -> None:
-        beside = scene.root.parent / "shared"
-        scene.git("clone", "-q", "--shared", str(scene.root), str(beside))
-        assert scene.texts(beside) == LINES
-        os.chown(scene.root / ".git/objects", 12345, 12345)
-        with pytest.raises(DataError, match="belongs to another user"):
-            scene.taken(beside)
 
     def test_a_repository_above_that_is_another_user_s_is_refused(self, scene: Scene) -> None:
         """As a .git in /tmp, which anybody can make."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.completion.healing import split_at_boundary
+from lsp_calib.completion.prompt import split_at_boundary
 
 source = st.text(st.sampled_from("abc_0 \t.([{\"'=#é日😀\u200d")) | st.text(
     st.characters(exclude_characters="\r\n")

@@ -14,10 +14,19 @@ from hypothesis import strategies as st
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, service
-from lsp_calib.completion.hiding import EXPLORED, FIRST_TOKENS, Hiding, is_explored
-from lsp_calib.completion.service import MOST_TOKENS
-from lsp_calib.confidence import by_name
+from lsp_calib.completion import service
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import (
+    EXPLORED,
+    FIRST_TOKENS,
+    MOST_TOKENS,
+    Completion,
+    CompletionService,
+    Hidden,
+    Hiding,
+    is_explored,
+)
+from lsp_calib.confidence.measures import by_name
 from lsp_calib.inference.engine import EarlyStop, LoadedModel, Request
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import (
@@ -137,7 +146,7 @@ async def test_what_is_hidden(
     monkeypatch.setattr(service, "new_suggestion_id", lambda: identity)
     engine = Scripted(logprobs)
     estimator = ConfidenceEstimator(CalibratorStore(tmp_path / "mine", tmp_path / "shipped"))
-    estimator.assess = lambda *arguments, **_: by("total")(arguments[4])  # type: ignore[method-assign]
+    estimator.assess = lambda *arguments, **_: by("total")(arguments[1])  # type: ignore[method-assign]
     completion = await CompletionService(engine, estimator).complete(CURSOR, hide_below=0.5)
     assert isinstance(completion, Hidden if hidden else Completion)
     assert engine.generated == generated

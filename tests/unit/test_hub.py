@@ -14,6 +14,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from disk import fill
 
 from lsp_calib.errors import DownloadError, ModelFileError, SettingsError
 from lsp_calib.inference.models import download, hub, inventory
@@ -493,17 +494,17 @@ class TestARefusal:
         assert fetched == []
 
     @pytest.mark.usefixtures("host")
-    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
     def test_of_a_full_disk_is_said_and_what_came_is_kept(
-        self, home: Path, monkeypatch: pytest.MonkeyPatch
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, small_disk: Path
     ) -> None:
         from lsp_calib.inference.models.partial import Part
 
+        fill(small_disk)
         write = Part._write
 
         def full(part: Part, chunk: bytes, mode: str) -> None:
             if part.size > 300_000:
-                part.path = Path("/dev/full")
+                part.path = small_disk / "part"
             write(part, chunk, mode)
 
         monkeypatch.setattr(Part, "_write", full)

@@ -8,10 +8,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from lsp_calib.completion import Cursor
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.layouts import Layouts
-from lsp_calib.completion.prompt import Layout, WindowSize
+from lsp_calib.completion.prompt import Layout, Layouts, WindowSize
 from lsp_calib.confidence.features import probability_features
 from lsp_calib.errors import SettingsError
 from lsp_calib.evaluation import item_worker

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lsp_calib.calibration import out_of_fold, skill_score
-from lsp_calib.calibration.calibrators.recipes import RECIPES
-from lsp_calib.calibration.metrics.binomial import least_rate
+from lsp_calib.calibration.binomial import least_rate
+from lsp_calib.calibration.calibrators.fitting import RECIPES
+from lsp_calib.calibration.scores import skill_score
+from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.cli import main
 from lsp_calib.commands import confidence
 from lsp_calib.confidence.features import FEATURES, PLACES
@@ -275,7 +276,7 @@ class TestCommand:
     @pytest.fixture
     def file(self, tmp_path: Path) -> Path:
         path = tmp_path / "r.jsonl"
-        write_records(path, HEADER, made_up(100, 6))
+        write_records(path, HEADER, made_up(100, 4))
         return path
 
     def invoke(self, *arguments: object) -> Any:
@@ -310,7 +311,7 @@ class TestCommand:
     ) -> None:
         monkeypatch.setattr(confidence, "climb", partial(climb, steps=FEW[:2]))
         other = tmp_path / "other.jsonl"
-        write_records(other, attrs.evolve(HEADER, prompt_version="line-prefix-2"), made_up(100, 6, seed=1))
+        write_records(other, attrs.evolve(HEADER, prompt_version="line-prefix-2"), made_up(100, 4, seed=1))
         report = confidence.compare_evidence([file, other], tmp_path / "out", figure=True, resamples=20)
         drawn = {path.stem for path in report.files if path.suffix == ".svg"}
         assert {f"confidence-reliability-m-line-prefix-{n}-light" for n in (1, 2)} <= drawn

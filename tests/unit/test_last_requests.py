@@ -6,17 +6,18 @@ import attrs
 import pytest
 from feedback_scene import suggestion
 
-from lsp_calib.completion import Cursor, Hidden, Removal
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.postprocess import Removal
+from lsp_calib.completion.service import Hidden, Nothing
 from lsp_calib.errors import EngineDiedError, ModelFileError, NoModelError
-from lsp_calib.server import absence
-from lsp_calib.server.absence import Absence, Reason
-from lsp_calib.server.last_requests import LastRequests
+from lsp_calib.server import admission
+from lsp_calib.server.admission import Absence, LastRequests, Reason
 from lsp_calib.values import Timing
 
 A, B = "file:///a.py", "file:///b.py"
 FIRST = Cursor.at(("ab", "c"), 0, 1)
 SECOND = Cursor.at(("ab", "c"), 0, 2)
-NOTHING = absence.nothing(Removal.EMPTY)
+NOTHING = admission.absence_of(Nothing(Removal.EMPTY))
 
 
 @attrs.define
@@ -40,7 +41,7 @@ def test_the_last_request_counts_in_its_document_and_of_all() -> None:
     last.asked(A, FIRST)
     last.asked(B, FIRST)
     last.concluded(A, FIRST, NOTHING)
-    assert (of(last, A), of(last, B), of(last, None)) == (NOTHING, absence.WAITING, absence.WAITING)
+    assert (of(last, A), of(last, B), of(last, None)) == (NOTHING, admission.WAITING, admission.WAITING)
     last.asked(A, SECOND)
     last.concluded(A, SECOND, None)
     assert of(last, None) is None
@@ -52,14 +53,14 @@ def test_an_earlier_request_elsewhere_says_nothing_any_more() -> None:
     last.asked(A, SECOND)
     last.concluded(A, FIRST, NOTHING)
     last.cancelled(A, FIRST)
-    assert of(last, A) is absence.WAITING
+    assert of(last, A) is admission.WAITING
 
 
 def test_a_cancelled_request_is_superseded_unless_its_twin_was_answered() -> None:
     last = LastRequests()
     last.asked(A, FIRST)
     last.cancelled(A, FIRST)
-    assert of(last, A) is absence.SUPERSEDED
+    assert of(last, A) is admission.SUPERSEDED
     last.asked(A, FIRST)
     last.concluded(A, FIRST, None)
     last.cancelled(A, FIRST)
@@ -69,7 +70,7 @@ def test_a_cancelled_request_is_superseded_unless_its_twin_was_answered() -> Non
 def test_a_menu_that_came_too_early_is_explained_by_the_later_answer() -> None:
     last = LastRequests()
     last.asked(A, FIRST)
-    last.concluded(A, FIRST, absence.TOO_SLOW)
+    last.concluded(A, FIRST, admission.TOO_SLOW)
     last.concluded(A, FIRST, NOTHING)
     assert of(last, A) is NOTHING
 
@@ -80,7 +81,7 @@ def test_a_suggestion_that_came_too_late_for_its_document() -> None:
     last.asked(A, FIRST)
     last.concluded(A, FIRST, None)
     last.outdated(A)
-    assert (of(last, A), last.of(B)) == (absence.DOCUMENT_CHANGED, None)
+    assert (of(last, A), last.of(B)) == (admission.DOCUMENT_CHANGED, None)
 
 
 def test_a_closed_document_is_forgotten_and_the_number_of_others_is_bounded() -> None:
@@ -91,7 +92,7 @@ def test_a_closed_document_is_forgotten_and_the_number_of_others_is_bounded() ->
     assert last.of(A) is None
     assert last.of(None) is None
     for number in range(150):
-        last.refused(f"file:///{number}.py", absence.OFF)
+        last.refused(f"file:///{number}.py", admission.OFF)
     kept = [number for number in range(150) if last.of(f"file:///{number}.py")]
     assert kept == list(range(50, 150))
 
@@ -109,8 +110,8 @@ def test_the_answer_of_the_command_says_how_long_ago_it_was() -> None:
 
 @pytest.mark.parametrize("removal", Removal)
 def test_each_reason_for_withholding_an_answer_has_its_own_sentence(removal: Removal) -> None:
-    others = [absence.nothing(other).message for other in Removal if other is not removal]
-    assert absence.nothing(removal).message not in others
+    others = [admission.absence_of(Nothing(other)).message for other in Removal if other is not removal]
+    assert admission.absence_of(Nothing(removal)).message not in others
 
 
 def test_the_words_for_a_hidden_completion() -> None:
@@ -121,8 +122,8 @@ def test_the_words_for_a_hidden_completion() -> None:
         (0.6, "its first tokens"),
         (None, "first"),
     ):
-        completion = Hidden(attrs.evolve(confidence, calibrated=calibrated), Timing())
-        found = absence.hidden(completion, 0.5)
+        completion = Hidden(attrs.evolve(confidence, calibrated=calibrated), Timing(), 0.5)
+        found = admission.absence_of(completion)
         assert found.reason is Reason.HIDDEN
         assert words in found.message
         assert "hideBelow is 50 %" in found.message
@@ -134,5 +135,5 @@ def test_an_error_keeps_its_words_and_a_missing_model_has_a_code_of_its_own() ->
         (ModelFileError("Run x."), Reason.ERROR),
         (EngineDiedError("Run x."), Reason.ERROR),
     ):
-        found = absence.failed(error)
+        found = admission.failed(error)
         assert (found.reason, found.message.endswith(" Run x.")) == (reason, True)

@@ -7,14 +7,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
-from lsp_calib.calibration.policies.ledger import Ledger, Promise, spent
+from lsp_calib.calibration.certificates import Ledger, Promise, spent
 from lsp_calib.errors import CalibratorError
 
 PROMISE = Promise()
@@ -94,7 +94,7 @@ class TestAsking:
         worse = np.r_[np.ones(60, dtype=bool), np.zeros(60, dtype=bool)]
         kept = first.asking("c", confidence, worse)
         assert (kept.asked, kept.certificate("c", PROMISE).threshold) == (2, 0.99)
-        assert first.asking("c", confidence[:119], np.ones(119, dtype=bool)) == attrs.evolve(first, aside=119)
+        assert first.asking("c", confidence[:119], np.ones(119, dtype=bool)) == replace(first, aside=119)
 
     def test_a_failed_attempt_for_a_new_calibrator_leaves_the_certificate_of_the_old_one(self) -> None:
         after = given_to().asking("new", SURE[:60], np.zeros(60, dtype=bool))
@@ -146,7 +146,7 @@ class TestSettingAside:
         assert (again.asked, again.holds("c"), again.aside) == (1, False, 0)
 
     def test_another_key_divides_them_differently(self) -> None:
-        read = attrs.evolve(OPEN, read_until=900.0, aside=12)
+        read = replace(OPEN, read_until=900.0, aside=12)
         other = read.opened(PROMISE, key="other", used_until=0.0)
         assert not other.is_aside(True, 900.0)
         assert (other.aside, other.key) == (0, "other")
@@ -195,7 +195,7 @@ class TestTheFile:
         self, tmp_path_factory: pytest.TempPathFactory, ledger: Ledger, moment: float, n: int
     ) -> None:
         path = tmp_path_factory.mktemp("ledger") / "one" / "line.json"
-        ledger = attrs.evolve(ledger, tried_until=moment, tried_n=n)
+        ledger = replace(ledger, tried_until=moment, tried_n=n)
         with editing(path) as held:
             assert held.ledger == Ledger()
             held.ledger = ledger
@@ -226,8 +226,8 @@ class TestTheFile:
             held.ledger = given_to()
         document = json.loads(path.read_text("utf-8"))
         path.write_text(json.dumps({**document, name: value}), "utf-8")
-        with pytest.raises(CalibratorError, match="none is given until it is removed"):
+        with pytest.raises(CalibratorError, match="Delete this file to re-enable"):
             read_ledger(path)
         path.write_bytes(b"\xff{")
-        with pytest.raises(CalibratorError, match="none is given until it is removed"), editing(path):
+        with pytest.raises(CalibratorError, match="Delete this file to re-enable"), editing(path):
             pass

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import lsp_calib
-from lsp_calib.completion import Cursor
-from lsp_calib.completion.places import STRATA
+from lsp_calib.completion.block import Scope, scope_of
+from lsp_calib.completion.context import BEHIND_OPENER, STRATA, Cursor
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.documented_source import documented_task
-from lsp_calib.evaluation.lines import LineItem, language_of_file, sample_lines, source_files
+from lsp_calib.evaluation.lines import NEW_LINE, LineItem, language_of_file, sample_lines, source_files
 from lsp_calib.evaluation.tasks import language_below, line_task
 from lsp_calib.syntax import prose_lines
 from lsp_calib.text_lines import split_lines
@@ -81,6 +81,71 @@ def test_each_place_is_of_its_kind(drawn: list[LineItem]) -> None:
             case "mid-word":
                 assert before[-1].isalnum() or before[-1] == "_"
                 assert target[0].isalnum() or target[0] == "_"
+
+
+def test_places_behind_openers_are_where_editors_close(drawn: list[LineItem]) -> None:
+    found = sample_lines(PACKAGE / "inference", "inference", 200, seed=3, kind=BEHIND_OPENER)
+    assert len(found) == 200
+    for item in found:
+        assert item.cursor.before[-1] in "([{\"'"
+        assert item.target.strip()
+        assert item.stratum == "mid-line"
+    again = sample_lines(PACKAGE / "inference", "inference", 400, seed=3)
+    assert [item.id for item in again] == [item.id for item in drawn], "they are drawn for themselves"
+
+
+def test_each_kind_of_opener_is_drawn(tmp_path: Path) -> None:
+    texts = (
+        "call({n}, other)",
+        "names[{n}]",
+        "{{{n}: value}}",
+        "print('{n} of them')",
+        'print("{n} of them")',
+    )
+    lines = [
+        f"def work{n}(value, other, names):\n    return {text.format(n=n)}\n"
+        for n in range(40)
+        for text in texts
+    ]
+    (tmp_path / "module.py").write_text("\n\n".join(lines))
+    found = sample_lines(tmp_path, "written", 100, seed=3, kind=BEHIND_OPENER)
+    assert {item.cursor.before[-1] for item in found} == set("([{\"'"), "there are no others"
+
+
+def test_new_lines_stand_alone_in_their_scope(drawn: list[LineItem]) -> None:
+    found = sample_lines(PACKAGE / "inference", "inference", 200, seed=3, kind=NEW_LINE)
+    assert len(found) == 200
+    assert {item.stratum for item in found} == {"line-start", "after-indentation"}
+    removed = 0
+    for item in found:
+        lines, at = original(item)
+        assert item.condition == NEW_LINE
+        assert item.cursor.before + item.target == lines[at]
+        assert not item.target[0].isspace(), "the indentation is there already"
+        below = lines[at + 1 :]
+        rest = list(item.cursor.lines[at + 1 :])
+        assert rest == list(below[len(below) - len(rest) :])
+        removed += len(below) - len(rest)
+        scope = [scope_of(lines[at], line) for line in below]
+        ends = next((n for n, one in enumerate(scope) if one is not Scope.INSIDE), len(below))
+        ends += ends < len(below) and scope[ends] is Scope.LAST
+        assert len(below) - len(rest) == ends
+    assert removed > 200, "the test is of lines whose scope goes on"
+    again = sample_lines(PACKAGE / "inference", "inference", 400, seed=3)
+    assert [item.id for item in again] == [item.id for item in drawn], "they are drawn for themselves"
+
+
+def test_the_rest_of_a_scope_ends_with_it() -> None:
+    lines = ["def f():", "    a = g(", "        1,", "    )", "    b = 2", "", "    c = 3", "d = 4"]
+    item = LineItem(
+        "p/a.py:2:5",
+        "p",
+        "after-indentation",
+        Cursor.at([lines[0], "    ", *lines[2:]], 1, 4, "python"),
+        "a = g(",
+    )
+    assert item.new_line().cursor.lines == ("def f():", "    ", *lines[4:])
+    assert item.new_line().is_correct("a = g(")
 
 
 def test_the_kinds_come_in_their_proportions_also_where_few_lines_have_them(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ class TestNumbers:
         assert generate(model, request(SOURCE, given=(end,))).stop is Stop.END_OF_TEXT
 
     def test_a_given_token_that_there_is_not_is_an_engine_error(self, model: llama.LlamaModel) -> None:
-        with pytest.raises(EngineError, match="no token"):
+        with pytest.raises(EngineError, match="Unknown token id"):
             model.begin(request(SOURCE, given=(1 << 30,)), on_tokens=ignore)
 
     def test_healing_keeps_the_probabilities_of_the_whole_vocabulary(

@@ -19,7 +19,7 @@ from llama_scene import Reference, finish, generate, ignore, interruptions, requ
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.inference.backend import Interrupted, LoadOptions, Run
 from lsp_calib.inference.engine import Priority, Request, Sampling
 from lsp_calib.values import Evidence, Generation

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import SettingsError
-from lsp_calib.server.logs import WithoutParameters, set_up
+from lsp_calib.server.main import WithoutParameters, set_up_log
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +52,6 @@ def test_our_own_messages_are_left_alone(caplog: pytest.LogCaptureFixture) -> No
 def test_a_log_file_that_cannot_be_made_is_named_with_its_option(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match="--log-file") as caught:
-        set_up(tmp_path / place)
+        set_up_log(tmp_path / place)
     assert str(tmp_path / place) in str(caught.value)
     assert "Errno" not in str(caught.value)

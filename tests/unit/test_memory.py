@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, Nothing, Removal
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.memory import MOST, CompletionMemory
+from lsp_calib.completion.postprocess import Removal
 from lsp_calib.completion.prompt import Layout, build_prompt
-from lsp_calib.inference.engine import LoadedModel, Priority
+from lsp_calib.completion.service import Completion, CompletionService, Hidden, Nothing
+from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
 from lsp_calib.values import (
     CalibratorRef,
     Confidence,
     Evidence,
-    Generation,
     ModelIdentity,
     Prompt,
-    Stop,
     Suggestion,
+    Sure,
     Tier,
     Timing,
 )
@@ -57,28 +58,14 @@ def card(layout: str) -> ModelCard:
     )
 
 
-@attrs.frozen
-class Engine:
-    """Is ready, and ends every line at once."""
-
-    layout: str = "fim"
-
-    async def ready(self) -> LoadedModel:
-        return LoadedModel(MODEL, card(self.layout))
-
-    async def generate(self, *_request: object) -> Generation:
-        return Generation("", (), Stop.LINE, Timing())
-
-
-def asked_service(layout: str = "fim") -> CompletionService:
-    """A service that has asked its model once."""
-    service = CompletionService(Engine(layout), None)  # type: ignore[arg-type]
-    asyncio.run(service.complete(Cursor(("",), 0, 0), Priority.BACKGROUND))
-    return service
+def key_of(layout: str = "fim") -> Callable[[str, Cursor], bytes | None]:
+    """The key of a service whose model is loaded."""
+    service = CompletionService(None, None)  # type: ignore[arg-type]
+    return partial(service.key, loaded=LoadedModel(MODEL, card(layout)))
 
 
 def memory(layout: str = "fim") -> CompletionMemory:
-    return CompletionMemory(asked_service(layout).key)
+    return CompletionMemory(key_of(layout))
 
 
 def completion(cursor: Cursor, text: str, name: str = "an-id") -> Completion:
@@ -110,7 +97,7 @@ def completions(draw: st.DrawFn) -> Completion:
     lines = draw(st.lists(line_texts, min_size=1, max_size=5))
     line = draw(st.integers(0, len(lines) - 1))
     cursor = Cursor.at(lines, line, draw(st.integers(0, len(lines[line]))), "python")
-    return completion(cursor, draw(line_texts.filter(bool)))
+    return completion(cursor, draw(line_texts.map(str.rstrip).filter(bool)))
 
 
 @given(completions(), st.data())
@@ -141,6 +128,19 @@ def test_the_span_of_doubt_goes_with_what_is_typed(text: str, doubt: tuple[int, 
     rest = recalled(known, typed(old.cursor, text))
     assert rest is not None
     assert rest.suggestion.doubt == doubt
+
+
+@pytest.mark.parametrize(("text", "end"), [("", 4), ("a.", 2), ("a.b", 1), ("a.bc", None), ("a.bcd", None)])
+def test_what_can_be_trusted_shrinks_as_it_is_typed(text: str, end: int | None) -> None:
+    old = completion(Cursor.at(["x = "], 0, 4, "python"), "a.bcd()")
+    places = (Sure(1, 0.95), Sure(4, 0.9), Sure(7, 0.5))
+    sure = attrs.evolve(old.suggestion, sure=places[1])
+    known = memory()
+    known.remember(URI, old.cursor, attrs.evolve(old, suggestion=sure, beginnings=places))
+    rest = recalled(known, typed(old.cursor, text))
+    assert rest is not None
+    assert rest.suggestion.sure == (None if end is None else Sure(end, 0.9))
+    assert rest.beginnings[-1] == Sure(7 - len(text), 0.5)
 
 
 OLD = Cursor.at(("above", "x = fo)", "below"), 1, 6, "python")
@@ -263,7 +263,7 @@ def test_an_edit_that_no_prompt_shows_changes_nothing() -> None:
     assert recalled(known, Cursor.at(near, 50, 9, "python")) is None
 
 
-@pytest.mark.parametrize("outcome", [Hidden(CONFIDENCE, Timing()), Nothing(Removal.EMPTY)])
+@pytest.mark.parametrize("outcome", [Hidden(CONFIDENCE, Timing(), 0.5), Nothing(Removal.EMPTY)])
 def test_what_has_no_text_holds_for_its_place_alone(outcome: Hidden | Nothing) -> None:
     known = memory()
     known.remember(URI, OLD, outcome)
@@ -300,8 +300,21 @@ def test_it_is_bounded_and_can_be_emptied() -> None:
     assert known.recall("file:///b.py", OLD) is None
 
 
+def test_what_the_service_has_shown_the_model_is_not_computed_again() -> None:
+    asked: list[Cursor] = []
+
+    def key(_uri: str, cursor: Cursor) -> bytes:
+        asked.append(cursor)
+        return b"another prompt"
+
+    known = CompletionMemory(key)
+    known.remember(URI, OLD, attrs.evolve(completion(OLD, "x"), key=b"its prompt"))
+    assert not asked
+    assert known.recall(URI, OLD) is None
+
+
 def test_nothing_is_remembered_before_a_model_was_asked() -> None:
-    known = CompletionMemory(CompletionService(Engine(), None).key)  # type: ignore[arg-type]
+    known = CompletionMemory(lambda *_: None)
     known.remember(URI, OLD, completion(OLD, "x"))
     assert known.recall(URI, OLD) is None
 

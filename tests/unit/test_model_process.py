@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from lsp_calib.completion.second_decode import agreement, second_request
+from lsp_calib.completion.alternatives import agreement, second_request
 from lsp_calib.errors import (
     EngineDiedError,
     EngineError,

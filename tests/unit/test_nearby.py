@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from lsp_calib.completion import Cursor
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.nearby import Nearby
-from lsp_calib.completion.prompt import Layout, Surroundings
-from lsp_calib.completion.related import Snippet
+from lsp_calib.completion.prompt import Layout, Snippet, Surroundings
 from lsp_calib.inference.models.cards import CompletionFormat
 
 URI = "file:///a.py"

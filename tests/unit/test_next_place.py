@@ -2,7 +2,7 @@
 
 import pytest
 
-from lsp_calib.completion.next_place import next_place
+from lsp_calib.completion.context import next_place
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.power import on_battery
-from lsp_calib.server.power_watch import PowerWatch
+from lsp_calib.server.admission import PowerWatch
 
 MAINS = {"type": "Mains", "online": "1"}
 UNPLUGGED = {"type": "Mains", "online": "0"}

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Interrupted, LoadOptions, Run, TurnOver
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
-from lsp_calib.inference.generation.prompt_tokens import shorten
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
 
 pytest.importorskip("xllamacpp")
@@ -551,30 +550,6 @@ class TestPieces:
             for _ in range(30):
                 size.told(size.tokens, each * size.tokens)
             assert size.tokens == expected
-
-
-class TestShortening:
-    @given(
-        st.lists(st.tuples(st.sampled_from(Segment), st.lists(st.integers(0, 9), max_size=8)), max_size=6),
-        st.integers(0, 30),
-    )
-    def test_the_newest_text_and_all_control_tokens_stay(
-        self, pieces: list[tuple[Segment, list[int]]], room: int
-    ) -> None:
-        controls = sum(len(tokens) for kind, tokens in pieces if kind is Segment.CONTROL)
-        if controls > room:
-            with pytest.raises(EngineError, match="too long"):
-                shorten(pieces, room)
-            return
-        marked = [
-            (kind, [(index, at) for at in range(len(tokens))]) for index, (kind, tokens) in enumerate(pieces)
-        ]
-        whole = [entry for _, tokens in marked for entry in tokens]
-        kept = shorten(marked, room)  # type: ignore[arg-type,var-annotated]
-        assert len(kept) == min(room, len(whole))
-        lost = [entry for entry in whole if entry not in kept]
-        texts = [entry for kind, tokens in marked if kind is Segment.TEXT for entry in tokens]
-        assert lost == texts[: len(lost)]
 
 
 class TestLastWords:

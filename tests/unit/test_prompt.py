@@ -7,8 +7,16 @@ from hypothesis import strategies as st
 
 from lsp_calib.completion import prompt as prompts
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import FIM_VERSION, PREFIX_VERSION, Layout, Surroundings, WindowSize
-from lsp_calib.completion.related import Snippet
+from lsp_calib.completion.prompt import (
+    FIM_VERSION,
+    PREFIX_VERSION,
+    SIZES,
+    SUFFIX_FIRST_VERSION,
+    Layout,
+    Snippet,
+    Surroundings,
+    WindowSize,
+)
 from lsp_calib.inference.models.cards import CompletionFormat, ModelCard, load_cards
 from lsp_calib.values import Prompt, Segment
 
@@ -59,6 +67,49 @@ def test_the_fill_in_the_middle_layout_keeps_the_typed_characters_last() -> None
     assert (prompt.forced, prompt.version) == (".re", "line-fim-1")
 
 
+SUFFIX_FIRST = Layout(FIM, 1600, "line-fim-2", joined=True, suffix_first=True)
+
+
+def test_with_the_suffix_first_a_new_line_only_adds_to_the_prompt() -> None:
+    before = prompts.build_prompt(Cursor.at(["a = 1", "f(b.re", "c"], 1, 6), SUFFIX_FIRST)
+    assert before.segments == (
+        (Segment.CONTROL, "<P>"),
+        (Segment.CONTROL, "<S>"),
+        (Segment.TEXT, "\nc"),
+        (Segment.CONTROL, "<M>"),
+        (Segment.TEXT, "a = 1\nf(b"),
+    )
+    assert (before.forced, before.version) == (".re", "line-fim-2")
+    after = prompts.build_prompt(Cursor.at(["a = 1", "f(b.re)", "", "c"], 2, 0), SUFFIX_FIRST)
+    assert after.segments[:4] == before.segments[:4]
+    assert text(after).startswith(text(before))
+
+
+@pytest.mark.parametrize("behind", [")", '"]})', "])  ;", " },", "'))", "`", " )"])
+def test_closers_behind_the_cursor_are_left_out(behind: str) -> None:
+    """Editors write them as the opener is typed."""
+    cursor = Cursor.at(["a = 1", "f(b" + behind, "c"], 1, 3)
+    assert cursor.without_closers_behind() == Cursor.at(("a = 1", "f(b", "c"), 1, 3)
+
+
+@pytest.mark.parametrize("behind", ["", ") {", "):", "c)", ") + 1", "(", ";", ", x)", '"""', ">"])
+def test_anything_else_behind_the_cursor_stays(behind: str) -> None:
+    cursor = Cursor.at(["a = 1", "f(b" + behind, "c"], 1, 3)
+    assert cursor.without_closers_behind() is cursor
+
+
+def test_a_card_chooses_the_order_of_its_prompts() -> None:
+    card = load_cards()["qwen2.5-coder-1.5b"]
+    other = attrs.evolve(card, completion=attrs.evolve(card.completion, order="prefix-first"))
+    for size in WindowSize:
+        assert Layout.of(card, size).suffix_first
+        layout = Layout.of(other, size)
+        assert not layout.suffix_first
+        assert layout.version != Layout.of(card, size).version
+        assert SIZES[layout.version] is size
+        assert Layout.named(layout.version, card) == Layout.named(layout.version, other) == layout
+
+
 @pytest.mark.parametrize("card", load_cards().values(), ids=lambda card: card.name)
 def test_a_version_is_one_layout(card: ModelCard) -> None:
     """Two windows under one version would be judged by one calibrator."""
@@ -66,7 +117,9 @@ def test_a_version_is_one_layout(card: ModelCard) -> None:
     lines = [f"value_{n} = compute({n})" for n in range(2000)]
     cursor = Cursor.at(lines, 1000, 4)
     prompt, more = (prompts.build_prompt(cursor, layout) for layout in (small, large))
-    usual = FIM_VERSION if card.completion.layout == "fim" else PREFIX_VERSION
+    fim = card.completion.layout == "fim"
+    below_first = fim and card.completion.order == "suffix-first"
+    usual = SUFFIX_FIRST_VERSION if below_first else FIM_VERSION if fim else PREFIX_VERSION
     assert prompt.version == small.version == usual
     assert more.version == large.version
     assert Layout.named(small.version, card) == small
@@ -229,3 +282,53 @@ def test_what_is_announced_begins_as_the_prompt_will() -> None:
     assert ahead.segments[0] == (Segment.CONTROL, "<P>")
     assert (ahead.forced, ahead.version) == ("", FIM_VERSION)
     assert len(ahead.segments) == 2
+
+
+def test_with_the_suffix_first_the_text_below_is_announced_too() -> None:
+    lines = [f"value_{n} = compute({n})" for n in range(200)]
+    for line in range(60, 120):
+        cursor = Cursor.at(lines, line, 0)
+        ahead = prompts.build_ahead(cursor, SUFFIX_FIRST)
+        if ahead is not None:
+            assert ahead.segments[:4] == prompts.build_prompt(cursor, SUFFIX_FIRST).segments[:4]
+            break
+    else:
+        pytest.fail("the window never moves")
+
+
+class TestLongLines:
+    """What has no words costs more tokens: the engine cuts it, and each key finds the last one's tokens."""
+
+    @given(cursors(), st.sampled_from([PREFIX, FIM]), st.integers(400, 2000))
+    def test_an_ordinary_line_is_shown_whole(
+        self, cursor: Cursor, format_: CompletionFormat, window: int
+    ) -> None:
+        stays, forced = prompts.split_at_boundary(cursor.before)
+        prompt = build_prompt(cursor, format_, window)
+        assert prompt.segments[-1][1].endswith(stays)
+        assert prompt.forced == forced
+
+    @pytest.mark.parametrize("format_", [PREFIX, FIM])
+    def test_of_a_long_line_the_shown_part_moves_in_steps(self, format_: CompletionFormat) -> None:
+        line = "漢字 " * 1000
+        begins = set()
+        for column in range(2000, 2200):
+            segment = build_prompt(Cursor.at(["", line], 1, column), format_, 1600).segments[-1][1].strip()
+            assert 690 <= len(segment) <= 801
+            begins.add((column - len(segment)) // 100)
+        assert len(begins) <= 4, "100 characters at a time"
+
+    @pytest.mark.parametrize("card", load_cards().values(), ids=lambda card: card.name)
+    def test_a_prompt_has_at_most_five_tokens_for_six_characters(self, card: ModelCard) -> None:
+        for layout in (Layout.of(card, size) for size in WindowSize):
+            prompt = prompts.build_prompt(Cursor.at(["x = 1"], 0, 5), layout)
+            assert prompt.most_tokens == int((layout.window + layout.related) * 5 / 6)
+
+    def test_the_text_below_the_cursor_is_named(self) -> None:
+        snippets = Surroundings("demo", "lib/y.py", (Snippet("lib/x.py", "def x(): pass"),))
+        format_ = attrs.evolve(FIM, project="<R>", file="<F>")
+        cursor = Cursor.at(["a", "b", "below"], 1, 1)
+        related = prompts.build_prompt(cursor, Layout(format_, 1600, "v", 400), snippets)
+        for prompt in (build_prompt(cursor, FIM, 1600), related):
+            assert prompt.segments[prompt.below] == (Segment.TEXT, "\nbelow")
+        assert build_prompt(cursor, PREFIX, 1600).below == -1

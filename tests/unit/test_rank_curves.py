@@ -5,19 +5,19 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pytest
+from alternatives import ranks_out_of_fold
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.rank_curves import (
+from lsp_calib.calibration.calibrators.curve import (
     RankCurve,
     Ranked,
     fit_ranks,
     rank_probabilities,
-    ranks_out_of_fold,
 )
-from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
+from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError
 
 SHIPPED = home.shipped_models() / "calibrators" / "line-smollm2-135m.json"

@@ -14,7 +14,7 @@ from lsp_calib.errors import DataError
 from lsp_calib.evaluation import recomputed
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import FeatureList, Header
-from lsp_calib.evaluation.lines import LineItem, sample_lines
+from lsp_calib.evaluation.lines import NEW_LINE, LineItem, sample_lines
 from lsp_calib.evaluation.records import Alternative, Record, read_records, write_records
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.values import ModelIdentity
@@ -65,9 +65,15 @@ def lengths(cursor: Cursor, text: str) -> Mapping[str, float]:
     return {names[0]: float(len(cursor.lines)), names[1]: float(len(text))}
 
 
-def test_the_place_is_that_of_the_item_it_was_drawn_as(sources: Path) -> None:
-    for item in sample_lines(sources / "shapes-1.0", "shapes-1.0", 10, seed=1):
-        of = attrs.evolve(record("1:1", (), exact=False), item=item.id, stratum=item.stratum)
+@pytest.mark.parametrize("kind", ["", NEW_LINE])
+def test_the_place_is_that_of_the_item_it_was_drawn_as(sources: Path, kind: str) -> None:
+    for item in sample_lines(sources / "shapes-1.0", "shapes-1.0", 10, seed=1, kind=kind):
+        of = attrs.evolve(
+            record("1:1", (), exact=False),
+            item=item.id,
+            stratum=item.stratum,
+            condition=item.condition,
+        )
         again = recomputed.item_of(of, sources)
         assert attrs.evolve(again, cursor=item.cursor) == item
         assert tuple(again.cursor.lines) == tuple(item.cursor.lines)
@@ -127,11 +133,15 @@ def test_answers_that_were_not_offered_have_no_text(card: ModelCard, sources: Pa
     assert texts(card, sources, runaway, empty) == ["", ""]
 
 
-def test_closers_that_were_once_withheld_have_no_text(card: ModelCard, sources: Path) -> None:
-    """The rule that is applied now may offer them. Their record stays: it says that they were not shown."""
-    withheld = record("9:5", (CLOSERS, END), exact=False, shown=False)
-    shown = record("9:5", (CLOSERS, END), exact=False)
-    assert texts(card, sources, withheld, shown) == ["", "])"]
+def test_verdicts_are_of_what_is_offered_today(card: ModelCard, sources: Path) -> None:
+    """A record from before a rule: surplus closers were offered, or the whole answer was withheld."""
+    answer = (RETURN, X, CLOSERS, END)
+    offered, withheld = record("9:5", answer, exact=False), record("9:5", answer, exact=False, shown=False)
+    with pytest.raises(DataError, match="do not give the answer"):
+        texts(card, sources, offered)
+    _, found = recomputed.with_features(HEADER, [offered, withheld], sources, card, PIECES, lengths)
+    assert [one.correct["exact"] and one.shown for one in found] == [True, True]
+    assert all(one.features[1] == len("return x") for one in found)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.completion.second_decode import Agreement
+from lsp_calib.completion.alternatives import Agreement
 from lsp_calib.confidence.features import FEATURES, VERSION, probability_features
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import FeatureList, Header, SimilarityList, origin

@@ -8,8 +8,10 @@ from remote_scene import Play, clean_fixture, play_fixture  # noqa: F401 - fixtu
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.policies.tiers import RISK_PRESETS
-from lsp_calib.completion import CompletionService, Cursor
+from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.tiers import RISK_PRESETS
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import CompletionService
 from lsp_calib.summarization import SummaryService
 from lsp_calib.syntax import functions
 from lsp_calib.values import Evidence, ModelIdentity, Tier
@@ -23,12 +25,11 @@ def test_a_doubt_is_the_reason_whatever_the_numbers_and_the_policy() -> None:
         ConfidenceEstimator(CalibratorStore.open(), RISK_PRESETS["lenient"]),
     ):
         model = ModelIdentity("mine", "", "")
-        confidence = judge.assess(
-            model, "line-prefix-1", "line", "python", Evidence((-0.01,) * 4), doubt="it is a liar"
-        )
+        purpose = Purpose(model, "line-prefix-1", "line", "python")
+        confidence = judge.assess(purpose, Evidence((-0.01,) * 4), doubt="it is a liar")
         assert (confidence.calibrated, confidence.raw, confidence.certified) == (None, None, False)
         assert (confidence.tier, confidence.reason) == (Tier.REVIEW, "it is a liar")
-        believed = judge.assess(model, "line-prefix-1", "line", "python", Evidence((-0.01,) * 4))
+        believed = judge.assess(purpose, Evidence((-0.01,) * 4))
         assert believed.calibrated is not None
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lsp_calib.errors import EngineError
-from lsp_calib.feedback.replay import Replay
-from lsp_calib.server.hiding_notice import HidingNotice
+from lsp_calib.feedback.report import Replay
+from lsp_calib.server.events import Events
+from lsp_calib.server.history import HidingNotice
 
 CONFIDENCES = [0.1, 0.19, 0.2, 0.9, None, 0.05, 0.6]
 CORRECT = [False, False, False, True, False, True, True]
@@ -54,9 +57,15 @@ class Scene:
         self.fails = False
 
     def notice(self) -> HidingNotice:
-        return HidingNotice(self.replay, self.shown.append, self.memory)
+        fakes: Any = SimpleNamespace(
+            purpose=self.purpose, replay=self.replay, inform=self.shown.append, store=None, measure="best"
+        )
+        return HidingNotice(fakes, fakes, fakes, fakes, fakes, Events(), self.memory)
 
-    async def replay(self, below: float) -> Replay:
+    async def purpose(self, _language: str) -> None:
+        return None
+
+    async def replay(self, _store: object, _purpose: object, _measure: object, below: float) -> Replay:
         if self.fails:
             raise EngineError("There is no model.")
         return Replay.of(below, [], [])

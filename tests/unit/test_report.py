@@ -18,18 +18,15 @@ from report_scene import SURVIVAL, Shown, calibrators_of, drawn, shipped_calibra
 from scipy import stats
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
-from lsp_calib.calibration.calibrators.carrying_over import carried_from
+from lsp_calib.calibration.calibrators.lent import carried_from
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import COMMITS
-from lsp_calib.calibration.metrics.reliability import ReliabilityBin
-from lsp_calib.calibration.validation.intervals import Interval
-from lsp_calib.feedback import report_data
+from lsp_calib.calibration.reliability import ReliabilityBin
+from lsp_calib.calibration.validation import Interval
+from lsp_calib.feedback.comparison import ENOUGH, Outcome, Share, Sums, outcome_of
 from lsp_calib.feedback.events import How, Label, Source
-from lsp_calib.feedback.outcomes import ENOUGH, Outcome, Share, Sums, outcome_of
-from lsp_calib.feedback.report import LIMITS, Latency, Report, from_commits, make_report
-from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS, read_data
-from lsp_calib.feedback.report_wire import to_wire
-from lsp_calib.feedback.schema import MIGRATIONS
+from lsp_calib.feedback.report import LIMITS, Latency, Report, from_commits, make_report, to_wire
+from lsp_calib.feedback.report_data import MOST_COMPARED, MOST_PERIODS, PERIOD_LABELS, read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report.page import html_page
 from lsp_calib.values import Evidence
@@ -38,10 +35,10 @@ NOW = 1_770_000_000.0
 close = pytest.approx
 
 
-def report_on(path: Path, calibrators: CalibratorStore) -> Report:
+def report_on(path: Path, calibrators: CalibratorStore, most_compared: int = MOST_COMPARED) -> Report:
     store = FeedbackStore(path)
     try:
-        return make_report(read_data(store, calibrators, NOW), NOW)
+        return make_report(read_data(store, calibrators, NOW, most_compared=most_compared), NOW)
     finally:
         store.close()
 
@@ -240,6 +237,12 @@ class TestEveryNumber:
             assert (limit.right_hidden, limit.wrong_hidden) == (sum(hidden), len(hidden) - sum(hidden))
             assert (limit.right, limit.wrong) == (sum(outcomes), len(outcomes) - sum(outcomes))
         assert [limit.below for limit in report.hidden.limits] == list(LIMITS)
+        assert [one.cost for one in report.costs] == [4.5, 10.0, 20.0]
+        for one in report.costs:
+            taken = [y for p, y in zip(confidences, outcomes, strict=True) if p >= one.accept_from]
+            assert (one.accepted, one.right) == (len(taken), sum(taken))
+            # What is accepted unread is not read; each wrong one costs so many readings.
+            assert one.saved == close(sum(1.0 if y else 1.0 - one.cost for y in taken))
 
     def check_bins(self, bins: Sequence[ReliabilityBin], labels: Sequence[tuple[str, float, bool]]) -> None:
         assert len(bins) == 10
@@ -401,31 +404,6 @@ class TestLittleOrOddData:
         assert (found.changed, found.unseen) == (True, False)
         assert found.n == len({row.episode for row in rows if row.kind == "line" and row.correct is not None})
 
-    def test_a_store_of_the_first_format(self, tmp_path: Path) -> None:
-        """It has no episodes and no features; labels of one moment are one visit."""
-        path = tmp_path / "feedback.db"
-        connection = sqlite3.connect(path)
-        for statement in MIGRATIONS[0]:
-            connection.execute(statement)
-        connection.execute("PRAGMA user_version = 1")
-        for at in range(60):
-            connection.execute(
-                "INSERT INTO suggestions VALUES (?, 1000.0, 'line', 'python', 'm', 'abc', 'p', 'c', 'x', "
-                "NULL, 0.5, 0.5, 'review', '[-0.5]')",
-                (str(at),),
-            )
-            connection.execute(
-                "INSERT INTO labels VALUES (?, ?, 'kept', ?)", (str(at), at % 3 == 0, 1e9 + at // 2)
-            )
-        connection.commit()
-        connection.close()
-        found = report_on(path, calibrators_of(tmp_path))
-        assert found.overall is not None
-        assert (found.overall.labels, found.overall.share.n) == (60, 30)
-        assert [one.name for one in found.sources] == ["shown"]
-        assert found.comparison is not None
-        assert found.comparison.n == 30
-
     def test_a_model_that_is_not_known_any_more(self, tmp_path: Path) -> None:
         """Its labels are judged by what would be borrowed for it."""
         write(tmp_path / "feedback.db", drawn(100), model="forgotten")
@@ -434,9 +412,8 @@ class TestLittleOrOddData:
         assert {part.model for part in found.parts} == {"forgotten"}
 
 
-def test_the_memory_does_not_grow_with_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_does_not_grow_with_the_store(tmp_path: Path) -> None:
     """200,000 labelled suggestions, of which the last are compared, take hardly more memory than 20,000."""
-    monkeypatch.setattr(report_data, "MOST_COMPARED", 2_000)
     path = tmp_path / "feedback.db"
     FeedbackStore(path).close()
     calibrators = calibrators_of(tmp_path)
@@ -456,7 +433,7 @@ def test_the_memory_does_not_grow_with_the_store(tmp_path: Path, monkeypatch: py
         connection.commit()
         connection.close()
         tracemalloc.start()
-        found = report_on(path, calibrators)
+        found = report_on(path, calibrators, most_compared=2_000)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert found.overall is not None

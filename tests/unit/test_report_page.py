@@ -15,10 +15,10 @@ import pytest
 from report_scene import Shown, calibrators_of, drawn, truth_of, write
 
 from lsp_calib.badges import percent
-from lsp_calib.calibration.calibrators.carrying_over import carried_from
+from lsp_calib.calibration.calibrators.lent import carried_from
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
-from lsp_calib.feedback.outcomes import Outcome, Share
+from lsp_calib.feedback.comparison import Outcome, Share
 from lsp_calib.feedback.report import Latency, Report, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
@@ -172,6 +172,13 @@ class TestNumbers:
         for row, one in zip(page.table("hideBelow"), report.hidden.limits, strict=True):
             assert row[2] == f"{one.wrong_hidden:,} of {one.wrong:,}"
             assert row[4] == f"{one.right_hidden:,} of {one.right:,}"
+        table = page.table("a wrong unread line costs")
+        assert [row[:2] for row in table] == [
+            ["4.5 readings", "78 %"],
+            ["10 readings", "90 %"],
+            ["20 readings", "95 %"],
+        ]
+        assert [row[2] for row in table] == [f"{one.accepted:,}" for one in report.costs]
         assert f"kept as suggested \n{report.statistics.labels['kept']:,}\n" in page.text
         assert "came within 123 ms, 95 % within 988 ms" in page.text
 

@@ -14,17 +14,32 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lsp_calib import home as state
-from lsp_calib.calibration import Calibrator, CalibratorStore, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.validation import Interval
 from lsp_calib.cli import main
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.scores import ALL, CHOSEN, Row, Scores, groups_of, score
+from lsp_calib.evaluation.scores import (
+    ALL,
+    CHOSEN,
+    FIRST,
+    Row,
+    Scores,
+    groups_of,
+    score,
+    without_empty_ece,
+)
+from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.values import ModelIdentity
 
 SHIPPED = state.shipped_models() / "records" / "line-smollm2-135m.jsonl"
+# Answers to be scored, and of how many projects: more are more folds, and each choice is made in every one.
+N, PROJECTS = 160, 5
 HEADER = Header("line", "python", ModelIdentity("m", "Q4", "0" * 64), "line-prefix-1", 0)
 
 
@@ -54,7 +69,7 @@ def made_up(n: int, projects: int = 8, seed: int = 0) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def scores() -> Scores:
-    return score(HEADER, made_up(400), frozenset({"project-1.1", "project-1.5"}), resamples=50)
+    return score(HEADER, made_up(N, PROJECTS), frozenset({"project-1.1", "project-1.3"}), resamples=50)
 
 
 def row_of(scores: Scores, **wanted: object) -> Row:
@@ -72,25 +87,29 @@ def test_the_main_row_is_what_the_calibrator_says_of_itself() -> None:
     assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
     for name, interval in calibrator.metrics.items():
         assert row.metrics[name].value == pytest.approx(interval.value, rel=1e-8)
-    assert scores.first["exact"] == calibrator.first_tokens
+    # Reports try more numbers of first tokens than calibrators, and say the choice of each fold.
+    assert scores.first["exact"] in FIRST
+    assert len(scores.per_fold["exact"]) == 5
+    assert set(scores.per_fold["exact"]) <= {*range(1, 20), 24, None}
 
 
 def test_without_an_encoder_and_held_out_projects_it_is_what_the_calibrator_says() -> None:
     """No held-out answers lack no feature: that does not mean that they have them all."""
     header, every = read_records(state.shipped_models() / "records" / "summary-smollm2-135m-python.jsonl")
     text = [attrs.evolve(one, observed={"text": one.observed["text"]}) for one in every if one.observed]
-    records = text[:300]
+    assert header.similarity is not None
+    records = shipped_thresholds(header.similarity).judge(header, text[:300])
     header = attrs.evolve(header, held_out=())
     scores = score(header, records, resamples=20, headline=True)
     calibrator = fit_records(header, records, shipped=True, created="2026-11-25")
     skill = calibrator.metrics["skill"].value
-    assert [row.metrics["skill"].value for row in scores.rows if row.judge == "best-f1"] == [
+    assert [row.metrics["skill"].value for row in scores.rows if row.judge == "most-agree"] == [
         pytest.approx(skill)
     ]
 
 
 def test_a_headline_is_what_it_is_among_all_rows(scores: Scores) -> None:
-    alone = score(HEADER, made_up(400), frozenset(scores.held_out), resamples=50, headline=True)
+    alone = score(HEADER, made_up(N, PROJECTS), frozenset(scores.held_out), resamples=50, headline=True)
     same = [r for r in scores.rows if (r.measure, r.stratum, r.rescaled) == (scores.best, ALL, True)]
     assert {(r.judge, r.part) for r in same} == {
         (j, p) for j in ("exact", "tests") for p in ("fit", "held-out")
@@ -99,7 +118,7 @@ def test_a_headline_is_what_it_is_among_all_rows(scores: Scores) -> None:
 
 
 def test_what_is_held_out_is_in_no_row_of_the_fit(scores: Scores) -> None:
-    offered = [r for r in made_up(400) if r.shown]
+    offered = [r for r in made_up(N, PROJECTS) if r.shown]
     apart = [r for r in offered if r.group in scores.held_out]
     fit = row_of(scores, judge="exact", part="fit", stratum=ALL, measure=scores.best, rescaled=True)
     held = row_of(scores, judge="exact", part="held-out", stratum=ALL)
@@ -113,7 +132,7 @@ def test_labels_of_held_out_projects_do_not_touch_the_others(scores: Scores) -> 
         attrs.evolve(r, correct={name: not value for name, value in r.correct.items()})
         if r.group in apart
         else r
-        for r in made_up(400)
+        for r in made_up(N, PROJECTS)
     ]
     again = score(HEADER, turned, apart, resamples=50)
     assert [r for r in again.rows if r.part == "fit"] == [r for r in scores.rows if r.part == "fit"]
@@ -150,7 +169,7 @@ def test_rescaling_helps_and_raw_rows_have_no_tiers(scores: Scores) -> None:
 
 
 def test_answers_whose_probabilities_cannot_be_believed_are_counted_apart() -> None:
-    records = made_up(100)
+    records = [attrs.evolve(r, correct={"exact": r.correct["exact"]}) for r in made_up(60, 3)]
     doubtful = [
         attrs.evolve(r, logprobs=(), typed_logprobs=(), doubt=True) if at in (1, 2) else r
         for at, r in enumerate(records)
@@ -188,7 +207,7 @@ def test_csv_and_json_hold_every_number(scores: Scores) -> None:
             assert (float(text) if text else None) == interval["value"]
     assert document["header"]["model"]["name"] == "m"
     assert "rows" in document
-    assert document["asked"] == 400
+    assert document["asked"] == N
 
 
 def test_markdown_tables_are_whole(scores: Scores) -> None:
@@ -212,20 +231,25 @@ class TestCommand:
     @pytest.fixture
     def kept(self, tmp_path: Path) -> Path:
         path = tmp_path / "r.jsonl"
-        write_records(path, HEADER, made_up(200))
+        write_records(path, HEADER, made_up(200, PROJECTS))
         return path
 
-    def test_records_are_scored_without_a_model(self, kept: Path, tmp_path: Path) -> None:
+    def test_records_are_scored_without_a_model(self, tmp_path: Path) -> None:
+        kept = tmp_path / "r.jsonl"
+        write_records(kept, HEADER, made_up(60, PROJECTS))
         result = self.invoke(
             *("eval", "line", "--records", kept, "--output", tmp_path / "out" / "deep", "--json"),
             *("--held-out", "2", "--resamples", "20"),
         )
         assert result.exit_code == 0, result.output
         document = json.loads(result.stdout)
-        assert document["asked"] == 200
+        assert document["asked"] == 60
         assert len(document["held_out"]) == 2
         names = {file.name for file in (tmp_path / "out" / "deep").iterdir()}
         assert names == {"scores.md", "scores.csv", "scores.json"}
+        write_records(
+            kept, HEADER, [attrs.evolve(r, correct={"exact": r.correct["exact"]}) for r in made_up(60, 3)]
+        )
         said = self.invoke(
             *("eval", "line", "--records", kept, "--output", tmp_path / "out", "--resamples", "20")
         )
@@ -360,3 +384,27 @@ class TestHeldOutInRecords:
         assert self.run(*command)["held_out"] == list(self.APART)
         assert self.run(*command, "--held-out", 0)["held_out"] == []
         assert len(self.run(*command, "--held-out", 3)["held_out"]) == 3
+
+
+def test_a_task_at_which_a_model_fails_has_no_scores_and_a_sentence_that_says_so(tmp_path: Path) -> None:
+    """SmolLM2 with the small window solves 3 of 320: an ECE of 0.013 stood beside a skill of -0.29."""
+    header, records = read_records(state.shipped_models() / "records" / "infill-smollm2-135m.jsonl")
+    scores = score(header, records, resamples=20)
+    assert scores.rows == ()
+    assert [note.split(". ")[0] for note in scores.notes] == [
+        "Right (exact): 1 of 320 items asked for, at most 1 %",
+        "Right (tests): 3 of 320 items asked for, at most 1 %",
+    ]
+    report.write(scores, tmp_path)
+    text = (tmp_path / "scores.md").read_text("utf-8")
+    assert "3 of 320" in text
+    assert "0.013" not in text
+
+
+def test_no_ece_is_given_for_a_confidence_that_tells_nothing() -> None:
+    metrics = {name: Interval(value, None, None) for name, value in (("skill", 0.049), ("ece", 0.01))}
+    assert set(without_empty_ece(metrics)) == {"skill"}
+    metrics["skill"] = Interval(0.05, None, None)
+    assert set(without_empty_ece(metrics)) == {"skill", "ece"}
+    metrics["skill"] = Interval(None, None, None)
+    assert set(without_empty_ece(metrics)) == {"skill"}

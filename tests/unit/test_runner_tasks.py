@@ -24,7 +24,7 @@ from lsp_calib.evaluation.criteria import is_correct
 from lsp_calib.evaluation.documented_source import documented_task
 from lsp_calib.evaluation.engine_host import Answerer, prompt_hash
 from lsp_calib.evaluation.item_worker import Completing
-from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
+from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.runner import digest
 from lsp_calib.evaluation.summary_worker import Summarising
@@ -33,6 +33,8 @@ from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.values import ModelIdentity, Prompt, Segment
 
 PACKAGE = Path(lsp_calib.__file__).parent
+# Small: all of it is read for each task.
+PROJECT = (PACKAGE / "calibration",)
 DATA = os.environ.get("LSP_CALIB_DATA")
 names = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), unique=True, min_size=4)
 
@@ -48,7 +50,7 @@ def test_an_item_is_the_same_after_the_way_to_a_worker() -> None:
 
 
 def test_what_asks_can_be_sent_to_another_process() -> None:
-    ask = Completing(EngineChoice(remote=Remote("http://localhost:1/v1")), ("exact", "tests"))
+    ask = Completing(EngineChoice(remote=Remote("http://localhost:1/v1")), criteria=("exact", "tests"))
     assert pickle.loads(pickle.dumps(ask)) == ask
 
 
@@ -90,7 +92,7 @@ def test_the_hash_tells_prompts_apart() -> None:
 
 
 def test_no_text_is_never_right() -> None:
-    ((_, payload), *_) = line_task((PACKAGE,), 20, seed=0).items
+    ((_, payload), *_) = line_task(PROJECT, 20, seed=0).items
     item = line_item_of(payload)
     assert is_correct("exact", item, payload, item.target)
     assert not is_correct("exact", item, payload, item.target + "x")
@@ -98,8 +100,8 @@ def test_no_text_is_never_right() -> None:
 
 
 def test_lines_to_write_on_are_further_ones_with_nothing_below() -> None:
-    alone = line_task((PACKAGE,), 30, seed=0)
-    both = line_task((PACKAGE,), 30, seed=0, writing_on=20)
+    alone = line_task(PROJECT, 30, seed=0)
+    both = line_task(PROJECT, 30, seed=0, writing_on=20)
     items = [line_item_of(payload) for _, payload in both.items]
     assert [item for item in items if item.condition == INSERTING] == [
         line_item_of(payload) for _, payload in alone.items
@@ -109,6 +111,38 @@ def test_lines_to_write_on_are_further_ones_with_nothing_below() -> None:
     for item in on:
         assert item.cursor.line == len(item.cursor.lines) - 1
         assert item.is_correct(item.target)
+
+
+def test_lines_behind_openers_are_further_ones_half_of_them_with_nothing_below() -> None:
+    both = line_task(PROJECT, 30, seed=0, writing_on=20, behind_openers=40)
+    known = line_task(PROJECT, 30, seed=0, writing_on=20).items
+    assert both.items[: len(known)] == known
+    further = [line_item_of(payload) for _, payload in both.items[len(known) :]]
+    assert 38 <= len(further) <= 40
+    assert abs(sum(item.condition == "writing-on" for item in further) - len(further) / 2) <= 1
+
+
+def test_new_lines_are_further_ones_half_of_them_with_nothing_below() -> None:
+    known = line_task(PROJECT, 30, seed=0, writing_on=20, behind_openers=40).items
+    both = line_task(PROJECT, 30, seed=0, writing_on=20, behind_openers=40, new_lines=40).items
+    assert both[: len(known)] == known
+    further = [line_item_of(payload) for _, payload in both[len(known) :]]
+    assert 38 <= len(further) <= 40
+    assert {item.condition for item in further} == {WRITING_ON, NEW_LINE}
+    assert abs(sum(item.condition == WRITING_ON for item in further) - len(further) / 2) <= 1
+    assert {item.stratum for item in further} == {"line-start", "after-indentation"}
+    alone = line_task(PROJECT, 0, seed=0, new_lines=40).items
+    assert len(alone) == 40, "a run may be of new lines alone"
+    assert {id_ for id_, _ in both[len(known) :]} <= {id_ for id_, _ in alone}
+
+
+def test_the_first_of_the_drawn_lines_are_the_same_whatever_comes_later() -> None:
+    whole, few, more = (
+        line_task(PROJECT, 60, seed=0, writing_on=20, first=first).items for first in (None, 25, 40)
+    )
+    assert (len(few), len(more)) == (25, 40)
+    assert set(dict(few)) < set(dict(more)) < set(dict(whole))
+    assert [item for item in whole if item in few] == list(few)
 
 
 def test_own_lines_to_write_on_are_further_ones(tmp_path: Path) -> None:

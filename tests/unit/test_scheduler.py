@@ -76,13 +76,32 @@ class TestTurns:
         assert scheduler.interrupted()
         assert run_all(scheduler) == [(3, 1), (1, 1), (2, 1)]
 
-    def test_interactive_work_is_not_interrupted_by_other_interactive_work(self) -> None:
+    def test_interactive_work_is_not_interrupted_by_that_of_other_clients(self) -> None:
         scheduler = Scheduler()
         scheduler.put(Job(1, 1, TYPING, "a"))
         taken(scheduler)
-        assert scheduler.put(Job(1, 2, TYPING, "b")) == Effect()
         assert scheduler.put(Job(2, 1, TYPING, "a")) == Effect()
         assert scheduler.put(Job(2, 2, BEHIND)) == Effect()
+        assert scheduler.put(Job(1, 2, TYPING)) == Effect(), "for no document: nobody is there"
+
+    def test_the_newest_request_of_a_client_goes_first_and_interrupts_that_for_another_document(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING, "a"))
+        taken(scheduler)
+        assert scheduler.put(Job(1, 2, TYPING, "b")) == Effect(interrupt=True)
+        assert scheduler.put(Job(1, 3, TYPING, "c")) == Effect(interrupt=True)
+        assert scheduler.interrupted(), "it is wanted all the same"
+        assert run_all(scheduler) == [(1, 3), (1, 2), (1, 1)]
+
+    def test_what_a_newer_request_interrupted_goes_on_after_it(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, BEHIND))
+        scheduler.put(Job(1, 2, TYPING, "a"))
+        taken(scheduler)
+        scheduler.put(Job(1, 3, TYPING, "b"))
+        scheduler.put(Job(2, 1, TYPING, "a"))
+        assert scheduler.interrupted()
+        assert run_all(scheduler) == [(2, 1), (1, 3), (1, 2), (1, 1)], "each client has its turn"
 
 
 class TestGivingWay:
@@ -302,10 +321,15 @@ class Traffic(RuleBasedStateMachine):
         }
         assert {job.key for job in effect.dropped} == rivals
         wanted_running = self.running is not None and self.running.key in self.live
-        overtakes = wanted_running and self.running is not None and job.priority < self.running.priority
+        overtakes = wanted_running and self.running is not None and self.goes_before(job, self.running)
         assert effect.interrupt == (overtakes or (self.running is not None and self.running.key in rivals))
         self.follow(effect)
         self.live[job.key] = job
+
+    @staticmethod
+    def goes_before(new: Job, old: Job) -> bool:
+        typed = new.client == old.client and new.priority == old.priority == TYPING
+        return new.priority < old.priority or (typed and bool(new.document and old.document))
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
@@ -341,6 +365,9 @@ class Traffic(RuleBasedStateMachine):
             return
         assert job.key in self.live
         assert job.priority == min(other.priority for other in self.live.values())
+        if job.document and job.priority is TYPING:
+            others = [one for one in self.live.values() if one.document and one.priority is TYPING]
+            assert job.id == max(one.id for one in others if one.client == job.client), "the newest"
         self.running, self.interrupt_pending = job, False
         if job.priority is TYPING:
             self.fair(job.client)

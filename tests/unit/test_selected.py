@@ -7,7 +7,8 @@ from feedback_scene import suggestion
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.completion import Completion, Cursor, Selected
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import Completion, Selected
 from lsp_calib.values import Evidence, ModelIdentity
 
 texts = st.text("ab😀 .", max_size=5)

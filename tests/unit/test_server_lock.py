@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
-from write_server_lock import BUILD, FOLDER, PLATFORMS, ROOT, download_size, groups
-from write_server_manifest import LOCKS, OFFERED
+from write_server_lock import BUILD, FOLDER, PLATFORMS, ROOT, download_size, groups, without_wheel
+from write_server_manifest import LOCKS, OFFERED, SIMILARITY, manifest
 
 from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.encoders import DEFAULT, load_encoders
 
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.M)
 
@@ -23,7 +25,7 @@ def pins(text: str) -> dict[str, str]:
     return {canonical(name): version for name, version in PIN.findall(text)}
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [*LOCKS, SIMILARITY])
 def test_a_lock_has_the_tested_versions_and_a_hash_for_each(name: str) -> None:
     tested = pins((ROOT / "constraints.txt").read_text("utf-8"))
     text = (FOLDER / name).read_text("utf-8")
@@ -47,7 +49,45 @@ def test_sizes_are_known_for_every_platform() -> None:
     sizes = json.loads((FOLDER / "sizes.json").read_text("utf-8"))
     assert set(sizes) == set(PLATFORMS)
     for size in sizes.values():
+        assert {"server", "prebuilt", "local"} <= set(size)
         assert all(bytes_ > 1_000_000 for bytes_ in size.values())
+
+
+def test_the_encoder_is_offered_where_its_libraries_have_wheels() -> None:
+    sizes = json.loads((FOLDER / "sizes.json").read_text("utf-8"))
+    assert {platform for platform in PLATFORMS if "similarity" in sizes[platform]} == set(PLATFORMS) - {
+        "darwin-x64"
+    }
+
+    wheels = [{"url": "https://example.invalid/a-1-cp312-cp312-macosx_14_0_arm64.whl", "size": 1}]
+    pure = {"name": "b", "wheels": [{"url": "https://example.invalid/b-1-py3-none-any.whl", "size": 1}]}
+    source = {"name": "c", "sdist": {"size": 1}}
+    locked = {"package": [{"name": "a", "wheels": wheels}, pure, {"name": "lock"}]}
+    assert without_wheel(locked, "darwin-arm64") == []
+    assert without_wheel(locked, "darwin-x64") == ["a"]
+    assert without_wheel({"package": [source]}, "linux-x64") == ["c"], "sources are not taken"
+
+
+def test_the_encoder_s_packages_are_the_server_s_and_more() -> None:
+    """Adding them to a server replaces no package of it."""
+    server = pins((FOLDER / "server.txt").read_text("utf-8"))
+    encoder = pins((FOLDER / SIMILARITY).read_text("utf-8"))
+    assert server.items() <= encoder.items()
+    assert {"onnxruntime", "tokenizers"} <= set(encoder) - set(server)
+
+
+def test_the_manifest_names_the_files_of_the_encoder(tmp_path: Path) -> None:
+    for name in [*LOCKS, SIMILARITY, "lsp_calib-1.2-py3-none-any.whl"]:
+        (tmp_path / name).write_text(name)
+    wheel = tmp_path / "lsp_calib-1.2-py3-none-any.whl"
+    before = manifest(wheel)
+    (tmp_path / SIMILARITY).write_text("newer")
+    after = manifest(wheel)
+    card = load_encoders()[DEFAULT]
+    assert [one["file"] for one in after["encoder"]["files"]] == [file.file for file in card.files]
+    assert sum(one["bytes"] for one in after["encoder"]["files"]) == card.size
+    assert before["encoder"]["locks"] != after["encoder"]["locks"]
+    assert before["locks"] == after["locks"], "who has no encoder is not asked to update"
 
 
 def test_a_size_is_that_of_the_largest_file_that_may_be_taken() -> None:

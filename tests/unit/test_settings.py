@@ -1,6 +1,7 @@
 """Settings: each key, and what becomes of wrong ones. Nothing an editor sends may stop the server."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from lsp_calib.settings import (
     Settings,
     Trusted,
     engine_choice,
+    of_the_user,
     parse,
     parse_trusted,
     resolve_trusted,
@@ -91,6 +93,7 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
         "hide_below",
         ([False, 0.2, 0.999], [True, 0, 1, 0.0, 1.0, -0.1, 1.1, 20, "0.2", float("nan"), [], {}]),
     ),
+    "sure": ("sure", (["mark", "cut", "off"], ["Mark", "", 1, True, []])),
     "feedback.enabled": ("feedback", SWITCH),
     "feedback.replay": ("replay", SWITCH),
     "exclude": (
@@ -137,8 +140,25 @@ def test_vs_code_takes_trusted_settings_from_no_workspace() -> None:
         assert scopes.pop(f"lspCalib.trusted.{key}") == "machine", key
     # A server has one value for all folders, except of what each of them excludes.
     assert scopes.pop("lspCalib.exclude") == "resource"
-    assert scopes == {f"lspCalib.{key}": "window" for key in WORKSPACE if key != "exclude"}
+    # What a workspace has no say in is not taken from one either.
+    for key in ("confidence.measure", "lingerSeconds"):
+        assert scopes.pop(f"lspCalib.{key}") == "machine"
+    rest = WORKSPACE.keys() - {"exclude", "confidence.measure", "lingerSeconds"}
+    assert scopes == {f"lspCalib.{key}": "window" for key in rest}
     assert all(schema["default"] is None for schema in properties.values()), "what is unset is the server's"
+
+
+# `window` has no bound: an editor's value counts, whosever it is, and then the user's file.
+def test_vs_code_tells_the_server_the_users_own_value_of_each_setting_with_a_bound() -> None:
+    source = (EXTENSION.parent / "src" / "settings.ts").read_text("utf-8")
+    (listed,) = re.findall(r"const SHARED = \[(.*?)\]", source, re.DOTALL)
+    assert set(re.findall(r"'([\w.]+)'", listed)) == (TRUSTED.keys() & WORKSPACE.keys()) - {"window"}
+
+
+def test_neovim_tells_the_server_the_users_own_value_of_each_setting_with_a_bound() -> None:
+    source = (EXTENSION.parent.parent / "neovim" / "lua" / "lsp_calib" / "config.lua").read_text("utf-8")
+    (listed,) = re.findall(r"local OWN = \{(.*?)\}", source, re.DOTALL)
+    assert set(re.findall(r"'([\w.]+)'", listed)) == (TRUSTED.keys() & WORKSPACE.keys()) - {"window"}
 
 
 def test_an_option_of_the_command_line_takes_what_its_setting_takes() -> None:
@@ -168,8 +188,81 @@ def test_an_empty_object_is_a_complete_configuration() -> None:
 def test_a_value_that_fits_is_taken_nested_or_dotted(key: str, name: str, value: object) -> None:
     read, _ = WORKSPACE[key].kind.read(value)
     expected = attrs.evolve(Settings(), **{name: read if key == "tiers.overrides" else value})
-    assert parse(nested(key, value)) == (expected, [])
-    assert parse({key: value}) == (expected, [])
+    # A workspace's value counts in any case where it is the user's own.
+    own = expected if WORKSPACE[key].bound else Settings()
+    assert parse(nested(key, value), own=own) == (expected, [])
+    assert parse({key: value}, own=own) == (expected, [])
+
+
+# key -> the user's own value, what a workspace may say beside it, what it may not
+BOUNDED: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "diagnostics.enabled": (True, [True], [False]),
+    "diagnostics.severity.accept": ("hint", ["hint", "error"], ["off"]),
+    "diagnostics.severity.review": ("information", ["warning"], ["hint", "off"]),
+    "diagnostics.severity.reject": ("warning", ["error"], ["information", "hint", "off"]),
+    "confidence.measure": ("best", ["best"], ["total", "geometric-mean"]),
+    "hideBelow": (0.2, [0.2, 0.5], [False, 0.1]),
+    "autoRefit": (False, [False], [True]),
+    "feedback.enabled": (False, [False], [True]),
+    "feedback.replay": (False, [False], [True]),
+    "lingerSeconds": (60, [60], [0, 3600]),
+}
+
+
+def test_every_bound_is_tested_here() -> None:
+    assert set(BOUNDED) == {key for key, setting in WORKSPACE.items() if setting.bound}
+
+
+@pytest.mark.parametrize("key", BOUNDED)
+@pytest.mark.parametrize("place", ["config.toml", "trusted"])
+def test_a_workspace_cannot_loosen_what_the_user_has_set(home: Path, key: str, place: str) -> None:
+    mine, allowed, refused = BOUNDED[key]
+    name = WORKSPACE[key].attribute
+    editor = Trusted()
+    if place == "trusted":
+        editor, _ = parse_trusted(nested(key, mine))
+    else:
+        (home / "config.toml").write_text(f"{key} = {json.dumps(mine)}\n")
+    trusted, problems = resolve_trusted(Trusted(), editor)
+    assert problems == []
+    own = of_the_user(trusted)
+    assert getattr(own, name) == mine
+    start, problems = parse({}, own, own)
+    assert (start, problems) == (own, []), "it holds where nobody else says anything"
+    for value in allowed:
+        assert parse({key: value}, start, own) == (attrs.evolve(own, **{name: value}), [])
+    for value in refused:
+        settings, (problem,) = parse({key: value}, start, own)
+        assert settings == own
+        shown = 0 if value is False and key == "hideBelow" else value
+        assert f"lspCalib.{key} {json.dumps(shown)} does not count, {json.dumps(mine)} does" in problem
+        assert f"set {key} in config.toml or in VS Code's user settings" in problem
+
+
+@pytest.mark.parametrize("value", [False, 0.01, 0.5])
+def test_where_the_user_has_no_limit_of_what_is_hidden_an_editors_counts(value: Any) -> None:
+    """The default is the model's, and less may be hidden than that."""
+    assert Settings().hide_below is None
+    assert parse({"hideBelow": value}) == (Settings(hide_below=float(value)), [])
+
+
+@pytest.mark.usefixtures("home")
+def test_an_editors_window_goes_before_the_users_file(home: Path) -> None:
+    (home / "config.toml").write_text('window = "large"\n')
+    trusted, problems = resolve_trusted(Trusted(), Trusted())
+    own = of_the_user(trusted)
+    assert (own.window, problems) == ("large", [])
+    assert parse({}, own, own)[0].window == "large"
+    assert parse({"window": "small"}, own, own) == (attrs.evolve(own, window="small"), [])
+
+
+@pytest.mark.parametrize("key", sorted(BOUNDED.keys() - {"hideBelow", "autoRefit"}))
+def test_without_a_word_of_the_user_the_default_is_what_a_workspace_cannot_loosen(key: str) -> None:
+    _, _, refused = BOUNDED[key]
+    for value in () if key.startswith("feedback.") else refused:
+        settings, (problem,) = parse({key: value})
+        assert settings == Settings()
+        assert f"lspCalib.{key} " in problem
 
 
 @pytest.mark.parametrize(("key", "value"), BAD, ids=lambda value: str(value)[:20])
@@ -417,7 +510,7 @@ def test_a_remote_server_is_found_in_the_environment_and_the_users_file(
     )
     assert (trusted.remote_url, trusted.remote_model) == ("http://localhost:8080", "environment")
     assert problems == []
-    choice = engine_choice(trusted, Settings(linger_seconds=3.0))
+    choice = engine_choice(attrs.evolve(trusted, linger_seconds=3.0))
     assert choice == EngineChoice(
         mlock=True, linger=3.0, remote=Remote("http://localhost:8080", "environment", None)
     ), "the key is the file's server's"
@@ -492,11 +585,12 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     # What was taken is itself acceptable: nothing wrong slipped through.
     for key, (name, (good, _)) in KEYS.items():
         value = getattr(settings, name)
-        free = ("exclude", "languages", "debounceMs", "hover.budgetMs", "lingerSeconds")
-        free += ("tiers.acceptFrom", "tiers.rejectBelow", "tiers.risk", "tiers.delta", "tiers.overrides")
+        free = ("exclude", "languages", "hideBelow", "debounceMs", "hover.budgetMs", "lingerSeconds")
+        free += tuple(key for key in KEYS if key.startswith("tiers."))
         assert value in good or key in free
     assert 0 <= settings.hover_budget_ms <= 60_000
     assert 0 <= settings.linger_seconds <= 3600
+    assert settings.hide_below is None or 0 <= settings.hide_below < 1
     assert settings.accept_from is None or 0 <= settings.accept_from <= 1
     trusted, _ = parse_trusted(raw)
     assert trusted.model is None or isinstance(trusted.model, str)

@@ -19,9 +19,10 @@ class AsksTwice:
         workspace = SimpleNamespace(configuration=True)
         self.client_capabilities = SimpleNamespace(workspace=workspace)
         self.answers = [(first, 0.1), ({"exclude": ["secret/**"]}, 0.0)]
-        self.initial_settings = self.settings = Settings()
+        self.own_settings = self.initial_settings = self.settings = Settings()
         self.settings_request: object = None
         self.problems: list[str] = []
+        self.settings_within = 5.0
 
     async def workspace_configuration_async(self, _params: object) -> list[object]:
         answer, seconds = self.answers.pop(0)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -18,6 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 import pytest_asyncio
+from disk import fill, fill_names
 from scripted_model import STEP, ask, install, score
 
 from lsp_calib import home as state
@@ -33,6 +35,7 @@ from lsp_calib.errors import (
     SupersededError,
 )
 from lsp_calib.inference.engine import EarlyStop, EngineState
+from lsp_calib.inference.process import client as process_client
 from lsp_calib.inference.process import rendezvous, wire
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.rendezvous import Rendezvous
@@ -277,11 +280,24 @@ class TestTurns:
         assert texts == ["0 interruptions, gave way"] * 2
         assert ended == ["less long", "long"]
 
-    async def test_a_request_is_not_made_to_wait_for_its_own_clients_next(self, client: Client) -> None:
+    async def test_a_request_does_not_wait_for_an_older_one_in_another_document(self, client: Client) -> None:
+        """Not every editor cancels what nobody looks at any more."""
+        engine = client()
+        await engine.ready()
+        older = asyncio.create_task(engine.generate(ask("steps 300", document="a")))
+        await asyncio.sleep(5 * STEP)
+        newer = await engine.generate(ask("steps 2", document="b"))
+        assert not older.done()
+        assert newer.timing.queue_ms < 1e3 * 50 * STEP, "it did not wait for the end"
+        done = await older
+        assert (done.text, len(done.tokens)) == ("1 interruptions", 300)
+        assert (await engine.stats()).generated_tokens == 302, "nothing was done twice"
+
+    async def test_requests_for_no_document_are_answered_in_their_order(self, client: Client) -> None:
         engine, other = client(), client()
         await asyncio.gather(engine.ready(), other.ready())
         await other.generate(ask("steps 1"))
-        texts = await asyncio.gather(*(engine.generate(ask("steps 60", document=name)) for name in "ab"))
+        texts = await asyncio.gather(*(engine.generate(ask("steps 60")) for _ in range(2)))
         assert [text.text for text in texts] == ["0 interruptions"] * 2
 
     async def test_where_the_cache_has_no_room_for_both_nobody_gives_way(
@@ -658,6 +674,7 @@ class TestComingAndGoing:
     ) -> None:
         where = place(model)
         assert where.socket is not None
+        where.socket.parent.mkdir(mode=0o700, exist_ok=True)
         where.socket.write_text("not a socket")
         assert (await client().generate(ask("steps 1"))).tokens
 
@@ -715,7 +732,8 @@ class TestPrivacy:
         where = place(model)
         assert where.socket is not None
         for folder in [where.socket.parent, *where.socket.parents]:
-            if folder.stat().st_mode & 0o005 != 0o005 and "pytest" in str(folder):
+            ours = "pytest" in str(folder) or folder.name.startswith("lsp-calib-")  # where paths are long
+            if folder.stat().st_mode & 0o005 != 0o005 and ours:
                 folder.chmod(0o755)
         where.socket.chmod(0o666)
         child = os.fork()
@@ -749,12 +767,65 @@ class TestPrivacy:
             assert (await engine.generate(ask("steps 1"))).tokens
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
             await engine.restart()
+            assert not folder.exists(), "a process that ends leaves no folder"
+            folder.mkdir()
             folder.chmod(0o755)
             with pytest.raises(SettingsError, match="open to others"):
                 await engine.generate(ask("steps 1"))
+            folder.rmdir()
         finally:
             await engine.close()
-            folder.rmdir()
+
+    def test_what_killed_processes_left_in_the_temporary_folder_is_removed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """But nothing that is new, is in use, holds anything else, or belongs to somebody else."""
+        temporary = Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))
+        names = ("dead", "two", "empty", "new", "used", "file")
+        folders = {name: temporary / f"lsp-calib-{os.geteuid()}-{at:08x}" for at, name in enumerate(names)}
+        for folder in folders.values():
+            folder.mkdir(mode=0o700)
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(folders["used"] / "a.sock"))
+        listening.listen(1)
+        for name, file in (("dead", "a"), ("two", "a"), ("two", "b"), ("new", "a")):
+            with socket.socket(socket.AF_UNIX) as killed:
+                killed.bind(str(folders[name] / f"{file}.sock"))
+        (folders["file"] / "mine").touch()
+        (temporary / "lsp-calib-elsewhere").mkdir()
+        for path in temporary.iterdir():
+            if path != folders["new"]:
+                os.utime(path, (0, 0))
+        monkeypatch.setattr(rendezvous, "_TMP", temporary)
+        monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+        rendezvous.remove_old_folders()
+        left = set(temporary.iterdir())
+        assert left == {folders[one] for one in ("new", "used", "file")} | {temporary / "lsp-calib-elsewhere"}
+        assert (folders["used"] / "a.sock").exists()
+        listening.close()
+        shutil.rmtree(temporary)
+
+    def test_a_folder_that_is_removed_while_a_process_starts_is_made_again(
+        self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / ("deep" * 30) / "home"))
+        where = place(model)
+        assert where.socket is not None
+        folder, owned, removed = where.socket.parent, state.owned_folder, []
+
+        def removes(found: Path) -> Path:
+            if not removed:
+                removed.append(owned(found))
+                found.rmdir()
+            return found
+
+        monkeypatch.setattr(state, "owned_folder", removes)
+        listening = rendezvous.listen(where)
+        assert removed == [folder]
+        assert where.socket.exists()
+        listening.close()
+        rendezvous.clear(where)
+        assert not folder.exists()
 
     def test_programs_with_different_temporary_folders_meet(
         self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -769,7 +840,7 @@ class TestPrivacy:
             found.append(place(model))
         assert found[0] == found[1]
         assert found[0].socket is not None
-        found[0].socket.parent.rmdir()
+        assert not found[0].socket.parent.exists(), "only a process that listens makes a folder"
 
     def test_a_socket_outside_the_state_folder_has_a_lock_of_its_own(
         self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -792,8 +863,6 @@ class TestPrivacy:
             assert found[-1].socket is not None
             assert found[-1].socket.parent.parent == Path("/tmp")
         assert len({where.lock for where in found}) == 2
-        assert found[-1].socket is not None
-        found[-1].socket.parent.rmdir()
 
     @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user's folder")
     def test_the_runtime_folder_of_somebody_else_is_not_used(
@@ -806,7 +875,6 @@ class TestPrivacy:
             where = place(model)
         assert where.socket is not None
         assert where.socket.parent.parent == Path("/tmp")
-        where.socket.parent.rmdir()
 
     async def test_a_version_that_was_installed_meanwhile_is_named(
         self, model: str, monkeypatch: pytest.MonkeyPatch
@@ -833,6 +901,75 @@ class TestPrivacy:
             assert pid in (None, later.pid)
         finally:
             await later.close()
+
+
+class TestDiskWithoutRoom:
+    """The state folder is on a disk that is full, or may not be written."""
+
+    @pytest.fixture
+    def disk(self, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """With a state folder that has been used."""
+        monkeypatch.setenv("LSP_CALIB_HOME", str(small_disk / "h"))
+        state.run_folder()
+        return small_disk
+
+    async def test_a_process_runs_without_its_number(self, model: str, disk: Path) -> None:
+        ballast = fill(disk)
+        first, second = ModelProcess(model), ModelProcess(model)
+        try:
+            assert (await first.generate(ask("steps 1"))).tokens
+            assert (await second.generate(ask("steps 1"))).tokens
+            assert first.pid == second.pid
+            lock = place(model).lock
+            assert lock.read_bytes() == b""
+            assert lockfile.holder(lock) == (first.pid if sys.platform == "linux" else lockfile.UNKNOWN)
+            pid = first.pid
+            ballast.unlink()
+            await first.restart()
+            assert not alive(pid)
+            assert (await first.generate(ask("steps 1"))).tokens
+            assert lock.read_bytes() == f"{first.pid}\n".encode()
+        finally:
+            await asyncio.gather(first.close(), second.close())
+
+    async def test_where_no_socket_can_be_made_the_disk_is_named_and_later_it_works(
+        self, model: str, disk: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        names, states = fill_names(disk), []
+        monkeypatch.setattr(process_client, "_RETRY", 1.0)
+        engine = ModelProcess(model, on_state=lambda state, text, _: states.append((state, text)))
+        try:
+            for _ in range(3):
+                with pytest.raises(EngineError, match="cannot be written") as refused:
+                    await engine.generate(ask("steps 1"))
+            assert str(refused.value).startswith("The model cannot be started: ")
+            assert "(No space left on device). Free some space on that disk, or set" in str(refused.value)
+            assert [text for state, text in states if state is EngineState.ERROR] == [str(refused.value)]
+            shutil.rmtree(names)
+            await asyncio.sleep(1.0)
+            assert (await engine.generate(ask("steps 1"))).tokens
+        finally:
+            await engine.close()
+
+    async def test_a_disk_that_may_not_be_written_is_named(self, model: str, disk: Path) -> None:
+        remount = ["mount", "-o", "remount,ro", str(disk)]
+        if subprocess.run(remount, capture_output=True, check=False).returncode:
+            pytest.skip("this user may not mount a file system again")
+        engine = ModelProcess(model)
+        try:
+            with pytest.raises(EngineError, match=r"Read-only file system\W+Make it writable"):
+                await engine.generate(ask("steps 1"))
+        finally:
+            await engine.close()
+
+    async def test_a_pipe_for_its_log_is_not_waited_for(self, model: str, home: Path) -> None:
+        (home / "log").mkdir(mode=0o700)
+        os.mkfifo(home / "log" / "model.log")
+        engine = ModelProcess(model)
+        try:
+            assert (await asyncio.wait_for(engine.generate(ask("steps 1")), PATIENCE)).tokens
+        finally:
+            await engine.close()
 
 
 class TestMachines:

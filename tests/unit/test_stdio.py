@@ -1,13 +1,16 @@
-"""Standard input as the server reads it."""
+"""Standard input as the server reads it, and standard output for a client that may not read."""
 
 import asyncio
 import os
 import threading
+from functools import partial
 from io import FileIO
 from pathlib import Path
 
-from lsp_calib.server.framing import Frames, read_frames
-from lsp_calib.server.stdio import open_input
+import pytest
+
+from lsp_calib.server.streams import MOST_UNTAKEN, Frames, Input, Newest, Output, read_frames
+from lsp_calib.server.tcp import SocketOutput
 
 
 async def messages(stream: asyncio.StreamReader) -> list[bytes]:
@@ -31,7 +34,7 @@ def through_a_pipe(*pieces: bytes) -> list[bytes]:
 
     async def receive() -> list[bytes]:
         with os.fdopen(read, "rb") as stdin:
-            return await messages(open_input(stdin))
+            return await messages(Input(stdin).stream)
 
     sender = threading.Thread(target=send)
     sender.start()
@@ -67,7 +70,7 @@ def test_standard_input_may_be_a_file(tmp_path: Path) -> None:
 
     async def receive() -> list[bytes]:
         with path.open("rb") as stdin:
-            return await messages(open_input(stdin))
+            return await messages(Input(stdin).stream)
 
     assert asyncio.run(receive()) == [b"one", b"two"]
 
@@ -77,7 +80,7 @@ def test_a_loop_that_ends_before_the_input_does_is_no_error() -> None:
     read, write = os.pipe()
 
     async def leave() -> None:
-        open_input(stdin)
+        Input(stdin)
 
     with os.fdopen(read, "rb") as stdin, FileIO(write, "w") as end:
         asyncio.run(leave())
@@ -86,3 +89,136 @@ def test_a_loop_that_ends_before_the_input_does_is_no_error() -> None:
         if thread is not None:
             thread.join(10)
             assert not thread.is_alive()
+
+
+class Scene:
+    """An output into a pipe that nobody reads yet."""
+
+    def __init__(self) -> None:
+        self._read, write = os.pipe()
+        self._write = os.fdopen(write, "wb")
+        self.output = Output(self._write)
+
+    async def fill(self) -> int:
+        """Write until the output is full; returns the number of bytes."""
+        count = 0
+        while not self.output.is_full:
+            self.output.write(b"." * 50_000)
+            count += 50_000
+            await asyncio.sleep(0)
+        return count
+
+    async def read(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            data += await asyncio.to_thread(os.read, self._read, 1 << 16)
+        return data
+
+    def stop_reading(self) -> None:
+        os.close(self._read)
+
+    def close(self) -> None:
+        self._write.close()
+
+
+async def test_what_does_not_fit_waits_and_arrives_in_its_order() -> None:
+    scene = Scene()
+    pieces = [bytes([65 + n % 26]) * (n * 997 % 20_000) for n in range(200)]
+    for piece in pieces:
+        scene.output.write(piece)
+    assert scene.output.is_full
+    sent = b"".join(pieces)
+    waiting = asyncio.create_task(scene.output.room())
+    assert await scene.read(len(sent)) == sent
+    await asyncio.wait_for(waiting, 10)
+    assert not scene.output.is_full
+    scene.output.write(b"and on")
+    assert await scene.read(6) == b"and on"
+    scene.stop_reading()
+    scene.close()
+
+
+async def test_of_what_waits_for_a_client_only_the_newest_of_a_kind_is_sent() -> None:
+    scene = Scene()
+    newest = Newest(scene.output)
+    newest.send("a", lambda: scene.output.write(b"at once"))
+    assert await scene.read(7) == b"at once"
+    count = await scene.fill()
+    for number in range(10_000):
+        newest.send("a", partial(scene.output.write, b"a%d" % number))
+        newest.send("b", partial(scene.output.write, b"b%d" % number))
+    newest.drop("b")
+    assert await scene.read(count + 5) == b"." * count + b"a9999"
+    scene.stop_reading()
+    scene.close()
+
+
+async def test_a_client_that_has_closed_its_end_is_gone() -> None:
+    scene = Scene()
+    gone = asyncio.Event()
+    scene.output.on_gone = gone.set
+    await scene.fill()
+    waiting = asyncio.create_task(scene.output.room())
+    await asyncio.sleep(0)
+    scene.stop_reading()
+    await asyncio.wait_for(gone.wait(), 10)
+    with pytest.raises(BrokenPipeError):
+        await waiting
+    scene.output.write(b"for nobody")
+    assert scene.output.is_full
+    scene.output.finish()
+    scene.close()
+
+
+async def test_input_that_nobody_takes_is_not_read() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as stdin, FileIO(write, "w") as end:
+        incoming = Input(stdin)
+        os.set_blocking(write, False)
+        count, stuck = 0, 0
+        while stuck < 50:
+            written = end.write(b"x" * 65536)
+            count, stuck = count + (written or 0), 0 if written else stuck + 1
+            assert count < 4 * MOST_UNTAKEN
+            await asyncio.sleep(0.002)
+        assert count >= MOST_UNTAKEN
+        # It goes on once it is taken.
+        assert len(await incoming.stream.readexactly(count)) == count
+        assert end.write(b"y") == 1
+        assert await asyncio.wait_for(incoming.stream.readexactly(1), 10) == b"y"
+
+
+async def test_over_tcp_no_message_is_taken_either_while_the_client_reads_nothing() -> None:
+    taken: list[bytes] = []
+    outputs: list[SocketOutput] = []
+    closed = asyncio.Event()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        output = SocketOutput(writer)
+        outputs.append(output)
+
+        def take(body: bytes) -> None:
+            taken.append(body)
+            output.write(b"." * 100_000)
+
+        await read_frames(reader, Frames(), take, output)
+        output.close()
+        await writer.wait_closed()
+        closed.set()
+
+    async with await asyncio.start_server(connected, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2], limit=1 << 10)
+        writer.write(frame(b"{}") * 300)
+        while not (outputs and outputs[0].is_full):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert len(taken) < 200
+        count = 0
+        while count < 300 * 100_000:
+            data = await asyncio.wait_for(reader.read(1 << 20), 10)
+            assert data
+            count += len(data)
+        assert len(taken) == 300
+        writer.close()
+        await writer.wait_closed()
+        await asyncio.wait_for(closed.wait(), 10)

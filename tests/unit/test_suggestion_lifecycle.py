@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import pytest
 from feedback_scene import URI, suggestion
 
-from lsp_calib.calibration import CalibratorStore
-from lsp_calib.completion import Completion, Cursor
-from lsp_calib.errors import EngineError
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import Completion
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.inference.engine import LoadedModel
+from lsp_calib.server import events as on
+from lsp_calib.server.events import Events
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
-from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
+from lsp_calib.server.suggestion_tracking import SuggestionTracking
+from lsp_calib.settings import Settings, Trusted
 from lsp_calib.values import Evidence, ModelIdentity
 
 IDENTITY = "0123456789abcdef"
 
 
-async def _no_model() -> LoadedModel:
-    raise EngineError("There is no model.")
-
-
 @attrs.define
 class Scene:
-    """One open document, and what the lifecycle has called."""
+    """One open document, and the events about it."""
 
-    lifecycle: SuggestionLifecycle
+    tracking: SuggestionTracking
     recorder: FeedbackRecorder
     database: Path
     lines: list[str]
@@ -46,7 +44,7 @@ class Scene:
 
     def type(self, text: str) -> None:
         self.lines[0] += text
-        self.lifecycle.tracking.changed(URI)
+        self.tracking.changed(URI, self.lines)
 
     async def stored(self) -> list[dict[str, Any]]:
         """What is in the store, once everything is written."""
@@ -62,43 +60,39 @@ class Scene:
 def make_scene(folder: Path, *, enabled: bool = True) -> Scene:
     lines, calls, warnings = ["x = ", ""], list[str](), list[str]()
     database = folder / "feedback.db"
-    recorder = FeedbackRecorder(
-        lambda: database,
-        enabled=lambda: enabled,
-        workspace_of=lambda _: "",
-        retention_days=365,
-        warn=warnings.append,
+    connection: Any = SimpleNamespace(
+        settings=Settings(feedback=enabled),
+        trusted=Trusted(),
+        folder_of=lambda _: "",
+        open_document=lambda uri: SimpleNamespace(bare_lines=lines) if uri == URI else None,
     )
-    lifecycle = SuggestionLifecycle(
-        recorder,
-        CalibratorStore(folder / "calibrators", folder / "shipped"),
-        lines={URI: lines}.get,
-        purpose=_no_model,
-        on_requested=lambda: calls.append("requested"),
-        on_shown=lambda shown: calls.append(f"shown {shown.id}"),
-        on_outdated=lambda uri: calls.append(f"outdated {uri}"),
-        on_marks_changed=lambda uri: calls.append(f"marks {uri}"),
-        on_refitted=lambda ref: calls.append(f"refitted {ref.id}"),
-    )
-    return Scene(lifecycle, recorder, database, lines, calls, warnings)
+    messages: Any = SimpleNamespace(warn=warnings.append)
+    events = Events()
+    recorder = FeedbackRecorder(connection, messages, events, database)
+    tracking = SuggestionTracking(connection, events)
+    events.on(on.SuggestionShown, lambda one: calls.append(f"shown {one.completion.suggestion.id}"))
+    events.on(on.SuggestionOutdated, lambda one: calls.append(f"outdated {one.uri}"))
+    events.on(on.MarksChanged, lambda one: calls.append(f"marks {one.uri}"))
+    events.on(on.LabelsRecorded, lambda one: calls.append(f"labels {one.n}"))
+    return Scene(tracking, recorder, database, lines, calls, warnings)
 
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     scene = make_scene(tmp_path)
     yield scene
-    scene.lifecycle.tracking.close([])
+    scene.tracking.close([])
 
 
 async def test_from_request_to_label(scene: Scene) -> None:
     offer = scene.offer("12")
-    scene.lifecycle.requested(URI, offer.cursor)
-    assert scene.lifecycle.shown(URI, offer)
+    scene.tracking.requested(URI, offer.cursor.own_line)
+    assert scene.tracking.shown(URI, offer)
     scene.type("12")
-    assert [line for line, _ in scene.lifecycle.tracking.inserted(URI)] == [0]
-    scene.lifecycle.tracking.saved(URI)
-    assert scene.lifecycle.tracking.inserted(URI) == []
-    assert scene.calls == ["requested", f"shown {IDENTITY}", f"marks {URI}", f"marks {URI}"]
+    assert [line for line, _ in scene.tracking.inserted(URI)] == [0]
+    scene.tracking.saved(URI)
+    assert scene.tracking.inserted(URI) == []
+    assert scene.calls == [f"shown {IDENTITY}", f"marks {URI}", "labels 1", f"marks {URI}"]
     [row] = await scene.stored()
     assert (row["id"], row["label"]["correct"], row["label"]["how"]) == (IDENTITY, True, "kept")
 
@@ -106,24 +100,24 @@ async def test_from_request_to_label(scene: Scene) -> None:
 async def test_a_suggestion_for_a_line_that_has_changed_is_not_shown(scene: Scene) -> None:
     offer = scene.offer("1")
     scene.type("2")
-    assert not scene.lifecycle.shown(URI, offer)
-    assert not scene.lifecycle.shown("file:///closed.py", offer)
+    assert not scene.tracking.shown(URI, offer)
+    assert not scene.tracking.shown("file:///closed.py", offer)
     assert scene.calls == [f"outdated {URI}", "outdated file:///closed.py"]
 
 
 async def test_after_settling_nothing_is_shown(scene: Scene) -> None:
     """The editor is shutting down: what is shown now would never get its label."""
     offer = scene.offer("1")
-    assert scene.lifecycle.shown(URI, offer)
-    scene.lifecycle.settle([URI])
-    assert not scene.lifecycle.shown(URI, offer)
+    assert scene.tracking.shown(URI, offer)
+    scene.tracking.close([URI])
+    assert not scene.tracking.shown(URI, offer)
     [row] = await scene.stored()
     assert row["label"] is not None
 
 
 async def test_a_hint_is_on_disk_when_it_is_answered(scene: Scene) -> None:
-    scene.lifecycle.shown(URI, scene.offer("1"))
-    await scene.lifecycle.hinted("accepted", IDENTITY)
+    scene.tracking.shown(URI, scene.offer("1"))
+    await scene.recorder.hint("accepted", IDENTITY)
     store = FeedbackStore(scene.database)
     [row] = store.export()
     store.close()
@@ -131,30 +125,23 @@ async def test_a_hint_is_on_disk_when_it_is_answered(scene: Scene) -> None:
     await scene.recorder.close()
 
 
-async def test_without_a_model_a_refit_fails_and_changes_nothing(scene: Scene) -> None:
-    with pytest.raises(EngineError, match="There is no model"):
-        await scene.lifecycle.refit()
-    assert scene.calls == []
-    await scene.recorder.close()
-
-
 async def test_where_feedback_is_off_nothing_is_stored(tmp_path: Path) -> None:
     """The suggestion is followed all the same: its diagnostic moves with its line."""
     scene = make_scene(tmp_path, enabled=False)
-    scene.lifecycle.shown(URI, scene.offer("12"))
+    scene.tracking.shown(URI, scene.offer("12"))
     scene.type("12")
-    assert [line for line, _ in scene.lifecycle.tracking.inserted(URI)] == [0]
-    await scene.lifecycle.hinted("accepted", IDENTITY)
-    scene.lifecycle.settle([URI])
+    assert [line for line, _ in scene.tracking.inserted(URI)] == [0]
+    await scene.recorder.hint("accepted", IDENTITY)
+    scene.tracking.close([URI])
     assert await scene.stored() == []
 
 
 async def test_a_store_that_cannot_be_opened_is_reported_and_typing_goes_on(tmp_path: Path) -> None:
     scene = make_scene(tmp_path)
     scene.database.mkdir()
-    assert scene.lifecycle.shown(URI, scene.offer("1"))
+    assert scene.tracking.shown(URI, scene.offer("1"))
     scene.type("1")
-    scene.lifecycle.settle([URI])
+    scene.tracking.close([URI])
     await scene.recorder.close()
     assert scene.warnings
     assert all(warning.startswith("Feedback on suggestions cannot be stored: ") for warning in scene.warnings)

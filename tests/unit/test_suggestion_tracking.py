@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from feedback_scene import URI, suggestion
 
-from lsp_calib.feedback.events import Event, How
-from lsp_calib.feedback.followed import SETTLE_AFTER
-from lsp_calib.server import suggestion_tracking
+from lsp_calib.feedback.events import SETTLE_AFTER, Event, How
+from lsp_calib.server.events import Events, SuggestionsFollowed
 from lsp_calib.server.suggestion_tracking import Forwards, SuggestionTracking
 
 
@@ -19,31 +20,24 @@ async def test_the_timer_survives_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a failure the next attempt comes after a pause."""
-    monkeypatch.setattr(suggestion_tracking, "RETRY", 0.05)
     recorded: list[Sequence[Event]] = []
-
-    def record(events: Sequence[Event]) -> None:
-        recorded.append(events)
-        if len(recorded) == 1:
-            raise RuntimeError("The store's thread is gone.")
-
-    tracking = SuggestionTracking(
-        lambda _: None,
-        on_first_shown=lambda *_: None,
-        on_events=record,
-        on_marks_changed=lambda _: None,
-    )
+    events = Events()
+    events.on(SuggestionsFollowed, lambda one: recorded.append(one.events))
+    connection: Any = SimpleNamespace(open_document=lambda _: None)
+    tracking = SuggestionTracking(connection, events, retry=0.05)
     tracker, now = tracking._tracker, time.time()
     tracker.shown(URI, ["x = ", "y = "], 0, "x = 1", suggestion("1", "due"), now - 100)
     tracker.shown(URI, ["x = ", "y = "], 1, "y = 1", suggestion("1", "due later"), now - 99)
     tracker.requested(URI, 0, now - SETTLE_AFTER + 0.1)
-    tracking._tick()
+    with monkeypatch.context() as broken:
+        broken.setattr(tracker, "tick", None)
+        tracking._tick()
     assert "The next attempt is in" in caplog.text
     for _ in range(500):
-        if len(recorded) > 1:
+        if recorded:
             break
         await asyncio.sleep(0.01)
-    assert [event.suggestion_id for event in recorded[1]] == ["due later"]
+    assert [event.suggestion_id for events in recorded for event in events if event.label] == ["due later"]
 
 
 def test_a_clock_that_is_set_back_makes_nothing_wait() -> None:
@@ -56,13 +50,10 @@ async def test_what_was_read_counts_as_read_after_the_clock_was_set_back() -> No
     recorded: list[Event] = []
     clock = [10_000.0]
     lines = ["x = ", "y = "]
-    tracking = SuggestionTracking(
-        lambda _: lines,
-        on_first_shown=lambda *_: None,
-        on_events=recorded.extend,
-        on_marks_changed=lambda _: None,
-        clock=lambda: clock[0],
-    )
+    documents: Any = SimpleNamespace(open_document=lambda _: SimpleNamespace(bare_lines=lines))
+    events = Events()
+    events.on(SuggestionsFollowed, lambda one: recorded.extend(one.events))
+    tracking = SuggestionTracking(documents, events, lambda: clock[0])
     tracking._tracker.shown(URI, lines, 0, "x = 1", suggestion("1", "read"), clock[0])
     clock[0] -= 3600.0
     tracking._now()

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.calibrators.curve import is_plain, value_of
-from lsp_calib.calibration.calibrators.recipes import RECIPES, SUMMARY_RECIPES, recipes_of
-from lsp_calib.confidence.features import FEATURES
-from lsp_calib.confidence.summary_features import SUMMARY_FEATURES, VERSION, summary_features
+from lsp_calib.calibration.calibrators.fitting import RECIPES, SUMMARY_RECIPES, recipes_of
+from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES, SUMMARY_VERSION, summary_features
 from lsp_calib.evaluation.header import Header, ObservationList
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.summary_observation import LISTED
@@ -29,7 +28,7 @@ def test_each_feature_of_the_recipes_is_known_and_none_has_the_name_of_a_lines()
         for name in recipe.features:
             assert is_plain(name) or name in SUMMARY_FEATURES or name in FEATURES
     assert not SUMMARY_FEATURES.keys() & FEATURES.keys()
-    assert LISTED.version == VERSION, "other counts than these are left out of a confidence"
+    assert LISTED.version == SUMMARY_VERSION, "other counts than these are left out of a confidence"
     assert recipes_of("summary") == SUMMARY_RECIPES
     assert recipes_of("line") == recipes_of("infill") == RECIPES
 

@@ -13,15 +13,14 @@ from test_eval_summary import WordEncoder
 from test_summarization import EXAMPLE, Scripted
 
 from lsp_calib import home as state
-from lsp_calib.calibration import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENCODER, WITHOUT_ENTROPIES
-from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
+from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Fitted, fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.calibrators.recipes import SUMMARY_RECIPES
-from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.confidence.summary_features import ENCODER, FIT_FEATURES, VERSION
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.confidence.features import ENCODER, FIT_FEATURES, SUMMARY_VERSION
 from lsp_calib.evaluation.summary_observation import LISTED
 from lsp_calib.summarization import SummaryService, fit
 from lsp_calib.summarization.installed_encoder import InstalledEncoder, installed_encoder
@@ -99,7 +98,7 @@ def test_the_curve_is_that_of_what_is_known() -> None:
 def test_another_encoder_needs_another_version() -> None:
     """A calibrator's numbers are of one encoder: this fails if the default is changed without another
     version."""
-    assert (VERSION, LISTED.version, CARD.sha256[:12]) == (1, 1, "8199be6f699a")
+    assert (SUMMARY_VERSION, LISTED.version, CARD.sha256[:12]) == (1, 1, "8199be6f699a")
     assert set(fit.NAMES) >= FIT_FEATURES
     assert {name for recipe in SUMMARY_RECIPES if recipe.needs(ENCODER) for name in recipe.features} >= (
         FIT_FEATURES

@@ -55,6 +55,20 @@ def test_a_summary_that_says_what_the_code_does() -> None:
     assert (found["ended"], found["cut-off"], found["hidden-code"]) == (1.0, 0.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("summary", "beyond"),
+    [
+        ("Read rows.", 0),
+        ("The read_rows function is a wrapper for read_rows that uses read_rows to read the rows.", 0),
+        ("This method is used to read the specified rows.", 0),
+        ("Reads the rows of a path.", 1),
+        ("Reads the rows of a path, and parses each row of the path.", 2),
+    ],
+)
+def test_words_beyond_the_name_are_counted_once_and_without_filling(summary: str, beyond: int) -> None:
+    assert of(summary)["beyond-name"] == beyond
+
+
 def test_what_was_cut_repeats_and_says_nothing() -> None:
     found = of("get the thing the thing", "x = 1", "doIt", answer="get the thing the thing. More", window=2)
     assert found["repeated"] == pytest.approx(0.4)

@@ -255,7 +255,7 @@ def test_the_command_scores_a_measure_of_records(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, [*command, "--json", "--output", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
-    assert {row["judge"] for row in document["rows"]} == {"best-f1", "high-recall"}
+    assert {row["judge"] for row in document["rows"]} == {"best-f1", "high-recall", "most-agree"}
     assert "true, contained in five" in (tmp_path / "out" / "scores.md").read_text("utf-8")
     printed = CliRunner().invoke(main, command)
     assert printed.exit_code == 0, printed.output

@@ -11,6 +11,8 @@ import attrs
 from feedback_scene import URI, suggestion
 
 from lsp_calib.errors import EngineError
+from lsp_calib.server import events as on
+from lsp_calib.server.events import Events
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.summarization import Example, Summary
 from lsp_calib.values import Evidence, ModelIdentity, Tier
@@ -79,14 +81,14 @@ def requests(
     async def _examples(_uri: str, _function: object, _language: str) -> Sequence[Example]:
         return [EXAMPLE]
 
+    events, has_name = Events(), [] if pending is None else pending
+    events.on(on.SuggestionMade, lambda one: made.append(one.suggestion.id))
+    events.on(on.SummaryKnown, lambda _: None if known is None else known.append(None))
+    fakes: Any = SimpleNamespace(
+        admits=_admits, examples_for=_examples, follow=lambda _, name: has_name.append(name)
+    )
     return SummaryRequests(
-        service,
-        admits=_admits,
-        examples_for=_examples,
-        on_request=lambda: None,
-        on_made=lambda one: made.append(one.id),
-        on_known=lambda: None if known is None else known.append(None),
-        on_pending=lambda _, name: None if pending is None else pending.append(name),
+        service, admission=fakes, examples=fakes, progress=fakes, running={}, events=events
     )
 
 

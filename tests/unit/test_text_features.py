@@ -8,15 +8,21 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import lsp_calib
-from lsp_calib.completion import document_index, features
+from lsp_calib.completion import features
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.document_index import DocumentIndex
-from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, place_of, text_features
+from lsp_calib.completion.features import (
+    DocumentFeatures,
+    DocumentIndex,
+    FeatureExtractor,
+    place_of,
+    text_features,
+)
 from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.syntax import region
 from lsp_calib.syntax.languages import rules_of
@@ -360,7 +366,7 @@ def test_a_remembered_document_has_the_features_of_a_new_one(
         patched.setattr(region, "_BELOW", 1)
         patched.setattr(region, "_LARGE_BLOCK", 4)
         patched.setattr(region, "_FARTHEST", 6)
-        patched.setattr(document_index, "_CHUNK", 2)
+        patched.setattr(features, "_CHUNK", 2)
         document = DocumentFeatures()
         lines = tuple(start)
         index: DocumentIndex | None = None
@@ -438,9 +444,8 @@ def test_a_statement_of_data_is_parsed_whole_up_to_a_limit() -> None:
     assert 0 < first < 20_000 < last < 25_000
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "_MOST_DOCUMENTS", 2)
-    extractor = FeatureExtractor()
+def test_memory_is_bounded() -> None:
+    extractor = FeatureExtractor(most=2)
     for name in "abca":
         extractor.of(name).read(Cursor.at(("x",), 0, 0))
     assert list(extractor._documents) == ["c", "a"]
@@ -490,3 +495,86 @@ def test_what_nobody_waits_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
         for thread in threads:
             thread.join()
         assert read == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("python", "# a comm▏ent\nx = 1\n"),
+        ("python", "x = 1  # why it is ▏\n"),
+        ("python", '"""A module.▏"""\n'),
+        ("python", 'def f():\n    """The sum.\n\n    It may ▏\n    """\n    return 1\n'),
+        ("python", 'def f():\n    """The sum of▏\n    return 1\n'),
+        ("javascript", "/**\n * The sum ▏\n */\nfunction f() {}\n"),
+        ("go", "// Sum ▏\nfunc f() {}\n"),
+        ("rust", "/// The sum ▏\nfn f() {}\n"),
+        ("python", "# caf\u00e9 \U0001f40d ▏\nx = 1\n"),
+    ],
+)
+def test_a_cursor_in_a_comment_or_documentation_is_in_prose(language: str, text: str) -> None:
+    assert DocumentFeatures().is_prose(_marked(text, language))
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("python", "▏# a comment\n"),
+        ("python", "# a comment\n▏\nx = 1\n"),
+        ("python", '"""A module."""▏\n'),
+        ("python", 'def f():\n    """The sum."""\n    return ▏\n'),
+        ("python", 'query = "SELECT ▏"\n'),
+        ("python", 'run(\n    """SELECT ▏"""\n)\n'),
+        ("javascript", "/* a */▏\n"),
+        ("go", "// Sum\nfunc ▏\n"),
+        ("elixir", "# a comment ▏\n"),  # without a grammar nothing is known
+        ("python", "# " + "x" * 2000 + "▏\n"),
+    ],
+)
+def test_elsewhere_it_is_in_code(language: str, text: str) -> None:
+    assert not DocumentFeatures().is_prose(_marked(text, language))
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "expected"),
+    [
+        ("def f():\n    ▏\n", '"""', True),
+        ("def f():\n    ▏\n", '"""The sum."""', True),
+        ("def f():\n    ▏\n    return 1\n", "r'''The sum.", True),
+        ("class A:\n▏\n", '    """', True),
+        ("▏\nimport os\n", '"""A module."""', True),
+        ("def f():\n    ▏\n", "return 1", False),
+        ("def f():\n    ▏\n", "# why", False),
+        ("def f():\n    x = ▏\n", '"""', False),
+        ("run(\n    ▏\n)\n", '"""SELECT 1""",', False),
+    ],
+)
+def test_a_line_that_opens_documentation_is_known(text: str, answer: str, expected: bool) -> None:
+    cursor = _marked(text, "python")
+    assert DocumentFeatures().begins_documentation(cursor, answer) is expected
+    assert not DocumentFeatures().begins_documentation(attrs.evolve(cursor, language="go"), answer)
+
+
+def test_prose_is_known_once_the_document_was_read() -> None:
+    """A request does not wait for it while the model works."""
+    features, cursor = DocumentFeatures(), _marked("# why ▏\n", "python")
+    assert not features.is_prose(cursor, at_once=True)
+    features.read(cursor)
+    assert features.is_prose(cursor, at_once=True)
+    assert not features.is_prose(_marked("x = ▏\n", "python"), at_once=True)
+
+
+def _marked(text: str, language: str) -> Cursor:
+    """The cursor at the mark in a text."""
+    before, _, _ = text.partition("▏")
+    row, column = before.count("\n"), len(before) - before.rfind("\n") - 1
+    return Cursor.at(tuple(text.replace("▏", "").split("\n")), row, column, language)
+
+
+@pytest.mark.parametrize("language", ["javascript", "typescript"])
+@pytest.mark.parametrize("unit", ["function a(){", "{", "a<@", "->"])
+def test_beside_200_kilobytes_in_a_line_others_are_parsed_as_elsewhere(language: str, unit: str) -> None:
+    """Parsing it took up to .4 s, after which nothing was known of the lines around it."""
+    data = unit * (200_000 // len(unit))
+    for typed, broken in (("«let x = 1;»", 0.0), ("«let x = );»", 1.0)):
+        assert of([typed, data], language).get("broken") == broken
+        assert of([data, "let y = 2;", typed], language).get("broken") == broken

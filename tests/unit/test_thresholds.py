@@ -15,14 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib import home as state
-from lsp_calib.calibration.policies.similarity_threshold import leave_one_out, threshold_of_correctness
+from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
+from lsp_calib.calibration.similarity_threshold import leave_one_out, most_agree, threshold_of_correctness
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, NoModelError
 from lsp_calib.evaluation.datasets.catalogue import data_set
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.similarity import NAMES, VERSION, shared_encoder
-from lsp_calib.evaluation.thresholds import CRITERIA, Rule, Thresholds, shipped_thresholds
+from lsp_calib.evaluation.thresholds import Rule, Thresholds, shipped_thresholds, threshold_of_agreement
 from lsp_calib.values import ModelIdentity
 
 SHIPPED = state.shipped_models() / "thresholds" / "all-minilm-l6-v2-int8.json"
@@ -62,6 +63,24 @@ def test_chance_is_found_out_by_leaving_one_out() -> None:
     assert leave_one_out(ratings, noise)["best_f1"].hits < setting.hits
 
 
+def test_most_people_agree_by_the_similarity_whose_curve_predicts_them() -> None:
+    """The rule is that of the informative similarity; its curve is near the odds that made the labels."""
+    rng = np.random.default_rng(3)
+    x = rng.random(400)
+    odds = 1.0 / (1.0 + np.exp(-(8.0 * x - 4.0)))
+    ratings = np.where(rng.random((400, 6)) < odds[:, None], 3, 2)
+    agreed = most_agree(ratings)
+    assert agreed.tolist() == [bool(sum(row >= 3) >= 3) for row in ratings]
+    found = threshold_of_agreement(agreed, {"noise": rng.random(400), "x": x})
+    assert found.setting.metric == "x"
+    assert 0.4 < found.setting.threshold < 0.55
+    assert found.auc > 0.9
+    assert found.others.hits <= found.setting.hits
+    assert -found.intercept / found.slope == pytest.approx(0.45, abs=0.05)
+    with pytest.raises(DataError, match="each class"):
+        threshold_of_agreement([True] * 5, {"x": x[:5]})
+
+
 def test_the_shipped_file_is_for_the_shipped_encoder() -> None:
     document = json.loads(SHIPPED.read_text("utf-8"))
     assert document["encoder"] == {"name": CARD.name, "sha256": CARD.sha256, "version": VERSION}
@@ -69,8 +88,11 @@ def test_the_shipped_file_is_for_the_shipped_encoder() -> None:
     assert document["command"].endswith("--output models/thresholds/all-minilm-l6-v2-int8.json")
     assert document["similarities"]["cosine"]["auc"] >= 0.91
     thresholds = shipped_thresholds(LISTED)
-    assert set(thresholds.rules) == set(CRITERIA)
+    assert set(thresholds.rules) == set(SUMMARY_CRITERIA)
     assert thresholds.rules["best-f1"] == Rule("cosine", 0.75)
+    assert thresholds.rules["most-agree"] == Rule("bertscore-f1", 0.6)
+    agreed = document["settings"]["most-agree"]
+    assert (document["agreement"]["positives"], agreed["selected"], agreed["hits"]) == (86, 91, 73)
     with pytest.raises(DataError, match="eval thresholds"):
         shipped_thresholds(attrs.evolve(LISTED, sha256="0" * 64))
     with pytest.raises(DataError, match="no thresholds"):
@@ -91,10 +113,10 @@ def test_records_are_judged_by_their_numbers() -> None:
     records = [attrs.evolve(bare, similarity=(value,) * len(NAMES)) for value in (0.9, 0.7, 0.2)]
     found = shipped_thresholds(LISTED).judge(header, [*records, bare])
     assert [tuple(record.correct.values()) for record in found] == [
-        (True, True, True),
-        (False, False, True),
-        (False, False, False),
-        (False, False, False),
+        (True, True, True, True),
+        (True, False, False, True),
+        (False, False, False, False),
+        (False, False, False, False),
     ]
     assert [attrs.evolve(one, correct=bare.correct) for one in found] == [*records, bare]
     for similarity in (None, attrs.evolve(LISTED, sha256="0" * 64)):
@@ -145,5 +167,5 @@ def test_the_shipped_thresholds_are_found_again(home: Path, tmp_path: Path) -> N
         assert found["similarities"][name]["auc"] == pytest.approx(one["auc"], abs=0.003)
     assert found["similarities"]["cosine"]["auc"] >= 0.91
     shown = CliRunner().invoke(main, ["eval", "thresholds"], env={"COLUMNS": "120"}).stdout
-    assert "210 rated pairs, 48 called similar" in shown
+    assert "most people agree on 86, the mean of three ratings on 48" in shown.replace("\n", " ")
     assert "high-precision" in shown

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_calibration_calibrator import make, platt
 
-from lsp_calib.calibration import COST_PRESETS, PRESETS, RiskPolicy, certify
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.policies.overrides import Override, StricterPolicy
-from lsp_calib.values import Evidence, Tier
+from lsp_calib.calibration.certificates import certify
+from lsp_calib.calibration.tiers import COST_PRESETS, PRESETS, RiskPolicy, StricterPolicy
+from lsp_calib.values import Evidence, Override, Tier
 
 CERTIFIED = RiskPolicy(certificate=certify([0.9] * 22, [True] * 22))
 ORDER = [Tier.REJECT, Tier.REVIEW, Tier.ACCEPT]
@@ -66,14 +66,14 @@ def test_it_counts_where_language_and_path_both_fit(
 ) -> None:
     estimator.overrides = (override,)
     purpose = make().purpose
-    found = estimator.assess(purpose.model, purpose.prompt_version, "line", "python", SURE, document=document)
+    found = estimator.assess(purpose, SURE, document=document)
     assert found.tier is tier
     assert ("tiers.overrides" in found.reason) == (tier is not Tier.ACCEPT)
     block, _ = estimator.tier(found.calibrated, found, language="python", document=document)
     assert block is tier
     assert found.calibrated is not None
     (other,) = estimator.alternatives(
-        *(purpose.model, purpose.prompt_version, "line", "python"),
+        purpose,
         0.0,
         [(found.calibrated, SURE)],
         document=document,
@@ -87,10 +87,5 @@ def test_of_several_the_strictest_counts(estimator: ConfidenceEstimator) -> None
         Override(path="a/**", accept_from=0.99),
     )
     purpose = make().purpose
-    tiers = [
-        estimator.assess(
-            purpose.model, purpose.prompt_version, "line", "python", SURE, document=document
-        ).tier
-        for document in ("/b/c.py", "/a/c.py")
-    ]
+    tiers = [estimator.assess(purpose, SURE, document=document).tier for document in ("/b/c.py", "/a/c.py")]
     assert tiers == [Tier.ACCEPT, Tier.REVIEW]

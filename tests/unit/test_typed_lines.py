@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lsprotocol import types
 from test_bulk_changes import Clock, change, document
 
-from lsp_calib.feedback.followed import SETTLE_AFTER
+from lsp_calib.feedback.events import SETTLE_AFTER
 from lsp_calib.feedback.typed_lines import BURST, MOST_CHARACTERS, MOST_LINES, FinishedLine, TypedLines
-from lsp_calib.server.bulk_changes import BulkChanges, region_of
+from lsp_calib.server.documents import Documents
+from lsp_calib.server.events import DocumentChanged, Events
 
 URI, OTHER = "file:///a.py", "file:///b.py"
 TEXT = "import os\n\n\ndef main():\n    pass\n"
@@ -23,7 +28,10 @@ class Scene:
     def __init__(self, text: str = TEXT) -> None:
         self.document = document(text)
         self.clock = Clock()
-        self.bulk = BulkChanges(self.clock)
+        events = Events()
+        connection: Any = SimpleNamespace(open_document=lambda _: self.document)
+        self.bulk = Documents(connection, events, self.clock)
+        events.on(DocumentChanged, self._changed)
         self.lines = TypedLines(b"key")
         self.lines.opened(URI, self.document.bare_lines)
 
@@ -32,14 +40,14 @@ class Scene:
         self.clock.now += after
         for start, end, text in changes:
             self.document.apply_change(change(start, end, text))
-        found = self.document.take_changes()
-        typed = self.bulk.changed(URI, found)
+        self.bulk.changed(URI)
+
+    def _changed(self, changed: DocumentChanged) -> None:
+        changes = changed.changes
         self.lines.changed(
-            URI,
-            self.document.bare_lines,
-            region_of(found),
-            typed=typed,
-            changes=len(found),
+            *(URI, self.document.bare_lines, changes.region),
+            typed=changed.typed,
+            changes=len(changes.all),
             now=self.clock.now,
         )
 
@@ -171,7 +179,7 @@ class TestNotTyped:
     def test_formatted(self, scene: Scene) -> None:
         """By a formatter during a save, which may change more than white space, or on its own."""
         scene.type(1, 0, "x=(1)")
-        scene.bulk.will_save(URI)
+        scene.bulk.save_begins(URI, types.TextDocumentSaveReason.Manual)
         scene.change(((1, 0), (1, 5), "x = 1"))
         scene.save()
         assert scene.waiting == []

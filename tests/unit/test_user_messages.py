@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 from lsprotocol import types
 
 from lsp_calib.server.user_messages import UserMessages
@@ -9,7 +12,7 @@ from lsp_calib.server.user_messages import UserMessages
 
 def test_each_message_is_shown_once_until_they_are_forgotten_and_none_after_the_end() -> None:
     shown: list[types.ShowMessageParams] = []
-    messages = UserMessages(shown.append)
+    messages = UserMessages(cast(Any, SimpleNamespace(window_show_message=shown.append)))
     messages.warn("a")
     messages.warn_together(["a", "b", "c", "b"])
     messages.error("c")

@@ -38,6 +38,7 @@ requests = st.builds(
     st.integers(0, 15).map(Observe),
     st.lists(counts, max_size=5).map(tuple),
     st.lists(st.text(min_size=1, max_size=5), max_size=3).map(tuple),
+    st.none() | counts,
 )
 scores = st.builds(ScoreRequest, prompts, anything, st.sampled_from(Priority), temperatures.filter(bool))
 generations = st.builds(
@@ -162,7 +163,7 @@ def test_random_bytes_are_no_message_or_an_engine_error(garbage: bytes) -> None:
     ids=lambda body: f"{body[:6]!r}, {len(body)} bytes",
 )
 def test_a_body_that_is_no_object_is_an_engine_error(body: bytes) -> None:
-    with pytest.raises(EngineError, match="understand"):
+    with pytest.raises(EngineError, match="broke their protocol"):
         wire.decode(body)
 
 
@@ -210,6 +211,7 @@ def test_a_request_without_one_of_its_fields_is_an_engine_error(field: str) -> N
         {"deadline": "soon"},
         {"deadline": float("nan")},
         {"oneLine": 1},
+        {"function": "x"},
         {"reuse": None},
         {"sampling": [1.0]},
         {"sampling": [0, 1]},

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lsp_calib.completion import Cursor
-from lsp_calib.completion.neighbourhood import Neighbourhood, OpenFile
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.nearby import Neighbourhood, OpenFile
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.models.cards import load_cards

@@ -13,18 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lsp_calib.calibration import (
-    Certificate,
-    Watch,
-    benjamini_hochberg,
-    bootstrap_difference,
-    bootstrap_interval,
-    brier_score,
-    calibrated_band,
-    certify,
-    expected_calibration_error,
-    paired_t_test,
-)
+from lsp_calib.calibration.certificates import Certificate, Watch, certify
+from lsp_calib.calibration.scores import brier_score, expected_calibration_error
+from lsp_calib.calibration.validation import bootstrap_difference, bootstrap_interval, calibrated_band
+from lsp_calib.evaluation.paper.numbers import adjusted, paired_p_value
 
 pytestmark = pytest.mark.long
 
@@ -124,7 +116,7 @@ def test_the_certified_risk_holds(truth: str, n: int) -> None:
 
 
 def test_a_certificate_is_found_often_enough_to_be_of_use() -> None:
-    """As the documentation of `power_table` has it, within the simulation's error."""
+    """As the documentation of `certify` has it, within the simulation's error."""
     documented = {50: 0.06, 200: 0.54, 400: 0.71, 1000: 0.89, 2000: 0.99}
     for n, share in documented.items():
         _, found = false_and_found("calibrated", n)
@@ -256,9 +248,9 @@ def test_paired_tests_find_by_chance_no_more_than_they_say() -> None:
             first, second = np.clip(p + rng.normal(0, 0.15, (2, 200)), 0, 1)
             if comparison >= 12:
                 second = np.clip(p + rng.normal(0, 0.35, 200), 0, 1)
-            p_values.append(paired_t_test(first, second, y).p_value)
+            p_values.append(paired_p_value(first, second, y))
         by_chance += np.count_nonzero(np.array(p_values[:12]) <= 0.05)
-        rejected = benjamini_hochberg(p_values, 0.05).rejected
+        rejected = np.array(adjusted(p_values)) <= 0.05
         false_share.append(rejected[:12].sum() / max(rejected.sum(), 1))
         found += rejected[12:].sum()
     assert by_chance / (150 * 12) == pytest.approx(0.05, abs=allowance(0.05, 150 * 12))

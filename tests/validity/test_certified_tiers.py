@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import attrs
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from lsp_calib.calibration.policies.ledger import Ledger, Promise
+from lsp_calib.calibration.certificates import Ledger, Promise
 
 pytestmark = pytest.mark.long
 
@@ -35,7 +35,7 @@ def ever_false(rng: np.random.Generator, *, forgetful: bool) -> bool:
     ledger = OPEN
     for number, n in enumerate(REFITS):
         if forgetful:
-            ledger = attrs.evolve(ledger, asked=0)
+            ledger = replace(ledger, asked=0)
         ledger = ledger.asking(f"calibrator {number}", confidence[:n], correct[:n])
         if ledger.holds(f"calibrator {number}"):
             return True

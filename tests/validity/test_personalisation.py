@@ -13,7 +13,7 @@ import numpy as np
 import personalisation as study
 import pytest
 
-from lsp_calib.calibration import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.evaluation.records import read_records
 
 MODELS = Path(__file__).parents[2] / "models"

@@ -14,8 +14,9 @@ import attrs
 import numpy as np
 import pytest
 
-from lsp_calib.calibration import Calibrator, refit
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.refit import refit
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.values import Evidence
 

@@ -11,10 +11,12 @@ from language_transfer import table
 from test_shipped import assert_same
 
 from lsp_calib import home
-from lsp_calib.calibration import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.fitting import TIMES
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.commands.calibrate import fit_records
-from lsp_calib.completion.places import STRATA
+from lsp_calib.completion.context import STRATA
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.header import FeatureList
 from lsp_calib.evaluation.records import read_records
@@ -54,7 +56,8 @@ def test_they_are_300_lines_of_15_pinned_projects(records: Path) -> None:
     assert header.features == FeatureList.present()
     assert {record.stratum for record in found} <= set(STRATA)
     writing_on = sum(record.condition == "writing-on" for record in found)
-    assert 0.25 < writing_on / len(found) < 0.4
+    # Half of the places behind openers, which only the larger records have, have nothing below them.
+    assert 0.25 < writing_on / len(found) < (0.4 if len(found) < 400 else 0.45)
 
 
 def test_the_records_make_it(records: Path) -> None:
@@ -63,13 +66,14 @@ def test_the_records_make_it(records: Path) -> None:
     assert_same(again.to_json(), calibrator_of(records).to_json())
 
 
-def test_it_is_pythons_moved(records: Path) -> None:
+def test_it_is_pythons_moved_unless_it_has_a_quarter_as_many_lines(records: Path) -> None:
     calibrator = calibrator_of(records)
     model = calibrator.purpose.model.name
     base = Calibrator.load(FOLDER / "calibrators" / f"line-{model}-large.json")
-    assert calibrator.provenance[-1].name == base.id
-    assert sum(origin.items for origin in calibrator.provenance[:-1]) == calibrator.n
-    assert calibrator.curves[0].shift is not None
+    is_moved = base.n >= TIMES * calibrator.n
+    assert (calibrator.provenance[-1].name == base.id) is is_moved
+    assert sum(origin.items for origin in calibrator.provenance[: -1 if is_moved else None]) == calibrator.n
+    assert (calibrator.curves[0].shift is not None) is is_moved
 
 
 def test_it_has_skill_and_is_calibrated(records: Path) -> None:
@@ -84,7 +88,7 @@ def test_it_has_skill_and_is_calibrated(records: Path) -> None:
 
 
 def test_an_editor_is_served_with_it(records: Path) -> None:
-    """And a dialect without one of its own borrows from it alone."""
+    """And a dialect without one of its own is served by the pooled curve, with the offset of its language."""
     header, _ = read_records(records)
     store = CalibratorStore(Path("/nowhere"), FOLDER / "calibrators")
     purpose = Purpose(header.model, header.prompt_version, "line", header.language)
@@ -92,7 +96,9 @@ def test_an_editor_is_served_with_it(records: Path) -> None:
     assert store.choose(purpose).calibrator == mine
     if header.language == "javascript":
         dialect = attrs.evolve(purpose, language="javascriptreact")
-        assert [origin.name for origin in store.choose(dialect).calibrator.provenance] == [mine.id]
+        served = store.choose(dialect).calibrator
+        assert served.source == "pooled"
+        assert mine.id in [origin.name for origin in served.provenance]
 
 
 def of_model(name: str) -> list[Path]:
@@ -101,16 +107,14 @@ def of_model(name: str) -> list[Path]:
     return found
 
 
-def test_the_readme_says_the_least_and_the_most_skill() -> None:
+def test_the_page_says_the_least_and_the_most_skill() -> None:
     values = [calibrator_of(path).metrics["skill"].value for path in of_model("smollm2-135m")]
     known = [value for value in values if value is not None]
     assert len(known) == len(values)
-    assert f"skill of {min(known):+.2f} to {max(known):+.2f} on lines" in PAGE.parents[1].joinpath(
-        "README.md"
-    ).read_text("utf-8")
+    assert f"skill of {min(known):+.2f} to {max(known):+.2f} on lines" in PAGE.read_text("utf-8")
 
 
-def test_the_readme_says_what_qwens_are_worth() -> None:
+def test_the_page_says_what_qwens_are_worth() -> None:
     """The shares as the table has them, which a long test computes."""
     paths = of_model("qwen2.5-coder-1.5b")
     _, _, rest = PAGE.read_text("utf-8").partition("<!-- begin: transfer of Qwen -->")
@@ -126,7 +130,7 @@ def test_the_readme_says_what_qwens_are_worth() -> None:
         f"{min(shares):.0f} to {max(shares):.0f} % of its suggestions there are marked accept, "
         f"of which {min(rights):.0f} to {max(rights):.0f} % were right"
     )
-    assert said in PAGE.parents[1].joinpath("README.md").read_text("utf-8")
+    assert said in PAGE.read_text("utf-8")
 
 
 @pytest.mark.long

@@ -6,16 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
+from summary_confidence import beyond_name, table, together
 from test_shipped import assert_same
 
 from lsp_calib import home
-from lsp_calib.calibration import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENCODER, WITHOUT_ENTROPIES
+from lsp_calib.calibration.calibrators.purpose import MOST_AGREE
 from lsp_calib.commands.calibrate import fit_records
-from lsp_calib.commands.calibration_trial import JUDGED_BY
-from lsp_calib.confidence.summary_features import FIT_FEATURES
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.confidence.features import FIT_FEATURES
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.summary_task import SUMMARY
+from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.summarization.prompt import VERSION
 
@@ -29,8 +32,12 @@ def shipped(request: pytest.FixtureRequest) -> Path:
     return path
 
 
-def test_there_is_one_for_each_file_of_records() -> None:
-    records = {path.stem for path in (FOLDER / "records").glob("summary-*.jsonl")}
+def records_of(shipped: Path) -> tuple[Header, list[Record]]:
+    return together(sorted((FOLDER / "records").glob(f"{shipped.stem}-*.jsonl")))
+
+
+def test_there_is_one_for_each_model_with_records() -> None:
+    records = {path.stem.rpartition("-")[0] for path in (FOLDER / "records").glob("summary-*.jsonl")}
     assert {path.stem for path in SHIPPED} == records
 
 
@@ -38,11 +45,12 @@ def test_it_is_for_the_model_and_the_prompt_of_today(shipped: Path) -> None:
     purpose = Calibrator.load(shipped).purpose
     assert purpose.model.sha256 == load_cards()[purpose.model.name].sha256
     assert (purpose.task, purpose.prompt_version) == (SUMMARY, VERSION)
+    assert (purpose.languages, purpose.criterion) == ({"java", "python"}, MOST_AGREE)
 
 
 def test_the_records_make_it(shipped: Path) -> None:
     """Fitted again from the records, without a model or an encoder, it is the same."""
-    header, records = read_records(FOLDER / "records" / f"{shipped.stem}.jsonl")
+    header, records = records_of(shipped)
     again = fit_records(header, records, shipped=True, created=header.created)
     assert_same(again.to_json(), Calibrator.load(shipped).to_json())
 
@@ -59,11 +67,17 @@ def test_it_has_skill_and_is_calibrated(shipped: Path) -> None:
 
 def test_what_was_to_be_scored_once_was_not_fitted_on(shipped: Path) -> None:
     calibrator = Calibrator.load(shipped)
-    header, records = read_records(FOLDER / "records" / f"{shipped.stem}.jsonl")
-    kept = [record for record in records if record.shown and record.group not in set(header.held_out)]
+    header, records = records_of(shipped)
+    assert header.similarity is not None
+    records = shipped_thresholds(header.similarity).judge(header, records)
+    kept = [
+        record
+        for record in records
+        if record.shown and record.logprobs and record.group not in set(header.held_out)
+    ]
     assert len(kept) < len(records)
     assert calibrator.n == len(kept)
-    assert calibrator.n_correct == sum(record.correct[JUDGED_BY[SUMMARY]] for record in kept)
+    assert calibrator.n_correct == sum(record.correct[MOST_AGREE] for record in kept)
 
 
 def test_there_is_a_curve_for_who_has_the_encoder_and_one_for_who_has_not(shipped: Path) -> None:
@@ -76,17 +90,14 @@ def test_there_is_a_curve_for_who_has_the_encoder_and_one_for_who_has_not(shippe
     assert not curves[WITHOUT_ENCODER] & FIT_FEATURES
 
 
-def test_the_readme_says_its_skill(shipped: Path) -> None:
-    calibrator = Calibrator.load(shipped)
-    text = " ".join((FOLDER.parent / "README.md").read_text("utf-8").split())
-    said = {
-        model: dict(zip(("python", "java"), skills, strict=True))
-        for *skills, model in re.findall(
-            r"([+]0[.]\d\d) and ([+]0[.]\d\d) \(([^,()]+)(?:, Python and Java)?\)", text
-        )
-    }
-    # Written there as the model's authors do, with its size.
-    (title,) = (one for one in said if one.lower() == calibrator.purpose.model.name)
-    skill = calibrator.metrics["skill"].value
-    assert skill is not None
-    assert said[title][calibrator.purpose.language] == f"{skill:+.2f}"
+TITLES = {"qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B", "smollm2-135m": "SmolLM2-135M"}
+
+
+@pytest.mark.long
+def test_the_page_has_the_table_that_the_records_make(shipped: Path) -> None:
+    """If not: `python tests/programs/summary_confidence.py models/records/summary-*.jsonl --table`."""
+    page = (FOLDER.parent / "docs" / "summaries.md").read_text("utf-8")
+    paths = sorted((FOLDER / "records").glob(f"{shipped.stem}-*.jsonl"))
+    assert [row for row in table(paths) if row not in page] == []
+    skill, more = re.findall(r"[+]0[.]\d{3}", beyond_name(paths))
+    assert f"{more} for {skill}" in page

@@ -1,7 +1,7 @@
 // The badge: the tier of the suggestion that is on screen, at the end of its line.
 
 import * as vscode from 'vscode';
-import { badgeText, markOf, verdictOf, whyThisTier, type Verdict } from './badge_text';
+import { badgeText, markOf, surePart, verdictOf, whyThisTier, writtenOver, type Verdict } from './badge_text';
 import { suggestionIn, type Legend, type Suggestion } from './wire';
 
 type Items = vscode.InlineCompletionItem[] | vscode.InlineCompletionList | null | undefined;
@@ -17,6 +17,7 @@ interface Shown {
   readonly version: number;
   readonly position: vscode.Position;
   readonly suggestions: readonly Suggestion[];
+  readonly first: vscode.InlineCompletionItem | undefined; // the item of the first of them
 }
 
 /** Whether VS Code has anything to show of the item: it must go on from the text before the cursor. */
@@ -76,8 +77,29 @@ export class BadgeView implements vscode.Disposable {
     }
     const all = Array.isArray(result) ? result : (result?.items ?? []);
     const items = all.filter((item) => goesOn(item, document, position));
-    this.draw(editor, position, items.map((item) => suggestionIn(item.command?.arguments?.[0])));
+    this.draw(editor, position, items);
     return result;
+  }
+
+  /** Puts in the part that can be trusted of the first suggestion on screen; false if there is none. The rest stays. */
+  async acceptSure(): Promise<boolean> {
+    const { editor, position, suggestions, first } = this.shown ?? {};
+    const suggestion = suggestions?.[0];
+    if (!editor || !position || !suggestion || !first) {
+      return false;
+    }
+    const range = first.range ?? new vscode.Range(position, position);
+    const part = surePart(suggestion, position.character - range.start.character);
+    if (!part) {
+      return false;
+    }
+    const closers = editor.document.getText(new vscode.Range(position, range.end));
+    const end = position.translate(0, writtenOver(part, closers));
+    const done = await editor.edit((edit) => edit.replace(new vscode.Range(position, end), part));
+    const after = position.translate(0, part.length);
+    editor.selection = new vscode.Selection(after, after);
+    await vscode.commands.executeCommand('editor.action.inlineSuggest.trigger');
+    return done;
   }
 
   clear(): void {
@@ -100,9 +122,10 @@ export class BadgeView implements vscode.Disposable {
   private draw(
     editor: vscode.TextEditor,
     position: vscode.Position,
-    suggestions: readonly (Suggestion | undefined)[],
+    items: readonly vscode.InlineCompletionItem[],
   ): void {
     this.clear();
+    const suggestions = items.map((item) => suggestionIn(item.command?.arguments?.[0]));
     const known = suggestions.filter((suggestion) => suggestion !== undefined);
     const first = known[0];
     if (!first) {
@@ -121,7 +144,8 @@ export class BadgeView implements vscode.Disposable {
       margin: '0 0 0 2em',
     };
     editor.setDecorations(this.decoration, [{ range: new vscode.Range(end, end), renderOptions: { after } }]);
-    this.shown = { editor, version: editor.document.version, position, suggestions: known };
+    const item = items[suggestions.indexOf(first)];
+    this.shown = { editor, version: editor.document.version, position, suggestions: known, first: item };
     this.tell(verdictOf(first));
   }
 

@@ -12,13 +12,46 @@ export interface Verdict {
 // The server's own marks, for one that sends none. No two tiers share a shape: colour is never alone.
 const MARKS: Readonly<Record<Tier, string>> = { accept: '●', review: '▲', reject: '✗' };
 
-/** Tier, words and probability of a suggestion; of a block, how far its lines are to accept, if they are not all. */
-export function verdictOf({ tier, confidence, lines }: Suggestion): Verdict {
+// A shorter part is not worth a key.
+const SHORTEST_PART = 4;
+
+/** The word that ends the part that can be trusted, of a line that is not to be accepted as a whole. */
+export function sureWord({ tier, text, sure }: Suggestion): string | undefined {
+  if (tier === 'accept' || !sure || text === undefined || sure.end < SHORTEST_PART) return undefined;
+  return /([\p{L}\p{N}_]+|[^\p{L}\p{N}_\s]+)$/u.exec(text.slice(0, sure.end))?.[0];
+}
+
+/**
+ * Tier, words and probability of a suggestion; of a block, how far its lines are to accept, if they are not all; of a
+ * line, how far it can be trusted, if not to its end.
+ */
+export function verdictOf(suggestion: Suggestion): Verdict {
+  const { tier, confidence, lines } = suggestion;
+  const word = sureWord(suggestion);
   const through = lines?.findIndex((line) => line.tier !== 'accept') ?? -1;
   const last = lines?.[through - 1];
   return through > 0 && last
     ? { tier: 'accept', words: `accept through line ${through}`, confidence: last.confidence }
-    : { tier, words: tier, confidence };
+    : { tier, words: word === undefined ? tier : `${tier}, sure up to ${word}`, confidence };
+}
+
+const PAIRS: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' };
+
+/** How many of the closers behind the cursor a piece writes itself: what it opens is closed first. */
+export function writtenOver(piece: string, closers: string): number {
+  const open: string[] = [];
+  let over = 0;
+  for (const char of piece) {
+    if (char === open.at(-1)) open.pop();
+    else if (char === closers[over]) over += 1;
+    else if (PAIRS[char] !== undefined || '"\'`'.includes(char)) open.push(PAIRS[char] ?? char);
+  }
+  return over;
+}
+
+/** What is still to come of the part that can be trusted; '' if nothing is. typed: of the suggestion, already. */
+export function surePart({ text, sure }: Suggestion, typed: number): string {
+  return text === undefined || !sure ? '' : text.slice(typed, sure.end);
 }
 
 export function markOf(tier: Tier, legend: Legend): string {

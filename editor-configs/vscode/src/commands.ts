@@ -73,6 +73,7 @@ export class Commands {
       walkthrough: () => openWalkthrough(),
       showLog: () => this.log.show(),
       hide: () => this.hide(),
+      acceptSure: () => this.acceptSure(),
     };
     return Object.entries(commands).map(([name, body]) => vscode.commands.registerCommand(`lspCalib.${name}`, body));
   }
@@ -100,6 +101,12 @@ export class Commands {
     const chosen = await vscode.window.showQuickPick(items, { title: this.status.sentence, placeHolder: 'lsp-calib' });
     if (chosen) {
       await vscode.commands.executeCommand(`lspCalib.${chosen.command}`);
+    }
+  }
+
+  private async acceptSure(): Promise<void> {
+    if (!(await this.badge.acceptSure())) {
+      inform('no part of the suggestion here can be trusted like an accepted one');
     }
   }
 

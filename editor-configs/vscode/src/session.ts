@@ -13,7 +13,7 @@ import { forServer, SECTION } from './settings_values';
 import type { StatusItem } from './status';
 import type { Legend, Status } from './wire';
 
-// Cells are documents of their own; what is on another machine has a server there.
+// Cells are documents of their own, with the text of their notebook around them (`notebookDocumentSync`); what is on another machine has a server there.
 const DOCUMENTS = ['file', 'untitled', 'vscode-notebook-cell'].map((scheme) => ({ scheme }));
 const OPEN_SETTINGS = 'Open settings';
 const RESTART = 'Restart';
@@ -52,6 +52,8 @@ export class Session {
   // Starts and stops run one after the other: two at once would leave a server that nobody stops.
   private queue: Promise<unknown> = Promise.resolve();
   private waiting: Promise<void> | undefined;
+  /** Notebooks that VS Code saves by itself, after a pause: the protocol does not say so, and a save settles labels. */
+  private readonly savedByThemselves = new Set<string>();
 
   constructor(
     private readonly views: Views,
@@ -74,6 +76,14 @@ export class Session {
       // What a new folder excludes counts at once; what one that goes has excluded, until the next start.
       vscode.workspace.onDidChangeWorkspaceFolders(() => this.tellOfSettings()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.restart()),
+      vscode.workspace.onWillSaveNotebookDocument(({ notebook, reason }) => {
+        const name = notebook.uri.toString();
+        if (reason === vscode.TextDocumentSaveReason.AfterDelay) {
+          this.savedByThemselves.add(name);
+        } else {
+          this.savedByThemselves.delete(name);
+        }
+      }),
     ];
   }
 
@@ -267,6 +277,9 @@ export class Session {
           token,
           this.views.late.follow(document, position, token, (patient) => next(document, position, context, patient)),
         ),
+      notebooks: {
+        didSave: async (notebook, next) => (this.savedByThemselves.delete(notebook.uri.toString()) ? undefined : next(notebook)),
+      },
       window: {
         // The report: in the editor, under a policy. What is no report opens where it always did.
         showDocument: async (params, token, next) => {

@@ -15,8 +15,27 @@ const FREE = Object.entries(contributes.configuration.properties)
   .filter(([, { scope }]) => scope !== 'machine')
   .map(([name]) => name.slice(SECTION.length + 1));
 
-// The user's values of these count beside the workspace's.
-const SHARED = ['exclude', 'feedback.replay', 'tiers.policy', 'tiers.risk', 'tiers.delta', 'tiers.overrides'];
+// The user's values of these are told apart: beside them a workspace's count only where they are stricter.
+const SHARED = [
+  'exclude',
+  'tiers.policy',
+  'tiers.preset',
+  'tiers.acceptFrom',
+  'tiers.rejectBelow',
+  'tiers.risk',
+  'tiers.delta',
+  'tiers.overrides',
+  'feedback.enabled',
+  'feedback.replay',
+  'autoRefit',
+  'diagnostics.enabled',
+  'diagnostics.severity.accept',
+  'diagnostics.severity.review',
+  'diagnostics.severity.reject',
+  'confidence.measure',
+  'hideBelow',
+  'lingerSeconds',
+];
 
 // What the server reads only when it starts. `completion.enabled` decides what it can do at all, which is said once.
 const AT_START = ['server', 'serverPath', 'trusted', 'completion.enabled', ...SHARED];

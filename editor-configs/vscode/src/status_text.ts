@@ -25,7 +25,7 @@ const WORDS: Readonly<Record<string, string>> = {
 // States of the calibrator that a user should know of: with the others the probabilities are as good as they get.
 const CALIBRATOR_WORDS: Readonly<Record<string, string>> = {
   learning: 'it has few labels yet, and may still change much',
-  drifted: 'what it promised is no longer kept: look at the report',
+  drifted: 'certificate revoked: look at the report',
 };
 
 /** Whether somebody should look: the bar is then drawn in the colour of warnings. */
@@ -43,14 +43,17 @@ export function statusText(status: Status, tier?: string, legend: Legend = {}): 
   return `${ICONS[status.state] ?? '$(question)'} ${name}${calibrator}${tier ? ` ${tier}` : ''}`;
 }
 
-export function statusSentence({ state, message, model, calibrator, note, tiers, latencyMs }: Status, legend: Legend = {}): string {
+export function statusSentence(status: Status, legend: Legend = {}): string {
+  const { state, message, model, chosen, calibrator, note, tiers, hidden, latencyMs } = status;
   const meaning = calibrator && (legend[calibrator.state]?.words ?? CALIBRATOR_WORDS[calibrator.state]);
   const parts = [
     `lsp-calib: ${message || (legend[state]?.words ?? state)}`,
-    model && `model ${model}`,
+    model && (chosen?.model ?? `model ${model}`),
+    chosen?.window,
     calibrator && `calibrator ${calibrator.state} (${calibrator.source}, ${calibrator.n} labels)${meaning ? `: ${meaning}` : ''}`,
     note,
     tiers && `shown: ${tiers.accept} accept, ${tiers.review} review, ${tiers.reject} reject`,
+    hidden && `${hidden} hidden as too likely to be wrong (hideBelow)`,
     typeof latencyMs?.p50 === 'number' && `median ${Math.round(latencyMs.p50)} ms`,
   ];
   return parts.filter(Boolean).join(' · ');

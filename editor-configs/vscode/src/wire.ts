@@ -17,6 +17,14 @@ export interface Suggestion {
   readonly model?: string;
   readonly calibrator?: Calibrator;
   readonly lines?: readonly LineVerdict[];
+  readonly text?: string;
+  readonly sure?: Sure | null;
+}
+
+/** The beginning of a suggestion that can be trusted: its end in UTF-16 units of the text. */
+export interface Sure {
+  readonly end: number;
+  readonly confidence: number;
 }
 
 export interface Calibrator {
@@ -38,9 +46,13 @@ export interface Status {
   readonly state: string;
   readonly message?: string | undefined;
   readonly model?: string | null;
+  /** Why this model and this window are used, and how to change both. */
+  readonly chosen?: { readonly model: string | null; readonly window: string | null };
   readonly calibrator?: Calibrator | null;
   readonly note?: string | null;
   readonly tiers?: Readonly<Record<Tier, number>>;
+  /** Completions that were not shown. */
+  readonly hidden?: number;
   readonly latencyMs?: { readonly p50: number | null; readonly p95: number | null };
 }
 

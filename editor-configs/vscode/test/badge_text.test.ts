@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { badgeText, percent, verdictOf, whyThisTier } from '../src/badge_text';
+import { badgeText, percent, surePart, verdictOf, whyThisTier, writtenOver } from '../src/badge_text';
 import { suggestionIn, TIERS, type Suggestion } from '../src/wire';
 
 const legend = { accept: { mark: '●', words: 'likely right' }, review: { mark: '▲', words: 'look at it' }, reject: { mark: '✗', words: 'likely wrong' } };
@@ -38,6 +38,33 @@ describe('the badge', () => {
     expect(verdictOf({ ...suggestion, lines: lines.slice(0, 2), tier: 'accept' }).words).toBe('accept');
     expect(verdictOf({ ...suggestion, lines: lines.slice(2) }).words).toBe('review');
     expect(verdictOf({ ...suggestion, lines: [] }).words).toBe('review');
+  });
+});
+
+describe('the part that can be trusted', () => {
+  const line = { ...suggestion, text: 'count + other', sure: { end: 5, confidence: 0.9 } };
+
+  it('is named by its last word where the line is not to be accepted as a whole', () => {
+    expect(badgeText(verdictOf(line), legend)).toBe('▲ review, sure up to count');
+    expect(verdictOf({ ...line, sure: { end: 7, confidence: 0.9 } }).words).toBe('review, sure up to +');
+    expect(verdictOf({ ...line, tier: 'accept' }).words).toBe('accept');
+    expect(verdictOf({ ...line, sure: { end: 3, confidence: 0.9 } }).words).toBe('review');
+    expect(verdictOf({ ...line, sure: null }).words).toBe('review');
+    expect(verdictOf({ ...line, text: "naïve🐍 + x", sure: { end: 5, confidence: 0.9 } }).words).toBe('review, sure up to naïve');
+  });
+
+  it('is what is still to come of it', () => {
+    expect(surePart(line, 0)).toBe('count');
+    expect(surePart(line, 3)).toBe('nt');
+    expect(surePart(line, 5)).toBe('');
+    expect(surePart(suggestion, 0)).toBe('');
+  });
+
+  it('replaces the closers behind the cursor that it writes itself, and no other', () => {
+    expect(writtenOver('this)', ')')).toBe(1);
+    expect(writtenOver('g(x)', ')')).toBe(0);
+    expect(writtenOver('a", b)', '")')).toBe(2);
+    expect(writtenOver('alpha', ')')).toBe(0);
   });
 });
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { choices, fetches, megabytes, question, thereQuestion, type Plan } from '../src/install/plan';
+import { choices, encoderChoices, fetches, megabytes, question, thereQuestion, updateQuestion, type Plan } from '../src/install/plan';
 import { Cancelled, ProgramError, run, type Options } from '../src/install/process';
 import { advice, findPython, judge } from '../src/install/python';
 
@@ -11,7 +11,9 @@ const models = [
   { name: 'small', title: 'Small', licence: 'MIT', file: 's.gguf', bytes: 98_362_432, code: false },
 ];
 const sizes = { server: 22_100_000, prebuilt: 33_900_000, local: 107_700_000 };
-const plan: Plan = { python: 'Python 3.11.7', engine: 'local', sizes, installed: undefined, models };
+const plan: Plan = { python: 'Python 3.11.7', engine: 'local', sizes, installed: undefined, models, encoder: undefined };
+const encoder = { name: 'e', title: 'Encoder', licence: 'MIT', files: [], bytesWithoutHub: 106_400_000, locks: '' };
+const offer = { encoder, packages: 38_400_000, files: 23_400_000 };
 
 describe('the question', () => {
   it('names everything that may be fetched, with its size', () => {
@@ -23,7 +25,7 @@ describe('the question', () => {
   });
 
   it('is answered by choosing a model, with the sum of what that fetches', () => {
-    expect(choices(plan).map(({ label }) => label)).toEqual(['Install with Large (1.3 GB)', 'Install with Small (229 MB)']);
+    expect(choices(plan).map(({ label }) => label)).toEqual(['With Large (1.3 GB)', 'With Small (229 MB)']);
     expect(choices(plan).map(({ model }) => model?.name)).toEqual(['large', 'small']);
   });
 
@@ -32,6 +34,35 @@ describe('the question', () => {
     expect(choices(there)).toEqual([{ label: 'Install (56 MB)', model: undefined }]);
     expect(question(there).detail).toContain('Small is there already');
     expect(question(there).detail).not.toContain('GB');
+  });
+
+  it('names the encoder as a choice, and sums it up where it is chosen', () => {
+    const rated = { ...plan, encoder: offer };
+    const said = '• optional: the encoder Encoder (MIT), which rates how well a summary fits its code: 39 MB of packages, 24 MB of files (107 MB where';
+    expect(question(rated).detail).toContain(said);
+    expect(choices(rated)).toEqual(choices(plan));
+    expect(encoderChoices(rated).map(({ label }) => label)).toEqual([
+      'With Large and the encoder (1.4 GB)',
+      'With Small and the encoder (290 MB)',
+    ]);
+    expect(encoderChoices({ ...rated, installed: 'Small' }).map(({ label }) => label)).toEqual(['Install with the encoder (192 MB)']);
+    expect(encoderChoices(rated).map(({ encoder }) => encoder?.name)).toEqual(['e', 'e']);
+  });
+
+  it('says nothing of the encoder where there is none to fetch', () => {
+    expect(encoderChoices(plan)).toEqual([]);
+    expect(question(plan).detail).not.toContain('encoder');
+  });
+
+  it('names of the encoder only what is missing', () => {
+    const { detail } = question({ ...plan, encoder: { ...offer, files: 0 } });
+    expect(detail).toContain('39 MB of packages');
+    expect(detail).not.toContain('of files');
+  });
+
+  it('of an update names its packages where they are newer', () => {
+    expect(updateQuestion({ ...plan, encoder: offer }).detail).toContain(", llama.cpp (up to 108 MB) and the encoder's packages (up to 39 MB), from");
+    expect(updateQuestion({ ...plan, encoder: { ...offer, packages: 0 } }).detail).toContain(' and llama.cpp (up to 108 MB), from');
   });
 
   it('never understates a size', () => {
@@ -43,18 +74,25 @@ describe('the question', () => {
 
 describe('the question where the server is there', () => {
   it('names the models that can be fetched, each with its size', () => {
-    expect(fetches(models).map(({ label }) => label)).toEqual(['Fetch Large (1.2 GB)', 'Fetch Small (99 MB)']);
-    expect(thereQuestion(models).detail).toContain('Small (MIT): 99 MB');
+    expect(fetches(models, undefined).map(({ label }) => label)).toEqual(['Fetch Large (1.2 GB)', 'Fetch Small (99 MB)']);
+    expect(thereQuestion(models, undefined).detail).toContain('Small (MIT): 99 MB');
   });
 
   it('names none where a model is there', () => {
-    expect(fetches([])).toEqual([]);
-    expect(thereQuestion([])).toEqual({ message: 'The server and a model are installed already.', detail: '' });
+    expect(fetches([], undefined)).toEqual([]);
+    expect(thereQuestion([], undefined)).toEqual({ message: 'The server and a model are installed already.', detail: '' });
+  });
+
+  it('names the encoder with its size, beside models or alone', () => {
+    expect(fetches([], offer).map(({ label }) => label)).toEqual(['Fetch the encoder (62 MB)']);
+    expect(fetches(models, offer).length).toBe(3);
+    expect(thereQuestion([], offer).message).toBe('The server and a model are installed already. Fetch the encoder too?');
+    expect(thereQuestion(models, offer).detail).toContain('• optional: the encoder');
   });
 });
 
 describe('the locks', () => {
-  it.each(['server', 'prebuilt', 'local', 'build'])('%s.txt has a hash for each package, and names no place', (name) => {
+  it.each(['server', 'prebuilt', 'local', 'build', 'similarity'])('%s.txt has a hash for each package, and names no place', (name) => {
     const lock = readFileSync(join('server', `${name}.txt`), 'utf8');
     const entries = lock.split('\n').filter((line) => /^\S+==/.test(line));
     expect(entries.length).toBeGreaterThan(3);

@@ -28,7 +28,10 @@ export class LanguageClient {
     readonly options: {
       errorHandler: { closed(): { action: number } };
       revealOutputChannelOn?: number;
-      middleware: { workspace: { configuration(params: object, token: undefined, next: () => unknown[]): Promise<unknown> } };
+      middleware: {
+        notebooks: { didSave(notebook: object, next: (notebook: object) => Promise<void>): Promise<void> };
+        workspace: { configuration(params: object, token: undefined, next: () => unknown[]): Promise<unknown> };
+      };
     },
   ) {
     clients.push(this);

@@ -65,6 +65,7 @@ export const workspace = {
   onDidChangeConfiguration: on('configuration'),
   onDidChangeWorkspaceFolders: on('folders'),
   onDidGrantWorkspaceTrust: on('trust'),
+  onWillSaveNotebookDocument: on('notebooks'),
   workspaceFolders: folders,
   textDocuments: documents,
   getWorkspaceFolder: (uri: object) => folders.find((folder) => `${uri}`.startsWith(`${folder.uri}/`)),
@@ -78,3 +79,5 @@ export const languages = { getDiagnostics: () => [] };
 export const Uri = { parse: (text: string) => ({ toString: () => text }) };
 export const ProgressLocation = { Notification: 1, Window: 2 };
 export const ConfigurationTarget = { Global: 1 };
+
+export const TextDocumentSaveReason = { Manual: 1, AfterDelay: 2, FocusOut: 3 };

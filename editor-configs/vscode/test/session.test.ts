@@ -3,7 +3,7 @@ import type { LogOutputChannel } from 'vscode';
 import type { Installer } from '../src/install/installer';
 import { Session, type Views } from '../src/session';
 import { answers, clients, notified, RevealOutputChannelOn, slow } from './mock_client';
-import { folders, listeners, registered, settings, window } from './mock_vscode';
+import { folders, listeners, registered, settings, TextDocumentSaveReason, window } from './mock_vscode';
 
 vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
 vi.mock('vscode-languageclient/node', async () => await vi.importActual('./mock_client'));
@@ -68,6 +68,21 @@ it('starts every server in the folder of the extension, whatever folder is open'
   settings.clear();
   await current!.restart();
   expect(clients.map(({ server }) => server.options.cwd)).toEqual(['/extension/server', '/extension/server']);
+});
+
+it('does not tell the server of a notebook that VS Code saves by itself', async () => {
+  session().watch();
+  await current!.start(false);
+  const notebook = { uri: { toString: () => 'file:///app/book.ipynb' } };
+  const told = vi.fn(async () => undefined);
+  const save = async (reason: number) => {
+    listeners.get('notebooks')!({ notebook, reason });
+    await clients[0]!.options.middleware.notebooks.didSave(notebook, told);
+  };
+  await save(TextDocumentSaveReason.AfterDelay);
+  expect(told).not.toHaveBeenCalled();
+  await save(TextDocumentSaveReason.Manual);
+  expect(told).toHaveBeenCalledOnce();
 });
 
 describe('a server that ends', () => {
@@ -224,7 +239,7 @@ describe('a server that cannot be started', () => {
   });
 });
 
-describe('*Install the server* beside a server that runs', () => {
+describe('*Install the server…* beside a server that runs', () => {
   beforeEach(() => {
     settings.clear();
     installer.program = program;

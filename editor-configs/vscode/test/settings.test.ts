@@ -23,6 +23,18 @@ it("tells the server the user's own values beside the workspace's", () => {
   });
 });
 
+it.each([
+  ['tiers.acceptFrom', 0.9, 0],
+  ['tiers.preset', 'cautious', 'lenient'],
+  ['diagnostics.severity.reject', 'error', 'off'],
+  ['hideBelow', 0.3, 0.01],
+])("tells the server the user's own %s, which a workspace can only make stricter", (key, mine, its) => {
+  settings.set(`lspCalib.${key}`, { globalValue: mine, workspaceValue: its });
+  expect(initializationOptions()).toMatchObject({ trusted: { [key]: mine } });
+  settings.set(`lspCalib.${key}`, { workspaceValue: its });
+  expect((initializationOptions() as { trusted: object }).trusted).toEqual({});
+});
+
 it('tells the server what every folder of the workspace excludes, each pattern once', () => {
   for (const name of ['a', 'b', 'c']) {
     folders.push({ name, uri: { toString: () => `file:///${name}` } });
@@ -42,18 +54,23 @@ it('leaves a wrong value of `exclude` for the server to name', () => {
 
 it('takes from a workspace that is not trusted only what it excludes, whatever VS Code lets through', () => {
   trust.given = false;
-  settings.set('lspCalib.hideBelow', { globalValue: 0.2, workspaceValue: 0.9 });
+  settings.set('lspCalib.debounceMs', { globalValue: 40, workspaceValue: 0 });
+  settings.set('lspCalib.lingerSeconds', { globalValue: 60, workspaceValue: 3600 });
   settings.set('lspCalib.ofALaterVersion', { workspaceValue: true });
   settings.set('lspCalib.exclude', { globalValue: ['mine'], workspaceValue: ['its'] });
-  expect(initializationOptions()).toEqual({ hideBelow: 0.2, exclude: ['its'], trusted: { exclude: ['mine'] } });
+  expect(initializationOptions()).toEqual({
+    debounceMs: 40,
+    exclude: ['its'],
+    trusted: { exclude: ['mine'], lingerSeconds: 60 },
+  });
 });
 
-it.each(['exclude', 'completion.enabled', 'feedback.replay', 'tiers.overrides', 'trusted.model', 'server.path'])(
+it.each(['exclude', 'completion.enabled', 'feedback.replay', 'tiers.preset', 'hideBelow', 'trusted.model', 'server.path'])(
   'starts the server again when %s changes, which it reads only then',
   (key) => expect(needRestart(change(key))).toBe(true),
 );
 
-it.each(['hideBelow', 'debounceMs', 'inlineCompletion.enabled', 'feedback.enabled', 'tiers.preset'])(
+it.each(['debounceMs', 'inlineCompletion.enabled', 'languages', 'window'])(
   'does not when %s changes, which it reads at any time',
   (key) => expect(needRestart(change(key))).toBe(false),
 );

@@ -47,3 +47,10 @@ it('puts what is known into one sentence, and nothing else', () => {
   ).toBe('lsp-calib: Ready. · model m · calibrator learning (personal, 31 labels): it has few labels yet, and may still change much · carried over · shown: 1 accept, 2 review, 3 reject · median 42 ms');
   expect(statusSentence({ state: 'ready', latencyMs: { p50: null, p95: null } })).toBe('lsp-calib: ready');
 });
+
+it('says why this model and window are used, and how many completions were hidden', () => {
+  const chosen = { model: 'The model is m, because.', window: 'The window is small: so.' };
+  expect(statusSentence({ state: 'ready', message: 'Ready.', model: 'm', chosen, hidden: 2 })).toBe(
+    'lsp-calib: Ready. · The model is m, because. · The window is small: so. · 2 hidden as too likely to be wrong (hideBelow)',
+  );
+});

@@ -39,11 +39,12 @@ function environment(receipt: object): void {
   chmodSync(python, 0o755);
   receiptFile = join(storage, 'server', 'installed.json');
   writeFileSync(receiptFile, JSON.stringify(receipt));
-  const sizes = { [`${process.platform}-${process.arch}`]: { server: 1, prebuilt: 1, local: 1 } };
-  const manifest = { version: '2', wheel: 'server.whl', locks: 'new', sha256: 'new', models: [] };
+  const sizes = { [`${process.platform}-${process.arch}`]: { server: 1, prebuilt: 1, local: 1, similarity: 1 } };
+  const encoder = { name: 'encoder', title: 'Encoder', licence: 'MIT', files: [], bytesWithoutHub: 0, locks: 'e2' };
+  const manifest = { version: '2', wheel: 'server.whl', locks: 'new', sha256: 'new', models: [], encoder };
   writeFileSync(join(shipped, 'manifest.json'), JSON.stringify(manifest));
   writeFileSync(join(shipped, 'sizes.json'), JSON.stringify(sizes));
-  for (const name of ['server', 'build', 'local', 'prebuilt']) {
+  for (const name of ['server', 'build', 'local', 'prebuilt', 'similarity']) {
     writeFileSync(join(shipped, `${name}.txt`), 'anyio==1 \\\n');
   }
   const context = { globalStorageUri: { fsPath: storage }, asAbsolutePath: () => shipped };
@@ -95,6 +96,24 @@ describe.skipIf(process.platform === 'win32')('an update that needs newer packag
     expect(receipt()).toEqual({ ...old, engine: 'local' });
   });
 
+  it('brings those of the encoder where it is installed, after the server', async () => {
+    environment({ ...old, similarity: 'e1' });
+    expect(await tested.offerUpdate()).toBe(true);
+    expect(calls()).toEqual(['prebuilt.txt', 'server.whl', 'similarity.txt']);
+    expect(receipt()).toEqual({ locks: 'new', sha256: 'new', engine: 'prebuilt', similarity: 'e2' });
+  });
+
+  it('is asked for where those of the encoder alone are newer, and stands without them', async () => {
+    environment({ ...old, locks: 'new', similarity: 'e1' });
+    pipOn('similarity.txt', FETCH_FAILS);
+    await tested.update();
+    expect(existsSync(`${python}.calls`)).toBe(false);
+    expect(await tested.offerUpdate()).toBe(true);
+    expect(ask.mock.lastCall![0]).toContain("the encoder's packages (up to 1 MB)");
+    expect(receipt()).toEqual({ locks: 'new', sha256: 'new', engine: 'prebuilt' });
+    expect(window.showErrorMessage).toHaveBeenCalledOnce();
+  });
+
   it('is not asked for where the Python is gone that the server was installed with', async () => {
     expect(tested.lacksPython).toBe(false);
     rmSync(python);
@@ -121,4 +140,8 @@ it.skipIf(process.platform === 'win32')('an update with the same packages asks n
   expect(ask).not.toHaveBeenCalled();
   expect(calls()).toEqual(['server.whl']);
   expect(receipt()).toEqual({ locks: 'new', sha256: 'new', engine: 'prebuilt' });
+
+  environment({ ...old, locks: 'new', similarity: 'e2' });
+  await tested.update();
+  expect(receipt()).toEqual({ locks: 'new', sha256: 'new', engine: 'prebuilt', similarity: 'e2' });
 });

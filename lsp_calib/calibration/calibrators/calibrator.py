@@ -6,20 +6,20 @@ import datetime
 import hashlib
 import json
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from types import MappingProxyType
+from typing import Any, Self
 
 import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import FloatArray
-from lsp_calib.calibration.calibrators.curve import Curve, Wanted, curve_of, in_order, is_plain
+from lsp_calib.calibration.calibrators.curve import Curve, RankCurve, Wanted, in_order, is_plain
 from lsp_calib.calibration.calibrators.purpose import (
-    SOURCES,
-    STATES,
-    TASKS,
+    SUMMARY_CRITERIA,
     Origin,
     Purpose,
     Source,
@@ -27,26 +27,22 @@ from lsp_calib.calibration.calibrators.purpose import (
     Task,
     slug,
 )
-from lsp_calib.calibration.calibrators.rank_curves import RankCurve
-from lsp_calib.calibration.calibrators.reasons import reason as reason_of
-from lsp_calib.calibration.calibrators.stored_metrics import by_place_of, metrics_of, metrics_to_json
-from lsp_calib.calibration.document import Fields, parse
-from lsp_calib.calibration.policies.tiers import NO_LABELS, Policy
-from lsp_calib.calibration.validation.intervals import Interval
-from lsp_calib.confidence import by_name, first_tokens
+from lsp_calib.calibration.document import Count, Document, Text, parse, read, written
+from lsp_calib.calibration.tiers import NO_LABELS, Policy
+from lsp_calib.calibration.validation import Interval
+from lsp_calib.confidence.features import BEYOND_NAME, FEATURES, Feature
+from lsp_calib.confidence.measures import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
-from lsp_calib.files import write_atomically
+from lsp_calib.files import read_file, write_atomically
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
 
-Schema = Literal[1, 2]
-SCHEMA: Schema = 2
 MAX_BYTES = 1_000_000  # a calibrator is a few kilobytes; anything larger is something else
 
 NO_SUMMARY_LABELS = (
     "no labels for summaries of this model yet; `lsp-calib calibrate PATH --task summary` gets some from "
     "documented code"
 )
-"""The reason for the tier of a summary while no calibrator of summaries exists for its model."""
+"""The reason for the tier of a summary while its model has no calibrator of summaries by the criterion."""
 METRICS = ("skill", "auc", "brier", "logLoss", "ece", "baseRate")
 
 
@@ -56,7 +52,7 @@ class Calibrator:
 
     curves: at least one, one for each measure, the preferred first: an answer gets its probability from the
         first curve whose features are all known.
-    raw_measure: name of the raw confidence, as `confidence.by_name` takes it: a number that needs no labels,
+    raw_measure: name of the raw confidence, as `measures.by_name` takes it: a number that needs no labels,
         shown beside the probability.
     n, n_correct: labels it was fitted on, and how many of them were correct.
     metrics: of out-of-fold predictions of the first curve, by name (METRICS), each with its interval.
@@ -64,7 +60,8 @@ class Calibrator:
     strata: how many labels of each kind of place.
     ranks: curves of the alternatives' ranks, from 2 on, where labels exist for them.
     created: ISO date, YYYY-MM-DD. parent: id of the calibrator that it replaced, or None.
-    schema: of its file. One read from a file of schema 1 keeps it: its id is computed from that form.
+    made_as: the id that it got where it was made, if it was exported or imported since: sharing writes other
+        sources of labels into it, and people know it by one id. None: this is its first form.
     Raises CalibratorError for values that contradict each other.
     """
 
@@ -82,19 +79,25 @@ class Calibrator:
     created: str
     parent: str | None = None
     ranks: tuple[RankCurve, ...] = ()
-    schema: Schema = SCHEMA
+    made_as: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        _validate(self, "The calibrator")
+        _validate(self)
 
     @cached_property
     def id(self) -> str:
-        """Such as line-smollm2-135m-1f0c9a3e, computed from the content (but not the state)."""
-        content = self._content()
-        del content["state"]
+        """Such as line-smollm2-135m-1f0c9a3e, computed from the content (but not the state) where it was
+        made."""
+        return self.made_as or self._content_id
+
+    @cached_property
+    def _content_id(self) -> str:
+        content = written(_Document.of(self))
+        for field in ("schema", "id", "contentId", "state"):
+            content.pop(field, None)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         digest = hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        return f"{self.purpose.task}-{slug(self.purpose.model.name)}-{digest}"
+        return f"{_id_prefix(self.purpose)}{digest}"
 
     @property
     def source_and_state(self) -> str:
@@ -106,14 +109,14 @@ class Calibrator:
         """The measure of the preferred curve."""
         return self.curves[0].measure
 
-    @property
+    @cached_property
     def first_tokens(self) -> int | None:
         """How many tokens the raw confidence looks at; None: all."""
         return first_tokens(self.raw_measure)
 
     def curve(self, measure: str) -> Curve | None:
         """The curve of a measure, if there is one."""
-        return curve_of(self.curves, measure)
+        return next((curve for curve in self.curves if curve.measure == measure), None)
 
     @cached_property
     def ref(self) -> CalibratorRef:
@@ -127,29 +130,42 @@ class Calibrator:
             of that measure, if there is one, before all others.
         Never raises for bad evidence: a curve with a missing feature leaves its place to the next one. If
         none is left, or the log-probabilities are impossible, there is no confidence, and the tier is review.
-        A suggestion is certified if it is accepted under a certificate for this calibrator.
+        A suggestion is certified if it is accepted under a certificate for this calibrator. A summary that
+        only repeats the function's name is not accepted: its author may have written no more, but a reader
+        learns nothing from it.
         """
         ref = self.ref
         policy = policy.for_calibrator(ref.id)
         raw: float | None = None
         calibrated: float | None = None
+        predicted: float | None = None
+        cause, bound = "", ""
         used: Curve | None = None
         try:
             if evidence.logprobs:
                 raw = by_name(self.raw_measure)(evidence.logprobs)
                 if self.has_evidence:
-                    used, calibrated = self._predicted(evidence, wanted)
-            tier, reason = policy.decide(calibrated, source=self.source)
+                    used, predicted = self._predicted(evidence, wanted)
+                    calibrated, bound = self.told(predicted)
+            # A certificate's threshold may lie beyond what labels can tell of one suggestion.
+            tier, reason = policy.decide(predicted, source=self.source)
+            if bound:
+                told_tier, told = policy.decide(calibrated, source=self.source)
+                reason = told.replace("about", bound, 1) if told_tier is tier else reason
             if not self.has_evidence:
                 reason = NO_SUMMARY_LABELS
-            # The tier of a calibrator without labels follows from that, not from the features.
+            if tier is Tier.ACCEPT and self._repeats_name(evidence):
+                tier, reason = Tier.REVIEW, f"{reason}; it says little beyond the function's name"
+            # The tier of a calibrator of other models follows from that, not from the features.
             if self.source == "prior":
                 # The policy does not know what it judges.
                 reason = reason.replace(NO_LABELS, NO_LABELS.replace(" it ", f" {self.purpose.answers} "))
+            if self.source == "pooled" and calibrated is not None:
+                reason = f"{reason}; calibrated on {self.n:,} lines in other languages and windows"
             # The words are of lines: where one ends, what stands around it.
             explains = self.source != "prior" and self.purpose.task == "line"
-            if used is not None and explains and (words := reason_of(used, evidence, tier)):
-                reason = f"{reason}; {words}"
+            if used is not None and explains and (cause := words_for(used, evidence, tier)):
+                reason = f"{cause}; {reason}"
         except DataError as error:
             tier, reason = Tier.REVIEW, f"the model's probabilities are invalid: {error}"
         return Confidence(
@@ -161,13 +177,60 @@ class Calibrator:
             certified=policy.certified and tier is Tier.ACCEPT,
             calibrator=ref,
             first_tokens=self.first_tokens,
+            notes=self._notes(evidence),
+            cause=cause,
         )
 
-    @property
+    def _repeats_name(self, evidence: Evidence) -> bool:
+        """Whether a summary has no word beyond the function's name."""
+        return self.purpose.task == "summary" and evidence.features.get(BEYOND_NAME) == 0.0
+
+    def _notes(self, evidence: Evidence) -> tuple[str, ...]:
+        """Of a summary: whether it only repeats the name, how well it fits the code, and whether this
+        calibrator knows much. Sentences."""
+        if self.purpose.task != "summary":
+            return ()
+        found = ["It says little beyond the function's name."] if self._repeats_name(evidence) else []
+        weighed = {one.name: one for curve in self.curves for one in curve.features}
+        away = [
+            (evidence.features[name] - weighed[name].mean) / weighed[name].scale
+            for name in ("code-cosine", "code-f1")
+            if name in evidence.features and name in weighed and weighed[name].scale > 0.0
+        ]
+        if away:
+            # As if normal: on the shipped records that misses the share by 2 points, at most by 6.
+            better = 0.5 + 0.5 * math.erf(math.fsum(away) / len(away) / math.sqrt(2.0))
+            share = _in_ten(better)
+            found.append(f"Its words fit the code better than those of {share} summaries by this model.")
+        skill = self.metrics.get("skill")
+        if skill is not None and skill.low is not None and skill.high is not None and skill.low <= 0.0:
+            found.append(
+                "Its calibrator hardly tells good summaries from others: skill "
+                f"{skill.value:+.2f}, 95 % interval {skill.low:+.2f} to {skill.high:+.2f}."
+            )
+        return tuple(found)
+
+    def told(self, probability: float | None) -> tuple[float | None, str]:
+        """A probability as far as the labels can tell it; "less than" or "more than" where they end, else "".
+
+        After n labels of one kind the next one is of the other with a probability of 1 / (n + 2), and no
+        smaller one can be told (Laplace's rule of succession). From 1 % on that is rounded up to whole
+        percents. The labels of the calibrators that it rests on count too. Without any, 1 % is the least.
+        """
+        if probability is None:
+            return None, ""
+        labels = max(self.n, sum(origin.items for origin in self.provenance))
+        least = 1.0 / (labels + 2.0) if labels else 0.01
+        least = least if least < 0.01 else math.ceil(100.0 * least) / 100.0
+        if probability < least:
+            return least, "less than"
+        return (1.0 - least, "more than") if probability > 1.0 - least else (probability, "")
+
+    @cached_property
     def has_evidence(self) -> bool:
         """Whether its curves come from labels of its task. If not, `assess` gives no probability.
 
-        The built-in curve of `pooled_prior.borrow` is one of lines; summaries only begin a fit with it.
+        The built-in curve of `lent.borrow` is one of lines; summaries only begin a fit with it.
         """
         return self.purpose.task == "line" or self.source != "prior" or bool(self.provenance)
 
@@ -195,46 +258,15 @@ class Calibrator:
                 return curve, probability
         return None, None
 
-    def check_fits(self, model: ModelIdentity, prompt_version: str, task: str) -> None:
-        """Raise CalibratorError, naming every difference, if this was fitted for something else."""
-        differences = self.purpose.differences(model, prompt_version, task)
-        if differences:
-            raise CalibratorError(
-                f"Calibrator {self.id} was fitted for {'; '.join(differences)}. "
-                "Its probabilities are not valid for anything else."
-            )
+    def shared(self, **changes: Any) -> Calibrator:
+        """With changed fields, as an export or import makes them, under the id that it was made with."""
+        return attrs.evolve(self, **changes, made_as=self.id)
 
     def to_json(self) -> dict[str, Any]:
         """The document as JSON types; `from_json` gives back an equal calibrator."""
-        return {"schema": self.schema, "id": self.id, **self._content()}
-
-    def _content(self) -> dict[str, Any]:
-        first = {"firstTokens": self.first_tokens}
-        by_place = {place: metrics_to_json(metrics) for place, metrics in self.by_place.items()}
-        if self.schema == 1:
-            curves = {"measure": self.measure, **first, **self.curves[0].to_schema_1()}
-        else:
-            curves = {"rawMeasure": self.raw_measure, **first}
-            curves |= {"curves": [curve.to_json() for curve in self.curves]}
-            # Left out where there are none, so that files from before keep their ids.
-            curves |= {"ranks": [curve.to_json() for curve in self.ranks]} if self.ranks else {}
-        return {
-            "task": self.purpose.task,
-            "language": self.purpose.language,
-            "model": attrs.asdict(self.purpose.model),
-            "promptVersion": self.purpose.prompt_version,
-            **curves,
-            "n": self.n,
-            "nCorrect": self.n_correct,
-            "metrics": metrics_to_json(self.metrics),
-            **({} if self.schema == 1 else {"byPlace": by_place}),
-            "strata": dict(self.strata),
-            "provenance": [attrs.asdict(origin) for origin in self.provenance],
-            "source": self.source,
-            "state": self.state,
-            "created": self.created,
-            "parent": self.parent,
-        }
+        content_id = "" if self.made_as is None else self._content_id
+        document: dict[str, Any] = written(_Document.of(self, id=self.id, content_id=content_id))
+        return document
 
     @classmethod
     def from_json(cls, document: object, *, file: str = "calibrator") -> Calibrator:
@@ -244,73 +276,22 @@ class Calibrator:
         Raises CalibratorError naming file and field: unknown schema version or field, missing field, wrong
         type, values that contradict each other, an id that is not that of the content.
         """
-        fields = Fields.of(document, file)
-        schema = fields.get("schema")
-        if schema not in (1, SCHEMA) or isinstance(schema, bool):
-            fields.wrong(
-                "schema",
-                f"is {schema!r}; this version reads 1 and {SCHEMA} (newer files need a newer lsp-calib)",
-            )
-        fields.only(_FIELDS[1 if schema == 1 else SCHEMA])
-        model = fields.object("model")
-        model.only({"name", "quantisation", "sha256"})
-        strata = fields.object("strata")
+        found = read(document, _Document, file)
         try:
-            curves = (
-                [Curve.from_schema_1(fields)]
-                if schema == 1
-                else [Curve.from_json(curve) for curve in fields.objects("curves")]
+            calibrator = found.calibrator()
+        except (CalibratorError, DataError) as error:
+            raise CalibratorError(f"{file}: {error}") from error
+        stated = "contentId" if found.content_id else "id"
+        if (found.content_id or found.id) != calibrator.id:
+            raise CalibratorError(
+                f"{file}: {stated} is not that of the content ({calibrator.id}): the file was changed."
             )
-            ranks = fields.objects("ranks") if "ranks" in fields.values else []
-            calibrator = cls(
-                purpose=Purpose(
-                    ModelIdentity(
-                        model.text("name"),
-                        model.text("quantisation", empty=True),
-                        model.text("sha256", empty=True),
-                    ),
-                    fields.text("promptVersion"),
-                    cast(Task, fields.choice("task", TASKS)),
-                    fields.text("language"),
-                ),
-                curves=tuple(curves),
-                raw_measure=fields.text("measure" if schema == 1 else "rawMeasure"),
-                n=fields.count("n"),
-                n_correct=fields.count("nCorrect"),
-                metrics=metrics_of(fields.object("metrics")),
-                by_place={} if schema == 1 else by_place_of(fields.object("byPlace")),
-                strata={name: strata.count(name) for name in strata.values},
-                provenance=tuple(_origin(origin) for origin in fields.objects("provenance")),
-                source=cast(Source, fields.choice("source", SOURCES)),
-                state=cast(State, fields.choice("state", STATES)),
-                created=fields.text("created"),
-                parent=fields.optional_text("parent"),
-                ranks=tuple(RankCurve.from_json(curve) for curve in ranks),
-                schema=1 if schema == 1 else SCHEMA,
-            )
-        except DataError as error:
-            raise CalibratorError(f"{file}: curves, slope, intercept or prior: {error}") from error
-        except CalibratorError as error:
-            message = str(error)
-            raise CalibratorError(message if message.startswith(file) else f"{file}: {message}") from error
-        if fields.optional_count("firstTokens") != calibrator.first_tokens:
-            fields.wrong("firstTokens", f"does not go with measure {calibrator.raw_measure!r}")
-        if fields.text("id") != calibrator.id:
-            fields.wrong("id", f"is not that of the content ({calibrator.id}): the file was changed")
-        return calibrator
+        return attrs.evolve(calibrator, made_as=found.id) if found.content_id else calibrator
 
     @classmethod
     def load(cls, path: Path) -> Calibrator:
         """Read a file. Raises CalibratorError, naming it, if it cannot be read or `from_json` refuses it."""
-        try:
-            with path.open("rb") as stream:
-                data = stream.read(MAX_BYTES + 1)
-            if len(data) > MAX_BYTES:
-                raise CalibratorError(f"{path} is larger than {MAX_BYTES} bytes: it is not a calibrator.")
-            text = data.decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CalibratorError(f"{path} cannot be read: {error}.") from error
-        return _parsed(text, str(path))
+        return cls.from_json(parse_file(path), file=str(path))
 
     def save(self, path: Path) -> None:
         """Write the file in one step: readers see the old one or the new one, also after a crash.
@@ -327,36 +308,90 @@ class Calibrator:
             raise CalibratorError(f"{path} cannot be written: {error}.") from error
 
 
-# Each choice of a calibrator reads every file there is, and listing them all chooses for each. Most have not
-# changed since they were read last, and nothing changes a calibrator.
-@lru_cache(maxsize=256)
-def _parsed(text: str, file: str) -> Calibrator:
-    """As `Calibrator.from_json`: what it refuses is refused each time."""
-    return Calibrator.from_json(parse(text, file), file=file)
+class FileDocument(Document, frozen=True):
+    """A document that has a file of its own."""
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file. Raises CalibratorError, naming it, if it cannot be read or is something else."""
+        return read(parse_file(path), cls, str(path))
 
 
-_COMMON = {
-    *(
-        "schema",
-        "id",
-        "task",
-        "language",
-        "model",
-        "promptVersion",
-        "firstTokens",
-        "n",
-        "nCorrect",
-        "metrics",
-    ),
-    *("strata", "provenance", "source", "state", "created", "parent"),
-}
-_FIELDS = {
-    1: _COMMON | {"measure", "slope", "intercept", "input", "offsets", "prior"},
-    SCHEMA: _COMMON | {"rawMeasure", "curves", "byPlace", "ranks"},
-}
+def parse_file(path: Path) -> object:
+    """The JSON value in a file. Raises CalibratorError naming it."""
+    try:
+        return parse(read_file(path, MAX_BYTES), str(path))
+    except OSError as error:
+        raise CalibratorError(f"{path} cannot be read: {error}.") from error
 
 
-def _validate(calibrator: Calibrator, what: str) -> None:
+def _id_prefix(purpose: Purpose) -> str:
+    return f"{purpose.task}-{slug(purpose.model.name)}-"
+
+
+class _Document(Document, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag=2):
+    """The fields of a calibrator's file, in their order."""
+
+    id: str
+    content_id: str = ""
+    task: Task
+    language: Text
+    criterion: str = ""
+    model: ModelIdentity
+    prompt_version: Text
+    raw_measure: Text
+    first_tokens: Count | None
+    curves: tuple[Curve, ...]
+    ranks: tuple[RankCurve, ...] = ()
+    n: Count
+    n_correct: Count
+    metrics: Mapping[str, Interval]
+    by_place: Mapping[str, Mapping[str, Interval]]
+    strata: Mapping[str, Count]
+    provenance: tuple[Origin, ...]
+    source: Source
+    state: State
+    created: str
+    parent: Text | None
+
+    @classmethod
+    def of(cls, one: Calibrator, *, id: str = "", content_id: str = "") -> Self:
+        purpose = one.purpose
+        return cls(
+            id=id,
+            content_id=content_id,
+            task=purpose.task,
+            language=purpose.language,
+            criterion=purpose.criterion,
+            model=purpose.model,
+            prompt_version=purpose.prompt_version,
+            first_tokens=one.first_tokens,
+            **{name: getattr(one, name) for name in _SHARED},
+        )
+
+    def calibrator(self) -> Calibrator:
+        """The calibrator, under the id of its content. Raises CalibratorError or DataError."""
+        if self.criterion not in (SUMMARY_CRITERIA if self.task == "summary" else ("",)):
+            raise CalibratorError(f"criterion {self.criterion!r} is not one of {self.task}.")
+        purpose = Purpose(self.model, self.prompt_version, self.task, self.language, self.criterion)
+        made = Calibrator(purpose=purpose, **{name: getattr(self, name) for name in _SHARED})
+        if self.first_tokens != made.first_tokens:
+            raise CalibratorError(f"firstTokens does not go with measure {self.raw_measure!r}.")
+        prefix = _id_prefix(purpose)
+        if not (self.id.startswith(prefix) and re.fullmatch("[0-9a-f]{8}", self.id.removeprefix(prefix))):
+            raise CalibratorError(f"id is not {prefix} and eight hexadecimal digits.")
+        return made
+
+
+# Of a calibrator and of its file alike.
+_SHARED = (
+    *("curves", "raw_measure", "n", "n_correct", "metrics", "by_place", "strata", "provenance", "source"),
+    *("state", "created", "parent", "ranks"),
+)
+
+
+def _validate(calibrator: Calibrator) -> None:
+    what = "The calibrator"
     if calibrator.n_correct > calibrator.n:
         raise CalibratorError(f"{what} has nCorrect {calibrator.n_correct} above n {calibrator.n}.")
     for metrics in (calibrator.metrics, *calibrator.by_place.values()):
@@ -370,13 +405,6 @@ def _validate(calibrator: Calibrator, what: str) -> None:
         raise CalibratorError(f"{what} must have curves, one for each measure.")
     if not is_plain(calibrator.raw_measure):
         raise CalibratorError(f"{what} has a wrong measure: {calibrator.raw_measure!r} is not known.")
-    if calibrator.schema == 1:
-        try:
-            calibrator.curves[0].to_schema_1()
-        except DataError as error:
-            raise CalibratorError(f"{what}: {error}.") from error
-        if measures != [calibrator.raw_measure] or calibrator.by_place or calibrator.ranks:
-            raise CalibratorError(f"{what} has more than a file of schema 1 can hold.")
     try:
         date = datetime.date.fromisoformat(calibrator.created).isoformat()
     except ValueError:
@@ -387,6 +415,96 @@ def _validate(calibrator: Calibrator, what: str) -> None:
         )
 
 
-def _origin(fields: Fields) -> Origin:
-    fields.only({"name", "version", "items"})
-    return Origin(fields.text("name"), fields.text("version", empty=True), fields.count("items"))
+def _in_ten(share: float) -> str:
+    tenths = round(share * 10)
+    return "1 in 20" if tenths < 1 else f"{min(tenths, 9)} in 10"
+
+
+# A smaller pull than this, in nats, explains nothing: it moves a probability of 0.5 by less than 0.08.
+LEAST_PULL = 0.3
+
+# In nats. Where nothing pulls towards review or reject, a token that is less likely than not is the reason
+# not to accept.
+UNSURE = math.log(2.0)
+
+# What a high value of each feature with words says of a suggestion: 1 speaks for it, -1 against it. A weight
+# may have the other sign, because features overlap; its words would then contradict the tier.
+SPEAKS = MappingProxyType(
+    {
+        "total": 1,
+        "largest-surprisal": -1,
+        "entropy-sum": -1,
+        "end-surprisal": -1,
+        "broken": -1,
+        "line-repeats": 1,
+        "new-names": -1,
+        "line-follows": -1,
+        "beginning-agrees": 1,
+        "beginning-differs": -1,
+    }
+)
+
+
+def words_for(curve: Curve, evidence: Evidence, tier: Tier) -> str:
+    """The words for the group of features that pulls most towards the tier, else for a token that is less
+    likely than not. Of what is not accepted they name the word in doubt in any case: it is marked, and the
+    words would speak of something else. "" if there is neither.
+
+    The features of the tokens' probabilities are one group, because they overlap; each other feature is a
+    group of its own. Towards accept pulls what raises the log-odds above those of an average answer, towards
+    review and reject what lowers them.
+    Raises DataError as `Curve.contributions` does.
+    """
+    words, doubtful = _cause(curve, evidence, tier), evidence.doubtful
+    if tier is Tier.ACCEPT or not doubtful or f"`{doubtful}`" in words:
+        return words
+    return f"{words}; least sure of `{doubtful}`" if words else f"the model was least sure of `{doubtful}`"
+
+
+def _cause(curve: Curve, evidence: Evidence, tier: Tier) -> str:
+    contributions = curve.contributions(evidence)
+    if contributions is None:
+        return ""
+    sign = 1.0 if tier is Tier.ACCEPT else -1.0
+    groups: dict[str, dict[str, float]] = {}
+    for name, nats in contributions.items():
+        groups.setdefault(_group(name), {})[name] = sign * nats
+    weights = {feature.name: feature.weight for feature in curve.features}
+    for group in sorted(groups.values(), key=lambda members: -sum(members.values())):
+        if sum(group.values()) < LEAST_PULL:
+            break
+        if words := _words(group, weights, towards=sign):
+            return _naming(words, evidence)
+    if tier is not Tier.ACCEPT and -min(evidence.logprobs, default=0.0) >= UNSURE:
+        return _naming(FEATURES["total"].low, evidence)
+    return ""
+
+
+def _naming(words: str, evidence: Evidence) -> str:
+    """With the word in doubt; where the token that ends the line is the least likely one, there is none."""
+    logprobs = evidence.logprobs
+    if "{word}" in words and logprobs and logprobs.index(min(logprobs)) == len(logprobs) - 1:
+        return FEATURES["end-surprisal"].high
+    return words.replace("{word}", f"`{evidence.doubtful}`" if evidence.doubtful else "one of its words")
+
+
+def _group(name: str) -> str:
+    feature = FEATURES.get(name)
+    of_tokens = is_plain(name) if feature is None else feature.needs != "text"
+    return "log-probabilities" if of_tokens else name
+
+
+def _words(pulls: Mapping[str, float], weights: Mapping[str, float], *, towards: float) -> str:
+    """The words of the member that pulls most, of those whose words point the way that they pull."""
+    for name in sorted(pulls, key=lambda name: -pulls[name]):
+        feature = FEATURES.get(name)
+        if feature is None or pulls[name] <= 0.0 or weights[name] * SPEAKS.get(name, 0) <= 0.0:
+            continue
+        if words := _side(feature, high=towards * weights[name] > 0.0):
+            return words
+    return ""
+
+
+def _side(feature: Feature, *, high: bool) -> str:
+    """The words for a value above or below the average."""
+    return feature.high if high else feature.low

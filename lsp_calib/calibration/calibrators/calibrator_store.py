@@ -1,28 +1,71 @@
-"""The calibrator in force: the user's own, else a shipped one, else the mean of other models' calibrators."""
+"""The calibrator in force: the user's own, else a shipped one, else one that is pooled or borrowed.
+
+All files are known by an index in memory. What was learned can be taken back (`roll_back`).
+"""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import re
-from collections.abc import Sequence
+import operator
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import attrs
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.carrying_over import carried_from, carry_over
 from lsp_calib.calibration.calibrators.ledger_file import read_ledger
-from lsp_calib.calibration.calibrators.lineage import by_id
-from lsp_calib.calibration.calibrators.pooled_prior import borrow
-from lsp_calib.calibration.calibrators.purpose import Purpose, slug
-from lsp_calib.calibration.policies.ledger import Ledger
-from lsp_calib.errors import CalibratorError
+from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, borrow, carried_from, carry_over
+from lsp_calib.calibration.calibrators.prefix_curve import FOLDER as PREFIXES
+from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
+from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_model
+from lsp_calib.calibration.certificates import Ledger
+from lsp_calib.characters import in_one_line
+from lsp_calib.errors import CalibratorError, SettingsError
+from lsp_calib.lru import LRU
 from lsp_calib.values import ModelIdentity
+
+IMPORTED = "imported "
+"""In a provenance, before the id of the calibrator that was imported."""
+
+
+def rests_on(calibrator: Calibrator, known: Mapping[str, Calibrator]) -> frozenset[Origin]:
+    """Every source of labels of a calibrator: those of its provenance, and of the calibrators named in it.
+
+    known: calibrators by their ids; one that is not among them is a source by itself.
+    """
+    found: set[Origin] = set()
+    waiting, followed = [calibrator], {calibrator.id}
+    while waiting:
+        one = waiting.pop()
+        found.update(one.provenance)
+        named = {name for name in _ids(one) if name in known} - followed
+        followed |= named
+        waiting += [known[name] for name in named]
+    return frozenset(found)
+
+
+def by_id(calibrators: Iterable[Calibrator]) -> dict[str, Calibrator]:
+    """As `rests_on` takes them."""
+    return {one.id: one for one in calibrators}
+
+
+def _ids(calibrator: Calibrator) -> Iterable[str]:
+    """What may be ids of the calibrators that one was made from."""
+    yield from (origin.name.removeprefix(IMPORTED) for origin in calibrator.provenance)
+    if (earlier := carried_from(calibrator)) is not None:
+        yield earlier
+
+
+T = TypeVar("T")
 
 CERTIFICATES = "certificates"
 """The folder with the ledgers, below that of the calibrators."""
+
+_MOST_CHOICES = 200
+_TICK = 50_000_000  # nanoseconds
 
 
 @attrs.frozen
@@ -54,6 +97,62 @@ class Listed:
 
 
 @attrs.frozen
+class _Seen(Generic[T]):
+    """What the files in a folder hold, by name, and a sentence for each file that cannot be used."""
+
+    found: tuple[tuple[Path, T], ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> list[T]:
+        return [one for _, one in self.found]
+
+
+class _Shelf(Generic[T]):
+    """A folder of files: each is read when it is seen first, and again when it has changed."""
+
+    def __init__(
+        self, folder: Path, load: Callable[[Path], T], what: str = "A calibrator was skipped"
+    ) -> None:
+        self.folder = folder
+        self._load = load
+        self._what = what
+        self._known: dict[Path, tuple[object, T | None, str]] = {}
+        self._seen = _Seen[T]()
+
+    def look(self) -> _Seen[T]:
+        """What is there now: the same object as long as nothing has changed."""
+        try:
+            paths = sorted(path for path in self.folder.iterdir() if path.suffix == ".json")
+            files = {path: self._one(path) for path in paths if path.name[0] != "."}
+        except FileNotFoundError:
+            files = {}
+        except NotADirectoryError:
+            complaint = f"{self.folder} is a file: no calibrator of yours can be read or kept. Move it away."
+            # Below a file there is nothing to read; the file is named where it stands for the folder itself.
+            files = {self.folder: (None, None, complaint)} if self.folder.is_file() else {}
+        except OSError as error:
+            files = {self.folder: (None, None, f"{self.folder} was skipped: {error}.")}
+        if files != self._known:
+            found = ((path, one) for path, (_, one, _) in files.items() if one is not None)
+            skipped = (complaint for _, _, complaint in files.values() if complaint)
+            self._known, self._seen = files, _Seen(tuple(found), tuple(skipped))
+        return self._seen
+
+    def _one(self, path: Path) -> tuple[object, T | None, str]:
+        stamp, known = _identity(path), self._known.get(path)
+        if known is not None and known[0] == stamp is not None:
+            return known
+        # Another change within a tick of the file system's clock would not show.
+        if stamp is not None and time.time_ns() - max(stamp[1:3]) < _TICK:
+            stamp = None
+        try:
+            return stamp, self._load(path), ""
+        except CalibratorError as error:
+            return stamp, None, f"{self._what}: {error}"
+
+
+@attrs.frozen
 class CalibratorStore:
     """Two folders of calibrator files.
 
@@ -65,68 +164,103 @@ class CalibratorStore:
     personal: Path
     shipped: Path
 
+    _mine: _Shelf[Calibrator] = attrs.field(init=False, eq=False, repr=False)
+    _kept: _Shelf[Calibrator] = attrs.field(init=False, eq=False, repr=False)
+    _supplied: _Shelf[Calibrator] = attrs.field(init=False, eq=False, repr=False)
+    _pooled: _Shelf[Pooled] = attrs.field(init=False, eq=False, repr=False)
+    _prefixes: tuple[_Shelf[PrefixCurve], ...] = attrs.field(init=False, eq=False, repr=False)
+    _choices: LRU[tuple[Purpose, bool], tuple[tuple[object, ...], Choice]] = attrs.field(
+        init=False, eq=False, repr=False, factory=lambda: LRU(_MOST_CHOICES)
+    )
+
+    def __attrs_post_init__(self) -> None:
+        for name, shelf in (
+            ("_mine", _Shelf(self.personal, Calibrator.load)),
+            ("_kept", _Shelf(self.personal / "history", Calibrator.load)),
+            ("_supplied", _Shelf(self.shipped, Calibrator.load)),
+            ("_pooled", _Shelf(self.shipped / FOLDER, Pooled.load, "Pooled curves were skipped")),
+        ):
+            object.__setattr__(self, name, shelf)
+        folders = self.shipped.parent / PREFIXES, self.personal / PREFIXES
+        what = "How far a line can be trusted is not known from every file"
+        shelves = tuple(_Shelf(folder, PrefixCurve.load, what) for folder in folders)
+        object.__setattr__(self, "_prefixes", shelves)
+
     @classmethod
     def open(cls) -> CalibratorStore:
-        """The folders of this user and installation. Raises SettingsError if the state folder is unusable."""
-        personal = home.private_folder(home.home() / "calibrators")
-        _without_names(personal / CERTIFICATES)
+        """The folders of this user and installation. Raises SettingsError if the state folder is unusable.
+
+        The user's need not be there: where it cannot be made, as on a full disk, the shipped ones count.
+        """
+        personal = home.home() / "calibrators"
+        with contextlib.suppress(SettingsError):
+            home.private_folder(personal)
         return cls(personal, home.shipped_models() / "calibrators")
 
     def choose(self, purpose: Purpose, *, personal: bool = True) -> Choice:
         """The calibrator in force for a purpose. There always is one; files that cannot be used are reported.
 
         personal: whether the user's own calibrators count.
+        Chosen again when a file was added, replaced or removed.
         """
-        mine, skipped = self._personal(purpose) if personal else ([], [])
-        if mine and mine[0][1].schema > 1 and mine[0][1].curves[0].readable:
+        seen = self._mine.look(), self._supplied.look(), self._pooled.look()
+        known = self._choices.recall((purpose, personal))
+        if known is not None and all(map(operator.is_, known[0], seen)):
+            return known[1]
+        choice = self._with_own(purpose) if personal else self._without_own(purpose)
+        self._choices[purpose, personal] = seen, choice
+        return choice
+
+    def _with_own(self, purpose: Purpose) -> Choice:
+        mine, skipped = self._personal(purpose)
+        if mine and mine[0][1].curves[0].readable:
             return Choice(mine[0][1], tuple(skipped))
-        shipped, more = _read(self.shipped)
-        skipped += more
-        fitting = [calibrator for _, calibrator in shipped if _fits(calibrator, purpose)]
-        newest = max(fitting, key=lambda found: (found.created, found.n, found.id), default=None)
-        base = newest or borrow(purpose, [calibrator for _, calibrator in shipped])
-        earlier = self.earlier(purpose) if personal else None
-        if earlier is not None and earlier.same_model and base.curves[0].readable:
-            carried = carry_over(base, earlier.calibrator)
+        base = self.choose(purpose, personal=False)
+        skipped += base.skipped
+        earlier = self.earlier(purpose)
+        if earlier is not None and earlier.same_model and base.calibrator.curves[0].readable:
+            carried = carry_over(base.calibrator, earlier.calibrator)
             if carried is not None:
                 return Choice(carried, tuple(skipped))
-        if mine and mine[0][1].schema > 1:
-            return Choice(mine[0][1], tuple(skipped))
-        # A user's calibrator of schema 1 weighs one measure. One that weighs features tells right from wrong
-        # far better; the next refit brings it the user's labels.
-        if mine and (newest is None or newest.schema == 1):
-            return Choice(mine[0][1], tuple(skipped))
-        return Choice(base, tuple(skipped))
+        return Choice(mine[0][1] if mine else base.calibrator, tuple(skipped))
+
+    def _without_own(self, purpose: Purpose) -> Choice:
+        shipped = self._supplied.look()
+        fitting = [one for one in shipped.all if one.purpose.fits(purpose)]
+        newest = max(fitting, key=lambda found: (found.created, found.n, found.id), default=None)
+        if newest is not None:
+            return Choice(newest, shipped.skipped)
+        pooled = self._pooled.look()
+        lent = next(filter(None, (one.lend(purpose) for one in pooled.all)), None)
+        skipped = shipped.skipped + (pooled.skipped if purpose.task == "line" else ())
+        return Choice(lent or borrow(purpose, shipped.all), skipped)
 
     def base(self, purpose: Purpose) -> Calibrator:
         """The calibrator at which a refit begins: the one of the user's own source or commits that is in
-        force, or that the one in force began at; without one, the shipped or borrowed one."""
+        force, or that the one in force began at; without one, the shipped, pooled or borrowed one."""
         current = self.choose(purpose).calibrator
         named = {current.id, *(origin.name for origin in current.provenance)}
         for one in (current, *self.fitted_for(purpose)):
-            if one.source == "workspace" and one.id in named and one.schema > 1 and one.curves[0].readable:
+            if one.source == "workspace" and one.id in named and one.curves[0].readable:
                 return one
         return self.choose(purpose, personal=False).calibrator
 
     def all_shipped(self) -> list[Calibrator]:
         """The calibrators that came with the package; files that cannot be used are left out."""
-        return [calibrator for _, calibrator in _read(self.shipped)[0]]
+        return self._supplied.look().all
 
     def known(self, purpose: Purpose) -> dict[str, Calibrator]:
         """By their ids, all calibrators that one for a purpose may have been made from: the shipped ones, the
         user's with those that are kept, and what is borrowed for the purpose, which no file holds."""
-        folders = (self._history, self.personal, self.shipped)
-        files = [calibrator for folder in folders for _, calibrator in _read(folder)[0]]
+        shelves = (self._kept, self._mine, self._supplied)
+        files = [one for shelf in shelves for one in shelf.look().all]
         return by_id([*files, self.choose(purpose, personal=False).calibrator])
 
     def has_labels(self, model: ModelIdentity, prompt_version: str) -> bool:
         """Whether a calibrator of lines by this model is for this version of the prompt, in any language."""
-        for folder in (self.shipped, self.personal):
-            for _, calibrator in _read(folder)[0]:
-                purpose = Purpose(model, prompt_version, "line", calibrator.purpose.language)
-                if calibrator.n and _fits(calibrator, purpose):
-                    return True
-        return False
+        wanted = Purpose(model, prompt_version, "line", "")
+        every = [*self._supplied.look().all, *self._mine.look().all]
+        return any(one.n and one.purpose.asks_like(wanted) for one in every)
 
     def earlier(self, purpose: Purpose) -> Earlier | None:
         """The user's latest calibrator for another prompt or version of the features, or for another model:
@@ -134,14 +268,13 @@ class CalibratorStore:
 
         One of the same model goes first. One that fits the purpose and can be read is not an earlier one.
         """
-        found, _ = _read(self.personal)
         others = [
-            Earlier(calibrator, _same_model(calibrator.purpose, purpose), path)
-            for path, calibrator in found
+            Earlier(calibrator, is_same_model(calibrator.purpose.model, purpose.model), path)
+            for path, calibrator in self._mine.look().found
             if calibrator.source == "personal"
             and (calibrator.purpose.task, calibrator.purpose.language) == (purpose.task, purpose.language)
             and calibrator.curves[0].shift is not None
-            and not (_fits(calibrator, purpose) and calibrator.curves[0].readable)
+            and not (calibrator.purpose.fits(purpose) and calibrator.curves[0].readable)
         ]
         return max(
             others,
@@ -151,8 +284,8 @@ class CalibratorStore:
 
     def fitted_for(self, purpose: Purpose) -> list[Calibrator]:
         """The user's calibrators for a purpose, the one in force and the kept ones."""
-        pairs = [*_read(self.personal)[0], *_read(self._history)[0]]
-        return [calibrator for _, calibrator in pairs if _fits(calibrator, purpose)]
+        every = [*self._mine.look().all, *self._kept.look().all]
+        return [one for one in every if one.purpose.fits(purpose)]
 
     def listed(self) -> tuple[list[Listed], list[str]]:
         """All calibrators, and a sentence for each file that cannot be used. Those in force come first, then
@@ -162,10 +295,10 @@ class CalibratorStore:
         skipped: list[str] = []
         chosen: dict[Purpose, str] = {}
         carried: dict[str, Listed] = {}
-        for folder in (self.personal, self.shipped, self._history):
-            pairs, more = _read(folder)
-            skipped += more
-            for path, calibrator in pairs:
+        for shelf in (self._mine, self._supplied, self._kept):
+            seen = shelf.look()
+            skipped += seen.skipped
+            for path, calibrator in seen.found:
                 purpose = calibrator.purpose
                 if purpose not in chosen:
                     now = self.choose(purpose).calibrator
@@ -175,7 +308,7 @@ class CalibratorStore:
                         carried[now.id] = Listed(earlier.path, now, True)
                 in_force = chosen[purpose] == calibrator.id
                 # The history may hold a copy of the one in force.
-                if not (in_force and folder == self._history):
+                if not (in_force and shelf is self._kept):
                     found.append(Listed(path, calibrator, in_force))
         found += carried.values()
         found = [self._with_ledger(one, skipped) for one in found]
@@ -192,7 +325,7 @@ class CalibratorStore:
 
         found.sort(key=age, reverse=True)
         found.sort(key=lambda one: (not one.in_force, place(one)))
-        return found, skipped
+        return found, list(dict.fromkeys(skipped))
 
     def _with_ledger(self, one: Listed, skipped: list[str]) -> Listed:
         """With the ledger, and with the state "drifted" if its certificate is revoked."""
@@ -207,16 +340,34 @@ class CalibratorStore:
             one = attrs.evolve(one, calibrator=attrs.evolve(one.calibrator, state="drifted"))
         return attrs.evolve(one, ledger=ledger)
 
+    def prefix_curves(
+        self, purpose: Purpose
+    ) -> tuple[PrefixCurve | None, PrefixCurve | None, tuple[str, ...]]:
+        """How far the lines of a purpose can be trusted: the curve in force and the shipped one, None where
+        there is none, and a sentence for each file that cannot be used.
+
+        The user's goes first; one that was moved counts as long as the shipped one is that from which it was.
+        """
+        seen = [shelf.look() for shelf in self._prefixes]
+        wanted = purpose.model.sha256, purpose.prompt_version
+        base, own = (
+            next((one for one in reversed(of.all) if (one.model.sha256, one.prompt_version) == wanted), None)
+            for of in seen
+        )
+        counts = own is not None and (not own.base or (base is not None and own.base == base.id))
+        return (own if counts else base), base, tuple(text for of in seen for text in of.skipped)
+
     def stamp(self, purpose: Purpose) -> object:
-        """A value that differs from an earlier one if another calibrator, or certificate, may now be in force
-        for a purpose.
+        """A value that differs from an earlier one if another calibrator, certificate or curve of beginnings
+        may now be in force for a purpose.
 
         The folder's time alone is not enough: its clock ticks only a few hundred times a second.
         """
         return (
             _identity(self.personal),
-            _identity(self.personal / _slot(purpose)),
+            _identity(self.personal / purpose.file),
             _identity(self.ledger_path(purpose)),
+            *(_identity(shelf.folder) for shelf in self._prefixes),
         )
 
     def ledger_path(self, purpose: Purpose) -> Path:
@@ -224,7 +375,7 @@ class CalibratorStore:
 
         Labels and calibrators belong to a model's file, whatever it is called, and so does what was promised.
         """
-        return self.personal / CERTIFICATES / f"{purpose.task}-{_key(purpose)}.json"
+        return self.personal / CERTIFICATES / f"{purpose.task}-{purpose.key}.json"
 
     def ledger(self, purpose: Purpose) -> Ledger:
         """The ledger of the certificates of a purpose. Raises CalibratorError if its file cannot be read."""
@@ -235,7 +386,7 @@ class CalibratorStore:
 
         At every moment, even in a crash, one is in force. Raises CalibratorError if it cannot be written.
         """
-        slot = self.personal / _slot(calibrator.purpose)
+        slot = self.personal / calibrator.purpose.file
         others = self._archive(calibrator.purpose, slot)
         calibrator.save(slot)
         _remove(others)
@@ -246,7 +397,7 @@ class CalibratorStore:
 
         Raises CalibratorError if it cannot be written.
         """
-        path = self._history / f"{calibrator.id}.json"
+        path = self._kept.folder / f"{calibrator.id}.json"
         calibrator.save(path)
         return path
 
@@ -264,106 +415,56 @@ class CalibratorStore:
                 f"There is nothing to roll back: {base.calibrator.id} ({base.calibrator.source}) is in force."
             )
         target = to or mine[0][1].parent
-        earlier, _ = _read(self._history)
-        for _, calibrator in earlier:
-            if calibrator.id == target and _fits(calibrator, purpose):
+        for calibrator in self._kept.look().all:
+            if calibrator.id == target and calibrator.purpose.fits(purpose):
                 self.promote(calibrator)
                 return Choice(calibrator, tuple(skipped))
         if to is not None and to != base.calibrator.id:
             raise CalibratorError(f"There is no earlier calibrator {to} for {purpose.model.name}.")
-        slot = self.personal / _slot(purpose)
+        slot = self.personal / purpose.file
         _remove([*self._archive(purpose, slot), slot])
         return base
 
-    @property
-    def _history(self) -> Path:
-        return self.personal / "history"
-
     def _personal(self, purpose: Purpose) -> tuple[list[tuple[Path, Calibrator]], list[str]]:
         """The user's calibrators for a purpose, the one in the slot first, then by age; and complaints."""
-        slot = _slot(purpose)
-        found, skipped = _read(self.personal)
-        for path, calibrator in found:
-            if path.name == slot and not _fits(calibrator, purpose):
+        slot = purpose.file
+        seen = self._mine.look()
+        skipped = list(seen.skipped)
+        for path, calibrator in seen.found:
+            if path.name == slot and not calibrator.purpose.fits(purpose):
                 skipped.append(f"{path} was skipped: it is for {calibrator.purpose}.")
-        fitting = [(path, calibrator) for path, calibrator in found if _fits(calibrator, purpose)]
+        fitting = [(path, calibrator) for path, calibrator in seen.found if calibrator.purpose.fits(purpose)]
         fitting.sort(key=lambda pair: (pair[1].created, pair[1].n, pair[1].id), reverse=True)
         fitting.sort(key=lambda pair: pair[0].name != slot)
         return fitting, skipped
 
     def _archive(self, purpose: Purpose, slot: Path) -> list[Path]:
         """Copy the user's calibrators into the history; returns the superfluous files beside the slot."""
-        mine, _ = self._personal(purpose)
+        # One of several languages stays in force for those that this purpose does not serve.
+        mine = [
+            (path, calibrator)
+            for path, calibrator in self._mine.look().found
+            if purpose.fits(calibrator.purpose)
+        ]
         for _, calibrator in mine:
             self.keep(calibrator)
         if slot.exists() and slot not in [path for path, _ in mine]:
             # Unreadable or of another purpose: kept for inspection, under a name that is never read.
             try:
-                self._history.mkdir(parents=True, exist_ok=True, mode=0o700)
-                slot.replace(self._history / f"{slot.name}.unreadable")
+                self._kept.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                slot.replace(self._kept.folder / f"{slot.name}.unreadable")
             except OSError as error:
                 raise CalibratorError(f"{slot} cannot be moved aside: {error}.") from error
         return [path for path, _ in mine if path != slot]
 
 
-def _identity(path: Path) -> tuple[int, int, int] | None:
+def _identity(path: Path) -> tuple[int, ...] | None:
     """The identity of a file or folder and the time of its last change; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def _slot(purpose: Purpose) -> str:
-    """File name of the user's calibrator for a purpose."""
-    return f"{purpose.task}-{slug(purpose.model.name)}-{slug(purpose.language)}-{_key(purpose)}.json"
-
-
-def _key(purpose: Purpose) -> str:
-    model = purpose.model.sha256 or f"{purpose.model.name} {purpose.model.quantisation}"
-    return hashlib.sha256(f"{model}\n{purpose.prompt_version}\n{purpose.language}".encode()).hexdigest()[:8]
-
-
-def _without_names(certificates: Path) -> None:
-    """Rename ledgers of earlier versions, which had the names of models and languages in their own."""
-    for path in certificates.glob("*.json"):
-        found = re.fullmatch(r"([a-z]+)-.+-([0-9a-f]{8})\.json", path.name)
-        new = certificates / f"{found[1]}-{found[2]}.json" if found else path
-        if not new.exists():
-            with contextlib.suppress(OSError):
-                path.replace(new)
-
-
-def _same_model(one: Purpose, other: Purpose) -> bool:
-    if one.model.sha256 and other.model.sha256:
-        return one.model.sha256 == other.model.sha256
-    return (one.model.name, one.model.quantisation) == (other.model.name, other.model.quantisation)
-
-
-def _fits(calibrator: Calibrator, purpose: Purpose) -> bool:
-    try:
-        calibrator.check_fits(purpose.model, purpose.prompt_version, purpose.task)
-    except CalibratorError:
-        return False
-    return calibrator.purpose.language == purpose.language
-
-
-def _read(folder: Path) -> tuple[list[tuple[Path, Calibrator]], list[str]]:
-    """Every calibrator in a folder, by file name, and a sentence for each file that is not one."""
-    found, skipped = [], []
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
-    except FileNotFoundError:
-        return [], []
-    except OSError as error:
-        return [], [f"{folder} was skipped: {error}."]
-    for path in paths:
-        try:
-            found.append((path, Calibrator.load(path)))
-        except CalibratorError as error:
-            skipped.append(f"A calibrator was skipped: {error}")
-    return found, skipped
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def _remove(paths: Sequence[Path]) -> None:
@@ -372,3 +473,136 @@ def _remove(paths: Sequence[Path]) -> None:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise CalibratorError(f"{path} cannot be removed: {error}.") from error
+
+
+@attrs.frozen
+class RolledBack:
+    """before: the calibrator that was in force. after: the one that is now."""
+
+    before: Calibrator
+    after: Calibrator
+
+    @property
+    def sentence(self) -> str:
+        """What changed, in words for the user."""
+        purpose = self.before.purpose
+        again = f"`lsp-calib calibrators rollback {self.before.id}` puts the former in force again."
+        return (
+            f"{in_one_line(purpose.model.name, 80)}, {purpose.language}: "
+            f"{in_words(self.before)} is no longer in force; "
+            f"{in_words(self.after)} is. {again}"
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """As `lsp-calib.rollbackCalibrator` answers it."""
+        return {
+            "calibrator": attrs.asdict(self.after.ref),
+            "before": attrs.asdict(self.before.ref),
+            "message": self.sentence,
+        }
+
+
+def in_words(calibrator: Calibrator) -> str:
+    """A calibrator by its id, and whose labels it was fitted on."""
+    if calibrator.source == "prior":
+        return "the mean of other models' calibrators (no labels)"
+    if calibrator.source == "pooled":
+        return f"the pooled calibrator ({calibrator.n} labels of other languages and windows)"
+    return f"{calibrator.id} ({calibrator.source}, {calibrator.n} labels)"
+
+
+def find(entries: Sequence[Listed], wanted: str) -> Listed:
+    """The calibrator with an id, or the only one whose id begins so. Raises SettingsError."""
+    found = _id([entry.calibrator.id for entry in entries], wanted)
+    return next(entry for entry in entries if entry.calibrator.id == found)
+
+
+def _id(known: Sequence[str], wanted: str) -> str:
+    """The id that is wanted, or the only one that begins so. Raises SettingsError."""
+    begun = [one for one in dict.fromkeys(known) if one.startswith(wanted)]
+    if wanted in begun:
+        return wanted
+    if len(begun) != 1:
+        listed = ", ".join(begun or dict.fromkeys(known)) or "none"
+        problem = "Several calibrators begin with" if begun else "There is no calibrator"
+        raise SettingsError(f"{problem} {wanted!r}. Known: {listed}.")
+    return begun[0]
+
+
+def roll_back(store: CalibratorStore, wanted: str | None = None, *, used: str | None = None) -> RolledBack:
+    """Take a calibrator of the user out of force: the one before it, or a named one, takes its place.
+
+    wanted: id of the calibrator to go back to, or the beginning of its id; also of one that no file holds,
+        borrowed or carried over, where one of the user has replaced it. None: the one that the user's present
+        one replaced, or the shipped one.
+    used: without `wanted`, the id of the calibrator to take out of force. None: the only one of the user.
+    Raises SettingsError for an unknown name, CalibratorError if there is nothing to go back from or to, or
+    several without a name.
+    """
+    entries, _ = store.listed()
+    mine = [
+        entry
+        for entry in entries
+        if entry.in_force and entry.path.parent == store.personal and not carried_from(entry.calibrator)
+    ]
+    if wanted is not None:
+        purpose, to = _named(store, entries, mine, wanted)
+    else:
+        purpose, to = _used(store, entries, mine, used), None
+    before = store.choose(purpose).calibrator
+    store.rollback(purpose, to=to)
+    # With the own one gone, an earlier one of the user may be carried over again.
+    after = store.choose(purpose).calibrator
+    if after.id == before.id:
+        raise CalibratorError(f"{after.id} stays in force: {_why_it_stays(after)}")
+    return RolledBack(before, after)
+
+
+def _why_it_stays(calibrator: Calibrator) -> str:
+    """Why a calibrator is in force although another one was to be: see `CalibratorStore.choose`."""
+    if earlier := carried_from(calibrator):
+        before = "by the id of the one before it"
+        return f"it is carried over from your {earlier}. Take that one out of force, {before}."
+    return "the one that you name weighs features of another version. A refit uses your labels."
+
+
+def _named(
+    store: CalibratorStore, entries: Sequence[Listed], mine: Sequence[Listed], wanted: str
+) -> tuple[Purpose, str | None]:
+    """The purpose that `wanted` is for, and its id; without the id where no file holds it: it comes back by
+    itself once the user's own one is out of force."""
+    files = {entry.calibrator.id: entry for entry in entries}
+    replaced = {_before(store, entry): entry.calibrator.purpose for entry in mine}
+    found = _id([*files, *replaced], wanted)
+    if found not in files:
+        return replaced[found], None
+    if files[found].in_force:
+        raise CalibratorError(f"{found} is in force already.")
+    return files[found].calibrator.purpose, found
+
+
+def _used(
+    store: CalibratorStore, entries: Sequence[Listed], mine: Sequence[Listed], used: str | None
+) -> Purpose:
+    """The purpose of the user's calibrator to take out of force. Raises CalibratorError."""
+    # What was carried over goes with the calibrator that it came from.
+    carried = [carried_from(one.calibrator) for one in entries if one.calibrator.id == used]
+    used = next((earlier for earlier in carried if earlier), used)
+    chosen = mine if used is None else [entry for entry in mine if entry.calibrator.id == used]
+    if not chosen:
+        which = "none of your own calibrators is in force" if used is None else f"{used} is not your own"
+        raise CalibratorError(f"There is nothing to roll back: {which}.")
+    if len(chosen) > 1:
+        targets = ", ".join(
+            f"{_before(store, entry)} ({entry.calibrator.purpose.language})" for entry in chosen
+        )
+        raise CalibratorError(
+            f"You have {len(chosen)} calibrators in force. Name the one to go back to: {targets}."
+        )
+    return chosen[0].calibrator.purpose
+
+
+def _before(store: CalibratorStore, entry: Listed) -> str:
+    """The id of the calibrator that one of the user replaced; a file put there by hand may name none."""
+    one = entry.calibrator
+    return one.parent or store.choose(one.purpose, personal=False).calibrator.id

@@ -1,4 +1,4 @@
-"""The confidence of an answer, by the calibrator in force: read again only when files have changed."""
+"""The confidence of an answer, by the calibrator that was in force when the files were last looked at."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.carrying_over import note
-from lsp_calib.calibration.calibrators.curve import Wanted
-from lsp_calib.calibration.calibrators.purpose import Purpose, Task
-from lsp_calib.calibration.calibrators.rank_curves import rank_probabilities
-from lsp_calib.calibration.policies.ledger import Ledger, Promise
-from lsp_calib.calibration.policies.overrides import Override, StricterPolicy
-from lsp_calib.calibration.policies.tiers import PRESETS, Policy, RiskPolicy
+from lsp_calib.calibration.calibrators.curve import Wanted, rank_probabilities
+from lsp_calib.calibration.calibrators.lent import note
+from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
+from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, Purpose
+from lsp_calib.calibration.certificates import Ledger, Promise
+from lsp_calib.calibration.tiers import PRESETS, Policy, RiskPolicy, StricterPolicy, summary_policy
+from lsp_calib.confidence.features import Prefix
 from lsp_calib.errors import CalibratorError
 from lsp_calib.exclusion import matches
-from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
+from lsp_calib.values import CalibratorRef, Confidence, Evidence, Override, Sure, Tier
 
 ALTERNATIVE_MEASURE = "share-of-the-rest"
 """The measure of alternatives, see `completion.alternatives.shares`: version 1 is the share itself, 2 what
@@ -33,18 +33,19 @@ _NO_LABELS = (
 class _Chosen:
     """What was found in force for a purpose.
 
+    prefix: how far lines can be trusted; None if that is not known.
     policy: the policy with the certificate in it, and of what it was made; None: not made yet.
     """
 
     stamp: object
     calibrator: Calibrator
     ledger: Ledger
+    prefix: PrefixCurve | None
     policy: tuple[object, Policy] | None = None
 
     @property
     def standing(self) -> object:
-        """What tiers depend on besides the calibrator: suggestions that were assessed before are out of date
-        if it changes."""
+        """The certificate in force. If it changes, the tiers of earlier suggestions are out of date."""
         watch = self.ledger.watch
         return None if watch is None else watch.certificate
 
@@ -56,7 +57,7 @@ class ConfidenceEstimator:
     measure: which of a calibrator's curves is preferred, see `Calibrator.assess`; may be replaced as well.
     on_change: called when a different calibrator than before is found in force for a purpose, such as after a
         refit here, a command in a terminal or a change in another window of the editor.
-    overrides: stricter tiers in some places; may be replaced as well.
+    overrides: stricter tiers in some places; criterion: of summaries; both may be replaced as well.
     complaints: a sentence for each calibrator file that had to be skipped.
     """
 
@@ -72,20 +73,13 @@ class ConfidenceEstimator:
         self.policy: Policy = policy
         self.measure: Wanted = measure
         self.overrides: tuple[Override, ...] = ()
+        self.criterion: str = MOST_AGREE
         self.complaints: list[str] = []
         self._on_change = on_change
         self._chosen: dict[Purpose, _Chosen] = {}
 
     def assess(
-        self,
-        model: ModelIdentity,
-        prompt_version: str,
-        task: Task,
-        language: str,
-        evidence: Evidence,
-        *,
-        doubt: str = "",
-        document: str = "",
+        self, purpose: Purpose, evidence: Evidence, *, doubt: str = "", document: str = ""
     ) -> Confidence:
         """The confidence of one answer, from its evidence.
 
@@ -93,12 +87,36 @@ class ConfidenceEstimator:
         doubt: why the log-probabilities cannot be trusted (`Generation.doubt`), or empty. With a doubt there
             is no confidence, the tier is review, and the doubt is the reason.
         """
-        purpose = Purpose(model, prompt_version, task, language)
+        purpose = self._judged(purpose)
         calibrator = self.calibrator(purpose)
-        policy = self._stricter(self._policy_for(purpose), language, document)
+        policy = self._policy_for(purpose)
+        policy = summary_policy(policy) if purpose.task == "summary" else policy
+        policy = self._stricter(policy, purpose.language, document)
         if not doubt:
             return calibrator.assess(evidence, policy, self.measure)
         return attrs.evolve(calibrator.assess(Evidence(), policy, self.measure), reason=doubt)
+
+    def beginnings(
+        self, purpose: Purpose, confidence: Confidence, places: Sequence[Prefix], place: str
+    ) -> tuple[Sure, ...]:
+        """For each place in a suggested line how likely the line is to be right up to there; none if there is
+        no curve for the model and prompt.
+
+        confidence: of the whole line. place: of the cursor.
+        """
+        whole = confidence.calibrated
+        if whole is None or confidence.calibrator.source == "prior":
+            return ()
+        curve = self._find(purpose).prefix
+        if curve is None:
+            return ()
+        found = curve.probabilities(places, whole, place)
+        return tuple(Sure(one.end, p) for one, p in zip(places, found, strict=True))
+
+    def accepts_from(self, purpose: Purpose, *, document: str = "") -> float | None:
+        """The lowest probability of what is accepted in a document; None if nothing is."""
+        policy = self._stricter(self._policy_for(purpose), purpose.language, document)
+        return policy.for_calibrator(self.calibrator(purpose).id).accepts_from
 
     def tier(
         self, probability: float | None, like: Confidence, *, language: str = "", document: str = ""
@@ -112,10 +130,7 @@ class ConfidenceEstimator:
 
     def alternatives(
         self,
-        model: ModelIdentity,
-        prompt_version: str,
-        task: Task,
-        language: str,
+        purpose: Purpose,
         first: float | None,
         others: Sequence[tuple[float, Evidence]],
         *,
@@ -126,12 +141,14 @@ class ConfidenceEstimator:
         first: the calibrated probability of the first answer; None if there is none. others: each one's share
         of what the first answer leaves, by the model, in [0, 1], and its evidence.
         """
-        ranks = self.calibrator(Purpose(model, prompt_version, task, language)).ranks
+        calibrator = self.calibrator(purpose)
+        ranks = calibrator.ranks
         probabilities = rank_probabilities(ranks, first, [share for share, _ in others])
         found = []
         for rank, ((_, evidence), p) in enumerate(zip(others, probabilities, strict=True)):
-            own = self.assess(model, prompt_version, task, language, evidence)
-            tier, reason = self.tier(p, own, language=language, document=document)
+            own, (p, _) = self.assess(purpose, evidence), calibrator.told(p)
+            tier, reason = self.tier(p, own, language=purpose.language, document=document)
+            reason = f"{own.cause}; {reason}" if own.cause else reason
             curve = ranks[rank] if rank < len(ranks) else None
             why = _NO_LABELS
             if curve is not None:
@@ -149,17 +166,20 @@ class ConfidenceEstimator:
         return found
 
     def calibrator(self, purpose: Purpose) -> Calibrator:
-        """The calibrator in force for a purpose now. Costs three system calls if nothing has changed.
+        """The calibrator in force for a purpose: now if it is asked for the first time, else at the last
+        `notice`.
 
         Its state is "drifted" while its certificate is revoked.
         """
         return self._find(purpose).calibrator
 
-    def weighs(
-        self, features: Collection[str], model: ModelIdentity, prompt_version: str, task: Task, language: str
-    ) -> bool:
+    def weighs(self, features: Collection[str], purpose: Purpose) -> bool:
         """Whether the calibrator in force weighs one of these features: others need not be computed."""
-        return self.calibrator(Purpose(model, prompt_version, task, language)).weighs(features)
+        return self.calibrator(self._judged(purpose)).weighs(features)
+
+    def _judged(self, purpose: Purpose) -> Purpose:
+        """With the criterion that summaries are judged by here."""
+        return attrs.evolve(purpose, criterion=self.criterion) if purpose.task == "summary" else purpose
 
     def certificate(self, calibrator_id: str) -> dict[str, Any] | None:
         """What is promised of the tiers of a calibrator in force, as it goes to the client.
@@ -185,8 +205,11 @@ class ConfidenceEstimator:
         return list(self._chosen)
 
     def _find(self, purpose: Purpose) -> _Chosen:
+        return self._chosen.get(purpose) or self._look(purpose, None)
+
+    def _look(self, purpose: Purpose, before: _Chosen | None) -> _Chosen:
+        """before: what was in force the last time; it still is if no file has changed."""
         stamp = self.store.stamp(purpose)
-        before = self._chosen.get(purpose)
         if before is not None and before.stamp == stamp:
             return before
         choice = self.store.choose(purpose)
@@ -196,11 +219,15 @@ class ConfidenceEstimator:
         except CalibratorError as error:
             ledger = Ledger()
             skipped.append(f"No certificate is in force: {error}")
+        prefix = None
+        if purpose.task == "line":
+            prefix, _, damaged = self.store.prefix_curves(purpose)
+            skipped += damaged
         self.complaints += [text for text in skipped if text not in self.complaints]
         calibrator = choice.calibrator
         if ledger.is_drifted(calibrator.id):
             calibrator = attrs.evolve(calibrator, state="drifted")
-        now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger)
+        now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger, prefix)
         if before is not None and (before.calibrator.ref, before.standing) != (calibrator.ref, now.standing):
             self._on_change(calibrator.ref)
         return now
@@ -236,6 +263,7 @@ class ConfidenceEstimator:
         return next((note(one) for one in chosen if one.id == calibrator_id), None)
 
     def notice(self) -> None:
-        """Check whether the chosen calibrators are still in force."""
-        for purpose in list(self._chosen):
-            self.calibrator(purpose)
+        """Check whether the chosen calibrators are still in force. Costs five system calls for each if
+        nothing has changed."""
+        for purpose, before in list(self._chosen.items()):
+            self._look(purpose, before)

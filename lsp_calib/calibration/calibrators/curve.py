@@ -8,40 +8,38 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-import attrs
 import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
 
-from lsp_calib.calibration.arrays import FloatArray
-from lsp_calib.calibration.document import Fields
-from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
-from lsp_calib.calibration.methods.platt import Prior
-from lsp_calib.confidence import by_name, first_tokens
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.document import Count, Document, Text, as_floats
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, Prior, log_odds, sigmoid
 from lsp_calib.confidence.features import VERSION
+from lsp_calib.confidence.measures import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.values import Evidence
 
-# The measures of curves over features: of all features, and of those that do not need what is not always
-# there: an engine may give no entropies, and a sentence encoder may not be installed.
+# The measures of curves over features: of all features, and of those that do not need something that may be
+# missing: an engine may give no entropies, a language have no grammar, an encoder not be installed.
 FEATURES_MEASURE = f"features-{VERSION}"
 WITHOUT_ENTROPIES = f"{FEATURES_MEASURE}-without-entropies"
+WITHOUT_GRAMMAR = f"{FEATURES_MEASURE}-without-grammar"
 WITHOUT_ENCODER = f"{FEATURES_MEASURE}-without-encoder"
 
 # Which curve a user wants: the best whose features are known, or that of a plain measure.
 Wanted = Literal["best", "geometric-mean", "total"]
-WANTED: tuple[Wanted, ...] = ("best", "geometric-mean", "total")
-
-_FEATURES = re.compile(r"features-([1-9][0-9]{0,5})(-without-entropies|-without-encoder)?")
+_FEATURES = re.compile(r"features-([1-9][0-9]{0,5})(-without-(?:entropies|grammar|encoder))?")
 _MOST = 1e6  # of a feature: each is a count, a share or some nats; more is damage, or no number
-_LIMIT = 1e100  # keeps weight * (x - mean) / scale from overflowing for any feature that occurs
 
 
 @lru_cache(maxsize=256)  # asked for each feature of each label of a refit
 def is_plain(measure: str) -> bool:
-    """Whether a name is that of a measure of log-probabilities alone, as `confidence.by_name` takes it."""
+    """Whether a name is that of a measure of log-probabilities alone, as `measures.by_name` takes it."""
     try:
         first_tokens(measure)
     except DataError:
@@ -78,31 +76,22 @@ def values_of(feature: str, evidences: Sequence[Evidence]) -> FloatArray:
     return values
 
 
-def _bounded(_: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if not abs(value) <= _LIMIT:
-        raise DataError(f"{attribute.name} must be a finite number, not {value}.")
-
-
-def _positive(_: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if not 1e-9 <= value <= 1e9:
-        raise DataError(f"{attribute.name} must be a number in [1e-9, 1e9], not {value}.")
-
-
-@attrs.frozen
-class Weighted:
+class Weighted(Document, frozen=True):
     """One feature of a curve: it contributes weight * (x - mean) / scale nats.
 
     Raises DataError unless the numbers are finite and the scale lies in [1e-9, 1e9].
     """
 
-    name: str
-    mean: float = attrs.field(converter=float, validator=_bounded)
-    scale: float = attrs.field(converter=float, validator=_positive)
-    weight: float = attrs.field(converter=float, validator=_bounded)
+    name: Text
+    mean: float
+    scale: float
+    weight: float
+
+    def __post_init__(self) -> None:
+        as_floats(self, bounded=("mean", "weight"), positive=("scale",))
 
 
-@attrs.frozen
-class Shift:
+class Shift(Document, frozen=True, kw_only=True):
     """How a person's (or another model's) curve lies to the one it was made from: slope * score + intercept.
 
     score: the log-odds of the original curve, in nats. slope_sd, intercept_sd: standard deviations, in
@@ -110,37 +99,50 @@ class Shift:
     Raises DataError for other numbers.
     """
 
-    slope: float = attrs.field(default=1.0, converter=float, validator=_bounded)
-    intercept: float = attrs.field(default=0.0, converter=float, validator=_bounded)
-    slope_sd: float = attrs.field(kw_only=True, converter=float, validator=_positive)
-    intercept_sd: float = attrs.field(kw_only=True, converter=float, validator=_positive)
+    slope: float = 1.0
+    intercept: float = 0.0
+    slope_sd: float
+    intercept_sd: float
+
+    def __post_init__(self) -> None:
+        as_floats(self, bounded=("slope", "intercept"), positive=("slope_sd", "intercept_sd"))
 
 
-@attrs.frozen
-class Curve:
+class Offset(Document, frozen=True):
+    """Nats added at a kind of place of the cursor."""
+
+    place: str
+    offset: float
+
+    def __post_init__(self) -> None:
+        as_floats(self, bounded=("offset",))
+
+
+class Curve(Document, frozen=True, omit_defaults=True):
     """probability = sigmoid(intercept + sum of weight * (x - mean) / scale + offset of the place).
 
     measure: a plain measure, whose log-odds are then the one feature; or FEATURES_MEASURE (of any version),
-        WITHOUT_ENTROPIES or WITHOUT_ENCODER. A curve over features of another version than
+        WITHOUT_ENTROPIES, WITHOUT_GRAMMAR or WITHOUT_ENCODER. A curve over features of another version than
         `confidence.features.VERSION` can be read, but gives no probabilities: the numbers would mean
         something else.
     prior: under which a curve over one feature was fitted. spread: the standard deviation, in nats, of the
         Gaussian around 0 under which the weights of standardised features were fitted.
-    offsets: (place, nats); a place that is not among them has 0.
+    offsets: a place that is not among them has 0.
     shift: contained in weights, intercept and offsets already.
     Raises CalibratorError for an unknown measure, and DataError for numbers that are not finite, features
     that are named twice, or a plain measure with other features.
     """
 
-    measure: str
+    measure: Text
     features: tuple[Weighted, ...]
-    intercept: float = attrs.field(converter=float, validator=_bounded)
+    intercept: float
     prior: Prior | None = None
-    spread: float | None = attrs.field(default=None, validator=attrs.validators.optional(_positive))
-    offsets: tuple[tuple[str, float], ...] = ()
+    spread: float | None = None
+    offsets: tuple[Offset, ...] = ()
     shift: Shift | None = None
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
+        as_floats(self, bounded=("intercept",), positive=() if self.spread is None else ("spread",))
         names = [feature.name for feature in self.features]
         if not names or len(set(names)) < len(names):
             raise DataError(f"features of {self.measure!r} must be at least one, each once.")
@@ -149,8 +151,8 @@ class Curve:
                 raise DataError(f"features of {self.measure!r} must be {self.measure!r} alone.")
         elif not _FEATURES.fullmatch(self.measure):
             raise CalibratorError(f"measure {self.measure!r} is not known.")
-        if len(dict(self.offsets)) < len(self.offsets) or not all(abs(o) <= _LIMIT for _, o in self.offsets):
-            raise DataError("offsets must hold one finite number for each place.")
+        if len({one.place for one in self.offsets}) < len(self.offsets):
+            raise DataError("offsets must hold one number for each place.")
 
     @classmethod
     def of_measure(cls, measure: str, slope: float, intercept: float, prior: Prior | None = None) -> Self:
@@ -168,7 +170,9 @@ class Curve:
 
         None if a feature is missing. Raises DataError as `value_of` does.
         """
-        if not self.readable:
+        if not self.readable or any(
+            not is_plain(one.name) and one.name not in evidence.features for one in self.features
+        ):
             return None
         found: dict[str, float] = {}
         for feature in self.features:
@@ -194,7 +198,7 @@ class Curve:
 
     def offset(self, place: str) -> float:
         """Nats added at a kind of place."""
-        return dict(self.offsets).get(place, 0.0)
+        return next((one.offset for one in self.offsets if one.place == place), 0.0)
 
     def probability(self, evidence: Evidence) -> float | None:
         """In [0, 1]; None if a feature is missing. Raises DataError as `value_of` does."""
@@ -227,115 +231,34 @@ class Curve:
 
     def offsets_at(self, evidences: Sequence[Evidence]) -> FloatArray:
         """`offset` of n answers, shape (n,)."""
-        known = dict(self.offsets)
+        known = {one.place: one.offset for one in self.offsets}
         return np.array([known.get(evidence.place, 0.0) for evidence in evidences], dtype=np.float64)
 
     def shifted(self, shift: Shift) -> Self:
         """The curve whose score is `shift.slope` times this one's plus `shift.intercept`."""
-        return attrs.evolve(
+        return replace(
             self,
-            features=tuple(attrs.evolve(f, weight=shift.slope * f.weight) for f in self.features),
+            features=tuple(replace(f, weight=shift.slope * f.weight) for f in self.features),
             intercept=shift.slope * self.intercept + shift.intercept,
-            offsets=tuple((place, shift.slope * offset) for place, offset in self.offsets),
+            offsets=tuple(Offset(one.place, shift.slope * one.offset) for one in self.offsets),
             shift=shift,
         )
 
     def rounded(self, rounding: Callable[[float], float]) -> Self:
         """The curve with the fitted numbers rounded."""
-        return attrs.evolve(
+        return replace(
             self,
             features=tuple(
                 Weighted(f.name, rounding(f.mean), rounding(f.scale), rounding(f.weight))
                 for f in self.features
             ),
             intercept=rounding(self.intercept),
-            offsets=tuple((place, rounding(offset)) for place, offset in self.offsets),
+            offsets=tuple(Offset(one.place, rounding(one.offset)) for one in self.offsets),
             shift=self.shift
-            and attrs.evolve(
+            and replace(
                 self.shift, slope=rounding(self.shift.slope), intercept=rounding(self.shift.intercept)
             ),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """The curve as JSON types; what it has not is left out."""
-        document: dict[str, Any] = {
-            "measure": self.measure,
-            "features": [attrs.asdict(feature) for feature in self.features],
-            "intercept": self.intercept,
-        }
-        if self.prior is not None:
-            document["prior"] = self.prior.to_json()
-        if self.spread is not None:
-            document["spread"] = self.spread
-        if self.offsets:
-            document["offsets"] = [{"place": place, "offset": offset} for place, offset in self.offsets]
-        if self.shift is not None:
-            shift = self.shift
-            document["shift"] = {
-                "slope": shift.slope,
-                "intercept": shift.intercept,
-                "slopeSd": shift.slope_sd,
-                "interceptSd": shift.intercept_sd,
-            }
-        return document
-
-    @classmethod
-    def from_json(cls, fields: Fields) -> Self:
-        """The curve that `to_json` wrote. Raises CalibratorError or DataError for anything else."""
-        fields.only({"measure", "features", "intercept", "prior", "spread", "offsets", "shift"})
-        features = []
-        for item in fields.objects("features"):
-            item.only({"name", "mean", "scale", "weight"})
-            features.append(
-                Weighted(item.text("name"), *(item.number(name) for name in ("mean", "scale", "weight")))
-            )
-        return cls(
-            fields.text("measure"),
-            tuple(features),
-            fields.number("intercept"),
-            prior=Prior.from_json(fields.object("prior")) if "prior" in fields.values else None,
-            spread=fields.number("spread") if "spread" in fields.values else None,
-            offsets=_offsets(fields, "place"),
-            shift=_shift(fields.object("shift")) if "shift" in fields.values else None,
-        )
-
-    @classmethod
-    def from_schema_1(cls, fields: Fields) -> Self:
-        """The Platt curve of a file of schema 1, whose document is the curve as well.
-
-        Raises CalibratorError or DataError for anything else, and for a line over something other than
-        log-odds, which no released version has written.
-        """
-        if fields.values.get("input", "log-odds") != "log-odds":
-            fields.wrong("input", "must be 'log-odds'")
-        return attrs.evolve(
-            cls.of_measure(
-                fields.text("measure"),
-                fields.number("slope"),
-                fields.number("intercept"),
-                Prior.from_json(fields.object("prior")),
-            ),
-            offsets=_offsets(fields, "group"),
-        )
-
-    def to_schema_1(self) -> dict[str, Any]:
-        """The part of a document of schema 1 that describes the curve.
-
-        Raises DataError if it is more than Platt scaling.
-        """
-        (feature, *more) = self.features
-        plain = is_plain(self.measure) and (feature.mean, feature.scale) == (0.0, 1.0)
-        if more or not plain or self.prior is None or self.shift is not None:
-            raise DataError(f"a curve of {self.measure!r} as it is cannot be written in schema 1")
-        document: dict[str, Any] = {"slope": feature.weight, "intercept": self.intercept}
-        if self.offsets:
-            document["offsets"] = [{"group": group, "offset": offset} for group, offset in self.offsets]
-        return document | {"prior": self.prior.to_json()}
-
-
-def curve_of(curves: Sequence[Curve], measure: str) -> Curve | None:
-    """The curve of a measure, if there is one."""
-    return next((curve for curve in curves if curve.measure == measure), None)
 
 
 def in_order(curves: Sequence[Curve], wanted: Wanted) -> list[Curve]:
@@ -348,20 +271,76 @@ def in_order(curves: Sequence[Curve], wanted: Wanted) -> list[Curve]:
     return sorted(curves, key=lambda curve: not curve.measure.startswith(wanted))
 
 
-def _offsets(fields: Fields, key: str) -> tuple[tuple[str, float], ...]:
-    offsets = []
-    for item in fields.objects("offsets") if "offsets" in fields.values else []:
-        item.only({key, "offset"})
-        offsets.append((item.text(key, empty=True), item.number("offset")))
-    return tuple(offsets)
+# With fewer labels, or fewer right ones, a curve would be little more than its prior.
+_FEWEST, _FEWEST_RIGHT = 100, 5
+
+Ranked = Sequence[tuple[float, bool]]
+"""The alternatives at one place from rank 2 on: the share that the model gives to each of what its first
+answer leaves (`completion.alternatives.shares`), and whether it is right."""
 
 
-def _shift(fields: Fields) -> Shift:
-    names: Mapping[str, str] = {
-        "slope": "slope",
-        "intercept": "intercept",
-        "slope_sd": "slopeSd",
-        "intercept_sd": "interceptSd",
-    }
-    fields.only(set(names.values()))
-    return Shift(**{name: fields.number(written) for name, written in names.items()})
+class RankCurve(Document, frozen=True):
+    """P(the answer of a rank is right, if the first is not) = sigmoid(slope * log-odds(share) + intercept).
+
+    n, n_correct: the places it was fitted on, where the first answer was wrong, and how many of them this
+    rank had right.
+    Raises DataError for numbers that are not finite or contradict each other.
+    """
+
+    slope: float
+    intercept: float
+    n: Count
+    n_correct: Count
+
+    def __post_init__(self) -> None:
+        as_floats(self, bounded=("slope", "intercept"))
+        if not 0 <= self.n_correct <= self.n:
+            raise DataError(f"nCorrect {self.n_correct} is not among n {self.n}.")
+
+    def predict(self, share: float) -> float:
+        """The probability, in (0, 1), of a share in [0, 1]."""
+        return PlattCalibrator(self.slope, self.intercept).predict(share)
+
+
+def fit_ranks(places: Sequence[Ranked], first_correct: npt.ArrayLike) -> tuple[RankCurve, ...]:
+    """A curve for each rank from 2 on, as far as there are labels enough; for none after a rank without.
+
+    places: of n places. first_correct: bool array of shape (n,): where the first answer is right, no other
+    is, and the place says nothing.
+    """
+    wrong: BoolArray = ~np.asarray(first_correct, dtype=np.bool_)
+    curves: list[RankCurve] = []
+    while True:
+        found = [
+            place[len(curves)]
+            for place, counts in zip(places, wrong, strict=True)
+            if counts and len(place) > len(curves)
+        ]
+        right = sum(correct for _, correct in found)
+        if len(found) < _FEWEST or right < _FEWEST_RIGHT:
+            return tuple(curves)
+        shares, correct = zip(*found, strict=True)
+        platt = PlattCalibrator.fit(shares, correct, prior=LOOSE_PRIOR)
+        curves.append(RankCurve(platt.slope, platt.intercept, len(found), right))
+
+
+def rank_probabilities(
+    curves: Sequence[RankCurve], first: float | None, shares: Sequence[float]
+) -> tuple[float | None, ...]:
+    """How likely each alternative is to be right; with the first answer, all together at most 1.
+
+    first: the calibrated probability of the first answer, in [0, 1]; None: there is none for any.
+    shares: from rank 2 on, each in [0, 1]. A rank without a curve has its share of what the first one leaves.
+
+    >>> rank_probabilities((), 0.6, (0.5, 0.25))
+    (0.2, 0.1)
+    """
+    if first is None:
+        return (None,) * len(shares)
+    found: FloatArray = np.array(
+        [curves[rank].predict(share) if rank < len(curves) else share for rank, share in enumerate(shares)],
+        dtype=np.float64,
+    )
+    # Each curve is right about its rank; together they may promise more than there is.
+    within = found / max(1.0, float(found.sum()))
+    return tuple((1.0 - first) * float(p) for p in within)

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import MAX_BYTES
-from lsp_calib.calibration.document import Fields, parse
-from lsp_calib.calibration.policies.certificates import Certificate
-from lsp_calib.calibration.policies.drift import RISEN, Watch
-from lsp_calib.calibration.policies.ledger import Ledger, Promise
-from lsp_calib.errors import CalibratorError, DataError
-from lsp_calib.files import write_atomically
+from lsp_calib.calibration.certificates import Ledger
+from lsp_calib.calibration.document import parse, read, written
+from lsp_calib.errors import CalibratorError
+from lsp_calib.files import open_file, read_file, write_atomically
 from lsp_calib.lockfile import lock
-
-SCHEMA = 1
 
 # Seconds to wait for another process; a refit that holds the lock takes seconds at most.
 _PATIENCE = 60.0
@@ -55,7 +49,7 @@ class Held:
         """
         if self.ledger == self._on_disk:
             return
-        text = json.dumps(_to_json(self.ledger), indent=2, allow_nan=False) + "\n"
+        text = json.dumps(written(self.ledger), indent=2, allow_nan=False) + "\n"
         try:
             write_atomically(self._path, text.encode(), 0o600)
         except OSError as error:
@@ -71,20 +65,21 @@ def read_ledger(path: Path) -> Ledger:
     were asked for, and so what another one is worth.
     """
     try:
-        data = path.read_bytes()
+        data = read_file(path, MAX_BYTES)
     except FileNotFoundError:
         seen = _damage_seen(path)
         return Ledger(used_until=seen, read_until=seen, tried_until=seen)
+    except NotADirectoryError as error:
+        file = next(folder for folder in path.parents if folder.exists())
+        raise CalibratorError(f"{file} is a file: certificates of yours cannot be read.") from error
     except OSError as error:
         raise CalibratorError(f"{path} cannot be read: {error}.") from error
     try:
-        if len(data) > MAX_BYTES:
-            raise CalibratorError(f"{path} is larger than {MAX_BYTES} bytes.")
-        return _of_json(Fields.of(parse(data.decode("utf-8"), str(path)), str(path)))
-    except (CalibratorError, DataError, UnicodeDecodeError) as error:
+        return read(parse(data, str(path)), Ledger, str(path))
+    except CalibratorError as error:
         raise DamagedLedgerError(
-            f"{error} It records which certificates were asked for: none is given until it is removed, and "
-            "then on later labels alone."
+            f"{error} It records which certificates were requested. Delete this file to re-enable "
+            "certificates; they will then rest on later labels alone."
         ) from error
 
 
@@ -115,7 +110,7 @@ def editing(path: Path) -> Iterator[Held]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = open_file(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise CalibratorError(f"{path} cannot be written: {error}.") from error
     try:
@@ -137,99 +132,3 @@ def editing(path: Path) -> Iterator[Held]:
         held.save()
     finally:
         os.close(descriptor)
-
-
-def _to_json(ledger: Ledger) -> dict[str, Any]:
-    watch = ledger.watch
-    return {
-        "schema": SCHEMA,
-        "promise": _promise_to_json(ledger.promise),
-        "usedUntil": ledger.used_until,
-        "key": ledger.key,
-        "readUntil": ledger.read_until,
-        "aside": ledger.aside,
-        "asked": ledger.asked,
-        "askedOf": ledger.asked_of,
-        "askedFor": _promise_to_json(ledger.asked_for),
-        "askedN": ledger.asked_n,
-        "refusal": ledger.refusal,
-        "refusalOf": ledger.refusal_of,
-        "watch": None
-        if watch is None
-        else {
-            "certificate": attrs.asdict(watch.certificate),
-            "seen": watch.seen,
-            "errors": watch.errors,
-            "logEvidence": [None if math.isinf(value) else value for value in watch.log_evidence],
-        },
-        "given": _promise_to_json(ledger.given),
-        "triedUntil": ledger.tried_until,
-        "triedN": ledger.tried_n,
-    }
-
-
-def _of_json(fields: Fields) -> Ledger:
-    if fields.get("schema") != SCHEMA:
-        fields.wrong("schema", f"must be {SCHEMA} (newer files need a newer lsp-calib)")
-    watch = None
-    if fields.get("watch") is not None:
-        inner = fields.object("watch")
-        found = inner.object("certificate")
-        evidence = inner.get("logEvidence")
-        if not isinstance(evidence, list) or len(evidence) != len(RISEN):
-            inner.wrong("logEvidence", f"must be a list of {len(RISEN)}")
-        p_value = found.get("p_value")
-        threshold = found.get("threshold")
-        watch = Watch(
-            Certificate(
-                threshold=None if threshold is None else found.number("threshold"),
-                reason=found.text("reason"),
-                n=found.count("n"),
-                accepted=found.count("accepted"),
-                errors=found.count("errors"),
-                risk=found.number("risk"),
-                delta=found.number("delta"),
-                p_value=None if p_value is None else found.number("p_value"),
-                calibrator=found.text("calibrator", empty=True),
-                revoked=found.get("revoked") is True,
-            ),
-            inner.count("seen"),
-            inner.count("errors"),
-            tuple(_log(value, inner) for value in evidence),
-        )
-    return Ledger(
-        promise=_promise(fields, "promise"),
-        used_until=fields.number("usedUntil"),
-        key=fields.text("key", empty=True),
-        read_until=fields.number("readUntil"),
-        aside=fields.count("aside"),
-        asked=fields.count("asked"),
-        asked_of=fields.text("askedOf", empty=True),
-        asked_for=_promise(fields, "askedFor"),
-        asked_n=fields.count("askedN"),
-        refusal=fields.text("refusal", empty=True),
-        refusal_of=fields.text("refusalOf", empty=True),
-        watch=watch,
-        given=_promise(fields, "given"),
-        tried_until=fields.number("triedUntil"),
-        tried_n=fields.count("triedN"),
-    )
-
-
-def _log(value: object, fields: Fields) -> float:
-    if value is None:
-        return -math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        fields.wrong("logEvidence", "must hold numbers")
-    return float(value)
-
-
-def _promise_to_json(promise: Promise | None) -> dict[str, Any] | None:
-    return None if promise is None else attrs.asdict(promise)
-
-
-def _promise(fields: Fields, name: str) -> Promise | None:
-    if fields.get(name) is None:
-        return None
-    inner = fields.object(name)
-    return Promise(risk=inner.number("risk"), delta=inner.number("delta"), measure=inner.text("measure"))

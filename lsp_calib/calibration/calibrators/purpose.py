@@ -2,70 +2,100 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from functools import cached_property
 from typing import Literal
 
 import attrs
 
+from lsp_calib.calibration.document import Count, Text
 from lsp_calib.languages import bounded, name_of
 from lsp_calib.values import ModelIdentity
 
 Task = Literal["line", "summary"]
-Source = Literal["prior", "shipped", "workspace", "personal"]
+Source = Literal["prior", "pooled", "shipped", "workspace", "personal"]
 State = Literal["shipped", "learning", "ready", "drifted"]
 
-TASKS: tuple[Task, ...] = ("line", "summary")
-SOURCES: tuple[Source, ...] = ("prior", "shipped", "workspace", "personal")
-STATES: tuple[State, ...] = ("shipped", "learning", "ready", "drifted")
+MOST_AGREE = "most-agree"
+SUMMARY_CRITERIA = (MOST_AGREE, "high-precision", "best-f1", "high-recall")
+"""Criteria of a summary that is like a person's, the default first; rules: `evaluation.thresholds`."""
+LENT: tuple[Source, ...] = ("prior", "pooled")
+"""The sources of calibrators without labels of their purpose: these come from other models, or from other
+languages and windows."""
 
 _ANSWERS: dict[Task, str] = {"line": "lines", "summary": "summaries"}
 
 
 @attrs.frozen
 class Purpose:
-    """The purpose of a calibrator: one model's raw confidences, for one prompt version, task and language."""
+    """The purpose of a calibrator: one model's raw confidences, for one prompt version, task and language.
+
+    language: an identifier, or several joined by commas where one calibrator serves them all. criterion: of
+    summaries, one of SUMMARY_CRITERIA, by default the first; "" for lines, which are judged in one way.
+    """
 
     model: ModelIdentity
     prompt_version: str
     task: Task
     language: str
+    criterion: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        if self.task != "summary" or not self.criterion:
+            object.__setattr__(self, "criterion", MOST_AGREE if self.task == "summary" else "")
 
     @property
+    def languages(self) -> frozenset[str]:
+        return frozenset(self.language.split(","))
+
+    def fits(self, wanted: Purpose) -> bool:
+        """Whether a calibrator of this purpose is one for a wanted one: its model, prompt and task, its
+        languages and its criterion."""
+        return self.asks_like(wanted) and self.serves(wanted)
+
+    def asks_like(self, other: Purpose) -> bool:
+        """Whether model, prompt and task are the same."""
+        return (self.prompt_version, self.task) == (other.prompt_version, other.task) and is_same_model(
+            self.model, other.model
+        )
+
+    def serves(self, other: Purpose) -> bool:
+        """Whether a calibrator of this purpose is one for the languages and the criterion of another."""
+        return other.languages <= self.languages and other.criterion == self.criterion
+
+    @cached_property
+    def file(self) -> str:
+        """The name of the file with the user's calibrator."""
+        return f"{self.task}-{slug(self.model.name)}-{slug(self.language)}-{self.key}.json"
+
+    @cached_property
+    def key(self) -> str:
+        """Eight hexadecimal digits that tell it from other purposes in the name of a file."""
+        model = self.model.sha256 or f"{self.model.name} {self.model.quantisation}"
+        parts = [model, self.prompt_version, self.language, *([self.criterion] if self.criterion else [])]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+
+    @cached_property
     def answers(self) -> str:
-        """The answers that it is about, in words: lines of Java."""
-        return f"{_ANSWERS[self.task]} of {self.language_name}"
+        """The answers that it is about, in words: lines of Java; summaries of Go, criterion best-f1."""
+        criterion = "" if self.criterion in ("", MOST_AGREE) else f", criterion {self.criterion}"
+        return f"{_ANSWERS[self.task]} of {self.language_name}{criterion}"
 
     @property
     def language_name(self) -> str:
         """The language as people write it: C++."""
-        return name_of(bounded(self.language))
-
-    def differences(self, model: ModelIdentity, prompt_version: str, task: str) -> list[str]:
-        """What of these differs from this purpose, in words.
-
-        Two models with checksums are the same if the checksums are, whatever their names.
-        """
-        if self.model.sha256 and model.sha256:
-            same = self.model.sha256 == model.sha256
-        else:
-            same = (self.model.name, self.model.quantisation) == (model.name, model.quantisation)
-        found = []
-        if not same:
-            found.append(f"model {_named(self.model)}, not {_named(model)}")
-        if self.prompt_version != prompt_version:
-            found.append(f"prompt version {self.prompt_version!r}, not {prompt_version!r}")
-        if self.task != task:
-            found.append(f"task {self.task!r}, not {task!r}")
-        return found
+        return " and ".join(name_of(bounded(one)) for one in sorted(self.languages))
 
 
-@attrs.frozen
+# Without slots, msgspec writes the fields in their order.
+@attrs.frozen(slots=False)
 class Origin:
     """A source of labels: its name, version, and how many items came from it."""
 
-    name: str
+    name: Text
     version: str
-    items: int
+    items: Count
 
 
 def slug(name: str) -> str:
@@ -73,6 +103,8 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:60] or "model"
 
 
-def _named(model: ModelIdentity) -> str:
-    checksum = f", sha256 {model.sha256[:12]}" if model.sha256 else ""
-    return f"{model.name} ({model.quantisation or 'quantisation unknown'}{checksum})"
+def is_same_model(one: ModelIdentity, other: ModelIdentity) -> bool:
+    """Whether two models are the same: with checksums if these are, whatever the names."""
+    if one.sha256 and other.sha256:
+        return one.sha256 == other.sha256
+    return (one.name, one.quantisation) == (other.name, other.quantisation)

@@ -9,7 +9,6 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.evaluation.correctness import exact_match
 from lsp_calib.evaluation.datasets.folder import Row, number, read_items, text, texts
 from lsp_calib.evaluation.lines import LineItem
 
@@ -33,20 +32,23 @@ class Bug:
     after: tuple[str, ...]
     moved: bool
 
-    def is_correct(self, answer: str) -> bool:
-        """Exact match with the fix, ignoring white space at both ends."""
-        return exact_match("", answer, self.fixed_line)
-
     def line_item(self) -> LineItem:
-        """The place of the fixed line; the buggy one is not shown."""
-        return line_item(self.id, self.group, self.before, self.after, self.fixed_line)
+        """The place of the fixed line, below the buggy one in a comment."""
+        return line_item(self.id, self.group, self.before, self.after, self.buggy_line, self.fixed_line)
 
 
 def line_item(
-    id: str, group: str, before: Sequence[str], after: Sequence[str], fixed_line: str, language: str = "java"
+    id: str, group: str, before: Sequence[str], after: Sequence[str], buggy_line: str, fixed_line: str
 ) -> LineItem:
-    lines = (*before, "", *after)
-    return LineItem(id, group, "line-start", Cursor.at(lines, len(before), 0, language), fixed_line)
+    """The question of a repair in Java: the fixed line is missing, above it a comment shows the buggy one.
+
+    Spiess et al. 2024 show the buggy line in the prompt as well (4.2.1); the words for it are ours.
+    """
+    indentation = buggy_line[: len(buggy_line) - len(buggy_line.lstrip())]
+    shown = (f"{indentation}// Buggy line: {buggy_line.strip()}", f"{indentation}// Fixed line:")
+    above = (*before, *shown)
+    lines = (*above, "", *after)
+    return LineItem(id, group, "line-start", Cursor.at(lines, len(above), 0, "java"), fixed_line)
 
 
 def bugs(folder: Path | None = None) -> Iterator[Bug]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.catalogue import DataSet, data_set
+from lsp_calib.files import open_file
 
 VARIABLE = "LSP_CALIB_DATA"
 
@@ -45,7 +46,7 @@ def data_folder(named: Path | None = None) -> Path:
 
 def sha256_of(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with os.fdopen(open_file(path), "rb") as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
@@ -85,7 +86,7 @@ def read_rows(path: Path, make: Callable[[Row], Item]) -> Iterator[Item]:
     """
     number = 0
     try:
-        with path.open("rb") as raw:
+        with os.fdopen(open_file(path), "rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             with gzip.open(raw) if zipped else raw as file:

@@ -10,6 +10,7 @@ import attrs
 
 from lsp_calib.evaluation.correctness import TestedProgram
 from lsp_calib.evaluation.datasets.folder import Row, number, read_items, text, texts
+from lsp_calib.syntax import functions
 
 
 @attrs.frozen
@@ -32,9 +33,32 @@ class Problem:
     def group(self) -> str:
         return self.id
 
+    @property
+    def checks(self) -> str:
+        """The code that raises if a program is wrong."""
+        return "\n".join([self.setup, *self.tests, ""])
+
+    def as_function(self) -> tuple[str, str, str] | None:
+        """The reference as one function to write: the source up to and including a docstring that says the
+        task, the function's body, and the source behind it. None if its tests call no function, or several.
+
+        Source: Spiess et al. 2024, 3.2.1.
+        """
+        lines = self.reference.split("\n")
+        found = [one for one in functions(lines, "python") if one.name in self.entry_points]
+        if len(found) != 1 or found[0].signature_end >= found[0].end:
+            return None
+        (function,) = found
+        body = lines[function.body : function.end]
+        first = next(line for line in body if line.strip())
+        indentation = first[: len(first) - len(first.lstrip())]
+        task = self.task.replace("\\", r"\\").replace('"', "'")
+        before = [*lines[: function.signature_end], f'{indentation}"""{task}"""', ""]
+        return "\n".join(before), "\n".join([*body, ""]), "\n".join(lines[function.end :])
+
     def program(self, completion: str) -> TestedProgram:
         """completion: a whole program, as the reference is."""
-        return TestedProgram(completion, "\n".join([self.setup, *self.tests, ""]), self.entry_points)
+        return TestedProgram(completion, self.checks, self.entry_points)
 
 
 def problems(folder: Path | None = None) -> Iterator[Problem]:

@@ -20,6 +20,7 @@ from lsp_calib.evaluation.datasets.registries import (
     debian_sources,
     npm_registry,
     python_index,
+    python_sources,
 )
 from lsp_calib.languages import name_of
 
@@ -35,7 +36,8 @@ class ProjectSet:
     """Projects in one language, with a folder of the set's name below the data folder.
 
     registry: gives the download of a project while it is entered, with a scratch folder.
-    kept: endings of the files that are unpacked, beside those about licence and authors.
+    kept: endings of the files that are unpacked, beside those about licence and authors; "" for all. inner:
+    whether the archive holds one folder, which is the project.
     """
 
     name: str
@@ -44,10 +46,12 @@ class ProjectSet:
     origin: str
     registry: Callable[[Path], AbstractContextManager[Download]]
     kept: tuple[str, ...]
+    inner: bool = False
 
     @property
     def what(self) -> str:
-        return f"sources of well-known {name_of(self.language)} projects at pinned versions"
+        tests = ", with their tests" if self.inner else ""
+        return f"sources of well-known {name_of(self.language)} projects at pinned versions{tests}"
 
     def keeps(self, path: PurePosixPath) -> bool:
         """Whether a file of an archive is unpacked."""
@@ -102,7 +106,8 @@ def _pull_one(which: ProjectSet, project: Project, download: Download, scratch: 
     sources = scratch / "sources"
     unpack(archive, sources, which.keeps)
     archive.unlink()
-    sources.rename(target)
+    inside = list(sources.iterdir())
+    (inside[0] if which.inner and len(inside) == 1 else sources).rename(target)
 
 
 def _listed(text: str) -> tuple[Project, ...]:
@@ -127,6 +132,15 @@ _ALL = (
         "https://pypi.org",
         python_index,
         (".py", ".pyi"),
+    ),
+    ProjectSet(
+        "projects-tested",
+        "python",
+        _listed(project_lists.PYTHON_TESTED),
+        "https://pypi.org",
+        python_sources,
+        ("",),
+        inner=True,
     ),
     ProjectSet("projects-c", "c", _listed(project_lists.C), _DEBIAN, debian_sources, (".c", ".h")),
     ProjectSet(

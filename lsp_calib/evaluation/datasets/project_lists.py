@@ -78,6 +78,26 @@ werkzeug 3.1.9 6392e50c78460ba618e5b21f08a71f59c99ce99cdc6cf6e3dd7e6ccca8754fab
 wtforms 3.3.2 2fac992f39102d6268b06e05cdbdf37a7e9b9a4e103916d2dff1d09a080b531d
 """
 
+# Source distributions, with the projects' tests: small projects in Python alone that need no other package.
+PYTHON_TESTED = """
+blinker 1.9.0 b4ce2265a7abece45e7cc896e98dbebe6cead56bcf805a3d23136d145f5445bf
+boltons 26.2.0 d39cfd15c1a1c3bd4d705c82252fa9edb8e4f5e8cc039f8e39afac7b1b47e92c
+cachetools 8.0.2 30ac523adfc118b51d2b2e7bad8a0ddb31370dfe2700c7f10ca224f36ccf81e0
+funcy 2.1 8979feb3de7120afd1d00e5a8eae810c1942e4bfbc91697151e9ee1e49f79284
+h11 0.16.0 4e35b956cf45792e4caa5885e69fba00bdbc6ffafbfa020300e549b208ee5ff1
+html2text 2025.4.15 948a645f8f0bc3abe7fd587019a2197a12436cd73d0d4908af95bfc8da337588
+humanize 4.17.0 1d6a36c453dbfbb3f0b34601d2e0b4ce5d48d780305cd45714843f0068fde6ac
+itsdangerous 2.2.0 e0050c0b7da1eea53ffaf149c0cfbb5c6e2e2b69c4bef22c81fa6eb73e5f6173
+more-itertools 11.2.1 cbf08fd0af284dc69718b9b76a8e6203df624d70209ea511e4219d350c856f63
+pluggy 1.7.0 d1eaa46ebb595891b860ab086b4d09c8588af65ebd4361b8e8f4bb8920b90ba8
+schedule 1.2.2 15fe9c75fe5fd9b9627f3f19cc0ef1420508f9f9a46f45cd0769ef75ede5f0b7
+tabulate 0.10.0 e2cfde8f79420f6deeffdeda9aaec3b6bc5abce947655d17ac662b126e48a60d
+tinydb 4.9.0 6928b1fa785186bda7952a0ba05aaeedc883ede565ca9c7d608de44e5e75de70
+toolz 1.2.0 9667a038e9d6ecba37995e26cb2f59ec6420b6ad8dd9677de59db9b956b08490
+voluptuous 0.16.0 006535e22fed944aec17bef6e8725472476194743c87bd233e912eb463f8ff05
+xmltodict 1.0.4 6d94c9f834dd9e44514162799d344d815a3a4faec913717a9ecbfa5be1bb8e61
+"""
+
 # Wheels. The blind set: nothing may be chosen or fitted by its lines (docs/evaluation.md).
 PYTHON_BLIND = """
 arcade 3.3.3 25f4e0e5b8bcbe7a7d087c0a23b19e9f423b0c70ec00945c8712c9a3e541ebd2

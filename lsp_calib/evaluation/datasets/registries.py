@@ -76,6 +76,33 @@ def python_index(_: Path) -> Iterator[Download]:
 
 
 @contextmanager
+def python_sources(scratch: Path) -> Iterator[Download]:
+    """The user's Python package index, through pip: source distributions, which hold tests.
+
+    pip asks the archive's build system for its metadata, which may run code of the project: that of the
+    pinned archive alone, for pip verifies the checksum before.
+    """
+    with python_index(scratch):
+        pass
+
+    def download(project: Project, folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        wanted = folder / "requirements.txt"
+        wanted.write_text(f"{project.name}=={project.version} --hash=sha256:{project.sha256}\n")
+        command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        command += [
+            "--no-deps",
+            f"--no-binary={project.name}",
+            "--require-hashes",
+            "--ignore-requires-python",
+        ]
+        command += ["--dest", str(folder), "--requirement", str(wanted)]
+        return _downloaded(command, project, folder, "*.tar.gz", client="pip")
+
+    yield download
+
+
+@contextmanager
 def npm_registry(_: Path) -> Iterator[Download]:
     """The user's npm registry, through npm."""
     if shutil.which("npm") is None:

@@ -8,6 +8,13 @@ functions raise DataError if it is not installed.
     save_both(partial(draw_reliability, reliability(confidence, correct)), Path("img/lines.png"))
 """
 
+from lsp_calib.evaluation.figures.comparisons import (
+    Roc,
+    draw_against_auc,
+    draw_correlations,
+    draw_raw_over_rescaled,
+    draw_roc,
+)
 from lsp_calib.evaluation.figures.ladder import draw_ladder
 from lsp_calib.evaluation.figures.reliability import draw_reliability
 from lsp_calib.evaluation.figures.selective import draw_risk_coverage
@@ -18,10 +25,15 @@ __all__ = [
     "DARK",
     "LIGHT",
     "THEMES",
+    "Roc",
     "Theme",
+    "draw_against_auc",
+    "draw_correlations",
     "draw_ladder",
+    "draw_raw_over_rescaled",
     "draw_reliability",
     "draw_risk_coverage",
+    "draw_roc",
     "draw_skill_by_t",
     "draw_token_positions",
     "save_both",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lsp_calib.calibration.metrics.reliability import ReliabilityBin, ReliabilityData
+from lsp_calib.calibration.reliability import ReliabilityBin, ReliabilityData
 from lsp_calib.evaluation.figures.theme import (
     LIGHT,
     LINES,
@@ -41,6 +41,22 @@ def draw_reliability(
     figure = new_figure(theme, 4.6, 5.4)
     if data.strategy == "width":
         above, axes = two_panels(figure, theme)
+        top = above
+    else:
+        above, axes = None, figure.subplots()
+        top = axes
+        style_axes(axes, theme)
+    draw_bins(above, axes, theme, data)
+    label_axes(axes, theme, "confidence", "share correct")
+    counted = f"n = {data.n:,}, {data.n_correct:,} correct"
+    head(top, theme, title, f"{counted} · {note}" if note else counted)
+    legend_below(figure, axes, theme)
+    return figure
+
+
+def draw_bins(above: Axes | None, axes: Axes, theme: Theme, data: ReliabilityData) -> None:
+    """The diagram in its axes, and the number of items of each bin in those above."""
+    if above is not None:
         above.bar(
             [_middle(item) for item in data.bins],
             [item.n for item in data.bins],
@@ -50,10 +66,6 @@ def draw_reliability(
             linewidth=0.8,
         )
         label_axes(above, theme, None, "items")
-        top = above
-    else:
-        top = axes = figure.subplots()
-        style_axes(axes, theme)
     axes.plot([0, 1], [0, 1], color=theme.muted, linewidth=0.9, linestyle=LINES[1], label="calibrated")
     _bars(axes, theme, [item for item in data.bins if item.n])
     _band(axes, theme, data)
@@ -64,11 +76,6 @@ def draw_reliability(
                 axes, theme, _middle(item), 0.012, _count(item.n), rotation=90 if len(data.bins) > 10 else 0
             )
     axes.set(xlim=(0, 1), ylim=(0, 1), xticks=np.arange(6) / 5, yticks=np.arange(6) / 5)
-    label_axes(axes, theme, "confidence", "share correct")
-    counted = f"n = {data.n:,}, {data.n_correct:,} correct"
-    head(top, theme, title, f"{counted} · {note}" if note else counted)
-    legend_below(figure, axes, theme)
-    return figure
 
 
 def _bars(axes: Axes, theme: Theme, filled: Sequence[ReliabilityBin]) -> None:

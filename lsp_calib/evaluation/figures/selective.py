@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lsp_calib.calibration.metrics.reliability import wilson_interval
-from lsp_calib.calibration.policies.selective_risk import RiskCoverage
+from lsp_calib.calibration.reliability import RiskCoverage, wilson_interval
 from lsp_calib.evaluation.figures.theme import (
     LIGHT,
     LINES,

@@ -150,12 +150,13 @@ def legend_below(figure: Figure, axes: Axes, theme: Theme, columns: int = 2) -> 
     )
 
 
-def save_both(draw: Draw, path: Path, description: str = "") -> tuple[Path, Path]:
+def save_both(draw: Draw, path: Path, description: str = "", dpi: int = _DPI) -> tuple[Path, Path]:
     """Draw and write a figure for light and for dark pages; returns both paths.
 
     draw: makes a figure from a theme, as `functools.partial(draw_reliability, data)` does.
     path: "img/skill.png" makes img/skill-light.png and img/skill-dark.png; the suffix chooses the format.
     description: kept in the metadata of a PNG or an SVG file, such as a checksum of what was drawn.
+    dpi: pixels an inch.
     No date is written: with the same version of matplotlib, the same data give a PNG with the same bytes.
     Raises DataError if a file cannot be written or the format is unknown.
     """
@@ -167,7 +168,7 @@ def save_both(draw: Draw, path: Path, description: str = "") -> tuple[Path, Path
         metadata["Description"] = description
     for theme, file in zip(THEMES, (light, dark), strict=True):
         try:
-            draw(theme).savefig(file, metadata=metadata)
+            draw(theme).savefig(file, metadata=metadata, dpi=dpi)
         except (OSError, ValueError) as error:
             raise DataError(f"{file} cannot be written: {error}.") from error
     return light, dark

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lsp_calib.confidence.positions import TokenPositions
+from lsp_calib.confidence.measures import TokenPositions
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.figures.theme import (
     LIGHT,

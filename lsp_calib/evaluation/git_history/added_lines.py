@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
-from lsp_calib.completion.places import is_asked_for
+from lsp_calib.completion.context import is_asked_for
 from lsp_calib.evaluation.git_history.commits import (
     Change,
     Commit,

@@ -37,7 +37,7 @@ def addresses_of_user() -> tuple[str, ...]:
     addresses = tuple(dict.fromkeys(one.strip() for one in found if one.strip()))
     if not addresses:
         raise SettingsError(
-            "Whose lines are to be taken is not known: your configuration of git has no user.email. Give "
-            "--author with the e-mail address of your commits, several times if there are several."
+            "There is no author: user.email is not set in git. Give --author with the e-mail address of your "
+            "commits, several times if there are several."
         )
     return addresses

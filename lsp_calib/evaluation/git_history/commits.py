@@ -143,7 +143,7 @@ def read_text(reader: ObjectReader, id_: str | None) -> str | None:
     if content is None or b"\0" in content:
         return None
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
 

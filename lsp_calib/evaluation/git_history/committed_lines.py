@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
-from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.places import drawn_place
+from lsp_calib.completion.context import Cursor, drawn_place
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.git_history.added_lines import AddedLines, Version
 from lsp_calib.evaluation.git_history.commits import Commit, newest_first

@@ -1,13 +1,15 @@
 """Finds the objects and the commit of a checkout, from its files alone: no program of git is run.
 
 Every file and folder on the way must belong to the user, and none may be a link: whoever writes there decides
-what is read.
+what is read. A checkout is not trusted to name another repository, which may be one of the user's that nobody
+is to see: its objects are in its own `.git`, or in a folder that names the checkout in return.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 from pathlib import Path
 
@@ -18,10 +20,12 @@ from lsp_calib.errors import DataError
 _OBJECT_ID = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # What git itself refuses in the name of a reference (git-check-ref-format), and links out of the folder.
 _WRONG_IN_NAME = re.compile(rb"[\x00-\x20\x7f~^:?*\[\\]|\.\.|//|/\.|\.lock(?:/|$)|[/.]$|@\{")
+_WORKTREE = re.compile(rb'\s*worktree\s*=\s*"?(?P<path>.*?)"?\s*', re.I)
 _SMALL = 4096  # bytes of a file that holds one path, name or id
 _MOST_REFERENCES = 64_000_000
 _MOST_ALTERNATES = 64_000
-_DEPTH = 5  # of references to references, and of alternates of alternates, as in git
+_MOST_CONFIGURATION = 1_000_000
+_DEPTH = 5  # of references to references, as in git
 
 
 @attrs.frozen
@@ -38,7 +42,7 @@ def find_repository(path: Path) -> Repository:
     """The repository that a folder is a checkout of, or is in.
 
     Raises DataError if there is none, if it has no commit, if something on the way belongs to another user,
-    is a link or is not what it must be, or on a system without owners of files.
+    is a link, leads to another repository or is not what it must be, or on a system without owners of files.
     """
     if not hasattr(os, "geteuid"):
         raise DataError("On this system the owner of a repository cannot be checked: leave --from-git out.")
@@ -49,10 +53,8 @@ def find_repository(path: Path) -> Repository:
     try:
         git, common = _folders(root)
         objects = _folder(common / "objects")
-        for part in ("info", "pack"):
-            if os.path.lexists(objects / part):
-                _folder(objects / part)
-        _check_alternates(objects)
+        _check_links(objects)
+        _check_alternates(root, objects)
         return Repository(root, objects, _resolved(b"HEAD", git, common))
     except OSError as error:
         raise DataError(f"{error.filename or root} cannot be read: {error.strerror or error}.") from error
@@ -64,22 +66,54 @@ def _folders(root: Path) -> tuple[Path, Path]:
     dot = root / ".git"
     if dot.is_dir() and not dot.is_symlink():
         git = _folder(dot)
-    else:
-        named = _line_of(dot)
-        if named is None or not named.startswith(b"gitdir: "):
-            raise DataError(f"{dot} is not a repository of git, and names none.")
-        git = _folder((root / os.fsdecode(named.removeprefix(b"gitdir: "))).resolve())
+        if _line_of(git / "commondir") is not None:
+            raise DataError(
+                f"{git}/commondir names another repository, whose lines would be shown to the model: none is "
+                "taken. A main checkout has no such file. Remove it, or clone the repository again."
+            )
+        return git, git
+    named = _line_of(dot)
+    if named is None or not named.startswith(b"gitdir: "):
+        raise DataError(f"{dot} is not a repository of git, and names none.")
+    git = _folder((root / os.fsdecode(named.removeprefix(b"gitdir: "))).resolve())
     shared = _line_of(git / "commondir")
     if shared is None:
+        # A submodule.
+        if _worktree_in_configuration(git) != root:
+            file = shlex.quote(_shown(git / "config"))
+            repair = f"`git config --file {file} core.worktree {shlex.quote(str(root))}`"
+            raise _not_known(dot, git, repair)
         return git, git
-    # A worktree beside the main one. Its repository knows it: else this checkout only claims to belong to it.
+    # A worktree beside the main one. Only a folder within the repository tells that the repository knows it.
+    common = _folder((git / os.fsdecode(shared)).resolve())
     back = _line_of(git / "gitdir")
-    if back is None or (git / os.fsdecode(back)).resolve() != dot:
-        raise DataError(
-            f"{dot} says that it is a worktree of {git}, which does not know it. If you have moved it: "
-            "`git worktree repair`."
-        )
-    return git, _folder((git / os.fsdecode(shared)).resolve())
+    if back is None or (git / os.fsdecode(back)).resolve() != dot or git.parent != common / "worktrees":
+        raise _not_known(dot, git, "`git worktree repair`, in the main checkout")
+    return git, common
+
+
+def _not_known(dot: Path, git: Path, repair: str) -> DataError:
+    return DataError(
+        f"{dot} says that its repository is {_shown(git)}, which does not know it. It may be another "
+        "repository of yours, whose lines would be shown to the model: none is taken. If it is the right "
+        f"one, as after you have moved a folder, connect them: {repair}."
+    )
+
+
+def _worktree_in_configuration(git: Path) -> Path | None:
+    """The folder that the configuration of a repository names as its checkout; None if it names none.
+
+    Whoever writes that file has the objects beside it already. Files that it includes are not read.
+    """
+    found = None
+    for name in ("config", "config.worktree"):
+        within = False
+        for line in (_content(git / name, _MOST_CONFIGURATION) or b"").split(b"\n"):
+            if line.lstrip().startswith(b"["):
+                within = line.strip().lower() == b"[core]"
+            elif within and (value := _WORKTREE.fullmatch(line)):
+                found = re.sub(rb"\\(.)", rb"\1", value["path"])
+    return None if found is None else (git / os.fsdecode(found)).resolve()
 
 
 def _resolved(name: bytes, git: Path, common: Path, depth: int = 0) -> str:
@@ -116,26 +150,32 @@ def _reference(name: bytes, common: Path) -> bytes | None:
     return None
 
 
-def _check_alternates(objects: Path, depth: int = 0) -> None:
-    """Git reads objects from the folders that this file names, and from those that these name."""
-    content = _content(objects / "info" / "alternates", _MOST_ALTERNATES)
-    for line in (content or b"").split(b"\n"):
-        if not line or line.startswith(b"#"):
-            continue
-        if depth == _DEPTH or line.startswith(b'"') or b"\0" in line:
-            raise DataError(f"{objects}/info/alternates names other folders in a way that is not followed.")
-        place = Path(objects, os.fsdecode(line)).resolve()
-        if place.is_dir():  # git leaves out one that is not there
-            _check_owner(place)
-            _check_alternates(place, depth + 1)
+def _check_links(objects: Path) -> None:
+    """Links at any level would lead to the objects of another repository."""
+    waiting = [objects]
+    for folder in waiting:  # grows meanwhile
+        with os.scandir(folder) as entries:
+            waiting += [_folder(Path(one)) for one in entries if one.is_symlink() or one.is_dir()]
+
+
+def _check_alternates(root: Path, objects: Path) -> None:
+    """Git also reads objects from the folders that this file names, which do not name the checkout."""
+    content = _content(objects / "info" / "alternates", _MOST_ALTERNATES) or b""
+    for line in content.split(b"\n"):
+        if line and not line.startswith(b"#"):
+            raise DataError(
+                f"The repository of {root} borrows objects from {printable(line)}. These may be of another "
+                "repository of yours, whose lines would be shown to the model: none is taken. If they belong "
+                f"here, copy them: run `git repack -a -d` in {root}, and remove {objects}/info/alternates."
+            )
 
 
 def _folder(path: Path) -> Path:
     """The folder, which must be one, and the user's. Raises DataError."""
     if path.is_symlink():
-        raise DataError(f"{path} is a link. Name the repository that it leads to.")
+        raise DataError(f"{_shown(path)} is a link. Name the repository that it leads to.")
     if not path.is_dir():
-        raise DataError(f"{path} is no folder: the repository is damaged, or has been moved.")
+        raise DataError(f"{_shown(path)} is no folder: the repository is damaged, or has been moved.")
     _check_owner(path)
     return path
 
@@ -143,8 +183,8 @@ def _folder(path: Path) -> Path:
 def _check_owner(path: Path) -> None:
     if os.lstat(path).st_uid != os.geteuid():
         raise DataError(
-            f"{path} belongs to another user, who decides what is read there: no line is taken from it. "
-            "Clone the repository into a folder of your own, and name that."
+            f"{_shown(path)} belongs to another user, whose configuration could run commands. No line "
+            "is taken from it. Clone the repository into a folder of your own, and name that."
         )
 
 
@@ -179,6 +219,11 @@ def _content(path: Path, most: int) -> bytes | None:
     if len(content) > most:
         raise DataError(f"{path} is larger than {most} bytes: the repository is damaged.")
     return content
+
+
+def _shown(path: Path) -> str:
+    """As `printable`: parts of a path may be the checkout's choice."""
+    return printable(os.fsencode(path))
 
 
 def printable(text: bytes) -> str:

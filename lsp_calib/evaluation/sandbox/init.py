@@ -12,7 +12,7 @@ import signal
 import time
 from pathlib import Path
 
-from lsp_calib.evaluation.sandbox import kernel
+from lsp_calib.evaluation.sandbox import kernel, system_calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ def _become(plan: Plan, channels: _Channels) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     channels.install()
     os.chdir(plan["cwd"])
+    kernel.filter_system_calls(system_calls.program(os.uname().machine, loopback=plan["loopback"]))
     os.execve(plan["argv"][0], plan["argv"], plan["env"])
 
 

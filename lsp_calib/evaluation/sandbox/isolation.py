@@ -27,6 +27,8 @@ _NOBODY = 65534
 _CODE = "/run/lsp-calib"
 _PROJECT = "/run/project"
 
+# A user sees the names of all their keys there, whatever keyring they are in.
+_MASKED = ("/proc/keys", "/proc/key-users")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = ("ld.so.cache", "localtime")
@@ -63,6 +65,7 @@ class Isolation:
             "links": links,
             "binds": binds,
             "devices": _DEVICES,
+            "masked": [name for name in _MASKED if Path(name).exists()],
             "user": [_USER, _USER] if root and self.kind == "namespaces" else None,
             "uid_map": _map(user, root=root),
             "gid_map": _map(group, root=root),
@@ -84,7 +87,9 @@ class Isolation:
             words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
         words += ["--symlink", plan["scratch"], "/dev/shm", "--symlink", "/proc/self/fd", "/dev/fd"]
         words += ["--proc", "/proc"]
-        for module in ("__init__", "jail", "init", "kernel"):
+        for name in plan["masked"]:
+            words += ["--dev-bind", "/dev/null", name]
+        for module in ("__init__", "jail", "init", "kernel", "system_calls"):
             inside = f"{_CODE}/lsp_calib/evaluation/sandbox/{module}.py"
             words += ["--ro-bind", str(launcher.HERE / f"{module}.py"), inside]
         if project:

@@ -1,8 +1,9 @@
 """Builds the isolation: its own namespaces and file system, in which the program is started.
 
 Runs as a separate program (see `launcher`) with a plan, one JSON object, on standard input. Its first process
-joins the control groups, makes the namespaces and waits. Its child, process 1 of the namespace, builds the
-file system and becomes `init`. The outcome is one JSON object on the file descriptor `report`.
+leaves the caller's keyring and control groups, makes the namespaces and waits. Its child, process 1 of the
+namespace, builds the file system and becomes `init`. The outcome is one JSON object on the file descriptor
+`report`.
 Standard library only.
 """
 
@@ -55,13 +56,15 @@ def _report(plan: Plan, act: Callable[[Plan], dict[str, Any]]) -> NoReturn:
     os._exit(0)
 
 
-def _join_groups(plan: Plan) -> None:
+def _leave_caller(plan: Plan) -> None:
+    """Leave the keyring of the caller's login, and its control groups."""
+    kernel.leave_session_keyring()
     for group in plan["groups"]:
         (Path(group) / "cgroup.procs").write_text("0")
 
 
 def _namespaces(plan: Plan) -> dict[str, Any]:
-    _join_groups(plan)
+    _leave_caller(plan)
     _enter_namespaces(plan["uid_map"], plan["gid_map"], privileged=plan["user"] is not None)
     child = os.fork()
     if child == 0:
@@ -151,6 +154,8 @@ def _build_root(plan: Plan) -> None:
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
         kernel.mount("proc", str(proc), "proc", flags)
         kernel.restrict_mount(str(proc))
+        for name in plan["masked"]:
+            kernel.mount("/dev/null", name.replace("/proc", str(proc), 1), flags=kernel.MS_BIND)
     kernel.restrict_mount(root)
 
 
@@ -182,7 +187,7 @@ def copy_project(source: str, target: str) -> None:
 
 
 def _wrap(plan: Plan) -> dict[str, Any]:
-    _join_groups(plan)
+    _leave_caller(plan)
     os.lseek(0, 0, os.SEEK_SET)
     os.set_inheritable(plan["report"], True)
     inner = {**plan, "isolation": "inside"}
@@ -201,7 +206,7 @@ def _inside(plan: Plan) -> dict[str, Any]:
 
 
 def _unisolated(plan: Plan) -> dict[str, Any]:
-    _join_groups(plan)
+    _leave_caller(plan)
     kernel.adopt_orphans()
     if plan["project"]:
         copy_project(plan["project"], f"{plan['scratch']}/project")

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from pathlib import Path
+
+from lsp_calib.evaluation.sandbox import system_calls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lsp_calib.evaluation.sandbox.system_calls import Instruction
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -33,9 +40,12 @@ _AT_RECURSIVE = 0x8000
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_MODE_FILTER = 2
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
 
@@ -93,9 +103,9 @@ def change_root(folder: str) -> None:
     os.chdir("/")
 
 
-def _prctl(option: int, value: int) -> int:
+def _prctl(option: int, value: int, more: int = 0) -> int:
     zero = ctypes.c_ulong(0)
-    return int(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero))
+    return int(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), ctypes.c_ulong(more), zero, zero))
 
 
 def die_with_parent(signal: int) -> None:
@@ -125,6 +135,31 @@ def drop_privileges() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
     _checked(_libc.capset(ctypes.byref(header), ctypes.byref(nothing)), "capset")
+
+
+class _Filter(ctypes.Structure):
+    """struct sock_fprog"""
+
+    _fields_ = (("length", ctypes.c_ushort), ("rows", ctypes.c_char_p))
+
+
+def filter_system_calls(program: list[Instruction]) -> None:
+    """Put this process and all that it starts under a filter for good. It must be past `drop_privileges`."""
+    import struct
+
+    rows = b"".join(struct.pack("HBBI", *row) for row in program)
+    header = _Filter(len(program), rows)
+    _checked(_prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header)), "PR_SET_SECCOMP")
+
+
+def leave_session_keyring() -> None:
+    """Join a new, empty session keyring. The one of the login holds the user's keys."""
+    keyctl = system_calls.refused(os.uname().machine)["keyctl"]
+    operation, unnamed = ctypes.c_int(_KEYCTL_JOIN_SESSION_KEYRING), ctypes.c_char_p(None)
+    joined = _libc.syscall(ctypes.c_long(keyctl), operation, unnamed)
+    # Without keyrings, or where the container forbids them, a program has none to read either.
+    if joined >= 0 or ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM, errno.EACCES):
+        _checked(joined, "a new session keyring")
 
 
 def raise_loopback() -> None:

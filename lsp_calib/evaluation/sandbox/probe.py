@@ -8,18 +8,23 @@ import os
 import secrets
 import socket
 import tempfile
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox import launcher
+from lsp_calib.evaluation.sandbox import launcher, system_calls
 from lsp_calib.evaluation.sandbox.execution import execute
 from lsp_calib.evaluation.sandbox.isolation import Isolation, candidates, none_at_all
 from lsp_calib.evaluation.sandbox.limits import Limits
 
+# More than Linux has.
+_MOST_FAMILIES = 64
+
 # Each attempt prints its name if it succeeds. The placeholders are replaced by the targets of the attempts.
 _ATTEMPTS = """
-import json, os, socket
+import ctypes, errno, json, mmap, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
 def attempt(action):
     try:
         return bool(action())
@@ -42,6 +47,27 @@ def processes():
 def privileged():
     status = dict(line.split(":\\t", 1) for line in open("/proc/self/status"))
     return int(status["CapEff"], 16) or int(status["CapBnd"], 16) or status["NoNewPrivs"].strip() != "1"
+def call(number):
+    # No argument is valid: of a call that gets through, the kernel says so.
+    done = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(-1)] * 6)
+    return done != -1 or ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM, errno.EACCES)
+def family(number):
+    for kind in range(1, 7):
+        try:
+            return socket.socket(number, kind)
+        except OSError:
+            continue
+def enter_as_x32():
+    return call(0x40000000 | 39)  # getpid
+def enter_as_i386():
+    # push rbx; mov eax, 20 (getpid); int 0x80; pop rbx; ret
+    code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    code.write(bytes.fromhex("53b814000000cd805bc3"))
+    enter = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+    child = os.fork()
+    if child == 0:
+        os._exit(enter() > 0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 print(json.dumps({
     "read a file in your home folder": attempt(read),
     "write beside it": attempt(write),
@@ -50,6 +76,10 @@ print(json.dumps({
     "reach another process": attempt(signal),
     "see another process": attempt(processes),
     "hold privileges": attempt(privileged),
+    **{f"make the system call {name}": attempt(lambda: call(CALLS[name])) for name in CALLS},
+    **{f"open a socket of the family {number}": attempt(lambda: family(number)) for number in FAMILIES},
+    "make system calls as a program of x32": X86 and attempt(enter_as_x32),
+    "make system calls as a 32-bit program": X86 and attempt(enter_as_i386),
 }))
 """
 
@@ -93,7 +123,22 @@ def probe(candidate: Isolation) -> list[str]:
 
     Raises SandboxError if no program can be run in it.
     """
+    with trial() as source:
+        command, limits = launcher.python("main.py"), Limits(wall_s=60.0)
+        outcome = execute(command, limits, candidate, files={"main.py": source})
+    try:
+        holes = json.loads(outcome.stdout)
+    except ValueError as error:
+        said = outcome.stderr.strip()[-300:]
+        raise SandboxError(f"A trial program could not be run: {outcome.words}. {said}") from error
+    return [what for what, done in holes.items() if done]
+
+
+@contextlib.contextmanager
+def trial() -> Iterator[str]:
+    """The trial program, with its targets in place. It prints whether it could do each forbidden action."""
     canary = secrets.token_hex(16)
+    machine = os.uname().machine
     with contextlib.ExitStack() as stack:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix=".lsp-calib-canary-", dir=_place()))
@@ -106,16 +151,11 @@ def probe(candidate: Isolation) -> list[str]:
             "FOLDER": str(folder),
             "PORT": listener.getsockname()[1],
             "PID": os.getpid(),
+            "CALLS": system_calls.refused(machine),
+            "FAMILIES": [number for number in range(_MOST_FAMILIES) if number != socket.AF_UNIX],
+            "X86": machine == "x86_64",
         }
-        settings = "".join(f"{name} = {value!r}\n" for name, value in names.items())
-        files = {"main.py": settings + _ATTEMPTS}
-        outcome = execute(launcher.python("main.py"), Limits(wall_s=60.0), candidate, files=files)
-        try:
-            holes = json.loads(outcome.stdout)
-        except ValueError as error:
-            said = outcome.stderr.strip()[-300:]
-            raise SandboxError(f"A trial program could not be run: {outcome.words}. {said}") from error
-        return [what for what, done in holes.items() if done]
+        yield "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _ATTEMPTS
 
 
 def _place() -> Path | None:

@@ -48,6 +48,7 @@ def run_suite(
     changes: Mapping[str, str] | None = None,
     environment: Path | None = None,
     variables: Mapping[str, str] | None = None,
+    payload: str | None = None,
     limits: Limits = SUITE_LIMITS,
     loopback: bool = False,
     isolation: Isolation | None = None,
@@ -58,7 +59,7 @@ def run_suite(
     command: its words; the first is searched in the environment's programs, then in the system's.
     changes: new content of files, by name relative to the project.
     environment: a virtual environment, shown read-only. variables: environment variables.
-    loopback: whether 127.0.0.1 can be used; its network is private to this run.
+    payload: as for `run`. loopback: whether 127.0.0.1 can be used; its network is private to this run.
     Raises SandboxError if nothing isolates here, the copy exceeds the disk limit, or the command cannot
     be started.
     """
@@ -73,6 +74,7 @@ def run_suite(
         words,
         limits,
         isolation or probed_isolation(),
+        payload=payload,
         project=project.resolve(),
         changes=dict(changes or {}),
         visible=visible,

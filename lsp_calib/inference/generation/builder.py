@@ -3,8 +3,43 @@
 from __future__ import annotations
 
 import codecs
+import re
+
+import attrs
 
 from lsp_calib.values import Generation, Observation, Softmax, Stop, Timing, Token
+
+# What a line's end does not end (strings of several lines, brackets), and what holds quotes and brackets that
+# open nothing (comments, strings); and the beginning of a line that is not blank.
+_PIECES = re.compile(
+    r"(?P<line>(?:\A|\n)(?P<indentation>[ \t]*)(?=\S))|\\.|#[^\n]*"
+    r'|"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'(?:\\.|[^\\])*?(?:\'\'\'|\Z)'
+    r'|"(?:\\.|[^"\\\n])*"?|\'(?:\\.|[^\'\\\n])*\'?|[()\[\]{}]',
+    re.DOTALL,
+)
+
+
+def function_end(text: str, indentation: int) -> int | None:
+    """Where a Python function ends in a text that goes on inside it, from the start of a line: behind the end
+    of its last line that is not blank. None if the text does not show that.
+
+    indentation: columns of its definition. A line with no more, comments included, is not part of it, unless
+    a string or a bracket is open there.
+
+    >>> function_end("    return x\\n\\n\\nprint(f(1))", 0)
+    13
+    """
+    depth = 0
+    for piece in _PIECES.finditer(text):
+        if piece["line"] is not None:
+            if not depth and len(piece["indentation"].expandtabs()) <= indentation:
+                shown = len(text[: piece.start()].rstrip())
+                return text.index("\n", shown) + 1 if shown else 0
+        elif piece[0] in "([{":
+            depth += 1
+        elif piece[0] in ")]}":
+            depth = max(depth - 1, 0)
+    return None
 
 
 class TextDecoder:
@@ -25,14 +60,16 @@ class GenerationBuilder:
     """Collects the tokens of one generation.
 
     forced: characters that the tokens reproduce first, which are not part of the text. one_line: a line's end
-    ends it. `remaining` are the bytes still to be reproduced, `stop` is set once a token has ended it.
+    ends it. function: as for `Request`. `remaining` are the bytes still to be reproduced, `stop` is set once
+    a token has ended it.
     """
 
-    def __init__(self, forced: str, *, one_line: bool) -> None:
+    def __init__(self, forced: str, *, one_line: bool, function: int | None = None) -> None:
         self.remaining = forced.encode("utf-8", "replace")
         self.tokens: list[Token] = []
         self.stop: Stop | None = None
         self._one_line = one_line
+        self._function = function
         self._text = TextDecoder()
         self._healing: list[int] = []
         self._given: list[str] = []
@@ -59,6 +96,8 @@ class GenerationBuilder:
         """Add a token that does not end the text. One that only reproduces forced characters is dropped."""
         if (new := self._new(piece)) is not None:
             self.tokens.append(Token(token, logprob, typed_logprob, self._text.add(new), softmax, seen))
+            if self._function is not None:
+                self._end_function(self._function)
         elif not self.tokens:
             self._healing.append(token)
 
@@ -91,6 +130,22 @@ class GenerationBuilder:
             doubt=doubt,
             healing=tuple(self._healing),
         )
+
+    def _end_function(self, indentation: int) -> None:
+        """Stop where the function has ended, and leave out what is behind it."""
+        text = "".join([*self._given, *(token.text for token in self.tokens)])
+        end = function_end(text, indentation)
+        if end is None:
+            return
+        self.stop = Stop.FUNCTION
+        left = end - sum(map(len, self._given))
+        kept: list[Token] = []
+        for token in self.tokens:
+            if left <= 0:
+                break
+            kept.append(attrs.evolve(token, text=token.text[:left]))
+            left -= len(token.text)
+        self.tokens = kept
 
     def _new(self, piece: bytes) -> bytes | None:
         """What a token adds, up to the line's end; None if it only reproduces forced characters."""

@@ -71,7 +71,9 @@ class GenerationRun(ABC):
         self._tell_after = tell_after
         self._prompt = len(prompt)
         self._tokens = prompt.copy()  # and the given and the generated ones, as they come
-        self._builder = GenerationBuilder(request.prompt.forced, one_line=request.one_line)
+        self._builder = GenerationBuilder(
+            request.prompt.forced, one_line=request.one_line, function=request.function
+        )
         for token in request.given:
             self._tokens.append(token)
             self._builder.give(pieces[token])

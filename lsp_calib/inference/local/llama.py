@@ -7,7 +7,7 @@ The binding's own `logprobs` are not used: they need the logits of every prompt 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
@@ -17,7 +17,7 @@ from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import NOT_LOCKED, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shorten
+from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shortened
 from lsp_calib.inference.local import eight_bit, signal_stack
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
@@ -96,7 +96,7 @@ class LlamaModel:
             return ScoreRun(self._machine, request, prompt, text, on_tokens=on_tokens)
         prompt = self._tokenize_prompt(request.prompt, room_for_prompt(self.positions, request.max_tokens))
         if any(not 0 <= token < self._weights.size for token in request.given):
-            raise EngineError("The model has no token with an id that is given. Ask the model it came from.")
+            raise EngineError("Unknown token id in `given`. Use the ids of this model.")
         if not request.max_tokens:
             return AheadRun(self._machine, prompt)
         return LocalGenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
@@ -154,18 +154,14 @@ class LlamaModel:
             return options
 
     def _tokenize_prompt(self, prompt: Prompt, room: int) -> list[int]:
-        pieces = [
-            (
-                kind,
-                self._weights.tokenize(text.encode("utf-8", "replace"), control=kind is Segment.CONTROL),
-            )
-            for kind, text in prompt.segments
-        ]
-        shortened = shorten(pieces, room - 1)
+        def tokenize(kind: Segment, text: str) -> Sequence[int]:
+            return self._weights.tokenize(text.encode("utf-8", "replace"), control=kind is Segment.CONTROL)
+
+        tokens = shortened(prompt, tokenize, room - 1)
         if self._weights.begins_with_bos and self._weights.bos is not None:
-            shortened.insert(0, self._weights.bos)
+            tokens.insert(0, self._weights.bos)
         # An empty document: something has to be evaluated before there are logits.
-        return shortened or [self._first_token()]
+        return tokens or [self._first_token()]
 
     def _first_token(self) -> int:
         return self._weights.tokenize(b"\n")[0] if self._weights.bos is None else self._weights.bos

@@ -21,8 +21,8 @@ from lsp_calib.inference.generation.kv_cache import CachedSequence
 from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnTokens
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.local.observer import Observer
-from lsp_calib.inference.local.sampling import Distribution, Normaliser
-from lsp_calib.values import Generation, Observation, Softmax, Stop, Timing, Token
+from lsp_calib.inference.local.sampling import Counting, Distribution, Normaliser
+from lsp_calib.values import Distributions, Generation, Observation, Softmax, Stop, Timing, Token
 
 if TYPE_CHECKING:
     from lsp_calib.inference.local.decoder import Decoder
@@ -235,9 +235,18 @@ class ScoreRun:
         self._text = text
         self._characters = TextDecoder()
         self._scored = 0
+        self._counting = [
+            Counting(machine.normaliser, machine.weights.size, temperature, request.above)
+            for temperature in request.temperatures
+            if request.above is not None
+        ]
 
-    def advance(self) -> None:
+    def advance(self) -> tuple[Distributions, ...] | None:
         """Continue until the end. Raises Interrupted (call again to resume), EngineError."""
+        self._score()
+        return tuple(one.told() for one in self._counting) or None
+
+    def _score(self) -> None:
         decoder = self._machine.decoder
         if self._scored == len(self._text) or self.enough:
             return
@@ -250,12 +259,22 @@ class ScoreRun:
             chunk = self._tokens[start : min(start + decoder.steady, len(self._tokens) - 1)]
             decoder.decode(sequence, chunk, len(chunk))
             decoder.counters.prompt_tokens += len(chunk)
-            scored = [self._token(index) for index in range(len(chunk))]
+            if self._counting:
+                self._count(len(chunk))
+            else:
+                self._on_tokens([self._token(index) for index in range(len(chunk))])
             self._scored += len(chunk)
-            self._on_tokens(scored)
 
     def close(self) -> None:
         """Nothing to free: the tokens it left in the cache may be reused."""
+
+    def _count(self, positions: int) -> None:
+        """Count the distributions in the rows of the last decode."""
+        for index in range(positions):
+            logits = self._machine.decoder.logits(index)
+            self._machine.distribution(logits)  # refuses one that is not finite
+            for one in self._counting:
+                one.add(logits, self._text[self._scored + index])
 
     def _token(self, index: int) -> Token:
         """The scored token whose probabilities are in row `index` of the last decode."""

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from lsp_calib.values import Softmax
+from lsp_calib.values import Distributions, Softmax
 
 _BLOCK = 512
 # exp(-200) is 0 in float32: no smaller logarithm of a probability can be told from another.
@@ -92,6 +92,15 @@ class Normaliser:
         """Entropy of the softmax, in nats, between 0 and the logarithm of the number of logits."""
         return self.distribution(logits).entropy()
 
+    def probabilities(self, logits: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
+        """The softmax of `logits` / temperature (above 0), in the scratch array."""
+        total = self._exponentials(logits, logits.max(), temperature)
+        scratch = self._scratch[: logits.size]
+        np.multiply(scratch, np.float32(1.0 / total), out=scratch)
+        # Rounding may exceed 1 by the last bit.
+        np.minimum(scratch, np.float32(1.0), out=scratch)
+        return scratch
+
     def draw(self, logits: NDArray[np.float32], temperature: float, uniform: float) -> int:
         """The index drawn from the softmax at `temperature` (above 0) by a number uniform in [0, 1)."""
         self._exponentials(logits, logits.max(), temperature)
@@ -115,6 +124,43 @@ class Normaliser:
             np.multiply(scratch, np.float32(1.0 / temperature), out=scratch)
         np.exp(scratch, out=scratch)
         return _sum(scratch)
+
+
+class Counting:
+    """Counts distributions at one temperature: see `Distributions`. above: entries above it are told."""
+
+    def __init__(self, normaliser: Normaliser, size: int, temperature: float, above: float) -> None:
+        self._normaliser = normaliser
+        self._temperature = temperature
+        self._above = np.float32(above)
+        self._sums = np.zeros(size)
+        self._entries: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
+        self._positions: list[tuple[int, float, float]] = []
+
+    def add(self, logits: NDArray[np.float32], target: int) -> None:
+        """Add a position, at which the text has the token `target`."""
+        probabilities = self._normaliser.probabilities(logits, self._temperature)
+        self._sums += probabilities
+        tokens = np.flatnonzero(probabilities > self._above)
+        self._entries.append((tokens, probabilities[tokens]))
+        self._positions.append((target, float(probabilities[target]), float(probabilities.max())))
+
+    def told(self) -> Distributions:
+        """What was counted so far."""
+        targets = np.array([target for target, _, _ in self._positions], "<u4")
+        own = np.array([probability for _, probability, _ in self._positions], "<f4")
+        largest = np.array([probability for _, _, probability in self._positions], "<f4")
+        tokens = [np.zeros(0, np.int64), *(tokens for tokens, _ in self._entries)]
+        values = [np.zeros(0, np.float32), *(values for _, values in self._entries)]
+        return Distributions(
+            sums=self._sums.astype("<f4").tobytes(),
+            tokens=np.concatenate(tokens).astype("<u4").tobytes(),
+            probabilities=np.concatenate(values).astype("<f4").tobytes(),
+            targets=targets.tobytes(),
+            target_probabilities=own.tobytes(),
+            largest=largest.tobytes(),
+            hits=(own == largest).astype(np.uint8).tobytes(),
+        )
 
 
 def best_two(logits: NDArray[np.float32]) -> tuple[int, int | None]:

@@ -60,6 +60,8 @@ class ModelCard:
     the first pull are expected from then on. verified: the card's author computed the checksum from the file.
     context: positions kept. window: characters of a document that are shown to the model. parameters: about
     how many it has. kv_bytes: of the key-value cache, for a position. notice: terms to show before a pull.
+    hide_below: the default of the setting `hideBelow`, below which nearly all lines of the model's committed
+    records are wrong; 0: nothing is hidden.
     """
 
     name: str
@@ -78,6 +80,7 @@ class ModelCard:
     parameters: int = 0
     kv_bytes: int = 0
     notice: str = ""
+    hide_below: float = 0.0
 
     @property
     def path(self) -> Path:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
 from lsp_calib.errors import ModelFileError
+from lsp_calib.files import open_file
 from lsp_calib.inference.models import sidecar
 
 _CHUNK = 1 << 20
@@ -20,7 +22,7 @@ def sha256_of(path: Path, *, fresh: bool = False) -> str:
     if isinstance(known, str):
         return known
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with os.fdopen(open_file(path), "rb") as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     remember(path, digest.hexdigest())

@@ -8,6 +8,7 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import BinaryIO
 import attrs
 
 from lsp_calib.errors import ModelFileError
+from lsp_calib.files import open_file
 from lsp_calib.inference.models.sidecar import again
 
 MAGIC = b"GGUF"
@@ -194,7 +196,7 @@ def read_front(path: Path) -> Front:
     Raises ModelFileError, naming file and fault. At most 32 MiB are kept at once; tensor data is never read.
     """
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_file(path), "rb") as file:
             size = file.seek(0, 2)
             file.seek(0)
             return _Reading(path, _Bytes(file, size), size).front()

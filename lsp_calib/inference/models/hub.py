@@ -65,14 +65,14 @@ class Endpoint:
             base = httpx.URL("")
         if not base.host or not (base.scheme == "https" or (base.scheme == "http" and base.host in _LOCAL)):
             raise SettingsError(
-                f"HF_ENDPOINT is {text!r}, which is no https:// address (http:// is for localhost alone). "
+                f"HF_ENDPOINT is {text!r}. This is not an https:// URL (http:// is for localhost alone). "
                 "Correct or unset it."
             )
         token = os.environ.get("HF_TOKEN", "").strip()
         if not _TOKEN.fullmatch(token):
             raise SettingsError(
-                "HF_TOKEN holds characters that no token has: spaces, or others than ASCII. Copy your token "
-                "again, or unset it; models with restricted access alone need one."
+                "HF_TOKEN contains invalid characters, such as spaces. Copy your token again, or unset it. "
+                "Only models with restricted access need one."
             )
         return cls(base, token)
 
@@ -247,8 +247,8 @@ class _Delivery:
             raise _Interrupted(f"{self._what()} is not available at the moment (HTTP {code}).", wait=wait)
         if code in (401, 403):
             raise DownloadError(
-                f"{self._what()} is not given to everybody (HTTP {code}): accept its terms on its page and "
-                "set HF_TOKEN to a token of yours, or look whether the repository still exists."
+                f"Access to {self._what()} is restricted, or it no longer exists (HTTP {code}). Log in on "
+                "the hub, accept its terms on its page, and set HF_TOKEN to a token of yours."
             )
         if code in (404, 410):
             raise DownloadError(

@@ -11,7 +11,11 @@ from lsp_calib.errors import ModelFileError, SettingsError
 from lsp_calib.inference.models import checksum, converted, memory, partial, sidecar
 from lsp_calib.inference.models.card import ModelCard, load_cards
 from lsp_calib.inference.models.cards import card_for_file
+from lsp_calib.inference.models.gguf import inspect
 from lsp_calib.inference.models.speeds import Speed, known_speed
+
+# Architectures of files that complete nothing: image encoders, adapters, models of sentences and of speech.
+_NO_LANGUAGE = frozenset({"clip", "bert", "nomic-bert", "jina-bert-v2", "wavtokenizer-dec", "t5encoder"})
 
 
 @attrs.frozen
@@ -46,11 +50,17 @@ class Entry:
             "fits": self.fits,
             "speed": speed
             and {
-                "promptPerSecond": round(speed.prompt_per_s, 1),
-                "generationPerSecond": round(speed.generation_per_s, 1),
+                "p50Ms": round(1e3 * speed.p50, 1),
+                "answers": speed.n,
+                "promptPerSecond": _rounded(speed.prompt_per_s),
+                "generationPerSecond": _rounded(speed.generation_per_s),
             },
             "fault": self.fault,
         }
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 1)
 
 
 def inventory() -> list[Entry]:
@@ -94,7 +104,7 @@ def _inside(folder: Path, name: str) -> Path:
             return folder / path.name
     raise SettingsError(
         f"There is no model called {name!r} among those that lsp-calib manages, which lie in {folder}. "
-        "A file of your own is yours to remove."
+        "Delete a file of your own yourself."
     )
 
 
@@ -104,8 +114,23 @@ def _entry(card: ModelCard, fault: str = "") -> Entry:
         actual = card.path.stat().st_size
         if card.size not in (0, actual):
             fault = f"it has {actual} of {card.size} bytes"
+        fault = fault or _fault(card)
         card = attrs.evolve(card, size=card.size or actual)
     return Entry(card, installed, memory.needed(card), memory.fits(card), known_speed(card), fault)
+
+
+def _fault(card: ModelCard) -> str:
+    """The fault that a file's front shows, or its checksum where it is known; "" without one."""
+    try:
+        front = inspect(card.path)
+    except ModelFileError as error:
+        return str(error).rstrip(".")
+    if front.architecture in _NO_LANGUAGE:
+        return f"a file of the architecture {front.architecture} generates no text"
+    known = checksum.recall(card.path, "sha256")
+    return (
+        "its bytes are not the model's (SHA-256)" if card.sha256 and known not in (None, card.sha256) else ""
+    )
 
 
 def _own(path: Path, cards: dict[str, ModelCard]) -> Entry:

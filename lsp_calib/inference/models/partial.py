@@ -18,6 +18,8 @@ from pathlib import Path
 
 from lsp_calib import home, lockfile
 from lsp_calib.errors import DownloadError
+from lsp_calib.files import open_file, read_file
+from lsp_calib.json_text import parse_json
 
 _CHUNK = 1 << 20
 # As `tempfile` makes them up: a longer ending belongs to a file with a longer name.
@@ -92,11 +94,11 @@ class Part:
 
     def _load(self) -> None:
         try:
-            notes = json.loads(self._notes.read_text("utf-8"))
+            notes = parse_json(read_file(self._notes))
             validator = notes["validator"] if notes["origin"] == self._origin else ""
             if not isinstance(validator, str) or not validator:
                 return
-            with self.path.open("rb") as file:
+            with os.fdopen(open_file(self.path), "rb") as file:
                 while chunk := file.read(_CHUNK):
                     self._digest.update(chunk)
                     self.size += len(chunk)
@@ -124,7 +126,10 @@ class Part:
         Raises DownloadError if its bytes are not those received: another program has changed the file.
         """
         size = -1
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb+") as file:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            os.fdopen(open_file(self.path, os.O_RDWR), "rb+") as file,
+        ):
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
         if size != self.size:
@@ -155,4 +160,4 @@ class Part:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return open_file(Path(path), flags)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 from lsp_calib import home
 from lsp_calib.errors import LspCalibError
-from lsp_calib.files import write_atomically
+from lsp_calib.files import read_file, why, write_atomically
+from lsp_calib.json_text import parse_json
+
+logger = logging.getLogger(__name__)
 
 
 def models_folder() -> Path:
@@ -34,8 +37,8 @@ def again(path: Path) -> str:
 def read(name: str) -> dict[str, Any]:
     """The object in a side file; empty if it is missing or damaged."""
     try:
-        known = json.loads((models_folder() / name).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        known = parse_json(read_file(home.home() / "models" / name))
+    except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}
 
@@ -43,11 +46,13 @@ def read(name: str) -> dict[str, Any]:
 def update(name: str, key: str, value: Any) -> None:
     """Put one entry into a side file (None removes it), whole or not at all.
 
-    Never fails: at worst it is measured again.
+    Never fails: at worst it is measured again, and the log says so.
     """
-    target = models_folder() / name
-    with contextlib.suppress(OSError):
-        known = {kept: old for kept, old in read(name).items() if kept != key}
-        if value is not None:
-            known[key] = value
+    known = {kept: old for kept, old in read(name).items() if kept != key}
+    if value is not None:
+        known[key] = value
+    try:
+        target = models_folder() / name
         write_atomically(target, json.dumps(known, indent=1).encode(), 0o600, durable=False)
+    except (OSError, LspCalibError) as error:
+        logger.warning("%s cannot be written: %s. What it would say is found out again.", name, why(error))

@@ -11,6 +11,8 @@ class CompletionFormat:
 
     layout "prefix": the text before the cursor and nothing else.
     layout "fim": fill-in-the-middle; the three control texts are the model's own.
+    order: of a fill-in-the-middle prompt. "prefix-first": text above, text below, the cursor's line.
+        "suffix-first": text below, text above, the cursor's line; a new line then keeps what is cached.
     project, file: control texts before the name of a project and of a file, where the model was trained on
         several files of a project at once; empty where not.
     """
@@ -21,6 +23,7 @@ class CompletionFormat:
     fim_middle: str = ""
     project: str = ""
     file: str = ""
+    order: str = "prefix-first"
 
 
 @attrs.frozen

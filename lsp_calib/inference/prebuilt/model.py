@@ -14,7 +14,7 @@ import xllamacpp
 from lsp_calib.errors import EngineError, ModelError, ModelFileError
 from lsp_calib.inference.backend import NOT_LOCKED, Acceleration, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shorten
+from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shortened
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.run import INTERACTIVE_SEQUENCES, SEQUENCES, Machine, PrebuiltGenerationRun
 from lsp_calib.inference.prebuilt.server import Server, has_gpu, locked_memory
@@ -136,11 +136,11 @@ class PrebuiltModel:
     def _tokenize(self, prompt: Prompt, room: int) -> list[int]:
         """The tokens of a prompt; at least one, after which there are probabilities."""
         begin = [self._bos] if self._begins_with_bos and self._bos is not None else []
-        pieces = [
-            (kind, self._server.tokenize(text, control=kind is Segment.CONTROL))
-            for kind, text in prompt.segments
-        ]
-        tokens = begin + shorten(pieces, room - len(begin))
+
+        def tokenize(kind: Segment, text: str) -> list[int]:
+            return list(self._server.tokenize(text, control=kind is Segment.CONTROL))
+
+        tokens = begin + shortened(prompt, tokenize, room - len(begin))
         return tokens or [self._tokens_of_bytes(b"\n")[0] if self._bos is None else self._bos]
 
     def _tokens_of_bytes(self, text: bytes) -> list[int]:

@@ -19,11 +19,13 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
+from typing import NoReturn
 
 import attrs
 
-from lsp_calib import lockfile
-from lsp_calib.errors import ModelError, ModelFileError
+from lsp_calib import home, lockfile
+from lsp_calib.errors import LspCalibError, ModelError, ModelFileError
+from lsp_calib.files import FULL, why
 from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
 from lsp_calib.inference.models import checksum, converted, gguf
@@ -39,6 +41,8 @@ Find = Callable[[], Factory]
 
 def main(find: Find = backends.find) -> None:
     """find: returns the backend's factory; its import takes a second, so it is called with the lock held."""
+    home.leave_no_core()
+    home.close_memory()
     parser = argparse.ArgumentParser(
         description="The model process of lsp-calib; started by it, not by hand."
     )
@@ -60,14 +64,18 @@ def main(find: Find = backends.find) -> None:
         sys.stderr.flush()
         os._exit(0)  # a driver's clean-up proves nothing
 
-    where = rendezvous.place(arguments.model, arguments.context)
-    if lockfile.take(where.lock) is None:
-        sys.exit(rendezvous.LOST)
-    _trim_log()
-    faulthandler.enable()
-    listening = rendezvous.listen(where)
-    with contextlib.suppress(OSError):  # its starter may be gone while others use it
-        os.write(1, f"{rendezvous.LISTENING}\n".encode())
+    try:
+        where = rendezvous.place(arguments.model, arguments.context)
+        if lockfile.take(where.lock) is None:
+            sys.exit(rendezvous.LOST)
+        _trim_log()
+        faulthandler.enable()
+        listening = rendezvous.listen(where)
+    except (OSError, LspCalibError) as error:
+        _tell(rendezvous.UNABLE + _why_unable(error))
+        sys.exit(1)
+    _tell(rendezvous.LISTENING)
+    threading.Thread(target=rendezvous.remove_old_folders, name="old folders", daemon=True).start()
     os.dup2(2, 1)  # the output of native code goes to the log
 
     code = 1
@@ -76,8 +84,7 @@ def main(find: Find = backends.find) -> None:
     except Exception:  # noqa: BLE001 - the last chance to report it
         traceback.print_exc()
     finally:
-        sys.stderr.flush()
-        os._exit(code)  # the decoding thread may be in native code
+        _end(code)
 
 
 async def _serve(
@@ -96,9 +103,8 @@ async def _serve(
         else:
             return
         # Without this thread no request is answered. The clients notice the end and start another process.
-        sys.stderr.flush()
         rendezvous.clear(where)
-        os._exit(1)
+        _end(1)
 
     threading.Thread(target=work, name="decoding", daemon=True).start()
     return await broker.serve(listening_socket)
@@ -175,7 +181,31 @@ def _trim_log() -> None:
     """All model processes of the user append to one log, which they inherit as standard error."""
     status = os.fstat(2)
     if stat.S_ISREG(status.st_mode) and status.st_size > _MOST_LOG:
-        os.ftruncate(2, 0)
+        with contextlib.suppress(OSError):
+            os.ftruncate(2, 0)
+
+
+def _tell(line: str) -> None:
+    """Write a line to the starter, which may be gone while others use this process."""
+    with contextlib.suppress(OSError):
+        os.write(1, f"{line}\n".encode("utf-8", "replace"))
+
+
+def _why_unable(error: OSError | LspCalibError) -> str:
+    """Why no process can run here, in words for the user."""
+    if not isinstance(error, OSError):
+        return str(error)
+    place, full = error.filename or home.run_folder(), error.errno in FULL
+    advice = "Free some space on that disk" if full else "Make it writable"
+    cause = f"{place} cannot be written ({why(error)})"
+    return f"The model cannot be started: {cause}. {advice}, or set LSP_CALIB_HOME to a folder elsewhere."
+
+
+def _end(code: int) -> NoReturn:
+    """End at once: the decoding thread may be in native code."""
+    with contextlib.suppress(OSError):  # the log's disk may be full
+        sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

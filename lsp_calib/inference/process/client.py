@@ -7,6 +7,7 @@ import contextlib
 import logging
 import math
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -32,19 +33,21 @@ from lsp_calib.inference.engine import (
 )
 from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import rendezvous, starting, wire
-from lsp_calib.inference.process.connection import Connection, outcome
+from lsp_calib.inference.process.connection import DOUBT, GONE, Connection, heard_within, outcome
 from lsp_calib.inference.process.deaths import Deaths
 from lsp_calib.inference.process.failure import Failure
 from lsp_calib.inference.process.rendezvous import Rendezvous
 from lsp_calib.inference.process.starting import Child
-from lsp_calib.values import Generation, ModelIdentity, Token
+from lsp_calib.values import Distributions, Generation, ModelIdentity, Token
 
 logger = logging.getLogger(__name__)
 
-# Seconds for a process to start listening and to say welcome.
+# Seconds for a process to start listening and to say welcome; longer than one that listens is given.
 _PATIENCE = 30.0
 # A process that was started is not where it should be: so often by chance, as while another one ends.
 _CHANCE = 3
+# Seconds after which a process is started again that said why it cannot run.
+_RETRY = 10.0
 # No request will fare better.
 _OTHER_VERSION = (
     "The model process that was started is of another version: lsp-calib was installed anew while this "
@@ -91,6 +94,7 @@ class ModelProcess:
         self._where: Rendezvous | None = None
         self._deaths = Deaths()
         self._failure: Failure | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -131,6 +135,15 @@ class ModelProcess:
                 for token in wire.tokens_from_wire(message.get("tokens")):
                     yield token
         self._deaths.answered()
+
+    async def count(self, request: ScoreRequest) -> tuple[Distributions, ...]:
+        """Raises the same errors as `generate`."""
+        connection = await self._ready()
+        with connection.ask(lambda id_: wire.request_to_wire(id_, request)) as inbox:
+            while "scored" not in (message := await inbox.next()):
+                continue
+        self._deaths.answered()
+        return wire.distributions_from_wire(message.get("counted"))
 
     async def stats(self) -> wire.Stats:
         """The present and past work of the process, for all clients together. Starts it if need be."""
@@ -201,7 +214,10 @@ class ModelProcess:
     async def _open(self) -> Connection:
         try:
             await asyncio.sleep(self._deaths.back_off)
-            self._on_state(EngineState.STARTING, "Starting the model.", None)
+            if self._deaths.last:
+                self._tell_loading(0.0)
+            else:
+                self._on_state(EngineState.STARTING, "Starting the model.", None)
             # Reading cards and looking for files touches the disk: not on the event loop.
             card, path = await asyncio.to_thread(choose, self._wanted)
             where = await asyncio.to_thread(rendezvous.place, path, card.context)
@@ -237,7 +253,7 @@ class ModelProcess:
             async with asyncio.timeout(_PATIENCE):
                 while True:
                     with contextlib.suppress(OSError):
-                        return await Connection.open(where, hello, self._event, self._lost)
+                        return await self._greet(where, hello)
                     listening = await self._start(card, path)
                     if await asyncio.to_thread(lockfile.holder, where.lock) is None:
                         elsewhere += 1
@@ -254,10 +270,55 @@ class ModelProcess:
                     f"The model process has not begun to listen for {_PATIENCE:.0f} s. Is the machine busy? "
                     "The next request tries again."
                 ) from error
+            number = f" (number {pid})" if pid != lockfile.UNKNOWN else ""
             raise EngineDiedError(
-                f"The model process (number {pid}) does not answer. Restart the model "
+                f"The model process{number} does not answer. Restart the model "
                 "(`lsp-calib.restartModel`), or end that process."
             ) from error
+
+    async def _greet(self, where: Rendezvous, hello: wire.Hello) -> Connection:
+        """Connect to the process that listens. One that says nothing is ended.
+
+        Raises OSError if none listens, EngineDiedError if it was ended.
+        """
+        try:
+            # The lock is not looked at before there is a doubt: a look keeps a process that starts from it.
+            async with heard_within(GONE, lambda: self._doubt(lockfile.holder(where.lock))):
+                return await Connection.open(where, hello, self._event, self._lost, self._silence)
+        except TimeoutError:
+            pid = await asyncio.to_thread(lockfile.holder, where.lock)
+            if pid is not None:
+                await self._kill(where.lock, pid)
+            raise self._died(None, silent=True) from None
+
+    def _doubt(self, pid: int | None) -> None:
+        self._on_state(
+            EngineState.BUSY,
+            f"The model process (number {pid}) has not reacted for {DOUBT} s: it is stopped, as by a "
+            f"debugger, or the machine is short of memory. After {GONE} s another one takes its place.",
+            None,
+        )
+
+    def _silence(self, connection: Connection, looks: int) -> None:
+        """The process does not react, or (no looks) reacts again."""
+        if looks == DOUBT:
+            self._doubt(connection.pid)
+        elif looks:
+            self._ending = asyncio.create_task(self._end_silent(connection))
+        elif connection.ready.done():
+            self._on_state(EngineState.READY, f"{self._title} reacts again.", None)
+
+    async def _end_silent(self, connection: Connection) -> None:
+        assert self._where is not None
+        await self._kill(self._where.lock, connection.pid)
+        await connection.close()
+
+    async def _kill(self, lock: Path, pid: int) -> None:
+        """Kill process `pid` if it holds the lock, and wait for its end: of several clients, one does."""
+        if await asyncio.to_thread(lockfile.kill_holder, lock, pid):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END):
+                    await _freed(lock, pid)
 
     async def _start(self, card: ModelCard, path: Path) -> bool:
         """Start a process. True: it listens; False: another one has the lock.
@@ -272,9 +333,20 @@ class ModelProcess:
         except asyncio.CancelledError:
             child.stop()
             raise
+        if child.problem:
+            raise self._unable(child.problem)
         if code != rendezvous.LOST:
             raise self._died(code)
         return False
+
+    @property
+    def _title(self) -> str:
+        return self._card.title if self._card else "The model"
+
+    def _tell_loading(self, fraction: float) -> None:
+        safer = " It is started in a safer way." if self._deaths.safety.careful else ""
+        again = f" again. {self._deaths.last}{safer}" if self._deaths.last else "."
+        self._on_state(EngineState.LOADING, f"Loading {self._title}{again}", fraction)
 
     def _tell_linger(self) -> None:
         """Tell the process, if there is one, a `linger` that has changed since the hello."""
@@ -287,10 +359,10 @@ class ModelProcess:
 
     def _event(self, connection: Connection, message: wire.Message) -> None:
         """Handle a message that answers no request."""
-        title = self._card.title if self._card else "The model"
+        title = self._title
         match message.get("event"):
             case "loading":
-                self._on_state(EngineState.LOADING, f"Loading {title}.", float(message["fraction"]))
+                self._tell_loading(float(message["fraction"]))
             case "ready":
                 loaded = connection.ready.result()
                 self._deaths.ready(loaded.acceleration, tried=loaded.tried)
@@ -313,6 +385,8 @@ class ModelProcess:
             return EngineDiedError("The engine was closed during the request.")
         if self._failure is not None:
             return self._failure.error
+        if connection.in_doubt:  # ended by this client or by another one
+            return self._died(None, silent=True)
         if connection.farewell:
             self._on_state(EngineState.STARTING, connection.farewell, None)
             return EngineDiedError(connection.farewell)
@@ -323,16 +397,24 @@ class ModelProcess:
                 code = await asyncio.wait_for(asyncio.wrap_future(self._child.code), 1)
         return self._died(code)
 
-    def _died(self, code: int | None) -> LspCalibError:
-        """Count a death and report it; after too many, give up."""
-        message = self._deaths.died(code)
+    def _died(self, code: int | None, *, silent: bool = False) -> LspCalibError:
+        """Count a death and report it; after too many, give up. silent: as for `Deaths.died`."""
+        message = self._deaths.died(code, silent=silent)
         logger.error("%s Its log is %s.", message, starting.log_path())
         if self._deaths.too_many:
             self._failure = Failure(ModelError(message))
             self._on_state(EngineState.ERROR, message, None)
             return ModelError(message)
-        self._on_state(EngineState.STARTING, message, None)
+        self._tell_loading(0.0)
         return _StartsAgain(message) if self._deaths.at_once else EngineDiedError(message)
+
+    def _unable(self, problem: str) -> EngineError:
+        """A process has said why it cannot run, as on a full disk: report it; later requests try again."""
+        logger.error("%s", problem)
+        error = EngineError(problem)
+        self._failure = Failure(error, until=time.monotonic() + _RETRY)
+        self._on_state(EngineState.ERROR, problem, None)
+        return error
 
     def _fail(self, error: LspCalibError) -> None:
         self._failure = Failure.of(error, self._wanted)
@@ -358,10 +440,7 @@ class ModelProcess:
                 await self._ask_to_end(self._where)
                 await _freed(lock, pid)
                 return
-        await asyncio.to_thread(lockfile.kill_holder, lock, pid)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END):
-                await _freed(lock, pid)
+        await self._kill(lock, pid)
 
     async def _ask_to_end(self, where: Rendezvous) -> None:
         connection = self._connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
 from lsp_calib.errors import (
@@ -27,6 +27,14 @@ _ERRORS: dict[str, type[EngineError]] = {
     "superseded": SupersededError,
     "deadline": DeadlineError,
 }
+# Seconds between two looks at a process of which something is wanted. Silence is counted in looks: however
+# long this program or the machine was suspended, that is one of them.
+TICK = 1.0
+# Looks in silence after which a process is asked for a sign of life (the thread that answers does not
+# decode), after which its user is told, and after which it is taken for stopped.
+_ASK = 2
+DOUBT = 5
+GONE = 20
 T = TypeVar("T")
 _LAST = ("generation", "scored", "stats", "error")
 
@@ -37,6 +45,29 @@ async def outcome(future: asyncio.Future[T]) -> T:
     if not future.cancelled() and isinstance(error := future.exception(), LspCalibError):
         raise afresh(error)
     return future.result()
+
+
+@contextlib.asynccontextmanager
+async def heard_within(looks: int, on_doubt: Callable[[], None]) -> AsyncIterator[None]:
+    """As `asyncio.timeout`, but counts looks. on_doubt: called after `DOUBT` of them. Raises TimeoutError."""
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+    async with asyncio.timeout(None) as limit:
+
+        def look(count: int) -> None:
+            nonlocal timer
+            if count == looks:
+                limit.reschedule(loop.time())
+                return
+            if count == DOUBT:
+                on_doubt()
+            timer = loop.call_later(TICK, look, count + 1)
+
+        timer = loop.call_later(TICK, look, 1)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class Inbox:
@@ -74,6 +105,7 @@ class Connection:
         welcome: wire.Message,
         on_event: Callable[[Connection, wire.Message], None],
         explain: Callable[[Connection], Awaitable[LspCalibError]],
+        on_silence: Callable[[Connection, int], None] = lambda *_: None,
     ) -> None:
         self._reader, self._writer = streams
         self.pid = int(welcome["pid"])
@@ -87,7 +119,12 @@ class Connection:
         self._asked: dict[int, Inbox] = {}
         self._on_event = on_event
         self._explain = explain
+        self._on_silence = on_silence
+        self._silent = 0  # looks since the last message
+        self._heard = False
+        self._looking: asyncio.TimerHandle | None = None
         self._reading = asyncio.create_task(self._read())
+        self._look_later()
 
     @classmethod
     async def open(
@@ -96,11 +133,14 @@ class Connection:
         hello: wire.Hello,
         on_event: Callable[[Connection, wire.Message], None],
         explain: Callable[[Connection], Awaitable[LspCalibError]],
+        on_silence: Callable[[Connection, int], None] = lambda *_: None,
     ) -> Connection:
         """Connect, and wait for the welcome.
 
         on_event: receives every message that answers no request. explain: gives the error of requests in
-        flight when the connection ends. Raises OSError if no process listens, EngineError if its messages are
+        flight when the connection ends. on_silence: called with the number of looks after `DOUBT` and `GONE`
+        looks at a process that gives no sign of life although something is wanted of it, and with 0 when it
+        gives one again. Raises OSError if no process listens, EngineError if its messages are
         invalid.
         """
         reader, writer = await rendezvous.connect(where)
@@ -111,7 +151,7 @@ class Connection:
                 raise EngineError(
                     str(welcome.get("message") or "The model process sent no welcome. Restart the model.")
                 )
-            return cls((reader, writer), welcome, on_event, explain)
+            return cls((reader, writer), welcome, on_event, explain, on_silence)
         except asyncio.IncompleteReadError as error:
             writer.close()
             raise ConnectionResetError("it has just gone") from error
@@ -121,6 +161,11 @@ class Connection:
         except BaseException:
             writer.close()
             raise
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether something is wanted of the process and it has given no sign of life for `DOUBT` looks."""
+        return self._silent >= DOUBT
 
     @contextlib.contextmanager
     def ask(self, message: Callable[[int], wire.Message]) -> Iterator[Inbox]:
@@ -134,6 +179,8 @@ class Connection:
             raise EngineDiedError("The model process has just ended. The next request starts it again.")
         inbox = self._asked[request_id] = Inbox()
         self._writer.write(frame)
+        if self._looking is None:
+            self._look_later()
         try:
             yield inbox
         finally:
@@ -157,11 +204,30 @@ class Connection:
         self._writer.transport.abort()
         await asyncio.shield(self._reading)
 
+    def _look_later(self) -> None:
+        self._looking = asyncio.get_running_loop().call_later(TICK, self._look)
+
+    def _look(self) -> None:
+        """Whether the process has given a sign of life since the last look."""
+        self._looking = None
+        self._silent = 0 if self._heard else self._silent + 1
+        self._heard = False
+        if self.gone or (self.ready.done() and not self._asked and self._silent < DOUBT):
+            self._silent = 0
+            return
+        if self._silent == _ASK:
+            self.send({"op": "stats", "id": next(self._ids)})
+        if self._silent in (DOUBT, GONE):
+            self._on_silence(self, self._silent)
+        self._look_later()
+
     async def _read(self) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, EngineError):
             while True:
                 self._receive(await wire.receive(self._reader))
         self.gone = True
+        if self._looking is not None:
+            self._looking.cancel()
         self._writer.close()
         error = await self._explain(self)
         if not self.ready.done():
@@ -175,6 +241,10 @@ class Connection:
         self.ended.set_result(None)
 
     def _receive(self, message: wire.Message) -> None:
+        self._heard = True
+        if self.in_doubt:
+            self._silent = 0
+            self._on_silence(self, 0)
         event = message.get("event")
         if event is None:
             inbox = self._asked.get(message.get("id", -1))

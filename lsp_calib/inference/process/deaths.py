@@ -28,12 +28,14 @@ _SMALLER = (
 class Deaths:
     """The deaths since the last answer.
 
-    safety: how the next process is started. at_once: whether the waiting requests wait for it.
+    safety: how the next process is started. at_once: whether the waiting requests wait for it. last: a
+    sentence on the last death, "" once a process is ready again.
     """
 
     def __init__(self) -> None:
         self.safety = Safety()
         self.at_once = False
+        self.last = ""
         self._count = 0
         self._loaded = self._answered = self._tried = False
         self._acceleration = ""
@@ -49,6 +51,7 @@ class Deaths:
 
     def ready(self, acceleration: str, *, tried: bool = False) -> None:
         """A process has loaded the model, with this acceleration. tried: whether a trial of it succeeded."""
+        self.last = ""
         self._loaded, self._answered = True, False
         self._acceleration, self._tried = acceleration, tried
 
@@ -59,12 +62,16 @@ class Deaths:
         self.at_once = False
         self.safety = Safety()
 
-    def died(self, code: int | None) -> str:
-        """Count a death and return a message for the user. code: the exit code, None if it is not known."""
+    def died(self, code: int | None, *, silent: bool = False) -> str:
+        """Count a death and return a message for the user.
+
+        code: the exit code, None if it is not known. silent: the process was ended because it did not react.
+        """
         self._count += 1
         how = "" if code is None else f" ({starting.how(code)})"
+        how = " (it did not react)" if silent else how
         crashed = starting.crashed(code) and not self._answered
-        self.at_once = crashed or not self._loaded
+        self.at_once = crashed or silent or not self._loaded
         if crashed:
             # An acceleration that crashed although its trial succeeded is not used again; nor is one that the
             # model can do without at little cost.
@@ -77,10 +84,13 @@ class Deaths:
             self.at_once = False
             advice = _SMALLER if starting.killed(code) else _ELSE
             return f"The model process ended {self._count} times before it answered{how}. {advice}"
+        self.last = f"The model process ended unexpectedly{how}."
+        if silent:
+            self.last = "The model process did not react, as one that is stopped, and was ended."
         if not self.at_once:
             next_ = "The next request starts it again."
         elif self.safety.careful:
             next_ = "It is started again in a safer way."
         else:
             next_ = "It is started again."
-        return f"The model process ended unexpectedly{how}. {next_}"
+        return f"{self.last} {next_}"

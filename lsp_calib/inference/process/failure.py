@@ -1,7 +1,8 @@
-"""Why no model can be run: until the files of models change, or until the model is restarted."""
+"""Why no model can be run: until the files of models change, for a while, or until the model is restarted."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import attrs
@@ -14,10 +15,14 @@ _Files = frozenset[tuple[str, int, int]]
 
 @attrs.frozen
 class Failure:
-    """files: those of models, as they were when it happened; None if it has nothing to do with them."""
+    """files: those of models, as they were when it happened; None if it has nothing to do with them.
+
+    until: the moment, on the monotonic clock, from which on another try is worth while; None: there is none.
+    """
 
     error: LspCalibError
     files: _Files | None = None
+    until: float | None = None
 
     @classmethod
     def of(cls, error: LspCalibError, wanted: str | None) -> Failure:
@@ -26,7 +31,9 @@ class Failure:
         return cls(error, _files(wanted) if of_files else None)
 
     def is_over(self, wanted: str | None) -> bool:
-        """Whether another try is worth while: a model was pulled, removed or replaced."""
+        """Whether another try is worth while: a model was pulled, removed or replaced, or time has passed."""
+        if self.until is not None:
+            return time.monotonic() >= self.until
         return self.files is not None and self.files != _files(wanted)
 
 

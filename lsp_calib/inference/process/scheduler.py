@@ -4,7 +4,8 @@
   idle work. A new job interrupts a running one of a later kind in this order, which resumes afterwards.
 - Among clients it is the turn of the one that was served longest ago; within a client, of the oldest request.
   Interactive work may have to give way to another client's; it resumes at its own client's next turn.
-- Of a client's interactive requests for one document only the newest is wanted.
+- Of a client's interactive requests for documents the newest goes first, and interrupts an older one that
+  runs: the user is there now. Of those for one document only the newest is wanted.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ Key = tuple[int, int]
 class Job:
     """The fields of a request that decide its turn.
 
-    client, id: together they are the job's key. expires: the time after which it is dropped. prepares:
-    whether it only evaluates the likely prompt of an interactive request to come. Behind a summary it would
-    come too late, and the request that it was for would pay.
+    client, id: together they are the job's key; the newer of two requests of a client has the greater id.
+    expires: the time after which it is dropped. prepares: whether it only evaluates the likely prompt of an
+    interactive request to come. Behind a summary it would come too late, and the request that it was for
+    would pay.
     """
 
     client: int
@@ -64,7 +66,8 @@ class Scheduler:
         self._waiting: dict[Key, Job] = {}  # oldest first
         self._running: Job | None = None
         self._unwanted = False
-        # Interrupted jobs resume before others of their kind begin: there is one of a kind at most.
+        # Interrupted jobs resume before others of their kind begin: there is one of a kind at most. Only its
+        # own client's newer request interrupts interactive work, and goes before it.
         self._suspended: set[Key] = set()
         self._served: dict[tuple[tuple[Priority, bool], int], int] = {}
         self._turn = 0
@@ -90,7 +93,7 @@ class Scheduler:
         effect = self._drop(superseded)
         self._waiting[job.key] = job
         running = self.running
-        urgent = running is not None and job.kind < running.kind
+        urgent = running is not None and (job.kind < running.kind or _compete(job, running))
         return attrs.evolve(effect, interrupt=effect.interrupt or urgent)
 
     def take(self) -> Job | None:
@@ -104,6 +107,8 @@ class Scheduler:
             candidates,
             key=lambda one: (one.key not in self._suspended, self._served.get((kind, one.client), -1)),
         )
+        rivals = [one for one in candidates if _compete(one, job)]
+        job = max(rivals, key=lambda one: one.id, default=job)
         del self._waiting[job.key]
         self._suspended.discard(job.key)
         self._turn += 1
@@ -116,7 +121,8 @@ class Scheduler:
         job, wanted = self._end()
         if wanted:
             self._waiting[job.key] = job
-            self._suspended.add(job.key)
+            if job.priority is not Priority.INTERACTIVE:
+                self._suspended.add(job.key)
         return wanted
 
     def gave_way(self) -> bool:
@@ -184,9 +190,14 @@ class Scheduler:
         return ended
 
 
-def _supersedes(new: Job, old: Job) -> bool:
+def _compete(one: Job, other: Job) -> bool:
+    """Whether both are a client's interactive requests for documents: the newer of them goes first."""
     return (
-        new.document != ""
-        and (new.client, new.document) == (old.client, old.document)
-        and new.priority == old.priority == Priority.INTERACTIVE
+        one.client == other.client
+        and one.priority == other.priority == Priority.INTERACTIVE
+        and "" not in (one.document, other.document)
     )
+
+
+def _supersedes(new: Job, old: Job) -> bool:
+    return _compete(new, old) and new.document == old.document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -15,14 +16,19 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home
-from lsp_calib.errors import EngineError
+from lsp_calib.errors import EngineError, LspCalibError
+from lsp_calib.files import open_file, why
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process import rendezvous
+
+logger = logging.getLogger(__name__)
 
 # -P: the working folder is the user's workspace, whose modules must not be run.
 PROGRAM = ("-P", "-m", "lsp_calib.inference.process")
 # Seconds for a process to end that has closed its output without saying that it listens.
 _END = 2.0
+# Bytes of the first line of its output.
+_LONGEST = 8192
 
 
 # How native code ends a process: an instruction or an address that is not valid, a failed assertion.
@@ -49,8 +55,9 @@ class Child:
     """A model process that was just started; a thread waits for its first line and for its end.
 
     listening: True once it can be connected to, False if it has ended or will not listen.
+    problem: why it will not listen, in words for the user; "" if it did not say.
     code: its exit code, negative for a signal, when it has ended.
-    Both are `concurrent.futures` futures: cancelling a waiter does not cancel them.
+    The futures are those of `concurrent.futures`: cancelling a waiter does not cancel them.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class Child:
             *(["--careful"] if safety.careful else []),
             *(f"--avoid={name}" for name in safety.avoid),
         ]
+        self.problem = ""
         self.listening: Future[bool] = Future()
         self.code: Future[int] = Future()
         for future in (self.listening, self.code):
@@ -104,7 +112,10 @@ class Child:
         output = self._process.stdout
         assert output is not None
         with output:
-            listening = output.readline(64).strip() == rendezvous.LISTENING.encode()
+            said = output.readline(_LONGEST).decode("utf-8", "replace").strip()
+        listening = said == rendezvous.LISTENING
+        if said.startswith(rendezvous.UNABLE):
+            self.problem = said.removeprefix(rendezvous.UNABLE)
         self.listening.set_result(listening)
         if not listening:
             try:
@@ -149,9 +160,13 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _log_file() -> Iterator[int]:
-    home.private_folder(log_path().parent)
-    # Append: a process that does not get the lock must not erase the log of the one that holds it.
-    descriptor = os.open(log_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        home.private_folder(log_path().parent)
+        # Append: a process that does not get the lock must not erase the log of the one that holds it.
+        descriptor = open_file(log_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except (OSError, LspCalibError) as error:
+        logger.warning("The model process has no log: %s cannot be written (%s).", log_path(), why(error))
+        descriptor = os.open(os.devnull, os.O_WRONLY)
     try:
         yield descriptor
     finally:

@@ -15,7 +15,7 @@ from lsp_calib.inference.backend import Acceleration, Backend, Factory, LoadOpti
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.process import starting
 from lsp_calib.inference.process.acceleration import Outcome
-from lsp_calib.values import Prompt, Segment
+from lsp_calib.values import Generation, Prompt, Segment
 
 # Long enough for every kernel of a prompt and of an answer, and short enough to wait for.
 _TEXT = """def read_settings(path):
@@ -92,7 +92,7 @@ def _seconds(backend: Backend) -> float:
     run = backend.begin(request, on_tokens=lambda _: None)
     generation = run.advance()
     run.close()
-    assert generation is not None
+    assert isinstance(generation, Generation), "a request is answered"
     timing = generation.timing
     # An answer may end early: other kernels compute slightly other numbers.
     answer = timing.generate_ms * _ANSWER / max(timing.generated_tokens, 1)

@@ -9,10 +9,11 @@ Client to process
      "threads": int, "gpuLayers": int | null, "mlock": bool}
     {"op": "generate", "id": int, "segments": [[kind, text], ...], "forced": str, "version": str,
      "maxTokens": int, "priority": int, "document": str, "deadline": float | null, "oneLine": bool,
+     "function": int | null,
      "sampling": [temperature, seed] | null, "temperatures": [float, ...], "reuse": bool,
      "observe": int, "given": [id, ...], "words": [str, ...], "first": int}
     {"op": "score", "id": int, "segments": ..., "forced": str, "version": str, "text": str,
-     "priority": int, "temperatures": [float, ...]}
+     "priority": int, "temperatures": [float, ...], "above": float | null}
     {"op": "enough" | "cancel" | "stats", "id": int}
     {"op": "linger", "linger": float}                      replaces the value in `hello`
     {"op": "restart"}
@@ -27,19 +28,22 @@ Process to client
     {"id": int, "first": [logprob, ...]}                   the first tokens of an answer, if asked for
     {"id": int, "tokens": [token, ...]}                    a piece of a scored text
     {"id": int, "generation": {...}} | {"id": int, "scored": true} | {"id": int, "stats": {...}}
+    {"id": int, "scored": true, "counted": [{...}, ...]}   the fields of `Distributions` in base64
     {"id": int, "error": "cancelled" | "superseded" | "deadline" | "failed", "message": str}
 A token is [id, logprob, typed_logprob, text, softmax, seen], without what is null at its end. softmax is
 [logit, [log_sum_exp, ...], entropy] or null; seen is [entropy, margin, second, newline] or null, and so is
 each of these. If the request has words, seen goes on with [logprob, ...] of these and
-[[text, logprob], ...] of the likeliest tokens. The last four messages with an id are the last for that id.
+[[text, logprob], ...] of the likeliest tokens. The last five messages with an id are the last for that id.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import struct
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import attrs
@@ -48,9 +52,20 @@ from msgspec import Meta
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Observe, Priority, Request, Sampling, ScoreRequest
-from lsp_calib.values import Generation, Observation, Prompt, Segment, Softmax, Stop, Timing, Token
+from lsp_calib.json_text import converted
+from lsp_calib.values import (
+    Distributions,
+    Generation,
+    Observation,
+    Prompt,
+    Segment,
+    Softmax,
+    Stop,
+    Timing,
+    Token,
+)
 
-PROTOCOL = 6
+PROTOCOL = 8
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
 _LARGEST = sys.float_info.max
@@ -138,11 +153,14 @@ class _Asked(msgspec.Struct, frozen=True, rename="camel", tag_field="op"):
     forced: str
     version: str
     priority: Priority
+    most_prompt: Count | None
+    below: Annotated[int, Meta(ge=-1, le=1 << 31)]
 
 
 class _Score(_Asked, frozen=True, tag="score"):
     temperatures: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=64)]
     text: str
+    above: Annotated[float, Meta(ge=0.0, le=1.0)] | None
 
 
 class _Generate(_Asked, frozen=True, tag="generate"):
@@ -151,6 +169,7 @@ class _Generate(_Asked, frozen=True, tag="generate"):
     document: str
     deadline: Finite | None
     one_line: bool
+    function: Count | None
     sampling: tuple[Positive, int] | None
     reuse: bool
     observe: Flags
@@ -177,6 +196,17 @@ class _Token(msgspec.Struct, frozen=True, array_like=True):
     seen: _Seen | None = None
 
 
+class _Distributions(msgspec.Struct, frozen=True):
+    # msgspec reads base64 where bytes are declared.
+    sums: bytes
+    tokens: bytes
+    probabilities: bytes
+    targets: bytes
+    target_probabilities: bytes
+    largest: bytes
+    hits: bytes
+
+
 class _Generation(msgspec.Struct, frozen=True):
     text: str
     tokens: list[_Token]
@@ -201,11 +231,12 @@ def decode(body: bytes) -> Message:
         message = json.loads(body.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise EngineError(
-            f"The model process and its client do not understand each other: {error}."
+            f"The model process and its client broke their protocol: {error}. Restart the model."
         ) from error
     if not isinstance(message, dict):
         raise EngineError(
-            "The model process and its client do not understand each other: a frame holds no object."
+            "The model process and its client broke their protocol: a frame holds no object. "
+            "Restart the model."
         )
     return message
 
@@ -280,10 +311,12 @@ def request_to_wire(request_id: int, request: Request | ScoreRequest, *, first: 
         "forced": request.prompt.forced,
         "version": request.prompt.version,
         "priority": int(request.priority),
+        "mostPrompt": request.prompt.most_tokens,
+        "below": request.prompt.below,
         "temperatures": list(request.temperatures),
     }
     if isinstance(request, ScoreRequest):
-        return {"op": "score", **message, "text": request.text}
+        return {"op": "score", **message, "text": request.text, "above": request.above}
     sampling = request.sampling
     return {
         "op": "generate",
@@ -292,6 +325,7 @@ def request_to_wire(request_id: int, request: Request | ScoreRequest, *, first: 
         "document": request.document,
         "deadline": request.deadline,
         "oneLine": request.one_line,
+        "function": request.function,
         "sampling": None if sampling is None else [sampling.temperature, sampling.seed],
         "reuse": request.reuse,
         "observe": request.observe.value,
@@ -306,9 +340,9 @@ def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest, in
     read: _Generate | _Score = _read(
         message, _Generate | _Score, "The model process received a request that it cannot read"
     )
-    prompt = Prompt(tuple(read.segments), read.forced, read.version)
+    prompt = Prompt(tuple(read.segments), read.forced, read.version, read.most_prompt, read.below)
     if isinstance(read, _Score):
-        return read.id, ScoreRequest(prompt, read.text, read.priority, read.temperatures), 0
+        return read.id, ScoreRequest(prompt, read.text, read.priority, read.temperatures, read.above), 0
     request = Request(
         prompt=prompt,
         max_tokens=read.max_tokens,
@@ -316,6 +350,7 @@ def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest, in
         document=read.document,
         deadline=read.deadline,
         one_line=read.one_line,
+        function=read.function,
         sampling=None if read.sampling is None else Sampling(*read.sampling),
         temperatures=read.temperatures,
         reuse=read.reuse,
@@ -324,6 +359,19 @@ def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest, in
         words=read.words,
     )
     return read.id, request, read.first
+
+
+def distributions_to_wire(counted: Sequence[Distributions]) -> list[dict[str, str]]:
+    return [
+        {name: base64.b64encode(value).decode("ascii") for name, value in attrs.asdict(one).items()}
+        for one in counted
+    ]
+
+
+def distributions_from_wire(counted: Any) -> tuple[Distributions, ...]:
+    """Raises EngineError if a field is missing, of another type, or not base64."""
+    read: list[_Distributions] = _read(counted, list[_Distributions], _UNREADABLE_ANSWER)
+    return tuple(Distributions(**msgspec.structs.asdict(one)) for one in read)
 
 
 def generation_to_wire(generation: Generation) -> Message:
@@ -383,6 +431,6 @@ def _token(read: _Token) -> Token:
 def _read(value: Any, kind: Any, failure: str) -> Any:
     """`value`, checked and converted. Raises EngineError: `failure`, and which field is wrong."""
     try:
-        return msgspec.convert(value, kind)
+        return converted(value, kind)
     except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
         raise EngineError(f"{failure}: {error}.") from error

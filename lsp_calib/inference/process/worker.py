@@ -15,11 +15,11 @@ from typing import Protocol
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import Backend, Counters, Interrupted, Run, TurnOver
+from lsp_calib.inference.backend import Advanced, Backend, Counters, Interrupted, Run, TurnOver
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.process import wire
 from lsp_calib.inference.process.scheduler import Effect, Job, Key, Scheduler
-from lsp_calib.values import Generation, Token
+from lsp_calib.values import Token
 
 # Seconds of a client's turn while another one's interactive work waits: most answers take no longer.
 _TURN = 0.25
@@ -193,7 +193,7 @@ class Worker:
             for run in left:
                 run.close()
 
-    def _advance(self, backend: Backend, work: _Work) -> Generation | None:
+    def _advance(self, backend: Backend, work: _Work) -> Advanced:
         if work.run is None:
             run = backend.begin(work.request, on_tokens=self._tell(work), tell_after=work.first)
             with self._changed:
@@ -246,9 +246,11 @@ class Worker:
             self._send(work.job.client, {"id": work.job.id, **message})
 
 
-def _result(work: _Work, generation: Generation | None) -> wire.Message:
+def _result(work: _Work, generation: Advanced) -> wire.Message:
     if generation is None:
         return {"scored": True}
+    if isinstance(generation, tuple):
+        return {"scored": True, "counted": wire.distributions_to_wire(generation)}
     timing = attrs.evolve(
         generation.timing,
         queue_ms=1e3 * work.waited,

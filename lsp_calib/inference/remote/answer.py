@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 import attrs
 
-from lsp_calib.inference.remote.wire import Chunk, Entry, Usage
+from lsp_calib.inference.remote.wire import Chunk, Entry, Usage, most_tokens
 from lsp_calib.values import Generation, Stop, Timing, Token
 
 _NEVER = -9999.0  # vLLM's stand-in for minus infinity
 _ROUNDING = 1e-4
+# More characters than a token has.
+_LONGEST_TOKEN = 256
 
 
 @attrs.frozen
@@ -42,7 +44,10 @@ class RemoteAnswer:
         self._most = most
         self._greedy = greedy
         self._text = ""
+        self._has_newline = False
         self._entries: list[Entry] = []
+        # What a server may still send: pieces, however little is in them, and tokens.
+        self._left = self._most_entries = most_tokens(most + len(forced.encode("utf-8", "replace")))
         self._finish = ""
         self._stop_reason = ""
         self._unlisted = False
@@ -50,7 +55,9 @@ class RemoteAnswer:
 
     def add(self, chunk: Chunk) -> None:
         self._text += chunk.text
-        self._entries += chunk.entries
+        self._has_newline = self._has_newline or "\n" in chunk.text
+        self._left -= 1 + len(chunk.text) // _LONGEST_TOKEN
+        self._entries += chunk.entries[: self._most_entries - len(self._entries)]
         self._finish = chunk.finish or self._finish
         self._stop_reason = chunk.stop_reason or self._stop_reason
         self._unlisted = self._unlisted or bool(chunk.text and not chunk.entries)
@@ -71,10 +78,17 @@ class RemoteAnswer:
     @property
     def enough(self) -> bool:
         """Whether the rest of the answer is not needed."""
-        if self._one_line and "\n" in self._text:
+        if (self._one_line and self._has_newline) or self._overflows:
             return True
+        if len(self._entries) < self._most:
+            return False
         carried = self._carried()
         return carried is not None and len(carried) >= self._most
+
+    @property
+    def _overflows(self) -> bool:
+        """Whether the server goes on although it has sent more than it was asked for."""
+        return self._left < 0 or len(self._entries) >= self._most_entries
 
     @property
     def generated_tokens(self) -> int:
@@ -120,7 +134,11 @@ class RemoteAnswer:
 
     def _stop(self, carried: list[_Carried] | None) -> Stop:
         ended = carried[-1] if carried and carried[-1].ends else None
-        if self._finish == "length" or (carried and ended is None and len(carried) >= self._most):
+        if (
+            self._finish == "length"
+            or self._overflows
+            or (carried and ended is None and len(carried) >= self._most)
+        ):
             return Stop.LENGTH
         last = ended.entry.data or b"" if ended is not None else b""
         if self._one_line and ("\n" in self._text or "\n" in self._stop_reason or b"\n" in last):

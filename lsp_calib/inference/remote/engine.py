@@ -46,7 +46,17 @@ from lsp_calib.inference.remote.prompt import (
     without_line_ends,
 )
 from lsp_calib.inference.remote.wire import Chunk, Entry
-from lsp_calib.values import Generation, ModelIdentity, Prompt, Segment, Softmax, Stop, Timing, Token
+from lsp_calib.values import (
+    Distributions,
+    Generation,
+    ModelIdentity,
+    Prompt,
+    Segment,
+    Softmax,
+    Stop,
+    Timing,
+    Token,
+)
 
 # As many as OpenAI's own servers give.
 _ALTERNATIVES = 5
@@ -131,6 +141,10 @@ class RemoteEngine:
         finally:
             self._stopped.pop(task, None)
 
+    async def count(self, request: ScoreRequest) -> tuple[Distributions, ...]:  # noqa: ARG002
+        """Raises EngineError: no server tells whole distributions."""
+        raise EngineError("A remote server does not report whole distributions. Use a local model for this.")
+
     async def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
         """As `Engine.score`, where the server can repeat a prompt with its log-probabilities (`echo`).
 
@@ -201,6 +215,10 @@ class RemoteEngine:
         if request.given:
             raise EngineError(
                 "A remote server takes no ids of tokens to go on from. Use a local model for this."
+            )
+        if request.function is not None:
+            raise EngineError(
+                "A remote server does not stop where a function ends. Use a local model for this."
             )
         if request.temperatures:
             raise EngineError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import email.utils
+import math
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -19,16 +20,18 @@ import attrs
 import httpx
 
 from lsp_calib import __version__
+from lsp_calib.characters import in_one_line
 from lsp_calib.errors import EngineError, RequestCancelledError, SettingsError
 from lsp_calib.inference.choice import URL_WORDS, Remote, base_url, is_local
 from lsp_calib.inference.remote.key import KEY_VARIABLE, read_key
-from lsp_calib.inference.remote.quoting import repeats, shown
+from lsp_calib.inference.remote.quoting import repeats
 from lsp_calib.inference.remote.wire import (
     NOT_COMPATIBLE,
     Chunk,
     EventReader,
     Served,
     error_message,
+    most_tokens,
     parse_chunk,
     parse_models,
 )
@@ -36,7 +39,15 @@ from lsp_calib.inference.remote.wire import (
 DONE = "[DONE]"
 CLOSED = "The remote engine was closed."
 
+# Bytes of an answer: at most, and as the request has it, for each token and each alternative of one. A
+# list of models may have as many.
 _MOST_BYTES = 8 << 20
+_FEW_BYTES = 256 << 10
+_TOKEN_BYTES = 2 << 10
+_ALTERNATIVE_BYTES = 256
+_LIST_BYTES = 2 << 20
+# Seconds of work on an answer after which other tasks have their turn.
+_TURN = 0.02
 _MOST_ERROR_BYTES = 64 << 10
 
 # A connection that was dropped during the handshake says nothing of the certificate.
@@ -57,6 +68,7 @@ class Patience:
     models: float = 15.0
     first: float = 90.0
     between: float = 20.0
+    whole: float = 300.0
     back_off: tuple[float, ...] = (0.2, 0.8)
     longest_wait: float = 5.0
     pause: float = 3.0
@@ -92,7 +104,7 @@ class RemoteServer:
     async def models(self) -> Served | None:
         """The server's models; None if it has no list of them. Raises EngineError, SettingsError."""
         async with contextlib.aclosing(
-            self._attempts("GET", "/models", None, self._patience.models)
+            self._attempts("GET", "/models", None, self._patience.models, _LIST_BYTES)
         ) as bodies:
             async for body in bodies:
                 return None if body is None else parse_models(body)
@@ -105,8 +117,11 @@ class RemoteServer:
         """
         begun = finished = False
         prompt = str(body.get("prompt", ""))
+        # Where the server is to repeat the prompt, it lists the prompt's tokens too.
+        tokens = most_tokens(body["max_tokens"]) + (len(prompt) if body.get("echo") else 0)
+        most = _FEW_BYTES + tokens * (_TOKEN_BYTES + _ALTERNATIVE_BYTES * body["logprobs"])
         async with contextlib.aclosing(
-            self._attempts("POST", "/completions", body, self._patience.first)
+            self._attempts("POST", "/completions", body, self._patience.first, min(most, _MOST_BYTES))
         ) as events:
             async for event in events:
                 if event is None:
@@ -122,7 +137,7 @@ class RemoteServer:
                             "its log, and ask again."
                         )
                     return
-                chunk = parse_chunk(event)
+                chunk = parse_chunk(event, tokens)
                 if chunk.error:
                     raise EngineError(f"The server at {self.host} failed{self._said(chunk.error, prompt)}.")
                 begun, finished = True, finished or bool(chunk.finish)
@@ -151,17 +166,20 @@ class RemoteServer:
 
     def quoted(self, words: str, most: int) -> str:
         """What the server sent, fit to be shown: one short line without the key."""
-        return shown(self.without_key(words), most)
+        return in_one_line(self.without_key(words), most)
 
     async def _attempts(
-        self, method: str, path: str, body: dict[str, Any] | None, first: float
+        self, method: str, path: str, body: dict[str, Any] | None, first: float, most: int
     ) -> AsyncGenerator[str | None]:
-        """The events of an answer, None for a 404; the request is repeated as long as none has come."""
+        """The events of an answer, None for a 404; the request is repeated as long as none has come.
+
+        most: bytes of the answer.
+        """
         begun = False
         for back_off in (*self._patience.back_off, None):
             self._check()
             try:
-                async with contextlib.aclosing(self._once(method, path, body, first)) as events:
+                async with contextlib.aclosing(self._once(method, path, body, first, most)) as events:
                     async for event in events:
                         begun = True
                         self._paused = None
@@ -179,7 +197,7 @@ class RemoteServer:
             await asyncio.sleep(wait)
 
     async def _once(
-        self, method: str, path: str, body: dict[str, Any] | None, first: float
+        self, method: str, path: str, body: dict[str, Any] | None, first: float, most: int
     ) -> AsyncGenerator[str | None]:
         client = await self._open()
         try:
@@ -198,36 +216,42 @@ class RemoteServer:
                 return
             if not response.is_success:
                 raise await self._refused(response, str((body or {}).get("prompt", "")))
-            async with contextlib.aclosing(self._events(response, first)) as events:
+            async with contextlib.aclosing(self._events(response, first, most)) as events:
                 async for event in events:
                     yield event
         finally:
             # Also when cancelled: closing the connection stops the server's work.
             await response.aclose()
 
-    async def _events(self, response: httpx.Response, first: float) -> AsyncGenerator[str]:
+    async def _events(self, response: httpx.Response, first: float, most: int) -> AsyncGenerator[str]:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         streamed = kind == "text/event-stream"
         if not streamed and kind not in ("application/json", "text/json", ""):
             raise EngineError(f"{NOT_COMPATIBLE} It sent {self.quoted(kind, 40)}.")
         reader, whole, size, begun = EventReader(), bytearray(), 0, False
-        limit = first
+        limit, turns = first, _Turns()
+        clock = asyncio.get_running_loop().time
+        end = math.inf
         raw = aiter(response.aiter_raw())
         while True:
             # Comments that only keep the connection open do not count: the limit is on events.
-            deadline = asyncio.get_running_loop().time() + limit
+            deadline = min(clock() + limit, end)
             events: list[str] = []
             while not events:
+                await turns.next()
                 try:
                     async with asyncio.timeout_at(deadline):
                         data = await anext(raw, None)
                 except TimeoutError:
-                    raise self._silent(limit) from None
+                    raise (self._endless() if clock() >= end else self._silent(limit)) from None
                 except httpx.HTTPError as error:
                     raise self._failed(error, begun=begun) from None
                 size += len(data or b"")
-                if size > _MOST_BYTES:
-                    raise EngineError(f"The server at {self.host} sent more than {_MOST_BYTES >> 20} MB.")
+                if size > most:
+                    raise EngineError(
+                        f"The server at {self.host} sent more than {most >> 10} kB, which no answer to this "
+                        "request needs."
+                    )
                 if data is None:
                     break
                 if streamed:
@@ -238,10 +262,12 @@ class RemoteServer:
                 for event in reader.end() if streamed else [whole.decode("utf-8", "replace")]:
                     yield event
                 return
-            begun, limit = True, self._patience.between
+            if not begun:
+                begun, limit, end = True, self._patience.between, clock() + self._patience.whole
             if DONE in events:
                 await _drain(raw)
             for event in events:
+                await turns.next()
                 yield event
 
     async def _refused(self, response: httpx.Response, prompt: str) -> Exception:
@@ -315,6 +341,12 @@ class RemoteServer:
             f"The server at {self.host} sent nothing for {seconds:g} s. It is overloaded, or has stopped."
         )
 
+    def _endless(self) -> EngineError:
+        return EngineError(
+            f"The server at {self.host} did not end its answer within {self._patience.whole:g} s. It is "
+            "overloaded, or ignores the number of tokens that it was asked for."
+        )
+
     def _last(self, message: str) -> EngineError:
         self._lasting = message
         return EngineError(message)
@@ -365,7 +397,7 @@ class RemoteServer:
             _ = httpx.URL(self.base).host
         except (httpx.InvalidURL, UnicodeError) as error:
             raise SettingsError(
-                f"No server can have the address in `remote.url`: {shown(str(error), 120)}. "
+                f"No server can have the address in `remote.url`: {in_one_line(str(error), 120)}. "
                 f"Set it to {URL_WORDS}."
             ) from None
 
@@ -392,6 +424,19 @@ class RemoteServer:
         )
 
 
+class _Turns:
+    """Lets other tasks have their turn, however fast a server sends."""
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def next(self) -> None:
+        """Give way if the work has gone on for long."""
+        if time.perf_counter() - self._since > _TURN:
+            await asyncio.sleep(0)
+            self._since = time.perf_counter()
+
+
 async def _drain(raw: AsyncIterator[bytes]) -> None:
     """Read the bytes after the end of an answer: only a connection read to its end can be reused."""
     with contextlib.suppress(httpx.HTTPError, TimeoutError):
@@ -402,10 +447,11 @@ async def _drain(raw: AsyncIterator[bytes]) -> None:
 
 
 async def _error_text(response: httpx.Response) -> str:
-    body = b""
+    body, turns = bytearray(), _Turns()
     with contextlib.suppress(httpx.HTTPError, TimeoutError):
         async with asyncio.timeout(5):
             async for data in response.aiter_raw():
+                await turns.next()
                 body += data
                 if len(body) > _MOST_ERROR_BYTES:
                     return ""

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from lsp_calib.errors import SettingsError
+from lsp_calib.files import open_file, why
 
 KEY_VARIABLE = "LSP_CALIB_REMOTE_KEY"
 
@@ -30,7 +31,7 @@ def read_key(file: Path | None) -> str | None:
                     f"{source} has a relative path, which depends on the folder that the server is started "
                     "in, usually the workspace. Give `remote.keyFile` an absolute path."
                 )
-            with file.expanduser().open("rb") as stream:
+            with os.fdopen(open_file(file.expanduser()), "rb") as stream:
                 status = os.fstat(stream.fileno())
                 if os.name == "posix" and status.st_mode & 0o077:
                     raise SettingsError(
@@ -39,7 +40,7 @@ def read_key(file: Path | None) -> str | None:
                     )
                 named = stream.read(8192).decode("ascii", "replace").strip()
         except (OSError, RuntimeError) as error:
-            raise SettingsError(f"{source} cannot be read: {error}. Check `remote.keyFile`.") from None
+            raise SettingsError(f"{source} cannot be read: {why(error)}. Check `remote.keyFile`.") from None
     if not _KEY.match(named):
         raise SettingsError(f"{source} must hold a key: one line of printable characters without spaces.")
     return named

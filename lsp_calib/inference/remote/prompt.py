@@ -168,4 +168,5 @@ def _stem(name: str) -> str:
 
 
 def _squeeze(name: str) -> str:
-    return re.sub(r"[-_. ]*[-_ ][-_. ]*", "-", name).strip("-_. ")
+    # A run of separators is one; dots alone belong to a number.
+    return re.sub(r"[-_. ]+", lambda run: "-" if run[0].strip(".") else run[0], name).strip("-_. ")

@@ -1,4 +1,4 @@
-"""What a server says, fit to be shown: one short line, and nothing of the prompt in it. Pure."""
+"""Whether what a server says has a part of the prompt in it. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ _QUOTED = 12
 _ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[abfnrtv])?")
 # What quoting puts in, takes out or changes. White space other than this is not printable.
 _UNSTEADY = " '\"`\u2018\u2019\u201c\u201d"
-
-
-def shown(text: str, most: int) -> str:
-    """Text from outside, for a message: one line, printable, short."""
-    line = "".join(char if char.isprintable() else " " for char in text)
-    line = " ".join(line.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def repeats(words: str, prompt: str) -> bool:

@@ -7,10 +7,11 @@ Pure. Two shapes of log-probabilities are in use on `/v1/completions`: OpenAI's 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -20,9 +21,19 @@ from lsp_calib.errors import EngineError
 _BYTES = re.compile(r"bytes:((?:\\x[0-9a-fA-F]{2})+)\Z")
 _NO_BYTES = re.compile(r"token_id:\d+\Z")
 
+# More than any server lists for a token, of models, and than a model's name has characters.
+_MOST_ALTERNATIVES = 256
+_MOST_MODELS = 2000
+_LONGEST_NAME = 300
+
 NOT_COMPATIBLE = (
     "The remote server's answer is not OpenAI-compatible. Check `remote.url`: it usually ends in /v1."
 )
+
+
+def most_tokens(asked: int) -> int:
+    """More tokens, and more pieces, than a server's answer has where so many tokens were asked for."""
+    return 2 * asked + 32
 
 
 @attrs.frozen
@@ -108,8 +119,11 @@ def _error_event(value: str) -> str:
     return json.dumps({"error": error or {"message": ""}})
 
 
-def parse_chunk(text: str) -> Chunk:
-    """One event's data, or a whole answer that was not streamed. Raises EngineError if it is neither."""
+def parse_chunk(text: str, most: int = most_tokens(1 << 12)) -> Chunk:
+    """One event's data, or a whole answer that was not streamed. Raises EngineError if it is neither.
+
+    most: tokens to read; others that are listed after them are left out.
+    """
     raw = _json(text)
     if not isinstance(raw, Mapping):
         raise EngineError(NOT_COMPATIBLE)
@@ -125,7 +139,7 @@ def parse_chunk(text: str) -> Chunk:
     content = choice.get("text")
     if not isinstance(content, str | None):
         raise EngineError(NOT_COMPATIBLE)
-    entries, offsets = _entries(choice.get("logprobs"))
+    entries, offsets = _entries(choice.get("logprobs"), most)
     finish, reason = choice.get("finish_reason"), choice.get("stop_reason")
     return Chunk(
         text=_clean(content or ""),
@@ -152,9 +166,9 @@ def parse_models(text: str) -> Served:
     if not isinstance(data, list):
         raise EngineError(NOT_COMPATIBLE)
     models = [model for model in data if isinstance(model, Mapping)]
-    names = [model.get("id") for model in models]
+    names = [model.get("id") for model in models[:_MOST_MODELS]]
     return Served(
-        tuple(_clean(name) for name in names if isinstance(name, str) and name),
+        tuple(_clean(name) for name in names if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME),
         any(model.get("owned_by") == "llamacpp" for model in models),
     )
 
@@ -188,26 +202,28 @@ def _json(text: str) -> Any:
         raise EngineError(NOT_COMPATIBLE) from None
 
 
-def _entries(raw: Any) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
+def _entries(raw: Any, most: int) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
     if not isinstance(raw, Mapping):
         return (), ()
     if isinstance(raw.get("content"), list):
-        objects = [item for item in raw["content"] if isinstance(item, Mapping)]
+        objects = [item for item in raw["content"][:most] if isinstance(item, Mapping)]
         return tuple(_entry(item) for item in objects), ()
     tokens, logprobs = _list(raw.get("tokens")), _list(raw.get("token_logprobs"))
     tops, offsets = _list(raw.get("top_logprobs")), _list(raw.get("text_offset"))
+    known = len(offsets) == len(tokens)
+    tokens, offsets = tokens[:most], offsets[:most]
     entries = []
     for i, token in enumerate(tokens):
         alternatives = tops[i] if i < len(tops) and isinstance(tops[i], Mapping) else {}
-        pairs = [(_data(text), _number(value)) for text, value in alternatives.items()]
+        pairs = [(_data(text), _number(value)) for text, value in _first(alternatives.items())]
         logprob = _number(logprobs[i]) if i < len(logprobs) else math.nan
         entries.append(Entry(-1, _data(token), logprob, _top(pairs)))
-    known = len(offsets) == len(tokens) and all(isinstance(offset, int) for offset in offsets)
+    known = known and all(isinstance(offset, int) for offset in offsets)
     return tuple(entries), tuple(offsets) if known else ()
 
 
 def _entry(raw: Mapping[str, Any]) -> Entry:
-    top = [item for item in _list(raw.get("top_logprobs")) if isinstance(item, Mapping)]
+    top = [item for item in _first(_list(raw.get("top_logprobs"))) if isinstance(item, Mapping)]
     pairs = [(_data(item.get("token"), item.get("bytes")), _number(item.get("logprob"))) for item in top]
     number = _count(raw.get("id"), -1)
     # For the chosen token llama-server reports only the text it sends, which a stop string may cut; the list
@@ -215,6 +231,10 @@ def _entry(raw: Mapping[str, Any]) -> Entry:
     itself = next((item for item in top if number >= 0 and item.get("id") == number), raw)
     data = _data(itself.get("token"), itself.get("bytes"))
     return Entry(number, data, _number(raw.get("logprob")), _top(pairs))
+
+
+def _first(alternatives: Iterable[Any]) -> Iterable[Any]:
+    return itertools.islice(alternatives, _MOST_ALTERNATIVES)
 
 
 def _top(pairs: list[tuple[bytes | None, float]]) -> tuple[tuple[bytes, float], ...]:

@@ -1,78 +1,107 @@
-"""`workspace/executeCommand`: the commands of this server."""
+"""`workspace/executeCommand`: the commands of this server.
+
+Arguments are checked. A LspCalibError is an answer with its message (`CalibProtocol`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
 
+from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
+
+from lsp_calib.badges import tier_words
 from lsp_calib.errors import SettingsError
-from lsp_calib.server import arguments as checked
-from lsp_calib.server.arguments import errors_as_answers
 from lsp_calib.server.language_server import CalibServer
+from lsp_calib.values import is_suggestion_id
+
+if TYPE_CHECKING:
+    from lsp_calib.server.summaries import Target
+    from lsp_calib.server.text import CalibDocument
+
+Arguments = tuple[Any, ...]
+# A week.
+_MOST_MINUTES = 10_080
+# The most that LSP's unsigned numbers can hold.
+_MOST = 2**31 - 1
+# Lines that a calibration on the workspace completes.
+FEWEST_SAMPLES, MOST_SAMPLES = 20, 5000
 
 
 def register(server: CalibServer) -> None:
     @server.command("lsp-calib.accepted")
     async def accepted(ls: CalibServer, *arguments: Any) -> None:
         """A hint that the user has accepted a suggestion. Answered once it is on disk."""
-        with errors_as_answers():
-            await ls.session.suggestions.hinted("accepted", checked.suggestion_id(arguments))
+        await ls.session.recorder.hint("accepted", _suggestion_id(arguments))
 
     @server.command("lsp-calib.rejected")
     async def rejected(ls: CalibServer, *arguments: Any) -> None:
         """A hint that the user has rejected a suggestion. Answered once it is on disk."""
-        with errors_as_answers():
-            await ls.session.suggestions.hinted("rejected", checked.suggestion_id(arguments))
+        suggestion = _suggestion_id(arguments)
+        ls.session.refused.rejected(suggestion)
+        await ls.session.recorder.hint("rejected", suggestion)
 
     @server.command("lsp-calib.markReviewed")
     async def mark_reviewed(ls: CalibServer, *arguments: Any) -> None:
-        ls.session.suggestions.tracking.reviewed(checked.suggestion_id(arguments))
+        ls.session.suggestions.reviewed(_suggestion_id(arguments))
 
     @server.command("lsp-calib.refit")
     async def refit(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
-        with errors_as_answers():
-            done = await ls.session.suggestions.refit()
+        done = await ls.session.learning.refit()
         ls.show_result(f"Refit: {done['reason']}.")
         return done
 
     @server.command("lsp-calib.calibrateWorkspace")
     async def calibrate_workspace(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         """Fit a calibrator on lines of the workspace folder, or on those that the user has committed."""
-        from lsp_calib.server.workspace_calibration import CalibrationWish
+        from lsp_calib.server.learning import CalibrationWish
 
-        wanted = checked.calibration(arguments)
-        with errors_as_answers():
-            if ls.over_tcp:
-                raise SettingsError("A client over TCP may not choose a folder on this machine.")
-            return await ls.session.calibrate_workspace(CalibrationWish.of(ls, **wanted))
+        wanted = _calibration(arguments)
+        if ls.over_tcp:
+            raise SettingsError("A client over TCP may not choose a folder on this machine.")
+        return await ls.session.learning.calibrate(CalibrationWish.of(ls, **wanted))
 
     @server.command("lsp-calib.rollbackCalibrator")
     async def rollback_calibrator(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
-        with errors_as_answers():
-            return await ls.session.user_requests.roll_back(checked.calibrator_id(arguments))
+        return await ls.session.learning.roll_back(
+            _optional(arguments, "id", _is_text, 'the "id" of a calibrator, or left out')
+        )
 
     @server.command("lsp-calib.exportFeedback")
     async def export_feedback(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
-        path = checked.path(arguments)
-        with errors_as_answers():
-            if path is not None and ls.over_tcp:
-                raise SettingsError(
-                    "A client over TCP may not choose a file: leave the path out, and the export is written "
-                    "to the state folder."
-                )
-            done = await ls.session.user_requests.export_feedback(path)
-        ls.show_result(f"Exported: {done['n']} suggestions, to {done['path']}.")
-        return done
+        # The server's working folder is the workspace: a relative path would lead into it.
+        path = _optional(arguments, "path", _is_absolute, 'an absolute "path", or left out')
+        if path is not None and ls.over_tcp:
+            raise SettingsError(
+                "A client over TCP may not choose a file: leave the path out, and the export is written "
+                "to the state folder."
+            )
+        from lsp_calib import home
+        from lsp_calib.feedback.store import export_file
+
+        file = (
+            home.home() / f"feedback-{time.strftime('%Y%m%dT%H%M%S')}.jsonl" if path is None else Path(path)
+        )
+        n = await ls.session.recorder.run(lambda store: export_file(store, file))
+        ls.show_result(f"Exported: {n} suggestions, to {file}.")
+        return {"path": str(file), "n": n}
 
     @server.command("lsp-calib.purgeFeedback")
     async def purge_feedback(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
-        with errors_as_answers():
-            return {"n": await ls.session.user_requests.purge_feedback()}
+        """Remove everything that is stored of suggestions, and empty the logs."""
+        from lsp_calib import home
+        from lsp_calib.feedback.removal import remove_everything
+
+        state = home.home()
+        return {"n": await ls.session.recorder.run(lambda store: remove_everything(store, state))}
 
     @server.command("lsp-calib.showReport")
     async def show_report(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
-        with errors_as_answers():
-            # A client over TCP may be on another machine, where the page is not.
-            return {"path": await ls.session.user_requests.show_report(opens=not ls.over_tcp)}
+        # A client over TCP may be on another machine, where the page is not.
+        return {"path": await ls.session.report_page.show(opens=not ls.over_tcp)}
 
     @server.command("lsp-calib.status")
     async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
@@ -83,14 +112,14 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.explain")
     async def explain(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
         """Why the last request for a completion has no suggestion."""
-        uri = checked.uri(arguments)
+        uri = _optional(arguments, "uri", _is_text, 'the "uri" of a document, or left out')
         document = None if uri is None else ls.open_document(uri)
         # Clients escape one URI in several ways: the one with which the document was opened counts.
         uri = uri if document is None else document.uri
-        absence = ls.session.user_requests.explain(uri)
+        absence = ls.session.completions.explain(uri)
         if absence is not None:
             ls.show_result(absence["message"])
-        elif ls.session.user_requests.was_asked(uri):
+        elif ls.session.last_requests.of(uri) is not None:
             ls.show_result("The last request was answered with a suggestion.")
         else:
             ls.show_result("No completion has been asked for yet. Type, or open the completion menu.")
@@ -99,15 +128,157 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.pause")
     async def pause(ls: CalibServer, *arguments: Any) -> None:
         """No completions but those asked for by hand, for some minutes or until `lsp-calib.resume`."""
-        ls.session.pause.begin(checked.minutes(arguments))
-        ls.show_result(ls.session.pause.message)
+        number = f'"minutes", a number above 0 and up to {_MOST_MINUTES}'
+        words = f"{number}, or left out to pause until lsp-calib.resume"
+        ls.session.admission.pause.begin(_optional(arguments, "minutes", _is_minutes, words))
+        ls.show_result(ls.session.admission.pause.message)
 
     @server.command("lsp-calib.resume")
     async def resume(ls: CalibServer, *_arguments: Any) -> None:
-        ls.session.pause.end()
+        ls.session.admission.pause.end()
         ls.show_result("Completions are on again.")
 
     @server.command("lsp-calib.restartModel")
     async def restart_model(ls: CalibServer, *_arguments: Any) -> None:
-        with errors_as_answers():
-            await ls.session.restart_model()
+        await ls.session.model.restart()
+
+    @server.command("lsp-calib.insertSummary")
+    async def insert(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
+        """Insert the summary as documentation: {applied, reason, suggestion}."""
+        document, target = await _target(ls, arguments, for_prompt=True)
+        done = await ls.session.summaries.insert(document, target)
+        if not done["applied"]:
+            ls.session.messages.inform(done["reason"])
+        return done
+
+    @server.command("lsp-calib.showSummary")
+    async def show(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
+        """The summary in a message; made now unless it is known. Returns the suggestion."""
+        from lsp_calib.server.summaries import NONE_MADE
+        from lsp_calib.summarization.wording import tier_sentence
+
+        document, target = await _target(ls, arguments, for_prompt=True)
+        summary = await ls.session.summaries.requests.of(document.uri, target.function, target.language)
+        ls.session.summaries.hovered(document.uri, target.function.start)
+        if summary is None or summary == "pending":
+            ls.session.messages.inform(NONE_MADE)
+            return None
+        ls.session.status.shown(summary)
+        sentence = tier_sentence(summary.confidence)
+        words = tier_words(summary.confidence.tier, "summary").lower()
+        ls.session.messages.inform(f"{summary.text} ({words}: {sentence})")
+        return summary.to_wire()
+
+    @server.command("lsp-calib.regenerateSummary")
+    async def regenerate(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
+        """Another wording in place of the summary. Returns the suggestion."""
+        from lsp_calib.server.summaries import NONE_MADE
+
+        document, target = await _target(ls, arguments, for_prompt=True)
+        made = await ls.session.summaries.requests.reword(document.uri, target.function, target.language)
+        # Not every editor shows a summary that has changed.
+        ls.session.messages.inform(NONE_MADE if made is None else f"The summary is now: {made.text}")
+        return None if made is None else made.to_wire()
+
+    @server.command("lsp-calib.reportSummary")
+    async def report(ls: CalibServer, *arguments: Any) -> None:
+        """The user says that the summary is wrong. Answered once it is on disk."""
+        document, target = await _target(ls, arguments)
+        known = ls.session.summaries.requests.known(document.uri, target.function, target.language)
+        if known is None:
+            raise SettingsError("This function has no summary yet, so there is nothing to report.")
+        await ls.session.summaries.report_wrong(document.uri, known)
+
+
+async def _target(
+    ls: CalibServer, arguments: tuple[Any, ...], *, for_prompt: bool = False
+) -> tuple[CalibDocument, Target]:
+    """The open document and the function that the argument names.
+
+    for_prompt: the model is to see it. Raises SettingsError if there is none, or if the model may not.
+    """
+    from lsp_calib.server.summaries import function_around, parse
+
+    uri, position = _place(arguments)
+    document = ls.open_document(uri)
+    if document is None:
+        raise SettingsError("This document is not open in the editor, so its functions are not known.")
+    refusal = await ls.session.admission.refusal(uri) if for_prompt else None
+    if refusal is not None:
+        raise SettingsError(refusal.message)
+    await parse(document)
+    target = function_around(document, position)
+    if target is None:
+        raise SettingsError("There is no function at this place, or none that can be found in this language.")
+    return document, target
+
+
+def _suggestion_id(arguments: Arguments) -> str:
+    """The id of a suggestion."""
+    # It is stored: anything else could be a text of any length, perhaps source code.
+    found = arguments[0].get("id") if arguments and isinstance(arguments[0], dict) else None
+    if not is_suggestion_id(found):
+        raise _wrong('the "id" of a suggestion, 16 hexadecimal digits')
+    return str(found)
+
+
+def _place(arguments: Arguments) -> tuple[str, types.Position]:
+    """A place in a document: its URI and an LSP position."""
+    argument = arguments[0] if arguments and isinstance(arguments[0], dict) else {}
+    named, position = argument.get("uri"), argument.get("position")
+    position = position if isinstance(position, dict) else {}
+    line, character = position.get("line"), position.get("character")
+    if not isinstance(named, str) or not _is_count(line) or not _is_count(character):
+        raise _wrong('the "uri" of a document and a "position", {"line", "character"} from 0')
+    return named, types.Position(line, character)
+
+
+def _calibration(arguments: Arguments) -> dict[str, Any]:
+    """The document, the number of lines and where they come from, as `CalibrationWish.of` takes them."""
+    from lsp_calib.server.learning import SAMPLES
+
+    words = (
+        f'"uri" (of a document), "task" ("line"), "samples" ({FEWEST_SAMPLES} to {MOST_SAMPLES}) and '
+        '"fromGit" (true or false), each of which may be left out'
+    )
+    argument = arguments[0] if arguments and arguments[0] is not None else {}
+    if not isinstance(argument, dict):
+        raise _wrong(words)
+    named, task = argument.get("uri"), argument.get("task", "line")
+    samples, from_git = argument.get("samples", SAMPLES), argument.get("fromGit", False)
+    counts = _is_count(samples) and FEWEST_SAMPLES <= samples <= MOST_SAMPLES
+    if not (isinstance(named, str | None) and task == "line" and counts and isinstance(from_git, bool)):
+        raise _wrong(words)
+    return {"uri": named, "samples": samples, "from_git": from_git}
+
+
+def _optional(arguments: Arguments, key: str, fits: Callable[[object], bool], words: str) -> Any:
+    """The value of a key of the argument, None if there is no argument or no such value.
+
+    words: what the argument must be an object with.
+    """
+    argument = arguments[0] if arguments and arguments[0] is not None else {}
+    found = argument.get(key) if isinstance(argument, dict) else argument
+    if not isinstance(argument, dict) or not (found is None or fits(found)):
+        raise _wrong(words)
+    return found
+
+
+def _wrong(words: str) -> JsonRpcInvalidParams:
+    return JsonRpcInvalidParams(f"The argument must be an object with {words}.")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_absolute(value: object) -> bool:
+    return isinstance(value, str) and Path(value).is_absolute()
+
+
+def _is_minutes(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _MOST_MINUTES
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST

@@ -1,32 +1,114 @@
-"""Documents that are opened, changed, saved and closed: the source of all labels."""
+"""What editors do with documents and notebooks, the source of all labels; diagnostics, for clients that pull.
+
+Some editors also say of a suggestion that it is on the screen, or that a part of it was accepted. The shape
+is that of the Copilot language server: `item` is an item of `textDocument/inlineCompletion`, whose command
+names the suggestion, `acceptedLength` counts UTF-16 units from the beginning of its text. These are
+notifications, so one that does not fit is ignored. Nothing depends on them.
+"""
 
 from __future__ import annotations
+
+import logging
+from typing import Any
 
 from lsprotocol import types
 
 from lsp_calib.server.language_server import CalibServer
+from lsp_calib.values import is_suggestion_id
+
+DID_SHOW = "textDocument/didShowCompletion"
+DID_PARTIALLY_ACCEPT = "textDocument/didPartiallyAcceptCompletion"
+
+_log = logging.getLogger(__name__)
 
 
 def register(server: CalibServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def opened(ls: CalibServer, params: types.DidOpenTextDocumentParams) -> None:
-        ls.session.document_opened(params.text_document.uri)
+        ls.session.documents.opened(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(ls: CalibServer, params: types.DidChangeTextDocumentParams) -> None:
-        ls.session.document_changed(params.text_document.uri)
+        ls.session.documents.changed(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_WILL_SAVE)
     def will_save(ls: CalibServer, params: types.WillSaveTextDocumentParams) -> None:
-        ls.session.bulk_changes.will_save(params.text_document.uri)
-        ls.session.suggestions.tracking.will_save(params.text_document.uri, params.reason)
+        ls.session.documents.save_begins(params.text_document.uri, params.reason)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(ls: CalibServer, params: types.DidSaveTextDocumentParams) -> None:
-        ls.session.bulk_changes.saved(params.text_document.uri)
-        if ls.session.suggestions.tracking.saved(params.text_document.uri):
-            ls.session.line_replay.saved(params.text_document.uri)
+        ls.session.documents.saved(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def closed(ls: CalibServer, params: types.DidCloseTextDocumentParams) -> None:
-        ls.session.document_closed(params.text_document.uri)
+        ls.session.documents.closed(params.text_document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def notebook_opened(ls: CalibServer, params: types.DidOpenNotebookDocumentParams) -> None:
+        ls.session.completions.forget(params.notebook_document.uri)
+        # The first cell last: there the user begins.
+        for cell in reversed(params.cell_text_documents):
+            ls.session.documents.opened(cell.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def notebook_changed(ls: CalibServer, params: types.DidChangeNotebookDocumentParams) -> None:
+        cells = params.change.cells
+        if cells is None:
+            return
+        if cells.structure is not None:
+            for one in cells.structure.did_close or ():
+                ls.session.documents.closed(one.uri, comes_back=True)
+            for cell in cells.structure.did_open or ():
+                ls.session.documents.opened(cell.uri)
+        for text in cells.text_content or ():
+            ls.session.documents.changed(text.document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
+    def notebook_saved(ls: CalibServer, params: types.DidSaveNotebookDocumentParams) -> None:
+        for document in ls.open_documents():
+            if document.notebook is not None and document.notebook.uri == params.notebook_document.uri:
+                ls.session.documents.saved(document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def notebook_closed(ls: CalibServer, params: types.DidCloseNotebookDocumentParams) -> None:
+        for cell in params.cell_text_documents:
+            ls.session.documents.closed(cell.uri)
+        ls.session.completions.forget(params.notebook_document.uri)
+
+    options = types.DiagnosticOptions(
+        identifier="lsp-calib", inter_file_dependencies=False, workspace_diagnostics=False
+    )
+
+    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)
+    def pull(
+        ls: CalibServer, params: types.DocumentDiagnosticParams
+    ) -> types.RelatedFullDocumentDiagnosticReport:
+        found = ls.session.diagnostics.current(params.text_document.uri)
+        return types.RelatedFullDocumentDiagnosticReport(items=found)
+
+    @server.feature(DID_SHOW)
+    def shown(ls: CalibServer, params: Any) -> None:
+        if (identity := _suggestion(params)) is not None:
+            ls.session.suggestions.displayed(identity)
+
+    @server.feature(DID_PARTIALLY_ACCEPT)
+    def partially_accepted(ls: CalibServer, params: Any) -> None:
+        units = _get(params, "acceptedLength")
+        counts = isinstance(units, int) and not isinstance(units, bool)
+        if counts and (identity := _suggestion(params)) is not None:
+            ls.session.suggestions.part_accepted(identity, units)
+
+
+def _suggestion(params: Any) -> str | None:
+    """The id of the suggestion that the item offers; None if it is none of this server's."""
+    arguments = _get(_get(_get(params, "item"), "command"), "arguments")
+    found = _get(arguments[0], "id") if isinstance(arguments, list | tuple) and arguments else None
+    if is_suggestion_id(found):
+        return str(found)
+    _log.debug("A notification about a completion names no suggestion of this server. It is ignored.")
+    return None
+
+
+def _get(value: Any, name: str) -> Any:
+    """A field of an object, which pygls reads as a dict or with attributes; None if there is none."""
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from lsprotocol import types
 
+from lsp_calib import home
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.settings import parse
 
+logger = logging.getLogger(__name__)
+
 SECTION = "lspCalib"
-WITHIN = 5
-"""Seconds for which the start waits for the editor's settings."""
 
 
 def register(server: CalibServer) -> None:
@@ -20,6 +22,8 @@ def register(server: CalibServer) -> None:
     async def initialized(ls: CalibServer, _params: types.InitializedParams) -> None:
         await _fetch_settings(ls)
         ls.session.start()
+        # Not before: it takes milliseconds.
+        await asyncio.to_thread(home.close_memory)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def configuration_changed(ls: CalibServer, params: types.DidChangeConfigurationParams) -> None:
@@ -31,7 +35,13 @@ def register(server: CalibServer) -> None:
 
     @server.feature(types.SHUTDOWN)
     async def shutdown(ls: CalibServer, _params: None) -> None:
-        await ls.close()
+        seconds = ls.last_work
+        try:
+            # Begun at once, not in a task: `exit` may be the next message.
+            async with asyncio.timeout(seconds):
+                await ls.close()
+        except TimeoutError:
+            logger.error("Work that was under way did not end within %g s; it is given up.", seconds)
 
 
 async def _fetch_settings(ls: CalibServer) -> bool:
@@ -43,11 +53,11 @@ async def _fetch_settings(ls: CalibServer) -> bool:
     request = asyncio.ensure_future(ls.workspace_configuration_async(params))
     ls.settings_request = request
     try:
-        answer = await asyncio.wait_for(asyncio.shield(request), WITHIN)
+        answer = await asyncio.wait_for(asyncio.shield(request), ls.settings_within)
     except TimeoutError:
         ls.problems.append(
-            f"The editor did not give its settings within {WITHIN} seconds. They hold as soon as they come; "
-            "until then the settings so far stay in force."
+            f"The editor did not give its settings within {ls.settings_within:g} seconds. They hold as soon "
+            "as they come; until then the settings so far stay in force."
         )
         request.add_done_callback(lambda late: _apply_late(ls, late))
         return False
@@ -73,7 +83,7 @@ def _apply_late(ls: CalibServer, request: asyncio.Future[Any]) -> None:
 
 
 def _apply(ls: CalibServer, raw: object) -> None:
-    # A workspace may change these settings; none of them names a file or a host. A setting that is missing
-    # returns to its value at the start, also if an earlier change had set it.
-    ls.settings, problems = parse(raw, ls.initial_settings)
+    # A workspace may change these settings, but not loosen the user's; none of them names a file or a host. A
+    # setting that is missing returns to its value at the start, also if an earlier change had set it.
+    ls.settings, problems = parse(raw, ls.initial_settings, ls.own_settings)
     ls.problems += problems

@@ -56,6 +56,7 @@ class LanguageRules:
         there are some, as in JSX. braces_below: whether a brace may stand on the line below what it begins.
     opaque: types of leaves whose line is not judged: it is not of the language's own grammar, such as a line
         for a preprocessor.
+    exact: whether all children of a node are looked through where tree-sitter would miss one.
     """
 
     grammar: Callable[[], Language]
@@ -81,8 +82,8 @@ class LanguageRules:
     tags: bool = False
     braces_below: bool = False
     opaque: frozenset[str] = frozenset()
+    exact: bool = attrs.field(init=False)
 
-    @property
-    def exact(self) -> bool:
-        """Whether all children of a node are looked through where tree-sitter would miss one."""
+    @exact.default
+    def _has_brackets(self) -> bool:
         return bool(self.brackets)

@@ -76,6 +76,7 @@ class _Pass:
         if answer is None or not predicted:
             return None
         return PeerReading(
+            place=expected.place,
             wall_ms=wall,
             evaluated=after.prompt_tokens - before.prompt_tokens,
             generated=after.generated_tokens - before.generated_tokens,

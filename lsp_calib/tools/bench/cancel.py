@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
-from lsp_calib.completion import Cursor
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import ModelCard
@@ -21,6 +21,8 @@ from lsp_calib.tools.demo.writing import suggestion_of
 
 _ANSWER = 120.0
 _WIDTH = 60
+# By turns, nearly each of them a token. Digits are too, but count as data, where nothing is asked by itself.
+_LETTERS, _SIGNS = "bcdfghjkmnpqrstvwxz", "!#%&*+-/:;<=>?^|~"
 _LINES = 200
 _names = itertools.count()
 
@@ -58,12 +60,14 @@ class CancelNotes:
         return Cancelled(tuple(self.idle_ms), tuple(self.superseded_ms), self.too_late, tokens, ms)
 
 
-def digits(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
+def dense(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
     """A document that is not cached, and the line at which the prompt contains most of it.
 
-    In most models each digit is a token, so that a window of 1,600 characters has about 1,500 tokens.
+    In most models each letter or sign is a token, so that a window of 1,600 characters has about 1,500.
     """
-    lines = ["".join(chance.choices("0123456789", k=_WIDTH)) for _ in range(_LINES)]
+    lines = [
+        "".join(chance.choice(_SIGNS if at % 2 else _LETTERS) for at in range(_WIDTH)) for _ in range(_LINES)
+    ]
 
     def shown(line: int) -> int:
         prompt = build_prompt(Cursor(lines, line, 0, "json"), Layout.of(card))
@@ -89,7 +93,7 @@ async def cancel_and_wait(
     chance = random.Random(seed)
     notes.alone = await _alone(editor, scratch, probe, chance)
     for turn in range(2 * count):
-        document, line = open_digits(editor, scratch, chance)
+        document, line = open_dense(editor, scratch, chance)
         await until_idle(probe)
         cancel = document.complete_later(line, 0)
         await asyncio.sleep(chance.uniform(0.02, 0.7) * notes.alone[0] / 1e3)
@@ -111,7 +115,7 @@ async def cancel_and_wait(
 
 
 async def _alone(editor: Editor, scratch: Scratch, probe: Probe, chance: random.Random) -> tuple[float, int]:
-    document, line = open_digits(editor, scratch, chance)
+    document, line = open_dense(editor, scratch, chance)
     before = await until_idle(probe)
     began = time.perf_counter()
     await document.complete(line, 0, _ANSWER)
@@ -141,9 +145,9 @@ async def _supersede(document: Document) -> list[float]:
     return [max(whole - float(timing["promptMs"]) - float(timing["generateMs"]), 0.0)]
 
 
-def open_digits(editor: Editor, scratch: Scratch, chance: random.Random) -> tuple[Document, int]:
-    """Open a new document of digits; returns it and the line at which the prompt contains most of it."""
-    lines, line = digits(scratch.card, chance)
-    path = scratch.project / f"digits_{next(_names)}.json"
+def open_dense(editor: Editor, scratch: Scratch, chance: random.Random) -> tuple[Document, int]:
+    """Open a new document of this kind; returns it and the line at which the prompt contains most of it."""
+    lines, line = dense(scratch.card, chance)
+    path = scratch.project / f"dense_{next(_names)}.json"
     path.write_text("\n".join(lines), "utf-8")
     return Document(editor, path, "json"), line

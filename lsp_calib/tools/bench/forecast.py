@@ -24,6 +24,10 @@ _CHARACTERS = 3.0
 _PAUSE, _START = 0.15, 4.0
 # Bytes of weights per second: read from disk, and read from memory for a token by an older laptop.
 _DISK, _MEMORY = 4e8, 8e9
+# The cost of a keystroke where the cache holds everything but the typed text: a few tokens to evaluate, and a
+# line to generate.
+_PROMPT_TOKENS = 4
+_LINE_TOKENS = 9
 # Prompt tokens evaluated in the time of one generated token.
 _BATCH = 5.0
 
@@ -54,8 +58,8 @@ class Cost:
 class Unit:
     """Seconds that a model needs on this machine.
 
-    key: for a keystroke that asks the model. window: for a full prompt. digits: for a prompt of digits, one
-    token each. start: for starting a server and the model.
+    key: for a keystroke that asks the model. window: for a full prompt. digits: for one with a
+    token for each character. start: for starting a server and the model.
     """
 
     key: float
@@ -67,11 +71,12 @@ class Unit:
     def of(cls, card: ModelCard, speed: Speed | None) -> Unit:
         """speed: as measured on this machine; None estimates it from the size of the weights."""
         guess = _MEMORY / max(card.size, 1)
-        speed = speed or Speed(_BATCH * guess, guess)
+        prompt_per_s = (speed and speed.prompt_per_s) or _BATCH * guess
+        per_s = (speed and speed.generation_per_s) or guess
         return cls(
-            key=speed.line_seconds,
-            window=card.window / _CHARACTERS / speed.prompt_per_s,
-            digits=card.window / speed.prompt_per_s,
+            key=speed.p50 if speed else _PROMPT_TOKENS / prompt_per_s + _LINE_TOKENS / per_s,
+            window=card.window / _CHARACTERS / prompt_per_s,
+            digits=card.window / prompt_per_s,
             start=_START + card.size / _DISK,
         )
 

@@ -50,6 +50,7 @@ _SLOWER = {How.EQUAL: 2.5, How.NICE: 1.5}
 class Options:
     """The parts to measure. steps: keystrokes to replay. cancels: requests to cancel. idle: seconds to watch.
 
+    closing: type as in an editor that closes brackets.
     typing: type in documents of some hundred lines and wait for each answer. raw: also replay that in a bare
     loop. peer: address of a llama-server. two: use two servers at once. typing_on: type in new documents
     without waiting. long_file: compare a document of 50,000 lines with one of 500. beside: number of busy
@@ -60,6 +61,7 @@ class Options:
 
     trusted: Trusted = attrs.field(factory=Trusted)
     steps: int = 240
+    closing: bool = False
     typing: bool = True
     cancels: int = 12
     raw: bool = True
@@ -73,6 +75,11 @@ class Options:
     summaries: bool = False
     limit: float = LIMIT
     seed: int = 0
+
+    def edits(self) -> tuple[Edit, ...]:
+        """What is typed."""
+        edits = load_trace()
+        return select([edit.closing() for edit in edits] if self.closing else edits, self.steps)
 
     def parts(self) -> tuple[Part, ...]:
         """The parts to measure, in order."""
@@ -116,13 +123,14 @@ async def measure(options: Options, progress: Progress) -> Measured:
 
 def costs(options: Options, unit: Unit) -> dict[Part, Cost]:
     """The expected cost of each part; the first part of a server includes its start."""
-    edits = len(select(load_trace(), options.steps))
+    chosen = options.edits()
+    edits = len(chosen)
     raw = options.raw and can_replay()
     bursts = BURSTS * (2 * unit.digits + 4 * unit.key)
     cancels = (2 * options.cancels) * (0.6 * unit.digits + unit.key) + unit.digits
     pace = sum(step.pause_ms for edit in edits_for_two(options.steps) for step in edit.steps) / 1e3
     beside = unit.typing(3 * SCOUTED, 2).work + unit.key * options.requests * (1 + sum(_SLOWER.values()))
-    keys = [key for edit in select(load_trace(), options.steps) for key in edit.steps]
+    keys = [key for edit in chosen for key in edit.steps]
     summaries = Cost(
         unit.typing(3 * len(keys), edits).work + FIRST * (unit.window + 3 * unit.key),
         2 * sum(key.pause_ms for key in keys) / 1e3,
@@ -160,7 +168,7 @@ class _Course:
         self._options, self._scratch, self._peer = options, scratch, peer
         self._notes, self._watch = notes, watch
         self._parts = options.parts()
-        self._edits = select(load_trace(), options.steps)
+        self._edits = options.edits()
 
     async def run(self) -> None:
         self._watch.say(f"Loading {self._scratch.chosen.title}.")

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from lsp_calib.errors import LspCalibError, SettingsError
+from lsp_calib.tools.bench.typist import Place
 
 # Seconds; enough on a busy machine.
 _PATIENCE = 120.0
@@ -39,6 +40,7 @@ class PeerAnswer:
 class PeerReading:
     """One keystroke, asked of both servers. predicted: tokens that ours generated in the first pass."""
 
+    place: Place
     wall_ms: float
     evaluated: int
     generated: int

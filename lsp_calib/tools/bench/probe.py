@@ -11,7 +11,7 @@ from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.wire import Stats
-from lsp_calib.server.work_ahead import AHEAD_PAUSE
+from lsp_calib.server.follow_ups import AHEAD_PAUSE
 from lsp_calib.tools.bench.server import Scratch, state_folder
 
 # Seconds; enough on a busy machine.

@@ -44,9 +44,20 @@ class Raw:
     async def tokens_of_text(self, text: str) -> list[int]:
         return list((await self._process.ask({"text": text}))["tokens"])
 
-    async def replay(self, prompt: Sequence[int], keep: int, then: Sequence[int], generated: int) -> Replayed:
-        """Do the same work: reuse `keep` cached tokens, generate `generated` ones that begin with `then`."""
-        asked = {"replay": list(prompt), "keep": keep, "then": list(then), "generated": generated}
+    async def replay(
+        self, prompt: Sequence[int], keep: int, then: Sequence[int], generated: int, threads: int
+    ) -> Replayed:
+        """Do the same work: reuse `keep` cached tokens, generate `generated` ones that begin with `then`.
+
+        threads: as many as the server's model used for it.
+        """
+        asked = {
+            "replay": list(prompt),
+            "keep": keep,
+            "then": list(then),
+            "generated": generated,
+            "threads": threads,
+        }
         return Replayed(**await self._process.ask(asked))
 
 

@@ -5,7 +5,7 @@ standard input, one answer per line on standard output:
 
     {"segments": [[kind, text], ...]}                       -> {"tokens": [int, ...]}
     {"text": str}                                           -> {"tokens": [int, ...]}
-    {"replay": [int, ...], "keep": int, "then": [int, ...], "generated": int}
+    {"replay": [int, ...], "keep": int, "then": [int, ...], "generated": int, "threads": int}
                                                             -> {"ms": float, "kept": int, "evaluated": int}
 
 `replay` fills the cache with a prompt: at most `keep` equal tokens at its beginning are kept, and the rest is
@@ -70,7 +70,10 @@ class Bare:
         n = llama_cpp.llama_tokenize(self._vocab, data, len(data), array, len(array), False, control)
         return list(array[:n])
 
-    def replay(self, prompt: list[int], keep: int, then: list[int], generated: int) -> dict[str, Any]:
+    def replay(
+        self, prompt: list[int], keep: int, then: list[int], generated: int, threads: int
+    ) -> dict[str, Any]:
+        llama_cpp.llama_set_n_threads(self._context, threads, threads)
         began = time.perf_counter()
         kept = min(common_prefix(self._cached, prompt), keep, len(prompt) - 1)
         if not llama_cpp.llama_memory_seq_rm(self._memory, 0, kept, -1):
@@ -108,7 +111,8 @@ def main(path: str, context: str, threads: str, *rest: str) -> None:
         elif "text" in asked:
             answer({"tokens": bare.tokens(asked["text"])})
         else:
-            answer(bare.replay(asked["replay"], asked["keep"], asked["then"], asked["generated"]))
+            names = ("replay", "keep", "then", "generated", "threads")
+            answer(bare.replay(*(asked[name] for name in names)))
 
 
 if __name__ == "__main__":

@@ -134,7 +134,8 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
     inside = [(r.wall_ms, r.decode_ms) for r in asked if r.decode_ms]
     bare = [r for r in asked if r.raw is not None]
     # The bare loop has one cache, the server several. If it kept fewer tokens, its work was not the same.
-    pairs = [(r.wall_ms, r.raw.ms) for r in bare if r.raw and r.raw.evaluated == r.evaluated]
+    same = [r for r in bare if r.raw and r.raw.evaluated == r.evaluated]
+    pairs = _over_raw(same)
     return {
         "overDecode": interval(median_ratio(inside)),
         "inside": len(inside),
@@ -143,7 +144,17 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
         "unequal": len(bare) - len(pairs),
         "medianWallMs": round(statistics.median(wall for wall, _ in pairs), 2) if pairs else None,
         "medianRawMs": round(statistics.median(raw for _, raw in pairs), 2) if pairs else None,
+        "places": {
+            place.value: {"overRaw": interval(median_ratio(found)), "n": len(found)}
+            for place in Place
+            if (found := _over_raw([r for r in same if r.place is place]))
+        },
     }
+
+
+def _over_raw(readings: Sequence[Reading]) -> list[tuple[float, float]]:
+    """Milliseconds to the suggestion, and those of the same tokens in the bare loop."""
+    return [(r.wall_ms, r.raw.ms) for r in readings if r.raw]
 
 
 def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
@@ -265,6 +276,11 @@ def against_peer(passed: PeerPass | None) -> dict[str, Any] | None:
         "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
         "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
         "medianOfRatios": interval(median_ratio(pairs)),
+        "places": {
+            place.value: {"medianOfRatios": interval(median_ratio(found)), "n": len(found)}
+            for place in Place
+            if (found := [(r.wall_ms, r.peer.ms) for r in readings if r.place is place])
+        },
         # If these are not 0, the two did not do the same work.
         "otherPromptLength": sum(r.peer.prompt_tokens != r.prompt_tokens for r in readings),
         "otherAnswerLength": sum(r.generated != r.predicted for r in readings),

@@ -1,18 +1,16 @@
-"""`lsp-calib bench`: measure, print, remember how fast the model was."""
+"""`lsp-calib bench`: measure and print. What it finds changes nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-import sys
 from collections.abc import Collection
 from typing import Any
 
 from lsp_calib.errors import EngineError, SettingsError, StoppedError
-from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.inference.models.speeds import remember_speed
 from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.terminal import tell
 from lsp_calib.tools.bench import PARTS
 from lsp_calib.tools.bench.measured import Measured
 from lsp_calib.tools.bench.measurement import Options, Progress, measure
@@ -94,7 +92,7 @@ def short_options(trusted: Trusted) -> Options:
 
 
 def bench(options: Options, progress: Progress) -> dict[str, Any]:
-    """The report of a bench. The model's speed is saved for the choice of a model.
+    """The report of a bench.
 
     After the time limit it covers the readings so far. Raises LspCalibError if there are none,
     KeyboardInterrupt for Ctrl-C, SystemExit for a signal to terminate.
@@ -113,13 +111,11 @@ def _measure(options: Options, progress: Progress) -> tuple[Measured, dict[str, 
     # Errors are raised here, once; pygls would log them as well.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
     measured = asyncio.run(measure(options, progress))
-    report = to_json(measured)
-    _remember(measured.card, report)
-    return measured, report
+    return measured, to_json(measured)
 
 
 def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    tell(text)
 
 
 def _nothing(stopped: Stopped, options: Options) -> str:
@@ -127,8 +123,3 @@ def _nothing(stopped: Stopped, options: Options) -> str:
     if stopped is Stopped.LIMIT:
         words += f" Allow it more than {options.limit:g} s (--limit)."
     return words
-
-
-def _remember(card: ModelCard, report: dict[str, Any]) -> None:
-    if speed := report["speed"]:
-        remember_speed(card, speed["promptTokensPerS"], speed["generatedTokensPerS"])

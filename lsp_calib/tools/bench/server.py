@@ -8,15 +8,15 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import attrs
 
 from lsp_calib import home, lockfile
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.completion.layouts import Layouts
-from lsp_calib.completion.prompt import Layout
+from lsp_calib.completion.prompt import Layout, Layouts
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.settings import Trusted
@@ -28,6 +28,7 @@ LOAD = 300.0
 _STATES = ("ready", "noModel", "error")
 # For a busy server to end after it is stopped, and then for the model process to end.
 _END = 5.0
+_NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 
 
 @attrs.frozen
@@ -95,10 +96,12 @@ def state_folder(folder: Path) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def serving(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[tuple[Editor, float]]:
+async def serving(
+    scratch: Scratch, *, ahead: bool = True, options: Mapping[str, object] = _NO_OPTIONS
+) -> AsyncIterator[tuple[Editor, float]]:
     """A server whose model is ready, and the milliseconds from its start until then.
 
-    ahead: whether the server evaluates the next prompts ahead, in pauses.
+    ahead: whether the server evaluates the next prompts ahead, in pauses. options: further settings.
     """
     editor = Editor()
     # The user's settings are already resolved and passed as options. No variable may name a remote server.
@@ -110,7 +113,8 @@ async def serving(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[tupl
         "LSP_CALIB_LINGER": "0",
     }
     trusted = scratch.trusted
-    options = {
+    settings = {
+        **options,
         "feedback": {"enabled": False},
         "diagnostics": {"enabled": False},
         "ahead": {"enabled": ahead},
@@ -123,7 +127,7 @@ async def serving(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[tupl
     began = time.perf_counter()
     await editor.start(SERVER, env=env, cwd=scratch.project, own_group=True)
     try:
-        await editor.open_session(scratch.project, options)
+        await editor.open_session(scratch.project, settings)
         await editor.until(lambda: editor.state in _STATES, "loading the model", LOAD)
         if editor.state != "ready":
             raise ModelError(" ".join(editor.messages) or editor.state_message)

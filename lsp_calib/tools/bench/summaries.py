@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any
 import attrs
 from lsprotocol import types
 
+from lsp_calib.badges import tier_shown
 from lsp_calib.errors import LspCalibError
 from lsp_calib.settings import Settings
 from lsp_calib.syntax import Function, functions
@@ -27,9 +27,6 @@ from lsp_calib.tools.bench.server import Scratch
 from lsp_calib.tools.bench.trace import Edit
 from lsp_calib.tools.bench.typist import Answered, type_in_rhythm
 from lsp_calib.tools.client import Document, Editor
-
-# Bold where the server writes Markdown.
-_TIER = re.compile(r"\b(?:accept|review|reject)\b\*{0,2}: ")
 
 FIRST = 8
 """Functions that are summarised one after the other."""
@@ -190,7 +187,7 @@ def _evaluated(suggestion: dict[str, Any] | None) -> int:
 
 
 class _Reader:
-    """Somebody who hovers over one function after the other, and over known ones again."""
+    """Simulates hovering over one function after the other, and over known ones again."""
 
     def __init__(self, found: Iterator[tuple[Document, Function]], notes: SummariesNotes) -> None:
         self._found = found
@@ -216,7 +213,7 @@ class _Reader:
                 if not value:
                     break  # the model has nothing to say of it
                 self._notes.new_ms.append(ms)
-                if _TIER.search(value):
+                if tier_shown(value):
                     self._notes.made += 1
                     self._known.append(one)
                     break

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from lsp_calib.terminal import Console
 from lsp_calib.tools.bench.report_summaries import summaries_lines
 from lsp_calib.tools.bench.stopping import Stopped
 from lsp_calib.tools.bench.table_beside import beside_lines
@@ -26,7 +27,7 @@ _PLACES = {
 
 def print_report(report: dict[str, Any], console: Console | None = None) -> None:
     """Print the document of `report.to_json`."""
-    console = console or Console(highlight=False)
+    console = console or Console(markup=True)
     console.print(_heading(report))
     if report["stopped"]:
         console.print(
@@ -38,12 +39,12 @@ def print_report(report: dict[str, Any], console: Console | None = None) -> None
     for line in _lines(report):
         console.print(line)
     for what, why in report["notMeasured"].items():
-        console.print(f"[yellow]Not measured: {what}: {why}.[/yellow]")
+        console.print(f"[yellow]Not measured: {what}: {escape(why)}.[/yellow]")
     console.print("[dim]In brackets: 95 % bootstrap intervals over runs of consecutive keystrokes.[/dim]")
 
 
 def _heading(report: dict[str, Any]) -> str:
-    words = f"[bold]{report['model']}[/bold] {report['quantisation']}"
+    words = f"[bold]{escape(report['model'])}[/bold] {escape(report['quantisation'])}"
     if report["engine"]:
         words += f" · {report['engine']} · {report['threads']} threads"
     words += f" · {report['machine']['processors']} processors"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from lsp_calib.tools.bench.cancel import open_digits
+from lsp_calib.tools.bench.cancel import open_dense
 from lsp_calib.tools.bench.probe import Probe, until_idle
 from lsp_calib.tools.bench.server import Scratch
 from lsp_calib.tools.client import Document, Editor
@@ -81,7 +81,7 @@ async def type_on(
 
 
 async def _burst(editor: Editor, scratch: Scratch, probe: Probe, chance: random.Random, keys: int) -> Burst:
-    document, line = open_digits(editor, scratch, chance)
+    document, line = open_dense(editor, scratch, chance)
     await until_idle(probe)
     began = 0.0
     for column in range(keys - 1):

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.completion import Cursor
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import build_prompt
 from lsp_calib.tools.bench.figures import tokens_needed
 from lsp_calib.tools.bench.probe import Probe, settled, until_idle
@@ -86,7 +86,7 @@ class Typist:
 
     async def answer(self, step: Step) -> tuple[float, dict[str, Any] | None]:
         """Make a step and ask at the cursor; returns (milliseconds until the answer, suggestion)."""
-        self.document.edit(step.start, step.end, step.text)
+        self.document.edit(step.start, step.end, step.inserted)
         began = self._editor.sent_at
         item = await self.document.complete(*step.cursor, _ANSWER)
         return 1e3 * (self._editor.received_at - began), suggestion_of(item)
@@ -94,7 +94,7 @@ class Typist:
     def prompt(self, step: Step) -> Prompt:
         """The prompt that the server sends to its model after the step just made."""
         cursor = Cursor(self.document.lines, *step.cursor, "python")
-        return build_prompt(cursor, self._layout)
+        return build_prompt(cursor.without_closers_behind(), self._layout)
 
     def close(self) -> None:
         self.document.close()
@@ -137,7 +137,7 @@ async def type_edit(
         if reading.asked_model:
             asked = tokens
             if raw and replay:
-                reading = attrs.evolve(reading, raw=await _replay(raw, prompt, reading))
+                reading = attrs.evolve(reading, raw=await _replay(raw, prompt, reading, after.threads))
         yield reading
         before = after
     typist.close()
@@ -188,10 +188,10 @@ def _place(at: int, step: Step) -> Place:
     return Place.NEWLINE if step.kind is Kind.NEWLINE else Place.KEYSTROKE
 
 
-async def _replay(raw: Raw, prompt: Prompt, reading: Reading) -> Replayed | None:
+async def _replay(raw: Raw, prompt: Prompt, reading: Reading, threads: int) -> Replayed | None:
     """Repeat the work in the bare loop: evaluate as many tokens and generate the same answer."""
     if not reading.generated:
         return None
     text = prompt.forced + (reading.suggestion["text"] if reading.suggestion else "") + "\n"
     keep = max(len(reading.prompt) - reading.evaluated, 0)
-    return await raw.replay(reading.prompt, keep, await raw.tokens_of_text(text), reading.generated)
+    return await raw.replay(reading.prompt, keep, await raw.tokens_of_text(text), reading.generated, threads)

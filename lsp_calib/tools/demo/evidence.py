@@ -12,7 +12,7 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.feedback.rows import evidence_of
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence, ModelIdentity

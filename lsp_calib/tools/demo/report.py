@@ -20,7 +20,8 @@ class Report:
     """The events of the demo, as `--json` prints them.
 
     diagnostics: as pulled when a suggestion was inserted. stale: suggestions whose diagnostic remained after
-    their line was edited.
+    their line was edited. hidden: places where the server showed nothing by itself, and why; the user asked
+    there by hand.
     """
 
     steps: list[dict[str, Any]] = attrs.field(factory=list)
@@ -28,6 +29,7 @@ class Report:
     hover: dict[str, Any] = attrs.field(factory=dict)
     diagnostics: list[types.Diagnostic] = attrs.field(factory=list)
     stale: list[str] = attrs.field(factory=list)
+    hidden: list[dict[str, Any]] = attrs.field(factory=list)
     refit: dict[str, Any] = attrs.field(factory=dict)
     error: str | None = None
 
@@ -54,6 +56,7 @@ class Report:
         document: dict[str, Any] = {
             "steps": self.steps,
             "suggestions": [one.to_json() for one in self.suggestions],
+            "hidden": self.hidden,
             "hover": self.hover,
             "diagnostics": get_converter().unstructure(self.diagnostics),
             "labels": [{"id": one.id, **(one.label or {})} for one in labelled],

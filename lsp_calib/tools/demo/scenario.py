@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -17,9 +16,10 @@ from typing import Any
 from lsprotocol import types
 
 import lsp_calib
+from lsp_calib.badges import tier_shown
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
-from lsp_calib.inference.models.cards import choose
+from lsp_calib.inference.models.cards import choose, explained
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.tools.client import SERVER, Document, Editor
 from lsp_calib.tools.demo import words
@@ -33,7 +33,6 @@ from lsp_calib.tools.demo.writing import ANSWER, Writer, about, suggestion_of
 _LOAD, _HOVER, _REFIT, _SETTLE, _STORED = 180.0, 120.0, 60.0, 10.0, 10.0
 
 _STATES = ("ready", "noModel", "error")
-_TIER = re.compile(r"\*\*(accept|review|reject)\*\*")
 _PARTS = {
     "keep": (Action.KEPT, Action.KEPT_ANYWAY),
     "type over": (Action.TYPED_OVER,),
@@ -142,7 +141,9 @@ class _Demo:
     def _model(self) -> str | None:
         """The model's path, since the server's scratch state folder contains no models."""
         try:
-            return str(choose(self.trusted.model)[1].absolute())
+            card, path = choose(self.trusted.model)
+            self.screen.say(explained(self.trusted.model, card), style="dim")
+            return str(path.absolute())
         except NoModelError:
             # The server itself has to report this.
             return self.trusted.model
@@ -183,8 +184,7 @@ class _Demo:
                 if hover is None:
                     break
                 value = hover.contents.value if isinstance(hover.contents, types.MarkupContent) else ""
-                found = _TIER.search(value)
-                tier = found[1] if found else None
+                tier = tier_shown(value)
             summary = value.split("\n\n")[0].replace("\\", "")
             self.report.hover = {
                 "function": HOVERED,
@@ -257,7 +257,7 @@ class _Demo:
         if left is None:
             return
         with self.report.step("ask again") as step, self.screen.waiting("asking once more"):
-            now = suggestion_of(await self._document().complete(left.line, left.column, ANSWER)) or {}
+            now = suggestion_of(await self._asked_by_hand(left.line, left.column)) or {}
             step["suggestion"] = now
             if now and now["confidence"] is not None:
                 due = await self._due(calibrator, evidence, now["id"])
@@ -269,6 +269,9 @@ class _Demo:
                 )
         if step["ok"]:
             self.screen.paragraph(words.again(left, now))
+
+    async def _asked_by_hand(self, line: int, column: int) -> types.InlineCompletionItem | None:
+        return await self._document().complete(line, column, ANSWER, by_hand=True)
 
     async def _due(self, calibrator: Calibrator, evidence: StateReader, suggestion_id: str) -> float | None:
         """What the calibrator says of a suggestion, once the server has written it to its store."""

@@ -43,8 +43,8 @@ class Screen:
         if hasattr(sys.stdout, "reconfigure"):
             # A terminal that cannot show a mark shows a question mark instead of a traceback.
             sys.stdout.reconfigure(errors="replace")
-        console = Console(highlight=False, quiet=quiet)
-        self.console = Console(highlight=False, quiet=quiet, width=min(console.width, _WIDEST))
+        console = Console(quiet=quiet)
+        self.console = Console(quiet=quiet, width=min(console.width, _WIDEST))
         self.alive = self.console.is_terminal and not self.console.is_dumb_terminal and not quiet
         self._bar: tuple[Progress, TaskID] | None = None
         self._section = 0
@@ -149,6 +149,13 @@ class Screen:
         self._row(self._line(f"line {line + 1}", before, ""))
         words = f"no suggestion · {duration(ms)} · the user types on"
         self._row(Text(" " * (_GUTTER + 1) + words, style="dim"))
+
+    def hidden(self, line: int, before: str, why: str, ms: float) -> None:
+        """Print that a suggestion is hidden, and why."""
+        self.console.print()
+        self._row(self._line(f"line {line + 1}", before, ""))
+        self._row(Text(" " * (_GUTTER + 1) + f"hidden · {duration(ms)} · the user asks by hand", style="dim"))
+        self.say(why, style="dim")
 
     def diagnostics(self, file: str, found: Sequence[types.Diagnostic]) -> None:
         """Print diagnostics like the list of problems in an editor."""

@@ -53,7 +53,7 @@ class Place:
 
 # Places after an indentation, in words, and after dots and operators, from the top of the file to its end.
 # A small model gets some of them right and more of them wrong. The suggestion at the last one is left alone.
-FILE = "calibration/metrics/scores.py"
+FILE = "calibration/scores.py"
 PLACES = (
     Place("brier_score", "▏return float("),
     Place("skill_score", "reference = reference_▏"),

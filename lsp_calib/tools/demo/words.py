@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.demo.user import Shown
@@ -82,7 +83,8 @@ def _quality(shown: Sequence[Shown], calibrator: Calibrator) -> str:
     model = shown[0].wire["model"] if shown else calibrator.purpose.model.name
     if not calibrator.n:
         known = (
-            f"{model} has no labels yet: its tiers are a guess, made from other models, never above review."
+            f"{model} has no labels yet: its confidence is uncalibrated, from other models' labels, and "
+            "never above review."
         )
     else:
         share = calibrator.n_correct / calibrator.n
@@ -107,4 +109,4 @@ def _next(shown: Sequence[Shown]) -> list[str]:
 
 
 def _percent(value: float | None) -> str:
-    return "nothing" if value is None else f"{value * 100:.0f} %"
+    return "nothing" if value is None else percent(value)

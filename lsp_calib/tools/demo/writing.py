@@ -55,6 +55,12 @@ class Writer:
         with self._screen.waiting(f"line {line + 1}: asking the model"):
             item = await document.complete(line, column, ANSWER)
         ms, before = since(started), document.lines[line]
+        if item is None and (why := await self._hidden(line)):
+            self._screen.hidden(line, before, why, ms)
+            started = time.perf_counter()
+            with self._screen.waiting(f"line {line + 1}: asking by hand"):
+                item = await document.complete(line, column, ANSWER, by_hand=True)
+            ms = since(started)
         wire = suggestion_of(item)
         if item is None or wire is None:
             self._screen.nothing(line, before, ms)
@@ -69,6 +75,15 @@ class Writer:
             await self._act(shown, item, show)
         shown.spent_ms = since(started)
         self._screen.outcome(shown, document.lines[line])
+
+    async def _hidden(self, line: int) -> str:
+        """Why the server hides the suggestion that was asked for last; empty if it hides none."""
+        explained = await self._editor.command("lsp-calib.explain", {"uri": self._document.uri})
+        if not isinstance(explained, dict) or explained.get("reason") != "hidden":
+            return ""
+        why = str(explained["message"])
+        self._report.hidden.append({"line": line + 1, "message": why})
+        return why
 
     async def _act(self, shown: Shown, item: types.InlineCompletionItem, show: _Show) -> None:
         # Give a person time to read; output to a pipe needs no pause.

@@ -20,6 +20,7 @@ from typing import Any
 
 from lsp_calib import errors, home
 from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.files import open_file, read_file
 from lsp_calib.settings.kinds import without_value
 
 _MOST_LINES = 2000
@@ -81,7 +82,7 @@ def write_bundle(path: Path, report: dict[str, Any]) -> None:
 
 def _new_file(path: Path) -> int:
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        return open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except FileExistsError as error:
         raise SettingsError(
             f"{path} exists, and no bundle overwrites a file. Give another name with --bundle, or remove it."
@@ -134,8 +135,12 @@ def _hidden(count: int) -> str:
 def _logs() -> Iterator[str]:
     for path in sorted((home.home() / "log").glob("*.log")):
         yield f"== {path.name if path.name in ('model.log', 'server.log') else 'a log'}"
-        with path.open(encoding="utf-8", errors="replace") as file:
-            yield from safe_lines(file.readlines()[-_MOST_LINES:])
+        try:
+            lines = read_file(path).decode("utf-8", "replace").splitlines(keepends=True)
+        except OSError as error:
+            yield f"(it cannot be read: {error.strerror})"
+        else:
+            yield from safe_lines(lines[-_MOST_LINES:])
 
 
 def _scrubbed_text(text: str, user: str, folder: Path) -> str:

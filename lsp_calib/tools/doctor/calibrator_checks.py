@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.completion.layouts import Layouts
+from lsp_calib.calibration.calibrators.purpose import LENT, Purpose, is_same_model
+from lsp_calib.commands.engine import wanted_window
+from lsp_calib.completion.prompt import Layouts
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.models.inventory import Entry
+from lsp_calib.settings import Trusted
+from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.tools.doctor.finding import Finding, Level
 from lsp_calib.values import ModelIdentity
 
+DEFAULTS = Trusted()
+OTHER = "other"
+"""A language that nothing is known of, see `languages.bounded`."""
 
-def calibrators(usable: Sequence[Entry]) -> list[Finding]:
+
+def calibrators(usable: Sequence[Entry], trusted: Trusted = DEFAULTS) -> list[Finding]:
     """The calibrators in force for each model, with the prompts that it gets on this machine, and files that
     had to be skipped."""
     store = CalibratorStore.open()
     listed, skipped = store.listed()
     in_force = [one.calibrator for one in listed if one.in_force]
     found: list[Finding] = []
+    layouts = Layouts(store.has_labels, lambda: wanted_window(trusted))
     for entry in usable:
         card = entry.card
         identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-        version = Layouts(store.has_labels).of_card(card, identity).version
-        lines = [one for one in in_force if not one.purpose.differences(identity, version, "line")]
-        summaries = [
-            one
-            for one in in_force
-            if not one.purpose.differences(identity, one.purpose.prompt_version, "summary")
-        ]
-        found.append(_of_model(identity.name, version, lines, summaries))
+        version = layouts.of_card(card, identity).version
+        of_model = [one for one in in_force if is_same_model(one.purpose.model, identity)]
+        lines = [one for one in of_model if one.purpose.asks_like(Purpose(identity, version, "line", ""))]
+        summaries = [one for one in of_model if one.purpose.task == "summary"]
+        # A language without a grammar stands for all of these.
+        served = {
+            language: store.choose(Purpose(identity, version, "line", language)).calibrator
+            for language in (*LANGUAGES, OTHER)
+        }
+        found.append(_of_model(identity.name, version, lines, summaries, served))
         # Where nothing is in force, something may be promised all the same.
         purposes = [Purpose(identity, version, "line", "python"), *(one.purpose for one in lines + summaries)]
         for purpose in dict.fromkeys(purposes):
@@ -42,9 +52,14 @@ def calibrators(usable: Sequence[Entry]) -> list[Finding]:
 
 
 def _of_model(
-    name: str, version: str, lines: Sequence[Calibrator], summaries: Sequence[Calibrator]
+    name: str,
+    version: str,
+    lines: Sequence[Calibrator],
+    summaries: Sequence[Calibrator],
+    served: Mapping[str, Calibrator],
 ) -> Finding:
-    """The finding on one model. lines, summaries: its calibrators in force."""
+    """The finding on one model. lines, summaries: its calibrators in force. served: the calibrator of lines
+    that each language gets."""
     data = {
         "model": name,
         "prompt": version,
@@ -59,15 +74,29 @@ def _of_model(
             }
             for one in (*lines, *summaries)
         ],
+        "languages": {language: {"source": one.source, "n": one.n} for language, one in served.items()},
     }
     of_lines, of_summaries = _words("lines", lines), _words("summaries", summaries)
     if not lines:
-        says = f"{name} has no calibrator of lines; their tiers are a guess, made from other models."
+        says = (
+            f"{name} has no calibrator of lines: their confidence is uncalibrated, from other models' labels."
+        )
         says += f" It has calibrators for {of_summaries}." if summaries else ""
         advice = f"Run `lsp-calib calibrate PATH --model {name}`, or refit after using it for a while."
         return Finding("calibrator", Level.NOTE, says, advice, data=data)
     known = f"{of_lines}, and for {of_summaries}" if summaries else of_lines
-    return Finding("calibrator", Level.GOOD, f"{name}: calibrators for {known}.", data=data)
+    says = f"{name}: calibrators for {known}. {_of_the_rest(served)}"
+    return Finding("calibrator", Level.GOOD, says, data=data)
+
+
+def _of_the_rest(served: Mapping[str, Calibrator]) -> str:
+    """How lines are calibrated in languages without labels, as a sentence."""
+    rest = {language: one for language, one in served.items() if one.source in LENT}
+    named = sorted(one.purpose.language_name for language, one in rest.items() if language != OTHER)
+    others = ", ".join([*named, "languages without a grammar"])
+    if rest[OTHER].source == "pooled":
+        return f"Lines of {others}: pooled, {rest[OTHER].n:,} labels of other languages and windows."
+    return f"Lines of {others}: uncalibrated, never marked accept."
 
 
 def _words(task: str, found: Sequence[Calibrator]) -> str:

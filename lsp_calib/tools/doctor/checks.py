@@ -15,16 +15,21 @@ from importlib.util import find_spec
 from typing import Any
 
 from lsp_calib import __version__, home, lockfile
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.commands.engine import wanted_window
+from lsp_calib.completion.prompt import Layouts
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.feedback.events import EventKind, Source
+from lsp_calib.feedback.rows import parsed
 from lsp_calib.inference import backends
-from lsp_calib.inference.models.cards import locate
+from lsp_calib.inference.models.cards import explained, locate
 from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
 from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.settings import Trusted
 from lsp_calib.settings.table import TRUSTED
 from lsp_calib.tools.doctor.finding import Finding, Level
+from lsp_calib.values import ModelIdentity
 
 # With less free space, writing the feedback store and the log may soon fail.
 _LEAST_FREE = 200 << 20
@@ -162,6 +167,21 @@ def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
     return found, usable
 
 
+def chosen(trusted: Trusted) -> list[Finding]:
+    """The model and the window that the server would use now, why, and how to change both."""
+    if trusted.remote_url:
+        return []
+    try:
+        card, _ = locate(trusted.model)
+    except LspCalibError:
+        return []  # `models` has said so
+    identity = ModelIdentity(card.name, card.quantisation, card.sha256)
+    layouts = Layouts(CalibratorStore.open().has_labels, lambda: wanted_window(trusted))
+    size, window = layouts.explained(card, identity)
+    data = {"model": card.name, "window": size.value}
+    return [Finding("choice", Level.GOOD, f"{explained(trusted.model, card)} {window}", data=data)]
+
+
 def encoder() -> Finding:
     """Whether the sentence encoder, which is evidence for the confidence of summaries, can be used."""
     card = load_encoders()[ENCODER]
@@ -198,15 +218,9 @@ def feedback() -> Finding:
                 raise sqlite3.DatabaseError(verdict)
             (suggestions,) = connection.execute("SELECT COUNT(*) FROM suggestions").fetchone()
             (labels,) = connection.execute("SELECT COUNT(correct) FROM labels").fetchone()
-            # A store of an older version, which the server has not opened yet, knows no sources.
-            columns = {
-                name for (name,) in connection.execute("SELECT name FROM pragma_table_info('suggestions')")
-            }
-            replayed = 0
-            if "source" in columns:
-                (replayed,) = connection.execute(
-                    "SELECT COUNT(*) FROM suggestions WHERE source = ?", (Source.REPLAY.value,)
-                ).fetchone()
+            (replayed,) = connection.execute(
+                "SELECT COUNT(*) FROM suggestions WHERE source = ?", (Source.REPLAY.value,)
+            ).fetchone()
             removed = connection.execute(
                 "SELECT kind, data, COUNT(*) FROM events WHERE kind IN (?, ?) GROUP BY kind, data",
                 (EventKind.WITHHELD.value, EventKind.CUT.value),
@@ -221,7 +235,7 @@ def feedback() -> Finding:
         )
     counts: dict[str, dict[str, int]] = {EventKind.WITHHELD.value: {}, EventKind.CUT.value: {}}
     for kind, event, n in removed:
-        for reason in json.loads(event):
+        for reason in parsed(event) or ():
             counts[kind][reason] = counts[kind].get(reason, 0) + n
     shown, known = suggestions - replayed, labels - replayed  # each replayed line has its label
     data = {"suggestions": shown, "labels": known, "replayed": replayed, **counts}
@@ -245,7 +259,7 @@ def processes() -> Finding:
             "No model process is running; one starts with the editor.",
             data={"pids": []},
         )
-    words = ", ".join(map(str, running))
+    words = ", ".join(str(pid) if pid != lockfile.UNKNOWN else "number not known" for pid in running)
     return Finding("process", Level.GOOD, f"Model process running: {words}.", data={"pids": running})
 
 

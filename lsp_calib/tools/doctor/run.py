@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from rich.console import Console
 from rich.text import Text
 
 from lsp_calib.errors import LspCalibError
@@ -18,6 +17,7 @@ from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.json_text import json_text
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
+from lsp_calib.terminal import Console, tell
 from lsp_calib.tools.doctor import acceleration, calibrator_checks, checks, speed
 from lsp_calib.tools.doctor.bundle import check_place, write_bundle
 from lsp_calib.tools.doctor.finding import Finding, Level
@@ -41,7 +41,7 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
     if as_json:
         print(json_text(report, sys.stdout.encoding))
     else:
-        _print(findings, Console(highlight=False))
+        _print(findings, Console(), quick=quick)
     if bundle is not None:
         write_bundle(bundle, report)
         if not as_json:
@@ -50,7 +50,7 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
 
 
 def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    tell(text)
 
 
 def _silent(text: str) -> None:
@@ -68,7 +68,7 @@ def to_json(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
-    """Run all checks. quick: do not measure the models."""
+    """Run all checks. quick: neither load a model nor measure any."""
     found = [checks.package()]
     state = checks.state_folder()
     found += state
@@ -84,7 +84,8 @@ def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
         found.append(_remote(trusted))
     models, usable = checks.models(trusted)
     found += models
-    found += calibrator_checks.calibrators(usable)
+    found += checks.chosen(trusted)
+    found += calibrator_checks.calibrators(usable, trusted)
     found.append(checks.encoder())
     found.append(checks.feedback())
     found.append(checks.processes())
@@ -139,7 +140,7 @@ def _remote(trusted: Trusted) -> Finding:
     )
 
 
-def _print(findings: Sequence[Finding], console: Console) -> None:
+def _print(findings: Sequence[Finding], console: Console, *, quick: bool) -> None:
     for finding in findings:
         mark, colour = _MARKS[finding.level]
         console.print(Text(f"{mark} ", style=colour) + Text(finding.says, style=""))
@@ -150,6 +151,10 @@ def _print(findings: Sequence[Finding], console: Console) -> None:
     console.print()
     if fatal:
         console.print(Text("Completions do not work until the problems above are solved.", style="bold red"))
+    elif quick:
+        found = f"Problems found: {problems}." if problems else "Nothing wrong was found."
+        untried = "Not tried: loading a model, and asking it. `lsp-calib doctor` without --quick does both."
+        console.print(Text(f"{found} {untried}", style="yellow"))
     elif problems:
         console.print(Text(f"Completions work. Problems found: {problems}.", style="yellow"))
     else:

@@ -9,7 +9,7 @@ import attrs
 
 from lsp_calib.errors import EngineDiedError, LspCalibError, ModelError
 from lsp_calib.inference.models.inventory import Entry
-from lsp_calib.inference.models.speeds import LATENCY_BUDGET
+from lsp_calib.inference.models.speeds import LATENCY_BUDGET, is_quiet
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.bench.run import bench, short_options
 from lsp_calib.tools.doctor.finding import Finding, Level
@@ -23,7 +23,8 @@ class Measurement:
 
     p50, p95: milliseconds from a keystroke to its suggestion, for keystrokes that asked the model and did not
     open a document or follow a move of the cursor. first: p50 of the first one in a document. n: number of
-    keystrokes. load: of the machine, None if the system does not report it.
+    keystrokes. load: of the machine, None if the system does not report it. quiet: whether little else ran
+    before the bench began.
     """
 
     model: str
@@ -34,6 +35,7 @@ class Measurement:
     threads: int
     processors: int
     load: float | None
+    quiet: bool = True
 
     @property
     def quick(self) -> bool:
@@ -44,15 +46,16 @@ class Measurement:
         """The measured values in words."""
         load = "" if self.load is None else f", load {self.load:.1f}"
         first = "" if self.first is None else f"; the first in a document {self.first:.0f} ms"
+        busy = "" if self.quiet else "; other programs were busy, so a quiet machine is faster"
         return (
             f"half of {self.n} keystrokes of recorded typing within {self.p50:.0f} ms, 95 % within "
-            f"{self.p95:.0f} ms{first} ({self.threads} threads, {self.processors} processors{load})"
+            f"{self.p95:.0f} ms{first} ({self.threads} threads, {self.processors} processors{load}){busy}"
         )
 
 
 def measure(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> Finding | Measurement:
     """The speed of one installed model, or why it could not be measured (see `does_not_run`)."""
-    name = entry.card.name
+    name, quiet = entry.card.name, is_quiet()
     options = short_options(attrs.evolve(trusted, model=str(entry.card.path), remote_url=None))
     try:
         report = bench(options, lambda text: progress(f"{name}: {text}"))
@@ -65,7 +68,7 @@ def measure(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> 
             # Any other error is one of measuring, as when its time is over.
             data={"model": name, "runs": not isinstance(error, ModelError | EngineDiedError)},
         )
-    found = measurement(name, report)
+    found = measurement(name, report, quiet=quiet)
     if found is None:
         return Finding("speed", Level.NOTE, f"{name} could not be timed: every answer came from memory.")
     return found
@@ -76,7 +79,7 @@ def does_not_run(finding: Finding) -> bool:
     return finding.data.get("runs") is False
 
 
-def measurement(model: str, report: dict[str, Any]) -> Measurement | None:
+def measurement(model: str, report: dict[str, Any], *, quiet: bool = True) -> Measurement | None:
     """The relevant values of a bench's report; None if no keystroke asked the model."""
     latency = report["latencyMs"]
     asked = latency["typingModel"]
@@ -91,6 +94,7 @@ def measurement(model: str, report: dict[str, Any]) -> Measurement | None:
         threads=report["threads"],
         processors=report["machine"]["processors"],
         load=report["machine"]["load"],
+        quiet=quiet,
     )
 
 
@@ -107,6 +111,8 @@ def described(measured: Measurement) -> Finding:
 
 def recommend(measured: Sequence[Measurement], preference: Sequence[str], trusted: Trusted) -> Finding | None:
     """The recommended model for this machine: the first in order of preference that is quick enough.
+
+    It is shown, and changes nothing: the server chooses by the times of its own requests.
 
     preference: names, the best first. None if nothing was measured.
     """

@@ -215,12 +215,12 @@ def test_eldoc_shows_the_summary_with_its_tier_and_an_action_inserts_it(start: S
     keys = itertools.cycle(("\x06", "\x08.", "\x02", "\x08."))
 
     def described(screen: str) -> bool:
-        if re.search(r"\b(accept|review|reject): ", screen):
+        if re.search(r"\bwhat its author would\b", screen):
             return True
         # What is not ready in time is there at the next hover; ElDoc asks where point has moved.
         emacs.keys(next(keys))
         try:
-            return bool(emacs.sees(r"\b(accept|review|reject): ", 1.5))
+            return bool(emacs.sees(r"\bwhat its author would\b", 1.5))
         except AssertionError:
             return False
 
@@ -229,6 +229,28 @@ def test_eldoc_shows_the_summary_with_its_tier_and_an_action_inserts_it(start: S
     emacs.sees("Insert summary as docstring")
     emacs.keys("Insert summary as docstring\r")
     emacs.sees(r'^ *def add\(first, second\):\n!* +"""')
+
+
+def test_a_key_typed_meanwhile_does_not_end_what_sends_a_change() -> None:
+    """`while-no-input` throws at the next check once a key is there; Eglot would lose the change."""
+    assert EMACS is not None
+    interrupted = """(let (sent)
+      (catch 'typed
+        (let ((throw-on-input 'typed))
+          (lsp-calib--to-its-end (lambda () (setq quit-flag 'typed) (ignore) (setq sent t)))
+          (dotimes (_ 1000) (ignore))))
+      (princ (format "%s %s" sent
+        (mapcar (lambda (one) (and (advice-member-p #'lsp-calib--to-its-end one) t))
+                '(eglot--track-changes-fetch eglot--signal-textDocument/didChange)))))"""
+    start = ["--eval", "(lsp-calib-eglot 'python-base-mode)", "--eval", interrupted]
+    said = subprocess.run(
+        [EMACS, "--batch", "-l", str(CONFIGURATION), *start],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert said.stdout == "t (t t)"
 
 
 @pytest.mark.parametrize("client", ["eglot", "rass"])

@@ -20,7 +20,7 @@ from nvim import NVIM, SERVER, Neovim, short_folder
 
 from lsp_calib.inference.models.cards import load_cards
 
-SUBJECT = Path(__file__).parents[3] / "lsp_calib" / "server" / "convert.py"
+SUBJECT = Path(__file__).parents[3] / "lsp_calib" / "server" / "text.py"
 PATIENCE = 20.0  # seconds for one answer; a place without a suggestion is left out
 WATCH = """
 local badge = vim.api.nvim_create_namespace('lsp_calib')

@@ -248,7 +248,9 @@ class Neovim:
         if not found:
             return ""
         _, first, others = found[0]
-        return "\n".join(chunks[0][0] if chunks else "" for chunks in [first, *others])
+        return "\n".join(
+            "".join(text for text, group in chunks if group != "ComplHintMore") for chunks in [first, *others]
+        )
 
     def suggested(self, keys: str, seconds: float = 20.0) -> tuple[str, str, str]:
         """Types keys; (ghost text, badge, its highlight group) once both are on screen."""

@@ -147,6 +147,7 @@ def test_where_there_is_nothing_to_offer_it_is_not_asked_more_with_every_key(nvi
     for key in "qwzq":
         nvim.keys(key)
         time.sleep(0.4)  # longer than the pause after which it asks
+    assert nvim.lua("return _G.asked") > 0
     nvim.lua("_G.asked = 0")
     time.sleep(2)
     asked = nvim.lua("return _G.asked")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from nvim import NO_NVIM, NVIM, SOURCE, Neovim, labels
+from scripted_editor import install_calibrator, install_curve
 
 pytestmark = pytest.mark.skipif(not NVIM, reason=NO_NVIM)
 
@@ -68,6 +69,30 @@ def test_word_by_word_the_rest_stays_and_the_label_is_kept_in_parts(nvim: Neovim
         nvim.until(f"ghost text {rest!r}", lambda expected=rest: nvim.ghost() == expected)
         nvim.until("its badge, or none", lambda expected=rest: len(nvim.badges()) == bool(expected))
         time.sleep(0.25)  # Neovim reports what changes within 150 ms as one change
+    assert settled(nvim, home) == [("kept in parts", 1)]
+
+
+def test_the_part_that_can_be_trusted_is_accepted_alone_and_the_rest_stays(open_scripted, home: Path) -> None:
+    """The badge says how far, and the rest is dimmed; then the key does what it does without a suggestion."""
+    install_calibrator(home)
+    install_curve(home)
+    answer = {
+        "text": REST,
+        "tokens": ["turn", " first", " *", " second"],
+        "logprobs": [-0.01, -0.01, -1.97, -0.01],
+        "entropies": [0.1, 0.1, 2.0, 0.1],
+    }
+    nvim = open_scripted({"answers": {"    re": answer}})
+    _, badge, _ = nvim.suggested("G$A    re")
+    assert badge.strip() == "▲ review 61 %, sure up to first"
+    (_, chunks, _) = nvim.ghosts()[0]
+    assert chunks == [["turn first", "ComplHint"], [" * second", "LspCalibUnsure"]]
+    nvim.keys("<M-s>")
+    nvim.until("the part", lambda: nvim.line() == "    return first")
+    nvim.until("the rest", lambda: nvim.ghost() == " * second")
+    time.sleep(0.25)
+    nvim.keys("<Tab>")
+    nvim.until("all of it", lambda: nvim.line() == "    re" + REST)
     assert settled(nvim, home) == [("kept in parts", 1)]
 
 
@@ -338,6 +363,25 @@ def test_a_line_accepted_before_the_server_knows_of_a_bracket_that_a_plugin_has_
     nvim.until("a suggestion", lambda: nvim.ghost() == text)
     nvim.keys("total = f()<Left><Tab>")
     nvim.until("the line, with one bracket", lambda: nvim.line() == "    " + text)
+
+
+@pytest.mark.parametrize(
+    ("keys", "lines"),
+    [
+        ("<Tab>", ['print("a b");']),
+        ("<M-Right>", ['print("a")', 'print("a b")', 'print("a b");']),
+    ],
+)
+def test_a_suggestion_goes_over_what_the_editor_has_closed(
+    open_scripted, keys: str, lines: list[str]
+) -> None:
+    answer = {"text": 'a b");', "tokens": ['a b");', ""], "logprobs": [-0.05, -0.01]}
+    nvim = open_scripted({"answers": {'    print("': answer}})
+    nvim.keys('G$A    print("")<Left><Left>')
+    nvim.until("a suggestion", lambda: nvim.ghost() == 'a b");')
+    for line in lines:
+        nvim.keys(keys)
+        nvim.until(line, lambda line=line: nvim.line() == "    " + line)
 
 
 @pytest.mark.parametrize("how", ["<Cmd>LspCalib toggle<CR>", "<Cmd>LspCalib restart<CR>", "killed"])

@@ -171,3 +171,15 @@ def test_a_relative_name_of_the_server_is_found_on_the_path_alone(open_scripted,
     assert nvim.lua("return vim.lsp.get_clients()[1].config.cmd[1]") == str(program)
     assert not (folder / "touched").exists()
     assert sys.executable in real
+
+
+def test_the_settings_of_setup_are_told_to_be_the_users_own(open_scripted) -> None:
+    """Settings that may come from a workspace could only be stricter."""
+    nvim = open_scripted(SCRIPT)
+    trusted = nvim.lua(
+        "return require('lsp_calib.config').make({ settings = { tiers = { preset = 'lenient' },"
+        " debounceMs = 5, diagnostics = { enabled = false }, ['feedback.replay'] = false } })"
+        ".init_options.trusted"
+    )
+    assert trusted == {"tiers.preset": "lenient", "diagnostics.enabled": False, "feedback.replay": False}
+    assert "--trust-editor" in nvim.lua("return require('lsp_calib.config').make({}).cmd")

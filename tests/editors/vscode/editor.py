@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -136,12 +136,16 @@ def browser_flags() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def environment_with_model(home: Path, model: Path) -> dict[str, str]:
-    """The environment of an editor with this state folder, in which the model is all that is installed."""
+def environment_with_model(home: Path, model: Path, encoder: Iterable[Path] = ()) -> dict[str, str]:
+    """The environment of an editor with this state folder, in which the model is all that is installed.
+
+    encoder: files of the encoder that are there beside it.
+    """
     models = home / "models"
     models.mkdir(mode=0o700)
     home.chmod(0o700)
-    (models / model.name).symlink_to(model)
+    for file in (model, *encoder):
+        (models / file.name).symlink_to(file)
     kept = {name: value for name, value in os.environ.items() if name != "LSP_CALIB_MODEL"}
     return kept | {"LSP_CALIB_HOME": str(home)}
 

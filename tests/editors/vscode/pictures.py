@@ -4,8 +4,8 @@
 
 FOLDER (default docs/img) gets vscode-badge, -hover, -report and -install, each -dark.png and -light.png, and
 vscode-flow.png, which is animated: typing, ghost text with its badge, Tab, the mark, an edit, the hover. All
-with the default model, which must be installed; the labels of the report are those of report_session.py. The
-extension's icon is drawn as well.
+with the default model and the encoder, which must be installed; the labels of the report are those of
+report_session.py. The extension's icon is drawn as well.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from editor import (
 from PIL import Image, ImageDraw, ImageFont
 
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.inference.models.encoders import locate_encoder
 
 SQUIGGLES = ".squiggly-hint, .squiggly-info, .squiggly-warning"
 # Nothing in the window but the text and the status bar.
@@ -102,7 +103,8 @@ class Studio:
 
     def _home(self, name: str) -> dict[str, str]:
         (self.folder / name).mkdir(exist_ok=True)
-        return environment_with_model(self.folder / name, load_cards()["smollm2-135m"].path)
+        encoder = [file.path for file in locate_encoder().files]
+        return environment_with_model(self.folder / name, load_cards()["smollm2-135m"].path, encoder)
 
     def save(self, vscode: VSCode, name: str, clip: dict[str, float] | None = None) -> None:
         vscode.page.screenshot(path=self.target / f"vscode-{name}-{self.theme}.png", clip=clip)
@@ -134,7 +136,7 @@ class Studio:
         vscode = self.editor("text")
         self.ready(vscode)
         seen = vscode.suggestion(TYPED)
-        tier = seen["badge"].split()[1]
+        tier = seen["badge"].split()[1].rstrip(",")
         vscode.until("the tier in the status bar", lambda: tier in vscode.drawn()["status"])
         self.save(vscode, "badge")
         vscode.keys("Escape")
@@ -160,7 +162,8 @@ class Studio:
         film.type(TYPED)
         seen = vscode.wait_for_suggestion(TYPED)
         vscode.until(
-            "the tier in the status bar", lambda: seen["badge"].split()[1] in vscode.drawn()["status"]
+            "the tier in the status bar",
+            lambda: seen["badge"].split()[1].rstrip(",") in vscode.drawn()["status"],
         )
         film.take(LOOK)
         vscode.keys("Tab")

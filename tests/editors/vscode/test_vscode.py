@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from editor import MISSING, MODEL_SECONDS, SECONDS, SOURCE, TYPED, VSCode
+from editor import MISSING, MODEL_SECONDS, SECONDS, SOURCE, TYPED, VSCode, environment_with_model
+from encoder_scene import FILES, needs_encoder
 
 pytestmark = [pytest.mark.model, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
 
@@ -58,13 +59,18 @@ def test_the_number_stands_in_the_hover_of_the_status_bar(vscode: VSCode) -> Non
     assert re.search(r"\d %|no probability", vscode.hovered(place, lambda text: "calibrator" in text))
 
 
+def hovered_summary(vscode: VSCode) -> str:
+    """The hover on a function without documentation, once it has the summary."""
+    name = vscode.page.locator(".editor-instance .view-line", has_text="def variance").first.bounding_box()
+    place = [name["x"] + 60, name["y"] + name["height"] / 2]
+    return vscode.hovered(place, lambda text: "smollm2-135m" in text)
+
+
 def test_the_hover_on_a_function_shows_its_summary(vscode: VSCode) -> None:
     """Summary, mark and tier, and the model that made it."""
     vscode.keys("Control+Home")
-    name = vscode.page.locator(".editor-instance .view-line", has_text="def variance").first.bounding_box()
-    place = [name["x"] + 60, name["y"] + name["height"] / 2]
-    text = vscode.hovered(place, lambda text: "smollm2-135m" in text)
-    assert re.search(r"accept|review|reject", text), text
+    text = hovered_summary(vscode)
+    assert re.search(r"(Likely says|May say|Unlikely to say) what its author would", text), text
 
 
 def test_a_refit_from_the_palette_says_what_came_of_it(vscode: VSCode) -> None:
@@ -107,20 +113,45 @@ def test_a_pause_and_its_end(vscode: VSCode) -> None:
     vscode.until("its end", lambda: "paused" not in vscode.drawn()["status"])
 
 
-def test_a_cell_of_a_notebook_gets_suggestions(vscode: VSCode) -> None:
-    cell = {"cell_type": "code", "source": SOURCE.splitlines(keepends=True), "metadata": {}, "outputs": []}
+def test_a_cell_of_a_notebook_knows_the_other_cells(vscode: VSCode, request: pytest.FixtureRequest) -> None:
+    """A name that stands in the cell above alone is offered below, and typed in, saved and hovered there."""
+    function = [
+        "def weighted_harmonic_score(values: list[float], weights: list[float]) -> float:\n",
+        '    """The weighted harmonic mean of the values."""\n',
+        "    return sum(weights) / sum(w / v for v, w in zip(values, weights))",
+    ]
+    empty = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
     notebook = {
-        "cells": [cell | {"execution_count": None}],
-        "metadata": {},
+        "cells": [
+            {"cell_type": "markdown", "metadata": {}, "source": ["# Scores"]},
+            {**empty, "source": ["%matplotlib inline\n", "values, weights = [1.0, 2.0], [3.0, 4.0]"]},
+            {**empty, "source": function},
+            {**empty, "source": ["first = weighted_harmonic_score(values, weights)\n", "print(first)"]},
+            {**empty, "source": ["print(values)"]},
+        ],
+        "metadata": {"language_info": {"name": "python"}},
         "nbformat": 4,
         "nbformat_minor": 2,
     }
-    notebook["metadata"] = {"language_info": {"name": "python"}}
     (vscode.workspace / "cells.ipynb").write_text(json.dumps(notebook))
     vscode.show(vscode.workspace / "cells.ipynb")
-    vscode.page.locator(".notebookOverlay .view-lines").first.click()
-    vscode.keys("Control+End")
-    assert vscode.suggestion(TYPED)["badge"]
+    vscode.page.locator(".notebookOverlay .code-cell-row .view-lines", has_text="print(values)").last.click()
+    vscode.keys("Control+End", "Enter")
+    typed = "second = weighted_h"
+    seen = vscode.suggestion(typed)
+    assert (typed + seen["ghost"]).startswith("second = weighted_harmonic_score("), seen
+    picture = request.config.rootpath / "build" / "vscode-notebook.png"
+    picture.parent.mkdir(exist_ok=True)
+    vscode.page.screenshot(path=picture)
+    vscode.keys("Tab")
+    vscode.until(
+        "a mark in the cell", lambda: vscode.page.locator(f".notebookOverlay :is({SQUIGGLES})").count()
+    )
+    vscode.keys("Control+s")
+    vscode.until("no mark once it is saved", lambda: not vscode.page.locator(SQUIGGLES).count())
+    assert "weighted_harmonic_score(" in "".join(
+        json.loads((vscode.workspace / "cells.ipynb").read_text())["cells"][-1]["source"]
+    )
 
 
 def test_a_workspace_that_is_not_trusted_decides_nothing(
@@ -187,7 +218,7 @@ def test_from_the_package_of_the_extension_to_the_first_suggestion(
     storage = vscode.folder / "data" / "User" / "globalStorage" / "lsp-calib.lsp-calib"
     assert not (storage / "server").exists(), "nothing is fetched before the yes"
     asked = time.monotonic()
-    dialog.get_by_role("button", name=re.compile("Install")).click()
+    dialog.get_by_role("button", name=re.compile(r"Install \(")).click()
     ready = 10 * MODEL_SECONDS
     vscode.until("the server is ready", lambda: "smollm2" in vscode.drawn()["status"], ready)
     installed = time.monotonic()
@@ -202,6 +233,38 @@ def test_from_the_package_of_the_extension_to_the_first_suggestion(
     }
     record_property("seconds", seconds)
     print(f"install, yes, type: 3 steps, 1 confirmation; {seconds}")
+
+
+@needs_encoder
+def test_an_installation_with_the_encoder_rates_how_a_summary_fits(
+    editor: Any, model_path: Path, tmp_path: Path
+) -> None:
+    """Chosen in the one question, its packages are installed; its files are there; the hover has its line."""
+    workspace, home = tmp_path / "statistics", tmp_path / "home"
+    workspace.mkdir()
+    home.mkdir()
+    (workspace / "averages.py").write_text(SOURCE)
+    environment = environment_with_model(home, model_path, FILES)
+    path = without_compilers(tmp_path / "bin")
+    vscode: VSCode = editor(workspace, environment=environment | {"PATH": path}, machine={})
+    vscode.install()
+    vscode.start("averages.py")
+    dialog = vscode.page.locator(".monaco-dialog-box")
+    dialog.wait_for(timeout=1000 * MODEL_SECONDS)
+    assert re.search(r"optional: the encoder .*: \d+ MB of packages", dialog.inner_text())
+    dialog.get_by_role("button", name=re.compile("Install with the encoder")).click()
+    vscode.until("the server is ready", lambda: "smollm2" in vscode.drawn()["status"], 10 * MODEL_SECONDS)
+    assert not dialog.count(), "one question is all"
+    receipt = (
+        vscode.folder / "data" / "User" / "globalStorage" / "lsp-calib.lsp-calib" / "server/installed.json"
+    )
+    assert json.loads(receipt.read_text())["similarity"]
+    vscode.keys("Control+Home")
+    assert "fit the code" in hovered_summary(vscode)
+
+    vscode.command("lsp-calib: Install the server, a model or the encoder")
+    dialog.wait_for()
+    assert "encoder" not in dialog.inner_text(), "all of it is there"
 
 
 def test_a_server_that_is_missing_is_said_once_and_editing_goes_on(

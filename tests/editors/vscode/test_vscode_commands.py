@@ -128,7 +128,7 @@ def test_a_suggestion_that_is_accepted_word_by_word_counts_as_right(
     )
 
 
-@pytest.mark.parametrize(("state", "words"), [("learning", "few labels"), ("drifted", "no longer kept")])
+@pytest.mark.parametrize(("state", "words"), [("learning", "few labels"), ("drifted", "certificate revoked")])
 def test_the_state_of_a_calibrator_is_seen_and_it_can_be_taken_back(
     vscode: VSCode, environment: dict[str, str], tmp_path: Path, state: State, words: str
 ) -> None:

@@ -12,6 +12,19 @@ local marks = {
 local theme = { green = 'DiagnosticOk', yellow = 'DiagnosticWarn', amber = 'DiagnosticWarn', orange = 'DiagnosticWarn',
   red = 'DiagnosticError', blue = 'DiagnosticInfo' }
 
+--- The group of what stands behind the part of a suggestion that can be trusted: its colour is half that of the
+--- ghost text, half the background.
+local function unsure()
+  local hint = vim.api.nvim_get_hl(0, { name = 'ComplHint', link = false }).fg
+  local back = vim.api.nvim_get_hl(0, { name = 'Normal', link = false }).bg
+  local dimmed = { italic = true, cterm = { italic = true } }
+  if hint and back then
+    local function half(shift) return math.floor((bit.rshift(hint, shift) % 256 + bit.rshift(back, shift) % 256) / 2) end
+    dimmed.fg = ('#%02x%02x%02x'):format(half(16), half(8), half(0))
+  end
+  return dimmed
+end
+
 --- The highlight group of a tier.
 function M.group(tier) return 'LspCalib' .. tier:sub(1, 1):upper() .. tier:sub(2) end
 
@@ -22,6 +35,7 @@ function M.set_highlights()
     local hl = hex and { fg = hex } or { link = theme[marks[tier].color] or 'Comment' }
     vim.api.nvim_set_hl(0, M.group(tier), vim.tbl_extend('error', hl, { default = true }))
   end
+  vim.api.nvim_set_hl(0, 'LspCalibUnsure', vim.tbl_extend('error', unsure(), { default = true }))
 end
 
 --- Take the marks that a server has sent with its capabilities.
@@ -48,13 +62,29 @@ function M.verdict(suggestion)
   return 'accept', 'accept through line ' .. through, lines[through].confidence
 end
 
+--- The word that ends the part that can be trusted, of a line that is not to be accepted as a whole; nil if that part
+--- is too short to take, or there is none.
+function M.sure_word(suggestion)
+  local sure = suggestion.sure
+  if suggestion.tier == 'accept' or type(sure) ~= 'table' or sure['end'] < 4 then return end
+  local part = suggestion.text:sub(1, vim.str_byteindex(suggestion.text, 'utf-16', sure['end']))
+  return part:match('([%w_\128-\255]+)$') or part:match('[^%w_%s\128-\255]+$')
+end
+
+--- A probability in whole percent. What is not certain reads neither 0 nor 100 %.
+local function percent(probability)
+  if probability > 0 and probability < 0.005 then return '<1 %' end
+  return probability >= 0.995 and probability < 1 and '>99 %' or ('%.0f %%'):format(100 * probability)
+end
+
 --- The badge of a suggestion and its tier; nil if the tier is not known.
 function M.text(suggestion)
   local tier, words, confidence = M.verdict(suggestion)
   if not marks[tier] then return end
   local text = ('%s %s'):format(M.mark(tier), words)
-  if type(confidence) == 'number' then text = text .. (' %.0f %%'):format(100 * confidence) end
-  return text, tier
+  if type(confidence) == 'number' then text = ('%s %s'):format(text, percent(confidence)) end
+  local word = M.sure_word(suggestion)
+  return word and ('%s, sure up to %s'):format(text, word) or text, tier
 end
 
 return M

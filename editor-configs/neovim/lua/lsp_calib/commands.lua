@@ -131,6 +131,7 @@ local subcommands = {
   health = { desc = 'look for what does not work', run = function() vim.cmd.checkhealth('lsp_calib') end },
   -- For mappings in insert mode, as <Cmd>LspCalib word<CR>.
   accept = do_suggestion('accept'), word = do_suggestion('accept_word'), line = do_suggestion('accept_line'),
+  sure = do_suggestion('accept_sure'),
   next = do_suggestion('next'), prev = do_suggestion('prev'), dismiss = do_suggestion('dismiss'),
   alternatives = do_suggestion('alternatives'),
 }

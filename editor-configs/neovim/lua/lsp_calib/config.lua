@@ -3,6 +3,12 @@ local M = {}
 local badges, notice = require('lsp_calib.badges'), require('lsp_calib.notice')
 local server, status = require('lsp_calib.server'), require('lsp_calib.status')
 local INSTALL = "pip install 'lsp-calib[local]' (or pipx), then :LspCalib restart"
+local CMD = { 'lsp-calib', 'serve', '--trust-editor' }
+-- The settings are the user's own, from init.lua. Of these the server is told so: in settings that an editor may take
+-- from a workspace it would only accept stricter values.
+local OWN = { 'exclude', 'tiers.policy', 'tiers.preset', 'tiers.acceptFrom', 'tiers.rejectBelow', 'tiers.risk', 'tiers.delta',
+  'tiers.overrides', 'feedback.enabled', 'feedback.replay', 'autoRefit', 'diagnostics.enabled', 'diagnostics.severity.accept',
+  'diagnostics.severity.review', 'diagnostics.severity.reject', 'confidence.measure', 'hideBelow', 'lingerSeconds' }
 local started
 
 --- Autocommands and colours, once.
@@ -47,7 +53,7 @@ end
 --- The command line that is in force: a vim.lsp.config() of the user's may have replaced ours.
 function M.cmd()
   local config = vim.lsp.config and vim.lsp.config[server.NAME] or M.made
-  return config and config.cmd or { 'lsp-calib', 'serve' }
+  return config and config.cmd or CMD
 end
 
 --- Say once what to do if the server's program is not there. Neovim only writes it to its log.
@@ -66,10 +72,20 @@ local function capabilities()
   return all
 end
 
+--- The settings, with the user's own values told apart.
+local function init_options(settings)
+  local trusted = {}
+  for _, key in ipairs(OWN) do
+    trusted[key] = settings[key] or vim.tbl_get(settings, unpack(vim.split(key, '.', { plain = true })))
+    if settings[key] == false then trusted[key] = false end
+  end
+  return vim.tbl_extend('force', settings, { trusted = vim.tbl_extend('keep', settings.trusted or {}, trusted) })
+end
+
 --- The configuration. opts: cmd and settings, as setup() takes them.
 function M.make(opts)
   opts = opts or {}
-  local cmd = opts.cmd or { 'lsp-calib', 'serve' }
+  local cmd = opts.cmd or CMD
   if type(cmd) == 'table' then -- an absolute path, so that the folder Neovim is in does not matter
     cmd = vim.deepcopy(cmd)
     local program = vim.fn.exepath(cmd[1])
@@ -77,7 +93,7 @@ function M.make(opts)
   end
   vim.schedule(M.check_program)
   M.made = { -- no filetypes: all of them
-    cmd = cmd, root_markers = { '.git' }, init_options = opts.settings, settings = { lspCalib = opts.settings },
+    cmd = cmd, root_markers = { '.git' }, init_options = init_options(opts.settings or {}), settings = { lspCalib = opts.settings },
     capabilities = capabilities(),
     handlers = { ['lsp-calib/status'] = status.on_status, ['window/showMessage'] = on_message,
       ['window/showMessageRequest'] = on_question },

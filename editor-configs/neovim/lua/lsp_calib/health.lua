@@ -101,7 +101,7 @@ local function check_client(client)
   if calibrator and calibrator.state == 'drifted' then
     health.warn('what was learned no longer fits what you keep', ':LspCalib refit; :LspCalib report shows where')
   elseif calibrator and calibrator.source == 'prior' then
-    health.info('this model has no calibrator of its own: its probabilities are a guess. :LspCalib calibrate makes one')
+    health.info('this model has no labels of its own: its confidence is uncalibrated. :LspCalib calibrate makes a calibrator')
   end
   local suggestions = require('lsp_calib.status').suggestions()
   for _, buf in ipairs(bufs) do

@@ -4,9 +4,9 @@ local M = {}
 local function suggestions() return require('lsp_calib.status').suggestions() end
 
 --- Start the server, now and in buffers to come. opts, all optional:
----   cmd       the server's command line, { 'lsp-calib', 'serve' }
+---   cmd       the server's command line, { 'lsp-calib', 'serve', '--trust-editor' }
 ---   settings  the server's settings, such as { tiers = { preset = 'cautious' } }
----   keys      'suggested', or a table with some of accept, word, line, next, prev, dismiss; none are set otherwise
+---   keys      'suggested', or a table with some of accept, word, line, sure, next, prev, dismiss; none are set otherwise
 function M.setup(opts)
   opts = opts or {}
   require('lsp_calib.commands').register()
@@ -22,6 +22,9 @@ function M.accept_word() return suggestions().accept_word() end
 
 --- Accept it up to the end of the line.
 function M.accept_line() return suggestions().accept_line() end
+
+--- Accept the part of it that can be trusted.
+function M.accept_sure() return suggestions().accept_sure() end
 
 --- Show the next or the previous alternative.
 function M.next() return suggestions().select(1) end

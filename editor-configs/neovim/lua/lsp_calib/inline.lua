@@ -13,7 +13,9 @@ local function shown(buf)
   local ghost = api.nvim_buf_get_extmarks(buf, ghost_ns, 0, -1, { details = true })[1]
   if not ghost then return end
   local lines = vim.list_extend({ ghost[4].virt_text or {} }, ghost[4].virt_lines or {})
-  local text = vim.iter(lines):map(function(chunks) return chunks[1] and chunks[1][1] or '' end):join('\n')
+  local text = vim.iter(lines):map(function(chunks)
+    return vim.iter(chunks):map(function(chunk) return chunk[2] ~= 'ComplHintMore' and chunk[1] or '' end):join('')
+  end):join('\n')
   if text ~= '' then return ghost, text end
 end
 
@@ -33,14 +35,30 @@ local function on_screen(buf)
   if found then return found.command.arguments[1], ghost, found end
 end
 
+--- Dim what stands behind the part that can be trusted: Neovim draws a suggestion in one colour.
+local function dim(buf, suggestion, ghost, item)
+  local text, more = (ghost[4].virt_text or {})[1], (ghost[4].virt_text or {})[2]
+  if not text or text[2] ~= 'ComplHint' or not badges.sure_word(suggestion) then return end
+  if more and more[2] == 'LspCalibUnsure' then return end -- as it is until Neovim draws it anew
+  local stop = vim.str_byteindex(item.insertText, 'utf-16', suggestion.sure['end'])
+  local sure = math.max(stop - (#item.insertText - #text[1]), 0)
+  if sure >= #text[1] then return end
+  local chunks = { { text[1]:sub(1, sure), 'ComplHint' }, { text[1]:sub(sure + 1), 'LspCalibUnsure' }, more }
+  api.nvim_buf_set_extmark(buf, ghost_ns, ghost[2], ghost[3], { id = ghost[1], virt_text = chunks,
+    virt_text_pos = ghost[4].virt_text_pos, hl_mode = ghost[4].hl_mode })
+end
+
 local function draw(buf)
   if not api.nvim_buf_is_valid(buf) then return end
   api.nvim_buf_clear_namespace(buf, badge_ns, 0, -1)
   local before = showing[buf]
   showing[buf] = nil
-  local suggestion, ghost = on_screen(buf)
+  local suggestion, ghost, item = on_screen(buf)
   local text, tier
-  if suggestion then text, tier = badges.text(suggestion) end
+  if suggestion then
+    text, tier = badges.text(suggestion)
+    dim(buf, suggestion, ghost, item)
+  end
   if text then
     last[buf] = suggestion
     showing[buf] = ('%s %s'):format(badges.mark(tier), tier)
@@ -75,15 +93,27 @@ end
 --- What stands behind the cursor on its line.
 local function behind() return api.nvim_get_current_line():sub(api.nvim_win_get_cursor(0)[2] + 1) end
 
---- How many bytes behind the cursor are closers that a suggestion brings along itself, at the end of its first line. They
---- are of the `replaced` bytes that it replaces, where they have not been typed over, or a plugin has added them since.
-local function closers(buf, text, replaced)
-  local first, after = text:match('^[^\n]*'), behind()
-  local most = replaced + math.max(#after - #answers[buf].behind, 0)
-  for n = math.min(most, #first, #after), 1, -1 do
-    if vim.startswith(after, first:sub(-n)) then return n end
+--- The closers behind the cursor that a suggestion goes over: of the `replaced` bytes behind the cursor of its request
+--- those that have not been typed over, and before them what a plugin has closed since.
+local function closers(buf, replaced)
+  local kept, after = answers[buf].behind:sub(replaced + 1), behind()
+  local part = vim.endswith(after, kept) and after:sub(1, #after - #kept) or ''
+  return part:match('^[%)%]}"\'`%s;,]*$') and part or ''
+end
+
+--- How many of these closers a piece of a suggestion writes itself: a bracket or quote that it opens is closed first.
+local function written_over(piece, closed)
+  local pairs_, open, over = { ['('] = ')', ['['] = ']', ['{'] = '}' }, {}, 0
+  for char in piece:gmatch('.') do
+    if char == open[#open] then
+      open[#open] = nil
+    elseif char == closed:sub(over + 1, over + 1) then
+      over = over + 1
+    elseif pairs_[char] or char:match('["\'`]') then
+      open[#open + 1] = pairs_[char] or char
+    end
   end
-  return 0
+  return over
 end
 
 --- Neovim leaves a suggestion on screen while you type on, but accepting it then would leave the typed characters
@@ -96,7 +126,7 @@ local function catch_up(item)
   if not item.range or not in_reach(buf, item.insert_text) then return end
   -- Accepting replaces the closers that were there: those typed over come back, those added since go.
   local _, start, _, stop = item.range:to_extmark()
-  local there, wanted = closers(buf, item.insert_text, stop - start), stop - start
+  local there, wanted = #closers(buf, stop - start), stop - start
   local typed_over = item.insert_text:match('^[^\n]*'):sub(-wanted):sub(1, math.max(wanted - there, 0))
   api.nvim_buf_set_text(buf, now[1] - 1, was[2], now[1] - 1, now[2] + math.max(there - wanted, 0), { typed_over })
   return item
@@ -117,21 +147,19 @@ function M.accept()
 end
 
 --- Accept a first piece of what is still to come of the suggestion on screen; the rest stays. False if there is none.
---- piece(rest): the piece. The server learns of it from the document: to it this is the same as typing.
+--- piece(rest, item): the piece. The server learns of it from the document: to it this is the same as typing.
 local function accept_piece(piece)
   local buf = api.nvim_get_current_buf()
   if not to_come(buf) then return false end
   vim.schedule(function() -- a mapping with <expr> may not change text
     local rest, item = to_come(buf) -- only now: the next keys may have come before this, and taken some of it
     if not rest then return end
-    local first = piece(rest)
+    local first = piece(rest, item)
     if first == rest or first == '' then return M.accept() end
     local row, col = unpack(api.nvim_win_get_cursor(0))
     local lines = vim.split(first, '\n', { plain = true })
     local range = item.range
-    local closed = closers(buf, item.insertText, range['end'].character - range.start.character)
-    local before = #rest:match('^[^\n]*') - closed -- so much of the rest stands before the closers
-    local over = math.max(#lines[1] - before, 0)
+    local over = written_over(lines[1], closers(buf, range['end'].character - range.start.character))
     api.nvim_buf_set_text(buf, row - 1, col, row - 1, col + over, lines)
     api.nvim_win_set_cursor(0, { row + #lines - 1, (#lines == 1 and col or 0) + #lines[#lines] })
     if #lines > 1 then hide(buf) end -- Neovim would show its next lines twice
@@ -148,6 +176,21 @@ end
 --- Accept up to the end of the line; from there, the next line of a block.
 function M.accept_line()
   return accept_piece(function(rest) return vim.fn.matchstr(rest, [[^\n\?[^\n]*]]) end)
+end
+
+--- What is still to come of the part that can be trusted, '' if nothing is. rest: of the whole suggestion.
+local function sure_part(rest, item)
+  local sure = item.command.arguments[1].sure
+  if type(sure) ~= 'table' then return '' end
+  local stop = vim.str_byteindex(item.insertText, 'utf-16', sure['end'])
+  return item.insertText:sub(#item.insertText - #rest + 1, stop)
+end
+
+--- Accept the part that can be trusted; the rest stays. False if there is none, or it is typed.
+function M.accept_sure()
+  local rest, item = to_come(api.nvim_get_current_buf())
+  if not rest or sure_part(rest, item) == '' then return false end
+  return accept_piece(sure_part)
 end
 
 --- Take the suggestion off the screen, and tell the server that it was not wanted. False if there is none.
@@ -192,7 +235,7 @@ function M.alternatives()
     for at, item in ipairs(answer.items) do
       if in_reach(buf, item.insertText) then
         local replaced = item.range['end'].character - item.range.start.character
-        ends[at] = api.nvim_win_get_cursor(0)[2] + closers(buf, item.insertText, replaced)
+        ends[at] = api.nvim_win_get_cursor(0)[2] + #closers(buf, replaced)
       end
     end
     local options = { prompt = 'Alternatives', format_item = function(item)

@@ -1,12 +1,14 @@
 -- Keys are set on request only: <Tab> belongs to many plugins.
 local M = {}
-M.SUGGESTED = { accept = '<Tab>', word = '<M-Right>', line = '<M-Down>', next = '<M-n>', prev = '<M-p>', dismiss = '<M-e>' }
+M.SUGGESTED = { accept = '<Tab>', word = '<M-Right>', line = '<M-Down>', sure = '<M-s>', next = '<M-n>', prev = '<M-p>',
+  dismiss = '<M-e>' }
 M.set_by_setup = {}
 
 local actions = {
   accept = { 'accept', 'Accept the suggestion' },
   word = { 'accept_word', 'Accept the next word of the suggestion' },
   line = { 'accept_line', 'Accept the next line of the suggestion' },
+  sure = { 'accept_sure', 'Accept the part of the suggestion that can be trusted' },
   next = { 'next', 'Next suggestion' },
   prev = { 'prev', 'Previous suggestion' },
   dismiss = { 'dismiss', 'Dismiss the suggestion' },
@@ -59,7 +61,7 @@ function M.earlier(key) replaced[vim.keycode(key)].callback() end
 function M.set(keys)
   for name, key in pairs(keys == 'suggested' and M.SUGGESTED or keys or {}) do
     local action = actions[name]
-    if not action then error(('lsp_calib: there is no key %q; there are accept, word, line, next, prev, dismiss'):format(name)) end
+    if not action then error(('lsp_calib: there is no key %q; there are accept, word, line, sure, next, prev, dismiss'):format(name)) end
     if key then
       M.set_by_setup[name] = key
       local raw = vim.keycode(key)

@@ -102,6 +102,7 @@ end
 
 --- The menu has a whole suggestion or none.
 M.accept_word, M.accept_line, M.alternatives = M.accept, M.accept, M.complete
+function M.accept_sure() return false end
 
 function M.watch() end
 function M.attach() end

@@ -18,7 +18,10 @@ end
 function M.status(status)
   local lines = { is_given(status.message) and status.message or badges.words(status.state) }
   local function say(text) table.insert(lines, text) end
+  local chosen = status.chosen or {}
   if is_given(status.model) then say('Model: ' .. status.model .. '.') end
+  if is_given(chosen.model) then say(chosen.model) end
+  if is_given(chosen.window) then say(chosen.window) end
   if is_given(status.calibrator) then
     local it = status.calibrator
     say(('Calibrator: %s, %s; its probabilities come from %s (%s).'):format(it.id, badges.words(it.state),
@@ -30,7 +33,7 @@ function M.status(status)
   end
   local shown = numbers(status.tiers or {}, { 'accept', 'review', 'reject' })
   say(shown == '' and 'No suggestion was shown since the start.' or 'Shown since the start: ' .. shown .. '.')
-  if (status.hidden or 0) > 0 then say(('Hidden, because hideBelow is set: %d.'):format(status.hidden)) end
+  if (status.hidden or 0) > 0 then say(('Hidden, because they are too likely to be wrong (hideBelow): %d.'):format(status.hidden)) end
   local withheld = numbers(status.withheld or {})
   if withheld ~= '' then say('Answers with nothing to offer: ' .. withheld .. '.') end
   local latency = status.latencyMs or {}

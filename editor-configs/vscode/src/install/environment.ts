@@ -10,6 +10,8 @@ export interface Receipt {
   readonly locks: string;
   readonly sha256: string;
   readonly engine: Engine;
+  /** What the lock of the encoder's packages was when they were installed; undefined where they are not there. */
+  readonly similarity?: string;
 }
 
 export type Report = (message: string) => void;
@@ -77,7 +79,8 @@ export class Environment {
    * Installs everything into the environment; what is there in the right version stays.
    *
    * A server that worked keeps its receipt while packages are fetched and llama.cpp is compiled: who is offline, or
-   * cancels, goes on with it and is asked again. It has none while pip replaces packages.
+   * cancels, goes on with it and is asked again. It has none while pip replaces packages. The encoder's packages are
+   * not among these, and do not count as installed afterwards.
    */
   async fill(wanted: Engine, options: Options, report: Report): Promise<Engine> {
     const before = this.receipt();
@@ -91,10 +94,20 @@ export class Environment {
     return engine;
   }
 
+  /** Installs the encoder's packages beside the server, which is there in its present version and may run. */
+  async addSimilarity(options: Options, report: Report): Promise<void> {
+    const receipt = this.receipt();
+    const similarity = this.manifest.encoder?.locks;
+    if (receipt && similarity !== undefined && receipt.similarity !== similarity) {
+      await this.locked('similarity', options, report);
+      this.write({ ...receipt, similarity });
+    }
+  }
+
   /** Replaces the server by the one that this extension carries. Nothing is fetched. */
-  async replaceServer(engine: Engine, options: Options): Promise<void> {
+  async replaceServer({ engine, similarity }: Receipt, options: Options): Promise<void> {
     await this.wheel(options);
-    this.sign(engine);
+    this.sign(engine, similarity);
   }
 
   private async compile(options: Options, report: Report): Promise<Engine> {
@@ -123,8 +136,8 @@ export class Environment {
     const all = readFileSync(lock, 'utf8').match(/^\S+==/gm)?.length ?? 0;
     let collected = 0;
     const onLine = (line: string) => {
-      if (name !== 'build') {
-        this.unsign(line); // the server runs without what builds llama.cpp
+      if (name !== 'build' && name !== 'similarity') {
+        this.unsign(line); // the server runs without what builds llama.cpp, and without the encoder
       }
       const found = /^Collecting ([\w.-]+)/.exec(line);
       if (found) {
@@ -143,9 +156,9 @@ export class Environment {
     await run(this.script('python'), args, { ...options, environment: pipEnvironment(options) });
   }
 
-  private sign(engine: Engine): void {
+  private sign(engine: Engine, similarity?: string): void {
     const { locks, sha256 } = this.manifest;
-    this.write({ locks, sha256, engine });
+    this.write({ locks, sha256, engine, ...(similarity === undefined ? {} : { similarity }) });
   }
 
   private write(receipt: Receipt): void {

@@ -7,13 +7,30 @@ import { isInstalled, partialBytes, stateFolder } from '../server/state_folder';
 import { onPath } from '../server/find';
 import { pythonPath } from '../settings';
 import { Environment, hasCompiler, type Receipt } from './environment';
-import { choices, fetches, question, thereQuestion, updateQuestion, type Choice, type Engine, type Manifest, type Model, type Plan, type Sizes } from './plan';
+import {
+  choices,
+  encoderChoices,
+  fetches,
+  question,
+  thereQuestion,
+  updateQuestion,
+  type Choice,
+  type Encoder,
+  type EncoderOffer,
+  type Engine,
+  type Manifest,
+  type Model,
+  type Plan,
+  type Sizes,
+} from './plan';
 import { Cancelled, run, type Options } from './process';
 import { findPython, type Python } from './python';
 
 const LOG = 'Show log';
 const AGAIN = 'Try again';
 const ANEW = 'Install again…';
+const ENCODER = 'lsp-calib: fetching the encoder';
+const WITH_ENCODER = 'With the encoder too…';
 
 export class Installer {
   readonly environment: Environment;
@@ -58,15 +75,15 @@ export class Installer {
   /** Brings the server of an earlier version of the extension up to date, where nothing has to be fetched for it. */
   async update(): Promise<void> {
     const receipt = this.outdated();
-    if (receipt && receipt.locks === this.manifest?.locks) {
-      await this.environment.replaceServer(receipt.engine, this.options());
+    if (receipt && !this.needsPackages(receipt)) {
+      await this.environment.replaceServer(receipt, this.options());
     }
   }
 
   /** Asks whether to fetch newer packages, where the server needs them. Returns whether they are there now. */
   async offerUpdate(): Promise<boolean> {
     const receipt = this.outdated();
-    if (!receipt || receipt.locks === this.manifest?.locks || this.asked) {
+    if (!receipt || !this.needsPackages(receipt) || this.asked) {
       return false;
     }
     this.asked = true; // once for a window: a restart does not ask again
@@ -80,8 +97,29 @@ export class Installer {
     return this.manifest && receipt?.sha256 !== this.manifest.sha256 && this.environment.hasPython ? receipt : undefined;
   }
 
+  /** Whether this version wants other packages than are installed. */
+  private needsPackages({ locks, similarity }: Receipt): boolean {
+    return locks !== this.manifest?.locks || (similarity !== undefined && similarity !== this.manifest.encoder?.locks);
+  }
+
+  private get sizes(): Sizes | undefined {
+    return this.read<Record<string, Sizes>>('sizes.json')?.[`${process.platform}-${process.arch}`];
+  }
+
+  /** What there is to fetch of the encoder; undefined where all of it is there, or none of it for this platform. */
+  private encoderOffer({ similarity }: Sizes, installed: string | undefined): EncoderOffer | undefined {
+    const encoder = this.manifest?.encoder;
+    if (!encoder || similarity === undefined) {
+      return undefined;
+    }
+    const home = stateFolder(process.env);
+    const packages = installed === encoder.locks ? 0 : similarity;
+    const files = encoder.files.filter((file) => !isInstalled(home, file)).reduce((sum, { bytes }) => sum + bytes, 0);
+    return packages + files > 0 ? { encoder, packages, files } : undefined;
+  }
+
   private async ask(makeWay: () => Promise<void>): Promise<boolean> {
-    const sizes = this.read<Record<string, Sizes>>('sizes.json')?.[`${process.platform}-${process.arch}`];
+    const { sizes } = this;
     if (!this.manifest || !sizes) {
       const advice = "Install it with Python 3.11 or later (pip install 'lsp-calib[local]') and name it in lspCalib.server.path.";
       void vscode.window.showErrorMessage(`lsp-calib cannot install its server on this platform. ${advice}`);
@@ -91,9 +129,10 @@ export class Installer {
     const home = stateFolder(process.env);
     const installed = models.find((model) => isInstalled(home, model))?.title;
     if (this.environment.isCurrent) {
-      const wanted = await this.askWhatElse(installed === undefined ? models : []);
+      const offer = this.encoderOffer(sizes, this.environment.receipt()?.similarity);
+      const wanted = await this.askWhatElse(installed === undefined ? models : [], offer);
       if (wanted !== ANEW) {
-        return wanted !== undefined && this.fetch(wanted);
+        return wanted !== undefined && this.fetchAll(wanted);
       }
     }
     const python = await this.python();
@@ -107,20 +146,26 @@ export class Installer {
       sizes,
       installed,
       models,
+      encoder: this.encoderOffer(sizes, undefined),
     };
     const { message, detail } = question(plan);
-    const answers = choices(plan);
-    const answer = await vscode.window.showInformationMessage(message, { modal: true, detail }, ...answers.map(({ label }) => label));
-    const choice = answers.find(({ label }) => label === answer);
+    const more = encoderChoices(plan);
+    // One button for the encoder, whatever the number of models: dialogs have room for few.
+    const answers = more.length > 1 ? choices(plan) : [...choices(plan), ...more];
+    const labels = [...answers.map(({ label }) => label), ...(more.length > 1 ? [WITH_ENCODER] : [])];
+    const answer = await vscode.window.showInformationMessage(message, { modal: true, detail }, ...labels);
+    const placeHolder = 'What to install';
+    const choice =
+      answer === WITH_ENCODER ? await vscode.window.showQuickPick(more, { placeHolder }) : answers.find(({ label }) => label === answer);
     return choice ? this.install(python, plan.engine, choice, makeWay) : false;
   }
 
-  /** Where the server is there: asks for the model to fetch, or whether to install all again. */
-  private async askWhatElse(models: readonly Model[]): Promise<Model | typeof ANEW | undefined> {
-    const { message, detail } = thereQuestion(models);
-    const answers = fetches(models);
+  /** Where the server is there: asks what to fetch besides, or whether to install all again. */
+  private async askWhatElse(models: readonly Model[], offer: EncoderOffer | undefined): Promise<Choice | typeof ANEW | undefined> {
+    const { message, detail } = thereQuestion(models, offer);
+    const answers = fetches(models, offer);
     const answer = await vscode.window.showInformationMessage(message, { modal: true, detail }, ...answers.map(({ label }) => label), ANEW);
-    return answer === ANEW ? ANEW : answers.find(({ label }) => label === answer)?.model;
+    return answer === ANEW ? ANEW : answers.find(({ label }) => label === answer);
   }
 
   private async python(): Promise<Python | undefined> {
@@ -135,17 +180,31 @@ export class Installer {
     return search.python;
   }
 
-  private async install(python: Python, engine: Engine, { model }: Choice, makeWay: () => Promise<void>): Promise<boolean> {
+  private async install(python: Python, engine: Engine, choice: Choice, makeWay: () => Promise<void>): Promise<boolean> {
     await makeWay();
     const made = await this.withProgress('lsp-calib: installing', async (options, report) => {
       const started = Date.now();
       const got = await this.environment.make(python.program, engine, options, report);
       this.log.info(`installed with the engine ${got} in ${Math.round((Date.now() - started) / 1000)} s`);
     });
-    if (made && model) {
-      await this.fetch(model);
+    if (made) {
+      await this.fetchAll(choice);
     }
     return true; // whatever failed: the one that ran was ended, and a new one says itself that it has no model
+  }
+
+  /** Fetches what was chosen besides the server. Returns whether all of it is there. */
+  private async fetchAll({ model, encoder }: Choice): Promise<boolean> {
+    const fetched = !model || (await this.fetch(model));
+    return fetched && (!encoder || (await this.fetchEncoder(encoder)));
+  }
+
+  private fetchEncoder({ name, files }: Encoder): Promise<boolean> {
+    const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    return this.withProgress(ENCODER, async (options, report) => {
+      await this.environment.addSimilarity(options, report);
+      await this.pull(name, bytes, options, report);
+    });
   }
 
   private fetch({ name, bytes }: Model): Promise<boolean> {
@@ -188,20 +247,25 @@ export class Installer {
   }
 
   private async askForUpdate(receipt: Receipt): Promise<boolean> {
-    const sizes = this.read<Record<string, Sizes>>('sizes.json')?.[`${process.platform}-${process.arch}`];
+    const { sizes } = this;
     if (!sizes) {
       return false;
     }
-    const plan: Plan = { python: '', engine: receipt.engine, sizes, installed: undefined, models: [] };
+    const encoder = receipt.similarity === undefined ? undefined : this.encoderOffer(sizes, receipt.similarity);
+    const plan: Plan = { python: '', engine: receipt.engine, sizes, installed: undefined, models: [], encoder };
     const { message, detail } = updateQuestion(plan);
     const answer = await vscode.window.showInformationMessage(`${message} ${detail}`, 'Update');
     if (!answer) {
       return false;
     }
     this.asked = false; // an update that fails can be tried again
-    return this.withProgress('lsp-calib: updating', async (options, report) => {
+    const updated = await this.withProgress('lsp-calib: updating', async (options, report) => {
       await this.environment.fill(receipt.engine, options, report);
     });
+    if (updated && receipt.similarity !== undefined) {
+      await this.withProgress(ENCODER, (options, report) => this.environment.addSimilarity(options, report));
+    }
+    return updated;
   }
 
   private async failed(what: string, error: Error): Promise<void> {

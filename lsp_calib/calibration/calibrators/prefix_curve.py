@@ -1,0 +1,178 @@
+"""How far a suggestion can be trusted: the probability that its line is right up to a place in it.
+
+There is one small file for each model and version of the prompt, beside the calibrators. Its labels are of
+lines in all languages together. A refit moves the shipped curve by the user's labels (`PrefixCurve.moved`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import operator
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import attrs
+from msgspec.structs import replace
+
+from lsp_calib import home
+from lsp_calib.calibration.calibrators.calibrator import FileDocument
+from lsp_calib.calibration.calibrators.curve import Weighted
+from lsp_calib.calibration.document import Count, Text, as_floats, written
+from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
+from lsp_calib.errors import CalibratorError, DataError
+from lsp_calib.files import write_atomically
+from lsp_calib.values import ModelIdentity
+
+FOLDER = "prefixes"
+"""The folder with the curves: beside that of the shipped calibrators, and in that of the user's own, which go
+first."""
+
+NAMES = (*PREFIX_FEATURES, "whole", *PLACES)
+"""What a curve weighs: the features of the beginning, the log-odds of the whole line, and 1 for the place of
+the cursor."""
+
+# As in calibration: probabilities of a whole line count as no nearer than this to 0 and 1.
+_CLIP = 1e-6
+_MOST_NATS = 500.0
+
+# Lines that are wrong as a whole from which on a curve may be moved, and the standard deviation of its offset
+# and of its slope before any of them, in nats.
+LEAST_LINES = 30
+_SPREAD = 0.25
+_FOLDS = 5
+
+
+@attrs.frozen
+class ShownPart:
+    """A part that was said to be sure, of a line that was wrong as a whole.
+
+    whole: the probability of the line, part: that it is right up to the end of the part, as they were shown,
+    in [0, 1]. right: whether it was. line: the same for parts of one line. at: of the label, in Unix seconds.
+    """
+
+    whole: float
+    part: float
+    right: bool
+    line: str
+    at: float
+
+
+class PrefixCurve(
+    FileDocument, frozen=True, kw_only=True, dict=True, omit_defaults=True, tag_field="schema", tag=1
+):
+    """P(the line is right up to a place, if it is wrong as a whole), by logistic regression.
+
+    version: of the features, which are in the order of `NAMES`. model: whose answers it was fitted on; its
+    SHA-256 counts. n, n_right: the places it was fitted on, all in lines that are wrong as a whole, and up to
+    how many these are right.
+    base: `id` of the shipped curve that it was moved from, until: the last label that moved it, in Unix
+    seconds; "" and 0 of a shipped curve.
+    Raises DataError for other features or numbers that contradict each other.
+    """
+
+    version: int
+    model: ModelIdentity
+    prompt_version: Text
+    n: Count
+    n_right: Count
+    intercept: float
+    features: tuple[Weighted, ...]
+    base: str = ""
+    until: float = 0.0
+
+    def __post_init__(self) -> None:
+        as_floats(self, bounded=("intercept",))
+        if self.version != PREFIX_VERSION:
+            raise CalibratorError(f"version is {self.version}; this lsp-calib reads {PREFIX_VERSION}.")
+        if tuple(one.name for one in self.features) != NAMES:
+            raise DataError(f"features must be {', '.join(NAMES)}, in this order.")
+        if not 0 <= self.n_right <= self.n:
+            raise DataError("nRight must be among n.")
+
+    def probabilities(self, places: Sequence[Prefix], whole: float, place: str) -> list[float]:
+        """For each place the probability that the line is right up to there, in [0, 1], never growing.
+
+        places: of the suggestion, the first one first. whole: the calibrated probability of its line, in
+        [0, 1]. place: of the cursor, one of `PLACES`.
+        """
+        p = min(max(whole, _CLIP), 1.0 - _CLIP)
+        of_places, of_line, base = self._line
+        about = (math.log(p / (1.0 - p)), *(float(place == one) for one in PLACES))
+        base += sum(map(operator.mul, of_line, about))
+        found: list[float] = []
+        most = whole
+        for prefix in reversed(places):
+            score = base + sum(map(operator.mul, of_places, prefix.values))
+            score = min(max(score, -_MOST_NATS), _MOST_NATS)
+            # What is right as a whole is right up to each place, and up to an earlier one no less likely.
+            most = max(most, whole + (1.0 - whole) / (1.0 + math.exp(-score)))
+            found.append(most)
+        return found[::-1]
+
+    @cached_property
+    def id(self) -> str:
+        """16 hexadecimal digits that tell this curve from others."""
+        return hashlib.sha256(json.dumps(written(self), sort_keys=True).encode()).hexdigest()[:16]
+
+    def moved(self, shown: Sequence[ShownPart]) -> Self | None:
+        """The curve with another offset and slope, by what came of parts that it has promised; None without
+        evidence that it then predicts better.
+
+        The evidence is the log loss on lines that were left out: the gain must exceed its standard error. Of
+        parts of one line the last counts.
+        """
+        last = {one.line: one for one in sorted(shown, key=lambda one: one.at) if one.part > one.whole}
+        if len(last) < LEAST_LINES:
+            return None
+        import numpy as np
+
+        from lsp_calib.calibration.logistic import PlattCalibrator, Prior
+        from lsp_calib.calibration.validation import grouped_folds
+
+        parts = list(last.values())
+        # As the curve has it: of lines that are wrong as a whole.
+        promised = np.array([(one.part - one.whole) / (1.0 - one.whole) for one in parts])
+        promised = np.clip(promised, _CLIP, 1.0 - _CLIP)
+        right = np.array([one.right for one in parts])
+        prior = Prior(1.0, 0.0, slope_sd=_SPREAD, intercept_sd=_SPREAD)
+        fit = functools.partial(PlattCalibrator.fit, prior=prior, targets="plain")
+        fold = grouped_folds(list(last), _FOLDS)
+        unseen = np.empty(right.size)
+        for k in range(_FOLDS):
+            unseen[fold == k] = fit(promised[fold != k], right[fold != k]).predict(promised[fold == k])
+        gain = np.log(np.where(right, unseen, 1.0 - unseen) / np.where(right, promised, 1.0 - promised))
+        if gain.sum() <= math.sqrt(gain.size) * gain.std():
+            return None
+        found = fit(promised, right)
+        return replace(
+            self,
+            features=tuple(replace(one, weight=found.slope * one.weight) for one in self.features),
+            intercept=found.slope * self.intercept + found.intercept,
+            n=self.n + right.size,
+            n_right=self.n_right + int(right.sum()),
+            base=self.base or self.id,
+            until=max(one.at for one in parts),
+        )
+
+    @cached_property
+    def _line(self) -> tuple[tuple[float, ...], tuple[float, ...], float]:
+        """Of features as they are: the weights of `PREFIX_FEATURES`, those of the rest, and the intercept."""
+        weights = tuple(one.weight / one.scale for one in self.features)
+        base = self.intercept - math.fsum(one.mean * w for one, w in zip(self.features, weights, strict=True))
+        return weights[: len(PREFIX_FEATURES)], weights[len(PREFIX_FEATURES) :], base
+
+    def save(self, folder: Path) -> None:
+        """Write the file that `CalibratorStore.prefix_curves` finds in a folder. Raises CalibratorError if
+        that fails."""
+        path = folder / f"{self.model.sha256[:16]}-{self.prompt_version}.json"
+        try:
+            home.private_folder(folder)
+            text = json.dumps(written(self), indent=2) + "\n"
+            write_atomically(path, text.encode("utf-8"), 0o600)
+        except OSError as error:
+            raise CalibratorError(f"{path} cannot be written: {error.strerror or error}.") from error

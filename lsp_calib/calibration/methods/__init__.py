@@ -1,1 +1,0 @@
-"""Methods of calibration: curves from raw confidences to probabilities."""

@@ -1,1 +1,0 @@
-"""How good probabilities are: scores, calibration errors, reliability, correlation."""

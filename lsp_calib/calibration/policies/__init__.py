@@ -1,1 +1,0 @@
-"""From a probability to a tier: thresholds, costs, certified risk; and the watch for drift."""

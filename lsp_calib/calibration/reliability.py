@@ -1,0 +1,272 @@
+"""Reliability diagrams and risk-coverage curves as data: bins, points, and the band of a calibrated score."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, caution, paired
+from lsp_calib.calibration.scores import Strategy, bin_index, caution_collapse
+from lsp_calib.errors import DataError
+
+# Items of nearly equal confidence are drawn as one binomial when a bin holds more than this many.
+_DRAWS = 200
+
+
+@attrs.frozen
+class ReliabilityBin:
+    """One bar or point of a reliability diagram.
+
+    lower, upper: edges of the bin; by mass, its least and greatest confidence.
+    n: items in it; the rest is None if there are none.
+    confidence, accuracy: mean confidence and share correct.
+    low, high: Wilson interval of the share correct.
+    band_low, band_high: the range of the share correct if every confidence were exactly right.
+    """
+
+    lower: float | None
+    upper: float | None
+    n: int
+    confidence: float | None = None
+    accuracy: float | None = None
+    low: float | None = None
+    high: float | None = None
+    band_low: float | None = None
+    band_high: float | None = None
+
+    def to_json(self) -> dict[str, float | int | None]:
+        """The bin as JSON types."""
+        return {
+            "lower": self.lower,
+            "upper": self.upper,
+            "n": self.n,
+            "confidence": self.confidence,
+            "accuracy": self.accuracy,
+            "low": self.low,
+            "high": self.high,
+            "bandLow": self.band_low,
+            "bandHigh": self.band_high,
+        }
+
+
+@attrs.frozen
+class ReliabilityData:
+    """A reliability diagram, ready to be drawn.
+
+    n, n_correct: items, and how many are correct.
+    strategy, level, seed: as given.
+    bins: as many as asked for, ascending, empty ones included.
+    points: the quantile points: bins of equal mass, without empty ones.
+    """
+
+    n: int
+    n_correct: int
+    strategy: Strategy
+    level: float
+    seed: int
+    bins: tuple[ReliabilityBin, ...]
+    points: tuple[ReliabilityBin, ...]
+
+
+def reliability(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    *,
+    bins: int = 10,
+    strategy: Strategy = "width",
+    points: int = 5,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> ReliabilityData:
+    """Counts, mean confidence and share correct by bin, with intervals and the calibrated band.
+
+    confidence: float array of shape (n,), probabilities in [0, 1]. correct: bool array of shape (n,).
+    bins, strategy: as in `expected_calibration_error`, whose value is the mean of |confidence - accuracy|
+        over `bins`, weighted by n.
+    points: how many quantile points. Equal confidences share one, so there may be fewer.
+    level: of the Wilson intervals and of the band, bin by bin, not for all bins at once.
+    resamples, seed: of the band, simulated with the confidences as the probabilities of being correct.
+    The result does not depend on the order of the pairs. Warns if all confidences share a bin or all labels
+    are of one class. Raises DataError on empty input, different shapes, NaN, values outside [0, 1], fewer
+    than 1 bin, point or resample, an unknown strategy, or a level outside (0, 1).
+    Source: Brocker & Smith 2007 (the band); Wilson 1927; Spiess et al. 2024, fig. 4 (five quantile points).
+
+    >>> data = reliability([0.25, 0.25, 0.75, 0.75], [False, False, True, False], bins=2)
+    >>> [(item.n, item.confidence, item.accuracy) for item in data.bins]
+    [(2, 0.25, 0.0), (2, 0.75, 0.5)]
+    """
+    p, y = paired(confidence, correct)
+    if points < 1 or resamples < 1 or not 0.0 < level < 1.0:
+        raise DataError(
+            "reliability needs at least 1 point and 1 resample and a level in (0, 1), "
+            f"not {points}, {resamples} and {level}."
+        )
+    index = bin_index(p, bins, strategy)
+    caution_collapse(index, "A reliability diagram")
+    n_correct = int(np.count_nonzero(y))
+    if n_correct in (0, p.size):
+        caution(f"The reliability diagram is not informative: all {p.size} labels are of one class.")
+    diagram = _Diagram(p, y, level, resamples, np.random.default_rng(seed))
+    edges = np.arange(bins + 1) / bins if strategy == "width" else None
+    by_mass = diagram.bins(bin_index(p, points, "mass"), points)
+    return ReliabilityData(
+        n=p.size,
+        n_correct=n_correct,
+        strategy=strategy,
+        level=level,
+        seed=seed,
+        bins=diagram.bins(index, bins, edges),
+        points=tuple(item for item in by_mass if item.n > 0),
+    )
+
+
+def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson score interval of a share; (0, 1) if n is 0. Within [0, 1], and never of length 0.
+
+    Raises DataError unless 0 <= successes <= n and 0 < level < 1.
+    Source: Wilson 1927; recommended for small n by Brown, Cai & DasGupta 2001.
+
+    >>> [round(bound, 3) for bound in wilson_interval(0, 10)]
+    [0.0, 0.278]
+    """
+    if not 0 <= successes <= n or not 0.0 < level < 1.0:
+        raise DataError(f"There is no interval for {successes} of {n} at level {level}.")
+    if n == 0:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf((1.0 + level) / 2.0)
+    share = successes / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    # The formula gives exactly 0 and 1 at the ends; floats do not.
+    low = 0.0 if successes == 0 else max(centre - half, 0.0)
+    high = 1.0 if successes == n else min(centre + half, 1.0)
+    return low, high
+
+
+class _Diagram:
+    """The items in ascending order of confidence, from which bins are cut."""
+
+    def __init__(
+        self, p: FloatArray, y: BoolArray, level: float, resamples: int, rng: np.random.Generator
+    ) -> None:
+        self._order = np.argsort(p, kind="stable")
+        self._p = p[self._order]
+        self._y = y[self._order]
+        self._level = level
+        self._resamples = resamples
+        self._rng = rng
+
+    def bins(
+        self, index: IntArray, count: int, edges: FloatArray | None = None
+    ) -> tuple[ReliabilityBin, ...]:
+        """index: the bin of each item, in the order given; it ascends with the confidence."""
+        starts = np.searchsorted(index[self._order], np.arange(count + 1))
+        result = []
+        for k in range(count):
+            p, y = self._p[starts[k] : starts[k + 1]], self._y[starts[k] : starts[k + 1]]
+            if edges is not None:
+                lower, upper = float(edges[k]), float(edges[k + 1])
+            elif p.size:
+                lower, upper = float(p[0]), float(p[-1])
+            else:
+                lower, upper = None, None
+            result.append(self._bin(p, y, lower, upper))
+        return tuple(result)
+
+    def _bin(self, p: FloatArray, y: BoolArray, lower: float | None, upper: float | None) -> ReliabilityBin:
+        if p.size == 0:
+            return ReliabilityBin(lower, upper, 0)
+        hits = int(np.count_nonzero(y))
+        low, high = wilson_interval(hits, p.size, self._level)
+        tail = (1.0 - self._level) / 2.0
+        band_low, band_high = np.quantile(self._shares(p), [tail, 1.0 - tail])
+        return ReliabilityBin(
+            lower=lower,
+            upper=upper,
+            n=p.size,
+            confidence=min(float(np.mean(p)), 1.0),
+            accuracy=hits / p.size,
+            low=low,
+            high=high,
+            band_low=float(band_low),
+            band_high=float(band_high),
+        )
+
+    def _shares(self, p: FloatArray) -> FloatArray:
+        """Shares correct of `resamples` draws, if each item is correct with its confidence."""
+        starts = np.unique(np.linspace(0, p.size, min(p.size, _DRAWS), endpoint=False).astype(np.intp))
+        sizes = np.diff(np.append(starts, p.size))
+        means = np.minimum(np.add.reduceat(p, starts) / sizes, 1.0)
+        hits = self._rng.binomial(sizes, means, size=(self._resamples, sizes.size)).sum(axis=1)
+        return np.asarray(hits / p.size, dtype=np.float64)
+
+
+@attrs.frozen(eq=False)
+class RiskCoverage:
+    """The curve, a point for each distinct confidence, from the strictest threshold on.
+
+    n: items. threshold: float array of shape (k,), descending: items at or above it are accepted.
+    coverage: float array of shape (k,): share of items accepted; ends at 1.
+    risk: float array of shape (k,): share wrong among the accepted; ends at the error rate.
+    area: mean risk over all coverages in (0, 1] (AURC). excess_area: the area in excess of that of a perfect
+        ranking with as many errors (E-AURC); 0 for a perfect one.
+    """
+
+    n: int
+    threshold: FloatArray
+    coverage: FloatArray
+    risk: FloatArray
+    area: float
+    excess_area: float
+
+
+def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCoverage:
+    """Risk against coverage as the threshold of acceptance falls, and the area under it.
+
+    confidence: float array of shape (n,), probabilities in [0, 1]. correct: bool array of shape (n,).
+    Between two thresholds, items of equal confidence are accepted in random order: wrong ones accumulate
+    linearly. The area is the exact integral of that curve, which is unchanged by order and by repeating all
+    pairs, and for a perfect ranking is e + (1 - e) ln(1 - e) at error rate e, the published closed form. The
+    usual sum over the n ranks tends to it as n grows.
+    Warns if the labels are all of one class: any ranking is then perfect. Raises DataError on empty input,
+    different shapes, NaN or values outside [0, 1].
+    Source: Geifman & El-Yaniv 2017; Geifman, Uziel & El-Yaniv 2019 (excess area).
+
+    >>> curve = risk_coverage([0.9, 0.8, 0.8, 0.1], [True, True, False, False])
+    >>> [float(value) for value in curve.coverage]
+    [0.25, 0.75, 1.0]
+    >>> [round(float(value), 4) for value in curve.risk]
+    [0.0, 0.3333, 0.5]
+    """
+    p, y = paired(confidence, correct)
+    order = np.argsort(-p)
+    descending = p[order]
+    last_of_run = np.append(descending[1:] != descending[:-1], True)
+    accepted = np.flatnonzero(last_of_run) + 1
+    wrong = np.cumsum(~y[order])[last_of_run]
+    if wrong[-1] in (0, p.size):
+        caution(f"The risk-coverage curve is not informative: all {p.size} labels are of one class.")
+    area = _area(accepted / p.size, wrong / p.size)
+    error = float(wrong[-1] / p.size)
+    best = error + (1.0 - error) * math.log1p(-error) if error < 1.0 else 1.0
+    return RiskCoverage(
+        n=p.size,
+        threshold=descending[last_of_run],
+        coverage=accepted / p.size,
+        risk=wrong / accepted,
+        area=area,
+        excess_area=max(area - best, 0.0),
+    )
+
+
+def _area(coverage: FloatArray, error: FloatArray) -> float:
+    """The integral of e(c) / c over (0, 1], with e linear between (0, 0) and the given points."""
+    before, after = coverage[:-1], coverage[1:]
+    slope = np.diff(error) / (after - before)
+    pieces = np.diff(error) + (error[:-1] - slope * before) * np.log(after / before)
+    return float(error[0] + np.sum(pieces))

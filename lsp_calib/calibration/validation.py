@@ -1,0 +1,550 @@
+"""Folds of whole groups, choices made inside them, and intervals of metrics.
+
+Groups are repositories or files: none is split between fitting and testing. Scores are computed on pooled
+out-of-fold predictions, never as a mean over folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, TypeVar
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired, quietly
+from lsp_calib.calibration.logistic import PlattCalibrator
+from lsp_calib.calibration.scores import (
+    Metric,
+    auc,
+    bin_index,
+    brier_score,
+    expected_calibration_error,
+    log_likelihoods,
+    log_loss,
+    skill_score,
+    ties,
+)
+from lsp_calib.confidence.measures import geometric_mean
+from lsp_calib.errors import DataError
+
+
+def grouped_folds(groups: npt.ArrayLike, folds: int = 5, *, seed: int = 0) -> IntArray:
+    """The fold, 0 .. k-1, of each item; a group's items share one. Shape (n,).
+
+    groups: array of shape (n,) of strings or integers, one group each.
+    folds: how many; fewer groups make fewer folds.
+    seed: the same seed and groups give the same folds, in whatever order the items come.
+    Balanced: each group goes to the fold with the fewest items, the largest groups first; groups of equal
+    size in random order.
+    Raises DataError if there are fewer than 2 groups or folds < 2.
+    """
+    codes = group_codes(groups, np.asarray(groups).size)
+    sizes = np.bincount(codes)
+    if sizes.size < 2:
+        raise DataError("Cross-validation by group needs items of at least 2 groups.")
+    if folds < 2:
+        raise DataError(f"Cross-validation needs at least 2 folds, not {folds}.")
+    shuffled = np.random.default_rng(seed).permutation(sizes.size)
+    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    filled = np.zeros(min(folds, sizes.size), dtype=np.intp)
+    fold_of_group = np.empty(sizes.size, dtype=np.intp)
+    for group in order:
+        fold = int(np.argmin(filled))
+        fold_of_group[group] = fold
+        filled[fold] += sizes[group]
+    return fold_of_group[codes]
+
+
+class Predictor(Protocol):
+    """Turns raw confidences, array of shape (n,), into probabilities of the same shape."""
+
+    def predict(self, raw: FloatArray, /) -> FloatArray: ...
+
+
+K = TypeVar("K", bound=Hashable)
+Fit = Callable[[FloatArray, BoolArray], Predictor]
+
+# None is "all tokens". Virk et al. found 4 and up; the small ones show that too small a t loses information.
+CANDIDATES: tuple[int | None, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, None)
+
+
+def out_of_fold(
+    raw: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    fit: Fit = PlattCalibrator.fit,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+) -> FloatArray:
+    """Each item's prediction by a calibrator fitted on the other folds, pooled. Float array of shape (n,).
+
+    raw: float array of shape (n,). correct: bool array of shape (n,). groups: array of shape (n,).
+    fit: from the training items' raw confidences and labels to something with `predict`.
+    Raises DataError as `grouped_folds` does, and on arrays that do not fit together.
+    """
+    scores, labels = paired(raw, correct)
+    group_codes(groups, scores.size)
+    fold = grouped_folds(groups, folds, seed=seed)
+    return held_out_predictions(scores, fold, lambda items: fit(scores[items], labels[items]))
+
+
+def held_out_predictions(
+    inputs: FloatArray, fold: IntArray, fit: Callable[[BoolArray], Predictor]
+) -> FloatArray:
+    """Each item's prediction by a model fitted on the items of all other folds. Float array of shape (n,).
+
+    inputs: the inputs of predictions, shape (n,) or (n, d). fold: 0 .. k-1, shape (n,), as from
+    `grouped_folds`.
+    fit: from the training items, a bool array of shape (n,), to something with `predict`.
+    """
+    predicted = np.empty(fold.size)
+    for k in range(int(fold.max()) + 1):
+        test = fold == k
+        predicted[test] = fit(~test).predict(inputs[test])
+    return predicted
+
+
+@attrs.frozen(eq=False)
+class FirstT:
+    """The number of first tokens with the best confidence, and an honest estimate of its skill.
+
+    first: chosen on all data (None: all tokens).
+    per_fold: the choice of each outer fold, made on the other folds alone.
+    confidence: float array of shape (n,): each item predicted with the choice and fit of the other folds.
+    skill: skill score of `confidence`, for publication.
+    skill_by_first: for each candidate, ascending, the pooled cross-validated skill. Its maximum is
+        optimistic.
+    """
+
+    first: int | None
+    per_fold: tuple[int | None, ...]
+    confidence: FloatArray
+    skill: float
+    skill_by_first: tuple[tuple[int | None, float], ...]
+
+
+def select_first_t(
+    log_probabilities: Sequence[Sequence[float]],
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    candidates: Sequence[int | None] = CANDIDATES,
+    *,
+    fit: Fit = PlattCalibrator.fit,
+    folds: int = 5,
+    seed: int = 0,
+) -> FirstT:
+    """Choose t, the number of first tokens whose geometric mean is the raw confidence.
+
+    log_probabilities: n sequences of token log-probabilities; one shorter than t uses all it has.
+    correct: bool array of shape (n,). groups: array of shape (n,).
+    candidates: values of t, None for all tokens. Among equals the smallest wins.
+    The criterion is the pooled skill score of grouped cross-validation. For the honest estimate the choice is
+    made again for each fold from the other folds alone, by cross-validation inside them.
+    Raises DataError on input that does not fit together, no candidates, or fewer than 3 groups (2 for one
+    candidate): choosing inside a training part takes two groups there.
+    Source: Virk et al. 2024, 4.7.
+    """
+    if not candidates:
+        raise DataError("There is no candidate for the number of first tokens.")
+    ordered = sorted(set(candidates), key=lambda t: float("inf") if t is None else t)
+    raw = {t: np.array([geometric_mean(item, t) for item in log_probabilities]) for t in ordered}
+    first, per_fold, confidence, skills = _select(raw, correct, groups, fit, folds, seed)
+    with quietly():
+        skill = skill_score(confidence, paired(confidence, correct)[1])
+    return FirstT(first, per_fold, confidence, skill, tuple(skills.items()))
+
+
+def _select(
+    raw: Mapping[K, FloatArray],
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    fit: Fit,
+    folds: int,
+    seed: int,
+) -> tuple[K, tuple[K, ...], FloatArray, dict[K, float]]:
+    """The choice on all data, that of each fold, the honest predictions, and the skill of each candidate.
+
+    raw: the raw confidences, shape (n,), of each candidate; among equals the first wins.
+    """
+    candidates = list(raw)
+    _, labels = paired(raw[candidates[0]], correct)
+    codes = group_codes(groups, labels.size)
+    if len(candidates) > 1 and np.unique(codes).size < 3:
+        raise DataError("Choosing a raw confidence needs items of at least 3 groups.")
+
+    def choose(items: BoolArray) -> tuple[K, dict[K, float]]:
+        if len(candidates) == 1 and not items.all():
+            return candidates[0], {}
+        inner, inner_labels = grouped_folds(codes[items], folds, seed=seed), labels[items]
+
+        def skill(scores: FloatArray) -> float:
+            predicted = held_out_predictions(
+                scores, inner, lambda part: fit(scores[part], inner_labels[part])
+            )
+            return skill_score(predicted, inner_labels)
+
+        with quietly():
+            skills = {key: skill(raw[key][items]) for key in candidates}
+        return max(candidates, key=lambda key: -np.inf if np.isnan(skills[key]) else skills[key]), skills
+
+    best, skills = choose(np.ones(labels.size, dtype=np.bool_))
+    outer = grouped_folds(codes, folds, seed=seed)
+    confidence = np.empty(labels.size)
+    per_fold: list[K] = []
+    for k in range(int(outer.max()) + 1):
+        test = outer == k
+        chosen, _ = choose(~test)
+        per_fold.append(chosen)
+        confidence[test] = fit(raw[chosen][~test], labels[~test]).predict(raw[chosen][test])
+    return best, tuple(per_fold), confidence, skills
+
+
+# A resample repeats items of one data set. Squared errors, logarithms, ranks and bins belong to the items, so
+# a resample only has to add them up. Each of these functions returns the same bits as its metric on the
+# resample.
+OfItems = Callable[[IntArray], float]
+OfLabels = Callable[[BoolArray], float]
+
+
+def of_items(metric: Metric, p: FloatArray, y: BoolArray) -> OfItems:
+    """The metric as a function of drawn items, an int array of indices into p and y, both of shape (n,)."""
+    prepare = _OF_ITEMS.get(metric)
+    return prepare(p, y) if prepare else lambda items: metric(p[items], y[items])
+
+
+def of_labels(metric: Metric, p: FloatArray) -> OfLabels:
+    """The metric as a function of labels, a bool array of the shape (n,) of p."""
+    return _ece(p) if metric is expected_calibration_error else lambda y: metric(p, y)
+
+
+def base_rate(y: BoolArray) -> OfItems:
+    """The share of correct items."""
+    return lambda items: int(np.count_nonzero(y[items])) / items.size
+
+
+def _brier(p: FloatArray, y: BoolArray) -> OfItems:
+    squares = (p - y) ** 2
+    return lambda items: float(squares[items].mean())
+
+
+def _skill(p: FloatArray, y: BoolArray) -> OfItems:
+    brier, rate = _brier(p, y), base_rate(y)
+
+    def skill(items: IntArray) -> float:
+        correct = rate(items)
+        reference = correct * (1.0 - correct)
+        return 1.0 - brier(items) / reference if reference else float("nan")
+
+    return skill
+
+
+def _log_loss(p: FloatArray, y: BoolArray) -> OfItems:
+    likelihoods = log_likelihoods(p, y)
+    return lambda items: float(-likelihoods[items].mean())
+
+
+def _auc(p: FloatArray, y: BoolArray) -> OfItems:
+    below, _, code = ties(p)
+    distinct = below.size
+
+    def area(items: IntArray) -> float:
+        drawn, correct = code[items], y[items]
+        positives = int(np.count_nonzero(correct))
+        negatives = items.size - positives
+        if positives == 0 or negatives == 0:
+            return float("nan")
+        equal = np.bincount(drawn, minlength=distinct)
+        right = np.bincount(drawn[correct], minlength=distinct)
+        # Twice the midranks, as in `auc`: 2 * (how many lie below) + equal + 1.
+        rank_sum = int(right @ (2 * np.cumsum(equal) - equal + 1)) / 2
+        return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
+
+    return area
+
+
+def _ece(p: FloatArray) -> OfLabels:
+    bins = 10  # the default of `expected_calibration_error`
+    index = bin_index(p, bins, "width")
+    expected = np.bincount(index, weights=p, minlength=bins)
+
+    def error(y: BoolArray) -> float:
+        gap = expected - np.bincount(index[y], minlength=bins)
+        return min(float(np.sum(np.abs(gap))) / p.size, 1.0)
+
+    return error
+
+
+_OF_ITEMS: dict[Metric, Callable[[FloatArray, BoolArray], OfItems]] = {
+    brier_score: _brier,
+    skill_score: _skill,
+    log_loss: _log_loss,
+    auc: _auc,
+}
+
+
+Kind = Literal["bootstrap", "calibrated-band"]
+
+
+# Without slots, msgspec writes the fields in their order.
+@attrs.frozen(slots=False)
+class Interval:
+    """A metric's value with a 95 % interval; None where it is undefined.
+
+    kind: "bootstrap": the range of the value for other data of this kind. "calibrated-band": the range of the
+        metric for a perfectly calibrated score with the same confidences.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    kind: Kind = "bootstrap"
+
+    def __format__(self, form: str) -> str:
+        """Such as "+0.52 (+0.47 to +0.57)", each number in the format of a float.
+
+        >>> f"{Interval(0.52, 0.47, None):+.2f}, {Interval(0.52, 0.47, 0.57):.1f}"
+        '+0.52, 0.5 (0.5 to 0.6)'
+        """
+        if self.value is None:
+            return "undefined"
+        if self.low is None or self.high is None:
+            return format(self.value, form)
+        return f"{self.value:{form}} ({self.low:{form}} to {self.high:{form}})"
+
+
+def bootstrap_interval(
+    metric: Metric,
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """Percentile interval of a metric over resampled groups.
+
+    confidence: float array of shape (n,). correct: bool array of shape (n,).
+    groups: array of shape (n,); whole groups are drawn, because items of one repository resemble each other.
+        None: each item is its own group.
+    The bounds are None with fewer than 2 groups, or where the metric is undefined (one class) in half of the
+    resamples or more; undefined resamples are otherwise left out. Confidences are taken as given: the
+    interval does not include the variation of the fit itself.
+    Raises DataError as the metric does. Source: Efron & Tibshirani 1993, ch. 13; Field & Welsh 2007
+    (clusters).
+    """
+    p, y = paired(confidence, correct)
+    codes = _codes(groups, p.size)
+    (interval,) = _bootstrap([of_items(metric, p, y)], codes, level, resamples, seed)
+    return interval
+
+
+def bootstrap_difference(
+    metric: Metric,
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """How much a metric differs between two confidences of the same items: metric(first) - metric(second).
+
+    first, second: float arrays of shape (n,). correct: bool array of shape (n,).
+    groups: array of shape (n,); whole groups are drawn. None: each item is its own group.
+    Both metrics are taken of the same resamples, so that their common variation does not widen the interval:
+    an interval without 0 shows a difference at that level. Bounds are None as in `bootstrap_interval`.
+    Raises DataError as the metric does. Source: Efron & Tibshirani 1993, ch. 13; Field & Welsh 2007.
+    """
+    a, y = paired(first, correct)
+    b, _ = paired(second, correct)
+    of_first, of_second = of_items(metric, a, y), of_items(metric, b, y)
+    (interval,) = _bootstrap(
+        [lambda items: of_first(items) - of_second(items)], _codes(groups, y.size), level, resamples, seed
+    )
+    return interval
+
+
+def bootstrap_mean(
+    values: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """The mean of numbers, such as paired differences, with its interval over resampled groups.
+
+    values: float array of shape (n,). groups: array of shape (n,), as in `bootstrap_interval`.
+    Bounds are None with fewer than 2 groups. Raises DataError if the values are empty or not finite.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or numbers.size == 0 or not np.isfinite(numbers).all():
+        raise DataError("values must be a one-dimensional array of finite numbers that is not empty.")
+    (interval,) = _bootstrap(
+        [lambda items: float(numbers[items].mean())], _codes(groups, numbers.size), level, resamples, seed
+    )
+    return interval
+
+
+def calibrated_band(
+    metric: Metric,
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """The metric's value, and the interval in which it would lie if every confidence were exactly right.
+
+    Outcomes are drawn with the confidences as their probabilities. For ECE, which is biased upward, this is
+    the honest yardstick: a value inside the band is no sign of miscalibration.
+    Raises DataError as the metric does. Source: Brocker & Smith 2007 (consistency resampling).
+    """
+    p, y = paired(confidence, correct)
+    rng = np.random.default_rng(seed)
+    with quietly():
+        of_drawn = of_labels(metric, p)
+        values = np.array([of_drawn(rng.random(p.size) < p) for _ in range(resamples)])
+        return percentile_interval(metric(p, y), values, level, "calibrated-band")
+
+
+def summarise(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """The metrics that a calibrator carries, by their names in its JSON.
+
+    confidence: float array of shape (n,), out-of-fold. correct: bool array of shape (n,). groups: shape (n,).
+    Returns skill, auc, brier, logLoss and baseRate with bootstrap intervals, ece with its calibrated band.
+    """
+    p, y = paired(confidence, correct)
+    metrics: dict[str, Metric] = {"skill": skill_score, "auc": auc, "brier": brier_score, "logLoss": log_loss}
+    functions = {name: of_items(metric, p, y) for name, metric in metrics.items()}
+    functions["baseRate"] = base_rate(y)
+    intervals = _bootstrap(list(functions.values()), _codes(groups, p.size), 0.95, resamples, seed)
+    result = dict(zip(functions, intervals, strict=True))
+    result["ece"] = calibrated_band(
+        expected_calibration_error, confidence, correct, resamples=resamples, seed=seed
+    )
+    return result
+
+
+def _codes(groups: npt.ArrayLike | None, n: int) -> IntArray:
+    return np.arange(n) if groups is None else group_codes(groups, n)
+
+
+def _bootstrap(
+    functions: Sequence[OfItems], codes: IntArray, level: float, resamples: int, seed: int
+) -> list[Interval]:
+    """An interval for each function of items, all from the same resamples of whole groups."""
+    with quietly():  # nan becomes None here
+        found = [function(np.arange(codes.size)) for function in functions]
+        if np.unique(codes).size < 2:
+            return [Interval(_number(value), None, None) for value in found]
+        draws = _resamples(codes, resamples, np.random.default_rng(seed))
+        values = np.array([[function(items) for function in functions] for items in draws])
+    return [
+        percentile_interval(value, column, level, "bootstrap")
+        for value, column in zip(found, values.T, strict=True)
+    ]
+
+
+def _resamples(codes: IntArray, count: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Item indices of `count` draws of as many groups as there are, with replacement."""
+    by_group = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes)
+    starts = np.cumsum(sizes) - sizes
+    for _ in range(count):
+        drawn = rng.integers(sizes.size, size=sizes.size)
+        lengths = sizes[drawn]
+        ends = np.cumsum(lengths)
+        # Position within the draw, minus where its group begins there, plus where it begins in the data.
+        offset = np.repeat(starts[drawn] - (ends - lengths), lengths)
+        yield by_group[np.arange(ends[-1]) + offset]
+
+
+def percentile_interval(value: float, values: FloatArray, level: float, kind: Kind) -> Interval:
+    """A metric's value with the range of its values in resamples, shape (count,); nan where undefined there.
+
+    Without bounds if it is undefined in half of them or more.
+    """
+    defined: BoolArray = np.isfinite(values)
+    if 2 * np.count_nonzero(defined) <= values.size:
+        return Interval(_number(value), None, None, kind)
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(values[defined], [tail, 1.0 - tail])
+    return Interval(_number(value), float(low), float(high), kind)
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+@attrs.frozen
+class BoundedError:
+    """The calibration error of a subset.
+
+    n: items. value: their ECE. limit: a calibrated score exceeds it in no subset, at the band's level.
+    """
+
+    n: int
+    value: float
+    limit: float
+
+    @property
+    def inside(self) -> bool:
+        return self.value <= self.limit
+
+
+def simultaneous_errors(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    subsets: Mapping[str, BoolArray],
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, BoundedError]:
+    """The ECE of each subset, with limits that hold for all of them at once.
+
+    confidence: float array of shape (n,). correct: bool array of shape (n,). subsets: masks of shape (n,), by
+    name; empty ones are left out.
+    Outcomes are drawn for all items, with the confidences as their probabilities. Each draw gives one ECE for
+    each subset, standardised by its mean and spread over the draws. The `level` quantile of the largest of
+    them is the common limit: if every confidence is exactly right, all errors lie below their limits with
+    that probability. Checking each subset against a band of its own would find one of five outside in up to
+    23 % of the cases. There are no lower limits: an ECE can be too large, but not too small.
+    Raises DataError as the metric does. Source: Brocker & Smith 2007 (consistency resampling); the maximum of
+    standardised statistics as in Westfall & Young 1993.
+    """
+    p, y = paired(confidence, correct)
+    filled = {name: mask for name, mask in subsets.items() if mask.any()}
+    rng = np.random.default_rng(seed)
+    with quietly():
+        functions = [of_labels(expected_calibration_error, p[mask]) for mask in filled.values()]
+        found = [function(y[mask]) for function, mask in zip(functions, filled.values(), strict=True)]
+        drawn = np.empty((resamples, len(filled)))
+        for row in drawn:
+            labels = rng.random(p.size) < p
+            row[:] = [
+                function(labels[mask]) for function, mask in zip(functions, filled.values(), strict=True)
+            ]
+    mean, spread = drawn.mean(axis=0), drawn.std(axis=0)
+    standardised = (drawn - mean) / np.where(spread > 0.0, spread, 1.0)
+    critical = np.quantile(standardised.max(axis=1), level)
+    limits = mean + critical * spread
+    return {
+        name: BoundedError(int(np.count_nonzero(mask)), value, float(limit))
+        for (name, mask), value, limit in zip(filled.items(), found, limits, strict=True)
+    }

@@ -1,1 +1,0 @@
-"""Generalising beyond the labels at hand: cross-validation, intervals, significance."""

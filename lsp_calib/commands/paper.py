@@ -1,0 +1,240 @@
+"""`lsp-calib eval paper`: the studies repeated on records, as a page, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+
+from lsp_calib.commands.engine import Say, settings_in_force
+from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
+from lsp_calib.evaluation.collect import ALONE
+from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.journal import journal_path
+from lsp_calib.evaluation.paper import page
+from lsp_calib.evaluation.paper.answers import File, find_files, largest
+from lsp_calib.evaluation.paper.claims import claims_of
+from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS, Claim, Study
+from lsp_calib.evaluation.tasks import Task
+from lsp_calib.evaluation.token_study import TOKEN
+from lsp_calib.files import read_file
+from lsp_calib.inference.models.cards import locate
+from lsp_calib.inference.models.speeds import known_speed
+from lsp_calib.settings import Trusted, engine_choice
+
+STUDIES = ("spiess", "virk", "full-ece")
+
+
+@attrs.frozen(eq=False)
+class Report:
+    """The studies, the claims, and the files that were written."""
+
+    studies: tuple[Study, ...]
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...]
+    files: tuple[Path, ...]
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "files": [str(file) for file in self.files],
+            **page.as_json(self.studies, self.claims, self.notes),
+        }
+
+    def print(self) -> None:
+        console = Console(highlight=False)
+        shown = Table(title="What holds here")
+        for column in CLAIM_COLUMNS:
+            shown.add_column(column)
+        for claim in self.claims:
+            shown.add_row(*(cell.replace("**", "") for cell in claim.cells()))
+        console.print(shown)
+        for study in self.studies:
+            told = sum(one.numbers is not None for one in study.compared)
+            scored = told + sum(one.cell is not None and not one.cell.why for one in study.compared)
+            omitted = sum(one.cell is not None and bool(one.cell.why) for one in study.compared)
+            absent = sum(one.cell is None for one in study.compared) - told
+            console.print(f"{study.title}: {scored} cells, {omitted} omitted, {absent} not run.")
+        if self.files:
+            console.print(f"The page is {self.files[0]}; {len(self.files)} files in all.", soft_wrap=True)
+
+
+def repeat_studies(
+    study: str,
+    records: Path,
+    output: Path | None,
+    say: Say,
+    *,
+    model: str | None = None,
+    seed: int = 0,
+) -> Report:
+    """Repeat one study, or "all", on the records in a folder and those below it.
+
+    output: the folder for index.html, tables.md, tables.csv, study.json and the figures; None: none are made.
+    model: only this model's records. say: is told what is being done.
+    Raises DataError if there are no records, or an extra is missing; SettingsError if the folder cannot be
+    made.
+    """
+    if output is not None:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(
+                f"The folder {output} cannot be created: {error.strerror or error}."
+            ) from error
+    files = find_files(records, model)
+    used = largest(files)
+    built = tuple(_build(name, used, files, seed, say) for name in STUDIES if study in (name, "all"))
+    claims = tuple(claims_of(built))
+    notes = tuple(_notes(files, used))
+    written: list[Path] = []
+    if output is not None:
+        say("Drawing the figures.")
+        written = page.write(built, claims, notes, output)
+    return Report(built, claims, notes, tuple(written))
+
+
+@attrs.frozen
+class Run:
+    """Answers that a study needs, as one of the other commands of `eval` makes them.
+
+    name: of the folder. items: how many. prompt, answer: tokens of each, about: those of questions about the
+    answer included. make: the task. observe: as for `evaluate`.
+    """
+
+    study: str
+    name: str
+    items: int
+    prompt: int
+    answer: int
+    make: Callable[[], Task]
+    observe: frozenset[str] = frozenset()
+
+
+def runs(study: str, data_dir: Path | None, seed: int, say: Say) -> list[Run]:
+    """The runs of a study, or of "all", the shorter ones first; lines of projects are not among them."""
+    from lsp_calib.evaluation.study_tasks import repair_task, synthesis_task
+    from lsp_calib.evaluation.summary_task import summary_task
+    from lsp_calib.evaluation.tasks import infill_task
+
+    ask = frozenset({"ask", "verbalised"})
+
+    def size(name: str) -> int:
+        return data_set(name).records
+
+    def synthesis(name: str, prompt: int, answer: int) -> Run:
+        make = partial(synthesis_task, name, data_dir, None, seed, say)
+        return Run("spiess", f"synthesis-{name}", size(name), 3 * prompt, answer + 20, make, ask)
+
+    def repair(name: str) -> Run:
+        make = partial(repair_task, name, data_dir, None, seed)
+        return Run("spiess", f"repair-{name}", size(name), 750, 40, make, ask)
+
+    def summary(language: str) -> Run:
+        make = partial(summary_task, data_dir, language, None, seed)
+        return Run("virk", f"summary-{language}", size(f"code-to-text-{language}"), 900, 20, make)
+
+    infill = partial(infill_task, data_dir, None, seed)
+    found = (
+        *(repair("defects4j"), synthesis("humaneval", 150, 120), summary("python"), summary("java")),
+        Run("spiess", "infill", size("humaneval-infilling"), 300, 12, infill),
+        *(synthesis("mbpp", 80, 60), repair("manysstubs4j")),
+    )
+    return [run for run in found if study in (run.study, "all")]
+
+
+def decode_missing(
+    study: str,
+    folder: Path,
+    say: Say,
+    *,
+    model: str | None,
+    threads: int,
+    data_dir: Path | None,
+    seed: int = 0,
+    quiet: bool = False,
+) -> None:
+    """Ask a model for all answers of a study that `folder` does not hold yet; a stopped call goes on.
+
+    First the hours that are left are told. What cannot be asked for, such as for lack of an encoder, is told
+    and left out. Raises StoppedError when interrupted, and SettingsError or NoModelError without a model.
+    """
+    from lsp_calib.commands.evaluate import RECORDS, TOKENS, count_tokens, evaluate
+
+    choice = engine_choice(settings_in_force(Trusted(model=model, threads=threads), say))
+    card, _ = locate(choice.model)
+    wanted = runs(study, data_dir, seed, say)
+    left = {run.name: _left(run, folder / run.name / RECORDS) for run in wanted}
+    counts = study in ("full-ece", "all") and not (folder / TOKEN / TOKENS).exists()
+    prompt = sum(run.prompt * left[run.name] for run in wanted) + (_POSITIONS if counts else 0)
+    answer = sum(run.answer * left[run.name] for run in wanted)
+    speed = known_speed(card)
+    known = speed is not None and speed.prompt_per_s and speed.generation_per_s
+    reads = (speed and speed.prompt_per_s) or _PROMPT / card.parameters
+    writes = (speed and speed.generation_per_s) or _GENERATION / card.parameters
+    hours = (prompt / reads + answer / writes) / 3600
+    measured = "" if known else " (the speed of this machine is not known yet)"
+    say(
+        f"{sum(left.values()):,} answers of {card.name} are missing in {folder}: about {hours:.1f} hours"
+        f"{measured}. Stop at any time; the same command goes on."
+    )
+    for run in wanted:
+        if not left[run.name]:
+            continue
+        say(f"Asking for {run.name}.")
+        options: dict[str, Any] = {"model": model, "threads": threads, "seed": seed, "quiet": quiet}
+        try:
+            evaluate(run.make(), folder / run.name, ALONE, say, observe=run.observe, **options)
+        except StoppedError:
+            raise
+        except LspCalibError as error:
+            say(f"{run.name} is left out: {error}")
+    if counts:
+        count_tokens(_POSITIONS, data_dir, folder / TOKEN, say, model=model, threads=threads, quiet=quiet)
+
+
+# Tokens a second of a model of a billion parameters on two cores, times a billion, where no speed is known.
+_PROMPT, _GENERATION = 250e9, 58e9
+_POSITIONS = 100_000
+
+
+def _left(run: Run, path: Path) -> int:
+    """Answers that a run has still to ask for, about. path: its records, which are there once it is complete:
+    a task may leave items out."""
+    if path.exists():
+        return 0
+    try:
+        return max(run.items - (len(read_file(journal_path(path)).splitlines()) - 1), 1)
+    except OSError:
+        return run.items
+
+
+def _build(name: str, used: list[File], files: list[File], seed: int, say: Say) -> Study:
+    from lsp_calib.evaluation.paper import spiess, virk
+
+    make: dict[str, Callable[[], Study]] = {
+        "spiess": lambda: spiess.build(used, seed),
+        "virk": lambda: virk.build(used, files, seed),
+        "full-ece": lambda: virk.full_ece(used),
+    }
+    say(f"Computing the study {name}.")
+    return make[name]()
+
+
+def _notes(files: list[File], used: list[File]) -> list[str]:
+    """Which files were read, and which answer a question that a larger one answers."""
+    notes = []
+    for file in files:
+        what = f"`{file.name}`: {file.size} records, {file.header.task}, {file.header.language}"
+        if file not in used:
+            what += "; another file has more answers to this question"
+            if file.header.task == "summary":
+                what += ", so this one counts for what models say alone"
+        elif file.header.task in ("line", "infill") and file.header.language != "python":
+            what += "; left out, for the study's lines are Python"
+        notes.append(f"{what}.")
+    return notes

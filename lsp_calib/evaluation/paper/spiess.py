@@ -1,0 +1,598 @@
+"""Spiess et al. 2024 repeated: line completion, synthesis and repair, with every measure and rescaling."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import attrs
+import numpy as np
+
+from lsp_calib.calibration.arrays import quietly
+from lsp_calib.calibration.calibration_error import (
+    debiased_calibration_error,
+    ks_calibration_error,
+    smooth_ece,
+)
+from lsp_calib.calibration.reliability import reliability, risk_coverage
+from lsp_calib.calibration.validation import Interval
+from lsp_calib.evaluation.figures import (
+    Roc,
+    draw_against_auc,
+    draw_correlations,
+    draw_raw_over_rescaled,
+    draw_risk_coverage,
+    draw_roc,
+)
+from lsp_calib.evaluation.lines import INSERTING, NO_DOCSTRING, PREFIX
+from lsp_calib.evaluation.paper.answers import Answers, File, answers_of
+from lsp_calib.evaluation.paper.cells import APART, RANDOM, RAW, Cell, Row, Stated, cell_of, stated
+from lsp_calib.evaluation.paper.numbers import OURS, PLATT, RESCALINGS, rank_correlation, roc
+from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged, signed
+from lsp_calib.evaluation.paper.published import (
+    SPIESS,
+    Quoted,
+    discrepancies,
+    published,
+    quoted_from_spiess,
+    table,
+)
+
+LINE = "Platt on ln p"
+"""The study's rescaling, in random folds."""
+HEADLINE = "total"
+_EMPTY = Interval(None, None, None)
+
+
+@attrs.frozen
+class Target:
+    """What the study asks of a model, and which records answer it here.
+
+    judge: the criterion. raw, rescaled: its tables, "" where it has none. column: the data set there.
+    task, suite: of the records; suite "" for any. differs: in what ours is another question.
+    command: what makes the records.
+    """
+
+    title: str
+    judge: str
+    raw: str
+    rescaled: str
+    column: str
+    task: str
+    suite: str
+    differs: str
+    command: str
+
+    def matches(self, file: File) -> bool:
+        header = file.header
+        suites = {source.name for source in header.sources}
+        return (
+            header.task == self.task
+            and (header.language == "python" or self.task == "repair")
+            and (not self.suite or self.suite in suites)
+        )
+
+    def quoted(self, row: Row, metric: str) -> Quoted:
+        """What the study printed for a row."""
+        if metric == "auc":
+            told = self.judge == "tests" and row.rescaling == RAW
+            return quoted_from_spiess("8", self.column, row.measure, metric) if told else _NONE
+        name = self.raw if row.rescaling == RAW else self.rescaled if row.rescaling == LINE else ""
+        return quoted_from_spiess(name, self.column, row.measure, metric) if name else _NONE
+
+
+_NONE = Quoted("")
+_LINES = "no DyPyBench: places in projects from the package index, also within a line, any line of a body"
+_DOCUMENTED = "no DyPyBench: documented functions of projects from the package index, not all of them tested"
+_TESTED = "no DyPyBench: functions of other projects, judged by at most 50 of the tests that reach the line"
+_HUMAN_EVAL = (
+    "HumanEval's functions with one line removed, short and artificial; the published column is DyPyBench's"
+)
+TARGETS = (
+    Target(
+        *("Line completion, right by the project's tests", "tests", "5", "6", "DyPyBench", "line", ""),
+        differs=_TESTED,
+        command="lsp-calib eval line PROJECTS --condition prefix --tests",
+    ),
+    Target(
+        *("Line completion, right exactly", "exact", "", "7", "DyPyBench", "line", ""),
+        differs=_LINES,
+        command="lsp-calib eval line PROJECTS --window large --writing-on N",
+    ),
+    Target(
+        *("A line of HumanEval, right by tests", "tests", "5", "6", "DyPyBench", "infill", ""),
+        differs=_HUMAN_EVAL,
+        command="lsp-calib eval infill",
+    ),
+    Target(
+        *("A line of HumanEval, right exactly", "exact", "", "7", "DyPyBench", "infill", ""),
+        differs=_HUMAN_EVAL,
+        command="lsp-calib eval infill --no-tests",
+    ),
+    Target(
+        *("Synthesis, HumanEval", "tests", "5", "6", "HumanEval", "synthesis", "humaneval"),
+        differs="synthesis sets are artificial",
+        command="lsp-calib eval synthesis --set humaneval",
+    ),
+    Target(
+        *("Synthesis, MBPP", "tests", "5", "6", "MBPP", "synthesis", "mbpp"),
+        differs="synthesis sets are artificial",
+        command="lsp-calib eval synthesis --set mbpp",
+    ),
+    Target(
+        *("Repair, Defects4J", "exact", "", "7", "Defects4J", "repair", "defects4j"),
+        differs="142 one-line patches by exact match: not comparable with 120 bugs judged by tests",
+        command="lsp-calib eval repair --set defects4j",
+    ),
+    Target(
+        *("Repair, SStubs", "exact", "5", "6", "SStubs", "repair", "manysstubs4j"),
+        differs="another draw of the data set",
+        command="lsp-calib eval repair --set sstubs",
+    ),
+)
+
+CAVEATS = (
+    "Exact match rewards repeating what was in the training data, bugs included.",
+    "The synthesis sets are artificial, and so are HumanEval's lines: results may not hold for other code.",
+    "The study called no measure ready for deployment; above 90 % its confidences were over-confident.",
+    "Rescaling needs answers whose right answer is known.",
+    "The models here are small and quantised; the study's were GPT-3.5, Codex and CodeGen2-16B.",
+)
+
+
+def _seen(answers: Answers) -> str:
+    """What the model saw, in words."""
+    prompt = answers.header.prompt_version
+    if answers.condition in (PREFIX, NO_DOCSTRING):
+        docstring = "with" if answers.condition == PREFIX else "without"
+        return f"the function from its signature down, {docstring} its docstring, as in the study"
+    below = "fim" in prompt and answers.condition in (INSERTING, "")
+    sees = "the text above and below the line" if below else "the text above, up to a window"
+    return f"{sees}, and pieces of other files" if "large" in prompt else sees
+
+
+def _differs(target: Target, answers: Answers) -> str:
+    """In what some answers are to another question than the study's."""
+    by_tests = answers.judge == "tests"
+    documented = answers.condition in (PREFIX, NO_DOCSTRING) and not by_tests
+    return _DOCUMENTED if documented else target.differs
+
+
+def build(files: Sequence[File], seed: int = 0) -> Study:
+    """The study on records. files: the largest of each question."""
+    compared: list[Compared] = []
+    for target in TARGETS:
+        cells = [
+            cell_of(answers, paper=LINE, headline=HEADLINE, first=False, seed=seed)
+            for file in files
+            if target.matches(file)
+            for answers in answers_of(file, [target.judge])
+        ]
+        compared += [
+            Compared(
+                target.title,
+                f"{_differs(target, cell.answers)}; the model saw {_seen(cell.answers)}",
+                target.command,
+                cell,
+                target.quoted,
+            )
+            for cell in cells
+        ] or [Compared(target.title, target.differs, target.command, None, target.quoted)]
+    return Study(
+        name="spiess",
+        title="Calibration and correctness of language models for code",
+        reference=published()[SPIESS]["reference"],
+        caveats=CAVEATS,
+        compared=tuple(compared),
+        sections=tuple(_sections(compared, seed)),
+    )
+
+
+def scored(compared: Sequence[Compared]) -> list[tuple[Compared, Cell]]:
+    """Those that have rows, with their cells."""
+    return [(one, one.cell) for one in compared if one.cell is not None and not one.cell.why]
+
+
+def _sections(compared: Sequence[Compared], seed: int) -> Iterator[Section]:
+    cells = scored(compared)
+    yield Section(
+        "Tables 5, 6 and 7 beside ours: the total probability",
+        "One row for each model and prompt; the tables below have all measures. Platt: on ln p in random "
+        "folds, as in the study.",
+        (_overview(compared),),
+    )
+    for title, group in itertools.groupby(cells, key=lambda pair: pair[0].task):
+        pairs = list(group)
+        yield Section(
+            title, f"Differs in: {pairs[0][0].differs}.", tuple(_measures(one, cell) for one, cell in pairs)
+        )
+    yield Section(
+        "Rescaling",
+        "The total probability rescaled in every way. Isotonic regression and bins have many parameters: see "
+        "what few answers do to them. Debiased: less the part of chance; KS and smECE: without bins.",
+        tuple(_rescalings(cell) for _, cell in cells),
+    )
+    yield Section(
+        "Exact match against tests (Table 4)",
+        "Shares of the answers that an editor would have been offered, in per cent.",
+        (_cross_table(cells),),
+    )
+    yield Section(
+        "AUC, ECE and skill (Table 8, Figures 7 and 8)",
+        "Rank correlation over all measures and cells, after rescaling as in the study. Similar AUC may go "
+        "with very different raw ECE.",
+        tuple(_against_auc(cells)),
+    )
+    yield Section(
+        "Do measures agree? (4.1.3)",
+        "Spearman's correlation of raw confidences on the same answers.",
+        tuple(_correlations(cells)),
+    )
+    yield Section(
+        "Reliability and ROC (Figures 5 and 6)",
+        "Raw above rescaled (Platt on ln p, random folds); n at each bar's foot, five quantile points.",
+        tuple(_pictures(cells, seed)),
+    )
+    yield Section(
+        "Where the study contradicts itself",
+        "Found from the printed numbers; tables are matched, not the text.",
+        (
+            Table(
+                "",
+                ("statements", "one", "the other"),
+                tuple((one.what, f"{one.one:g}", f"{one.other:g}") for one in discrepancies()),
+            ),
+        ),
+    )
+
+
+def _overview(compared: Sequence[Compared]) -> Table:
+    rows = []
+    for one in compared:
+        if one.cell is None:
+            quoted = _probe(one)
+            rows.append(
+                (one.task, NOT_RUN, "–", "–", quoted[0], "–", "–", quoted[1], "–", f"`{one.command}`")
+            )
+            continue
+        cell = one.cell
+        answers = cell.answers
+        front = (one.task, answers.name, f"{answers.n}, {answers.right}")
+        raw, platt, apart = (
+            cell.row(HEADLINE),
+            cell.row(HEADLINE, LINE, RANDOM),
+            cell.row(HEADLINE, LINE, APART),
+        )
+        if raw is None or platt is None or apart is None:
+            rows.append((*front, cell.why, "–", "–", "–", "–", "–", _seen(answers)))
+            continue
+        rows.append(
+            (
+                *front,
+                f"{ranged(raw.skill)}; {_ece(raw)}",
+                one.quoted(raw, "skill").words(sign=True),
+                ranged(platt.skill),
+                _ece(platt),
+                one.quoted(platt, "skill").words(sign=True),
+                signed(apart.skill.value),
+                _seen(answers),
+            )
+        )
+    columns = (
+        *("task", "model, prompt, right by", "n, right", "raw skill; ECE", "published"),
+        *("Platt skill", "ECE", "published", "projects apart", "the model saw"),
+    )
+    models = ", ".join(table(SPIESS, "5"))
+    differs = " ".join(f"{target.title}: {target.differs}." for target in TARGETS)
+    note = f"Published: {models}; Tables 5 (raw), 6 and 7 (Platt). Differs in: {differs}"
+    return Table("", columns, tuple(rows), note)
+
+
+def _probe(one: Compared) -> tuple[str, str]:
+    """The published skill of the total, raw and rescaled, of a task without records."""
+    row = Row(HEADLINE, RAW, "", 0.0, _EMPTY, None, None, np.empty(0))
+    line = attrs.evolve(row, rescaling=LINE)
+    return one.quoted(row, "skill").words(sign=True), one.quoted(line, "skill").words(sign=True)
+
+
+def _ece(row: Row | None) -> str:
+    """The ECE, a dash where it is omitted."""
+    return "–" if row is None or row.ece is None or row.ece.value is None else f"{row.ece.value:.2f}"
+
+
+def _measures(one: Compared, cell: Cell) -> Table:
+    """All measures of a cell."""
+    answers = cell.answers
+    rows: list[tuple[str, ...]] = []
+    # What the model says of its answers, where it was asked: in the study's form of each measure.
+    said = {row.key: row for found in stated(answers, LINE) if _of_the_study(found) for row in found.rows}
+    for raw in (row for row in (*cell.rows, *said.values()) if row.rescaling == RAW):
+        platt, apart, ours = (
+            cell.row(raw.measure, line, folds) or said.get((raw.measure, line, folds))
+            for line, folds in ((LINE, RANDOM), (LINE, APART), (OURS, APART))
+        )
+        rows.append(
+            (
+                raw.measure,
+                *(ranged(raw.auc, sign=False), one.quoted(raw, "auc").words()),
+                *(f"{raw.brier:.2f}", ranged(raw.skill), _ece(raw), _triples(one, raw)),
+                *(
+                    "–" if platt is None else f"{platt.brier:.2f}",
+                    "–" if platt is None else ranged(platt.skill),
+                ),
+                *(_ece(platt), "–" if platt is None else _triples(one, platt)),
+                *(
+                    "–" if apart is None else signed(apart.skill.value),
+                    "–" if ours is None else signed(ours.skill.value),
+                ),
+            )
+        )
+    asked = {measure for measure, _, _ in said}
+    for name in ("length", "ask", "normalised", "verbalised"):
+        if name in cell.missing or (name != "length" and name not in asked):
+            rows.append((name, NOT_RUN, *["–"] * 11))
+    columns = (
+        *("measure", "AUC", "published", "raw Brier", "skill", "ECE", "published skill, ECE"),
+        *("Platt Brier", "skill", "ECE", "published skill, ECE", "apart: skill", "ours: skill"),
+    )
+    share = f"{100 * answers.right / answers.n:.0f} %"
+    title = f"{answers.name}: n = {answers.n} of {answers.asked} asked, {answers.right} right ({share}), "
+    title += f"{len(set(answers.groups))} groups"
+    repeats = [record.repeats_bug for record in answers.found if record.repeats_bug is not None]
+    if repeats:
+        title += f"; {sum(repeats)} ({100 * sum(repeats) / len(repeats):.0f} %) are the buggy line again"
+    return Table(title, columns, tuple(rows), note=f"Differs in: {one.differs}.")
+
+
+def _of_the_study(found: Stated) -> bool:
+    """Whether a form of a measure is the one of the study's tables."""
+    return "Spiess et al." in found.form and "without" not in found.form
+
+
+def _triples(one: Compared, row: Row) -> str:
+    skill, ece = one.quoted(row, "skill"), one.quoted(row, "ece")
+    return f"{skill.words(sign=True)}; {ece.words()}" if skill.numbers else "–"
+
+
+def _rescalings(cell: Cell) -> Table:
+    rows = []
+    for name in (RAW, *PLATT, *RESCALINGS):
+        for folds in ("",) if name == RAW else (RANDOM, APART):
+            row = cell.row(HEADLINE, name, folds)
+            if row is not None:
+                rows.append(
+                    (
+                        *(name, folds or "–", f"{row.brier:.3f}", ranged(row.skill)),
+                        *(ranged(row.ece, 3, sign=False), *_other_errors(row, cell)),
+                    )
+                )
+    columns = ("rescaling", "folds", "Brier", "skill", "ECE (calibrated)", "debiased", "KS", "smECE")
+    return Table(f"{cell.answers.name}, {HEADLINE}", columns, tuple(rows))
+
+
+def _other_errors(row: Row, cell: Cell) -> tuple[str, ...]:
+    """Calibration errors without bins' bias, and without bins; dashes where ECE is omitted."""
+    if row.ece is None:
+        return ("–",) * 3
+    of = row.confidence, cell.answers.correct
+    with quietly():
+        found = debiased_calibration_error(*of), ks_calibration_error(*of), smooth_ece(*of)
+    return tuple(f"{value:.3f}" for value in found)
+
+
+def pairs_judged_twice(cells: Sequence[tuple[Compared, Cell]]) -> list[tuple[Cell, Cell]]:
+    """Cells of the same answers judged exactly and by tests, in this order."""
+    by_tests = {
+        (cell.answers.file.name, cell.answers.condition): cell
+        for _, cell in cells
+        if cell.answers.judge == "tests"
+    }
+    return [
+        (cell, by_tests[cell.answers.file.name, cell.answers.condition])
+        for _, cell in cells
+        if cell.answers.judge == "exact" and (cell.answers.file.name, cell.answers.condition) in by_tests
+    ]
+
+
+def _cross_table(cells: Sequence[tuple[Compared, Cell]]) -> Table:
+    printed = table(SPIESS, "4")
+    (neither, tests_alone, _), (exact_alone, both, _) = printed["false"], printed["true"]
+    paper = (
+        "published: GPT-3.5, DyPyBench",
+        "1,988",
+        *(f"{x:.2f}" for x in (both, exact_alone, tests_alone, neither)),
+    )
+    rows = [paper]
+    for exact, tests in pairs_judged_twice(cells):
+        a, b = exact.answers.correct, tests.answers.correct
+        counts = [int(np.sum(x)) for x in (a & b, a & ~b, ~a & b, ~a & ~b)]
+        name = f"{exact.answers.header.model.name}, {exact.answers.header.prompt_version}"
+        rows.append((name, str(a.size), *(f"{100 * c / a.size:.2f} ({c})" for c in counts)))
+    columns = ("answers", "n", "both", "exact alone", "tests alone", "neither")
+    return Table("", columns, tuple(rows))
+
+
+def against_auc(cells: Sequence[tuple[Compared, Cell]]) -> dict[str, list[tuple[float, float]]]:
+    """(AUC, score) of each measure of each cell after the study's rescaling: by "ECE" and "skill"."""
+    found: dict[str, list[tuple[float, float]]] = {"ECE": [], "skill": []}
+    for _, cell in cells:
+        for raw in (row for row in cell.rows if row.rescaling == RAW):
+            platt = cell.row(raw.measure, LINE, RANDOM)
+            if platt is None or raw.auc is None or raw.auc.value is None or platt.skill.value is None:
+                continue
+            found["skill"].append((raw.auc.value, platt.skill.value))
+            if platt.ece is not None and platt.ece.value is not None:
+                found["ECE"].append((raw.auc.value, platt.ece.value))
+    return found
+
+
+def published_against_auc() -> dict[str, list[tuple[float, float]]]:
+    """The same of the study's Tables 6 and 8."""
+    found: dict[str, list[tuple[float, float]]] = {"ECE": [], "skill": []}
+    aucs = table(SPIESS, "8")
+    for model, rows in table(SPIESS, "6").items():
+        for measure, columns in rows.items():
+            for column, cell in columns.items():
+                if measure == "Unskilled":
+                    continue
+                found["skill"].append((aucs[model][measure][column]["auc"], cell["skill"]))
+                if cell["ece"] is not None:
+                    found["ECE"].append((aucs[model][measure][column]["auc"], cell["ece"]))
+    return found
+
+
+def _against_auc(cells: Sequence[tuple[Compared, Cell]]) -> Iterator[Table | Picture]:
+    ours, theirs = against_auc(cells), published_against_auc()
+    rows = []
+    for score in ours:
+        cells_of = (
+            f"{signed(rank_correlation(*zip(*points, strict=True)) if points else None)} (n = {len(points)})"
+            for points in (ours[score], theirs[score])
+        )
+        rows.append((f"AUC and rescaled {score}", *cells_of))
+    yield Table("", ("rank correlation of", "ours", "published (Tables 6 and 8)"), tuple(rows))
+    pair = _same_auc(cells)
+    if pair is not None:
+        yield Table(
+            "Nearly the same AUC, other raw ECE",
+            ("answers and measure", "AUC", "raw ECE", "rescaled skill"),
+            pair,
+            note="Published (Figure 7): AUC 0.73, 0.71 and 0.73 with an ECE of 0.11, 0.06 and 0.37.",
+        )
+    if ours["skill"]:
+        yield Picture(
+            "spiess-auc",
+            "AUC against the rescaled ECE and against the rescaled skill, ours and published",
+            partial(
+                draw_against_auc,
+                {
+                    f"rescaled {score}": {"ours": ours[score], "published": theirs[score]}
+                    for score in ("ECE", "skill")
+                },
+                title="AUC beside rescaled ECE and skill",
+            ),
+        )
+
+
+def _same_auc(cells: Sequence[tuple[Compared, Cell]]) -> tuple[tuple[str, ...], ...] | None:
+    """The two rows of AUC within 0.01 that differ most in raw ECE."""
+    found = [
+        (row.auc.value, row.ece.value, cell, row)
+        for _, cell in cells
+        for row in cell.rows
+        if row.auc is not None and row.ece is not None and row.auc.value and row.ece.value is not None
+    ]
+    near = [(abs(a[1] - b[1]), a, b) for a, b in itertools.combinations(found, 2) if abs(a[0] - b[0]) <= 0.01]
+    if not near:
+        return None
+    _, *pair = max(near, key=lambda one: one[0])
+    lines = []
+    for area, error, cell, row in sorted(pair, key=lambda one: one[1]):
+        platt = cell.row(row.measure, LINE, RANDOM)
+        skill = "–" if platt is None else signed(platt.skill.value)
+        lines.append((f"{cell.answers.name}: {row.measure}", f"{area:.2f}", f"{error:.2f}", skill))
+    return tuple(lines)
+
+
+def _correlations(cells: Sequence[tuple[Compared, Cell]]) -> Iterator[Table | Picture]:
+    rows = []
+    for _, cell in _once(cells):
+        value = cell.correlations.get(("total", "arithmetic-mean"))
+        rows.append((cell.answers.name.rpartition(", ")[0], str(cell.answers.n), signed(value)))
+    yield Table("Total and average", ("answers", "n", "correlation"), tuple(rows))
+    for _, cell in _best_of_models(cells):
+        names = list(dict.fromkeys(name for pair in cell.correlations for name in pair))
+        model = cell.answers.header.model.name
+        yield Picture(
+            f"spiess-correlations-{model}",
+            f"Rank correlations of measures, {cell.answers.name.rpartition(', ')[0]}",
+            partial(
+                draw_correlations,
+                names,
+                cell.correlations,
+                title=f"Measures of {model}",
+                note=f"Spearman, n = {cell.answers.n:,}",
+            ),
+        )
+
+
+def _once(cells: Sequence[tuple[Compared, Cell]]) -> list[tuple[Compared, Cell]]:
+    """The cells, one for the same answers by several criteria."""
+    seen: dict[tuple[str, str], tuple[Compared, Cell]] = {}
+    for pair in cells:
+        seen.setdefault((pair[1].answers.file.name, pair[1].answers.condition), pair)
+    return list(seen.values())
+
+
+def _best_of_models(cells: Sequence[tuple[Compared, Cell]]) -> list[tuple[Compared, Cell]]:
+    """For each model the cell with the most answers."""
+    best: dict[str, tuple[Compared, Cell]] = {}
+    for pair in cells:
+        name = pair[1].answers.header.model.name
+        if name not in best or pair[1].answers.n > best[name][1].answers.n:
+            best[name] = pair
+    return list(best.values())
+
+
+def _pictures(cells: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Picture]:
+    curves = {}
+    for _, cell in _best_of_models(cells)[:4]:
+        row = cell.row(HEADLINE, LINE, RANDOM)
+        raw = cell.row(HEADLINE)
+        if row is not None and raw is not None and raw.auc is not None and raw.auc.value is not None:
+            curves[cell.answers.name] = Roc(*roc(row.confidence, cell.answers.correct), raw.auc.value)
+    if curves:
+        yield Picture(
+            "spiess-roc",
+            "ROC of the rescaled total probability; dots: accepting from 0.1, 0.3, 0.7 and 0.9 on",
+            partial(draw_roc, curves, title="Accepting by the total probability", note="rescaled"),
+        )
+    for _, cell in _best_of_models(cells):
+        row = cell.row(HEADLINE, LINE, RANDOM)
+        if row is not None:
+            model = cell.answers.header.model.name
+            yield Picture(
+                f"spiess-risk-{model}",
+                f"Errors among accepted answers by how many are accepted, {cell.answers.name}",
+                partial(
+                    draw_risk_coverage,
+                    risk_coverage(row.confidence, cell.answers.correct),
+                    marks={"sure": 0.9, "likely": 0.7},
+                    title=f"What acceptance costs: {model}",
+                ),
+            )
+    # The same question with the small and the large window is drawn once: with the larger number of answers.
+    drawn: dict[tuple[str, str, str], Cell] = {}
+    for one, cell in cells:
+        key = one.task, cell.answers.header.model.name, cell.answers.condition
+        if key not in drawn or cell.answers.n > drawn[key].answers.n:
+            drawn[key] = cell
+    for cell in drawn.values():
+        yield raw_over_rescaled("spiess", cell, HEADLINE, LINE, RANDOM, seed)
+
+
+def raw_over_rescaled(study: str, cell: Cell, measure: str, line: str, folds: str, seed: int = 0) -> Picture:
+    """The reliability of a measure before and after rescaling."""
+    answers = cell.answers
+    rows = [row for row in (cell.row(measure), cell.row(measure, line, folds)) if row is not None]
+    with quietly():
+        diagrams = [reliability(row.confidence, answers.correct, seed=seed) for row in rows]
+    skill = (f"skill {signed(row.skill.value)}, ECE {_ece(row)}" for row in rows)
+    return Picture(
+        f"{study}-{answers.stem}",
+        f"Reliability of {answers.name}: {measure}",
+        partial(
+            draw_raw_over_rescaled,
+            diagrams[0],
+            diagrams[1],
+            title=_wrapped(answers),
+            notes=(next(skill), next(skill)),
+        ),
+    )
+
+
+def _wrapped(answers: Answers) -> str:
+    """The name of some answers, short enough for a figure's title."""
+    parts = answers.name.split(", ")
+    return f"{parts[0]}\n{', '.join(parts[1:])}"

@@ -1,0 +1,223 @@
+"""Runs chosen tests of a project with pytest: traced, to learn which tests reach a line, or to judge a line.
+
+This text is run as a program (`python -c`) within the sandbox, in a copy of the project, by the Python of an
+environment with pytest. As in `harness`, neither an exit status nor output proves that tests passed: the
+proof is a token that is written back once each of them has. Standard library and pytest only.
+
+Payload, JSON: `tests`, node ids, or null for all that pytest finds where the project says; `paths`, folders
+from which modules are imported; `trace`, whether to trace; `order`, of the tests: 0 as pytest finds them, 1
+in reverse, else shuffled; `report`, whether to write one, the last line of the output: JSON, compressed, in
+base64. Without a report the run ends at the first failure.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import os
+import random
+import sys
+import threading
+import time
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
+    from typing import Any
+
+    Tracer = Callable[[FrameType, str, Any], Any]
+
+PAYLOAD, TOKEN, PROOF = 3, 4, 5
+# Lines of tests are not completed, so nobody asks which tests reach them.
+TEST_FOLDERS = ("test", "tests")
+
+
+def is_test(name: str) -> bool:
+    """Whether a file is part of the tests, by its path in the project, with "/" between the parts."""
+    *folders, file = name.split("/")
+    return (
+        any(folder in TEST_FOLDERS for folder in folders)
+        or file == "conftest.py"
+        or file.startswith(("test_", "tests."))
+        or file.endswith("_test.py")
+    )
+
+
+class Lines:
+    """The lines of the project's own files that were run since `clear`."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root.rstrip("/") + "/"
+        # By identity: code is compared, and hashed, by its content.
+        self._tracers: dict[int, Tracer | None] = {}
+        self._seen: list[tuple[CodeType, set[int]]] = []
+        self._others: list[CodeType] = []
+
+    def clear(self) -> None:
+        for _, seen in self._seen:
+            seen.clear()
+
+    def found(self) -> dict[str, set[int]]:
+        """The numbers of the lines by the file's path in the project."""
+        lines: dict[str, set[int]] = {}
+        for code, seen in self._seen:
+            if seen:
+                lines.setdefault(code.co_filename[len(self._root) :], set()).update(seen)
+        return lines
+
+    def trace(self, frame: FrameType, _event: str, _value: object) -> Tracer | None:
+        """For `sys.settrace`."""
+        code = frame.f_code
+        try:
+            return self._tracers[id(code)]
+        except KeyError:
+            return self._tracers.setdefault(id(code), self._tracer(code))
+
+    def _tracer(self, code: CodeType) -> Tracer | None:
+        name, seen = code.co_filename, set[int]()
+        # All are kept, so that no other code gets the identity of one.
+        if not name.startswith(self._root) or is_test(name[len(self._root) :]):
+            self._others.append(code)
+            return None
+        self._seen.append((code, seen))
+
+        def run(frame: FrameType, event: str, _value: object) -> Tracer:
+            if event == "line":
+                seen.add(frame.f_lineno)
+            return run
+
+        return run
+
+
+class Tests:
+    """A plugin of pytest: runs the wanted tests, and tells how they ended."""
+
+    def __init__(self, wanted: list[str] | None, order: int, lines: Lines | None) -> None:
+        self._wanted = None if wanted is None else set(wanted)
+        self._order = order
+        self._lines = lines
+        self.left = set(wanted or ())
+        self.passed: dict[str, bool] = {}
+        self.seconds: dict[str, float] = {}
+        self.covered: dict[str, dict[str, list[int]]] = {}
+
+    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
+        if self._wanted is not None:
+            others = [item for item in items if item.nodeid not in self._wanted]
+            items[:] = [item for item in items if item.nodeid in self._wanted]
+            config.hook.pytest_deselected(items=others)
+        if self._order == 1:
+            items.reverse()
+        elif self._order:
+            random.Random(self._order).shuffle(items)
+
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        started = time.perf_counter()
+        if self._lines is None:
+            yield
+        else:
+            self._lines.clear()
+            threading.settrace(self._lines.trace)
+            sys.settrace(self._lines.trace)
+            try:
+                yield
+            finally:
+                sys.settrace(None)
+                threading.settrace(None)
+            found = self._lines.found()
+            self.covered[item.nodeid] = {name: sorted(lines) for name, lines in found.items()}
+        self.seconds[item.nodeid] = time.perf_counter() - started
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        # A test that is skipped, or fails as it is expected to, says nothing about a line.
+        passed = report.passed and not hasattr(report, "wasxfail")
+        self.passed[report.nodeid] = self.passed.get(report.nodeid, True) and passed
+        if report.when == "teardown" and self.passed[report.nodeid]:
+            self.left.discard(report.nodeid)
+
+
+def statements(source: str) -> dict[int, int]:
+    """The first line of the statement that a line continues; lines that begin one, or are of none, are left
+    out. Of a compound statement its header counts."""
+    first: dict[int, int] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            end = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno
+            first |= dict.fromkeys(range(node.lineno + 1, end + 1), node.lineno)
+    return first
+
+
+def _report(tests: Tests, said: str) -> dict[str, Any]:
+    """What the run has found. Lines are those at which statements begin."""
+    names = sorted(tests.passed)
+    number = {name: at for at, name in enumerate(names)}
+    lines: dict[str, dict[int, set[int]]] = {}
+    continued: dict[str, dict[int, int]] = {}
+    for test, files in tests.covered.items():
+        for name, run in files.items():
+            if name not in continued:
+                try:
+                    with open(name, encoding="utf-8-sig") as file:  # noqa: PTH123 - as `open` elsewhere here
+                        continued[name] = statements(file.read())
+                except (OSError, ValueError, SyntaxError, RecursionError):
+                    continued[name] = {}
+            of_file = lines.setdefault(name, {})
+            for line in run:
+                of_file.setdefault(continued[name].get(line, line), set()).add(number.get(test, -1))
+    return {
+        "tests": names,
+        "passed": [tests.passed[name] for name in names],
+        "seconds": [round(tests.seconds.get(name, 0.0), 4) for name in names],
+        "lines": {
+            name: {line: sorted(of - {-1}) for line, of in sorted(found.items())}
+            for name, found in sorted(lines.items())
+        },
+        "continued": continued,
+        "said": said[-2000:],
+    }
+
+
+def _main() -> None:
+    # Local names: changes that the project or the line make to modules do not affect them.
+    read, write, end = os.read, os.write, os._exit
+    with open(PAYLOAD, encoding="utf-8", errors="surrogatepass") as file:
+        job = json.load(file)
+    token_in, proof_out = os.dup2(TOKEN, 200), os.dup2(PROOF, 201)
+    os.close(TOKEN)
+    os.close(PROOF)
+    report_out = os.dup2(1, 202)
+    said = os.memfd_create("said")
+    for stream in (1, 2):
+        os.dup2(said, stream)
+    root = os.path.realpath(os.curdir)
+    paths = [f"{root}/{path}".removesuffix("/.") for path in job["paths"]]
+    sys.path[:1] = paths
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    import pytest
+
+    pytest.hookimpl(hookwrapper=True)(Tests.pytest_runtest_protocol)
+    tests = Tests(job["tests"], job["order"], Lines(root) if job["trace"] else None)
+    # The project's own options may need plugins that are not here, and make errors of warnings about them.
+    words = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings=default"]
+    words.append(f"--rootdir={root}")
+    words += ["--continue-on-collection-errors"] if job["report"] else ["--maxfail=1"]
+    files = sorted({name.partition("::")[0] for name in job["tests"] or ()})
+    pytest.main([*words, *files], plugins=[tests])
+    if job["report"]:
+        sys.stdout.flush()
+        size = os.lseek(said, 0, os.SEEK_END)
+        os.lseek(said, max(size - 4000, 0), os.SEEK_SET)
+        told = _report(tests, read(said, 4000).decode("utf-8", "replace"))
+        with open(report_out, "wb", closefd=False) as out:
+            out.write(b"\n" + base64.b64encode(zlib.compress(json.dumps(told).encode())) + b"\n")
+    if job["tests"] and not tests.left and all(tests.passed.values()):
+        write(proof_out, read(token_in, 64))
+    end(0)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,349 @@
+"""Calibration of whole distributions over tokens, as Liu et al. 2024 (Full-ECE) measure it, on source code.
+
+The model reads functions of code-to-text. At each position its distribution is counted in the model process,
+and only the counts come here. A temperature is fitted on the first texts, which are then left out; all others
+are counted at temperature 1 and at this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+import numpy as np
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietly
+from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.calibration.token_level import ClasswiseECE, Entries, FullECE, fit_token_temperature
+from lsp_calib.errors import DataError, StoppedError
+from lsp_calib.evaluation.datasets import code_to_text
+from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.engine_host import EngineHost, patiently
+from lsp_calib.evaluation.header import Header, json_line
+from lsp_calib.evaluation.runner import in_asking_order
+from lsp_calib.files import read_file, replace_file, write_atomically
+from lsp_calib.inference.choice import EngineChoice
+from lsp_calib.inference.engine import ScoreRequest
+from lsp_calib.json_text import parse_json
+from lsp_calib.values import Distributions, Prompt, Segment
+
+TOKEN = "token"
+VERSION = "token-1"
+"""Of what the model reads; changes with it."""
+BINS = (5, 10, 20, 50, 100, 200, 500)
+"""The numbers of bins of the study's Table 1."""
+MOST_CHARACTERS = 4000
+"""Of a text; the rest of a longer function is not read."""
+
+_LANGUAGES = ("python", "java")
+# The share of the texts that the temperature is fitted on, and the temperatures tried.
+_FITTED = 0.1
+_GRID = tuple(float(f"{math.exp(x):.6g}") for x in np.linspace(math.log(0.5), math.log(2.0), 15))
+# Seconds between two copies of the counts on disk.
+_EVERY = 60.0
+# How often a token occurs: never, and up to each of these.
+_RARE = (10, 100, 1000)
+
+
+@attrs.define(eq=False)
+class Counts:
+    """What was counted so far at one temperature, as in `Distributions`."""
+
+    sums: FloatArray
+    tokens: list[IntArray] = attrs.field(factory=list)
+    probabilities: list[FloatArray] = attrs.field(factory=list)
+    targets: list[IntArray] = attrs.field(factory=list)
+    target_probabilities: list[FloatArray] = attrs.field(factory=list)
+    largest: list[FloatArray] = attrs.field(factory=list)
+    hits: list[BoolArray] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, told: Distributions) -> Self:
+        """Raises ValueError if an array has half a number."""
+        return cls(
+            np.frombuffer(told.sums, "<f4").astype(np.float64),
+            [np.frombuffer(told.tokens, "<u4")],
+            [np.frombuffer(told.probabilities, "<f4")],
+            [np.frombuffer(told.targets, "<u4")],
+            [np.frombuffer(told.target_probabilities, "<f4")],
+            [np.frombuffer(told.largest, "<f4")],
+            [np.frombuffer(told.hits, np.uint8).astype(np.bool_)],
+        )
+
+    @property
+    def positions(self) -> int:
+        return sum(map(len, self.targets))
+
+    def add(self, other: Counts) -> None:
+        """Raises DataError for another vocabulary."""
+        if self.sums.size != other.sums.size:
+            raise DataError(
+                "Two texts were read with vocabularies of different sizes. Begin in a new folder."
+            )
+        self.sums += other.sums
+        for name in _LISTS:
+            getattr(self, name).extend(getattr(other, name))
+
+    def arrays(self) -> dict[str, Any]:
+        """Each list as one array."""
+        joined = {name: np.concatenate(getattr(self, name)) for name in _LISTS}
+        return {"sums": self.sums, **joined}
+
+    def entries(self) -> Entries:
+        arrays = self.arrays()
+        return Entries(
+            arrays["sums"],
+            arrays["tokens"].astype(np.int64),
+            arrays["probabilities"],
+            arrays["targets"].astype(np.int64),
+            arrays["target_probabilities"],
+        )
+
+
+_LISTS = ("tokens", "probabilities", "targets", "target_probabilities", "largest", "hits")
+
+
+def texts(folder: Path | None) -> list[tuple[str, str]]:
+    """(id, text) of all functions of code-to-text, in an order that has nothing to do with theirs.
+
+    Raises DataError if the data are missing.
+    """
+    found = {
+        f"{language}/{one.id}": one.code[:MOST_CHARACTERS]
+        for language in _LANGUAGES
+        for one in code_to_text.functions(language, folder)
+    }
+    return [(item, found[item]) for item in in_asking_order(found)]
+
+
+def study(
+    choice: EngineChoice,
+    items: Sequence[tuple[str, str]],
+    path: Path,
+    *,
+    positions: int,
+    created: str,
+    on_progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> tuple[Header, Mapping[str, Any]]:
+    """Count the texts until there are so many positions, and write the numbers to `path`.
+
+    path: a file of a header and one line; beside it FILE.counts.npz keeps the counts, from which the same
+    call goes on. on_progress: called with the number of positions, and all of them.
+    Raises StoppedError when interrupted, DataError if the counts there are of another model or too few texts
+    are there, and what the engine raises.
+    """
+    sources = tuple(
+        Origin(name, data_set(name).sha256[:12], data_set(name).records)
+        for name in (f"code-to-text-{language}" for language in _LANGUAGES)
+    )
+    fitted = max(1, round(_FITTED * len(items)))
+    with contextlib.closing(_Host(choice)) as host:
+        model = host.loaded().identity
+        header = Header(TOKEN, "code", model, VERSION, 0, sources, created=created)
+        kept = _Kept.load(path, header)
+        if not kept.temperature:
+            kept.temperature = host.temperature([text for _, text in items[:fitted]])
+        saved = time.monotonic()
+        try:
+            for item, text in items[fitted:]:
+                on_progress(kept.positions, positions)
+                if kept.positions >= positions:
+                    break
+                if item in kept.done:
+                    continue
+                kept.add(item, host.count(text, (1.0, kept.temperature)))
+                if time.monotonic() - saved > _EVERY:
+                    kept.save()
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            kept.save()
+            raise StoppedError(
+                f"Stopped: {kept.positions} of {positions} positions are kept in {kept.path}. Run the same "
+                "command again to go on."
+            ) from None
+        kept.save()
+        on_progress(kept.positions, positions)
+    if kept.positions < positions:
+        raise DataError(
+            f"All texts together have {kept.positions} positions, fewer than {positions}. Ask for fewer "
+            "--positions."
+        )
+    numbers = numbers_of(kept.counts, kept.temperature, len(kept.done), fitted)
+    replace_file(path, header.to_line() + "\n" + json_line(numbers) + "\n")
+    return header, numbers
+
+
+def read_numbers(path: Path) -> Mapping[str, Any]:
+    """The numbers in a file that `study` wrote. Raises DataError if it is none."""
+    try:
+        lines = read_file(path).decode("utf-8").split("\n")
+        numbers: Mapping[str, Any] = parse_json(lines[1])
+        if Header.from_row(parse_json(lines[0])).task != TOKEN or not numbers["rows"]:
+            raise ValueError("it holds no numbers")
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise DataError(f"{path} is not a file of `eval token`: {error}.") from error
+    return numbers
+
+
+def numbers_of(counts: Sequence[Counts], temperature: float, read: int, fitted: int) -> dict[str, Any]:
+    """The metrics of counts at temperature 1 and at `temperature`. read, fitted: numbers of texts."""
+    rows, spread = [], []
+    for at, found in zip((1.0, temperature), counts, strict=True):
+        entries = found.entries()
+        arrays = found.arrays()
+        largest, hits = arrays["largest"].astype(np.float64), arrays["hits"]
+        mine = []
+        for bins in BINS:
+            full, classwise = FullECE(bins), ClasswiseECE(bins)
+            full.add(entries)
+            classwise.add(entries)
+            with quietly():
+                values = (_top_ece(largest, hits, bins), classwise.result(), full.result())
+            mine.append(values)
+            names = ("ece", "classwise", "full")
+            rows.append(
+                {"temperature": at, "bins": bins} | dict(zip(names, map(_rounded, values), strict=True))
+            )
+        spread.append({"temperature": at} | dict(zip(names, map(_rounded, _rsd(mine)), strict=True)))
+        outcomes = classwise.outcomes
+    shares = {"never": float(np.mean(outcomes == 0))}
+    low = 0
+    for most in _RARE:
+        shares[f"{low + 1} to {most}"] = float(np.mean((outcomes > low) & (outcomes <= most)))
+        low = most
+    shares[f"over {low}"] = float(np.mean(outcomes > low))
+    return {
+        "texts": read,
+        "fittedTexts": fitted,
+        "positions": counts[0].positions,
+        "tokens": counts[0].sums.size,
+        "temperature": temperature,
+        "accuracy": _rounded(float(np.mean(np.concatenate(counts[0].hits)))),
+        "rows": rows,
+        "relativeDeviation": spread,
+        "rarity": {name: _rounded(share) for name, share in shares.items()},
+    }
+
+
+def _top_ece(largest: FloatArray, hits: BoolArray, bins: int) -> float:
+    """The ECE of the likeliest token, bins as in the study: ((m - 1) / M, m / M]."""
+    edges = (np.arange(1, bins) / bins).astype(np.float32).astype(np.float64)
+    place = np.searchsorted(edges, largest, side="left")
+    gap = np.bincount(place, largest, minlength=bins) - np.bincount(place, hits, minlength=bins)
+    return float(np.sum(np.abs(gap))) / largest.size
+
+
+def _rsd(values: Sequence[tuple[float, ...]]) -> list[float]:
+    """The relative standard deviation over the numbers of bins, of each metric."""
+    table = np.array(values)
+    return [float(x) for x in np.std(table, axis=0, ddof=1) / np.mean(table, axis=0)]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.8g}")
+
+
+@attrs.define(eq=False)
+class _Kept:
+    """The counts of a run, and of the earlier runs that it goes on from. path: of their copy on disk."""
+
+    path: Path
+    question: str
+    done: set[str] = attrs.field(factory=set)
+    temperature: float = 0.0
+    counts: list[Counts] = attrs.field(factory=list)
+
+    @property
+    def positions(self) -> int:
+        return self.counts[0].positions if self.counts else 0
+
+    @classmethod
+    def load(cls, path: Path, header: Header) -> Self:
+        """Raises DataError for counts of another model or version, or a damaged file."""
+        file = path.with_name(f"{path.name}.counts.npz")
+        question = json.dumps([header.prompt_version, attrs.asdict(header.model)], sort_keys=True)
+        kept = cls(file, question)
+        if not file.exists():
+            return kept
+        try:
+            with np.load(file, allow_pickle=False) as found:
+                if str(found["question"]) != question:
+                    raise DataError(f"{file} holds counts of another model. Name another folder.")
+                kept.done = set(map(str, found["done"]))
+                kept.temperature = float(found["temperature"])
+                for at in range(2 if kept.done else 0):
+                    arrays = {name: [found[f"{name}{at}"]] for name in _LISTS}
+                    kept.counts.append(Counts(found[f"sums{at}"], **arrays))
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(f"{file} cannot be read: {error}. Remove it to begin again.") from error
+        return kept
+
+    def add(self, item: str, told: Sequence[Distributions]) -> None:
+        new = [Counts.of(one) for one in told]
+        self.done.add(item)
+        if not self.counts:
+            self.counts = new
+            return
+        for counts, more in zip(self.counts, new, strict=True):
+            counts.add(more)
+
+    def save(self) -> None:
+        arrays: dict[str, Any] = {
+            f"{name}{at}": array
+            for at, counts in enumerate(self.counts)
+            for name, array in counts.arrays().items()
+        }
+        memory = io.BytesIO()
+        np.savez(
+            memory,
+            question=np.array(self.question),
+            done=np.array(sorted(self.done), dtype=np.str_),
+            temperature=np.array(self.temperature),
+            **arrays,
+        )
+        try:
+            write_atomically(self.path, memory.getvalue(), 0o600)
+        except OSError as error:
+            raise DataError(f"{self.path} cannot be written: {error.strerror or error}.") from error
+
+
+class _Host(EngineHost):
+    """The engine, which reads texts."""
+
+    def count(self, text: str, temperatures: tuple[float, ...]) -> tuple[Distributions, ...]:
+        """The distributions that the tokens behind a text's first line come from."""
+        prompt, rest = _parts(text)
+        request = ScoreRequest(prompt, rest, temperatures=temperatures, above=1.0 / max(BINS))
+        return patiently(lambda: self.wait(self.engine.count(request)))
+
+    def temperature(self, some: Sequence[str]) -> float:
+        """The temperature of the highest likelihood of these texts."""
+        logits: list[float] = []
+        sums: list[tuple[float, ...]] = []
+        for text in some:
+            for logit, of_grid in patiently(lambda text=text: self.wait(self._scored(text))):  # type: ignore[misc]
+                logits.append(logit)
+                sums.append(of_grid)
+        return float(f"{fit_token_temperature(logits, np.array(sums), _GRID).refined:.6g}")
+
+    async def _scored(self, text: str) -> list[tuple[float, tuple[float, ...]]]:
+        prompt, rest = _parts(text)
+        request = ScoreRequest(prompt, rest, temperatures=_GRID)
+        found = []
+        async for token in self.engine.score(request):
+            assert token.softmax is not None, "the request has temperatures"
+            found.append((token.softmax.logit, token.softmax.log_sum_exps))
+        return found
+
+
+def _parts(text: str) -> tuple[Prompt, str]:
+    """A text's first line as the prompt, and the rest, which is scored."""
+    first, newline, rest = text.partition("\n")
+    return Prompt(((Segment.TEXT, first + newline),), "", VERSION), rest

@@ -1,0 +1,305 @@
+"""The model of a connection, loaded at the start and again when its process has ended; the server's state."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from typing import Any
+
+import attrs
+import numpy as np
+
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.completion.postprocess import Cut, Removal
+from lsp_calib.completion.prompt import Layouts, WindowSize, line_purpose
+from lsp_calib.completion.service import Hidden
+from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.typed_lines import TypedLines
+from lsp_calib.inference.engine import EngineState, LoadedModel
+from lsp_calib.inference.models.cards import explained
+from lsp_calib.inference.models.speeds import Answers
+from lsp_calib.lru import LRU
+from lsp_calib.server import events as on
+from lsp_calib.server.connection import Connection
+from lsp_calib.server.events import Events
+from lsp_calib.server.user_messages import LoadProgress, UserMessages
+from lsp_calib.values import CalibratorRef, Suggestion
+
+# Suggestions that are recognised when they are sent to the client again.
+_REMEMBERED = 1000
+
+
+@attrs.frozen
+class Chosen:
+    """Why the model and the window in use were chosen, and how to change that, in sentences.
+
+    window: its size, None before the model is loaded.
+    """
+
+    window: str | None = None
+    model_words: str | None = None
+    window_words: str | None = None
+
+
+class Status:
+    """State, model, calibrator of completions, latencies, and numbers: of suggestions shown by tier, of
+    completions hidden, of answers withheld by reason, and of answers whose end was cut off by reason."""
+
+    def __init__(
+        self, connection: Connection, estimator: ConfidenceEstimator, typed: TypedLines, events: Events
+    ) -> None:
+        """typed: the lines that the user has typed, of which some wait to be replayed."""
+        self._connection = connection
+        self._estimator = estimator
+        self._typed = typed
+        self.state = EngineState.STARTING
+        self.message = "Starting."
+        self.pause = ""  # for how long completions are paused, a sentence; "" if they are not
+        self.model: str | None = None
+        self.chosen = Chosen()
+        self.calibrator: CalibratorRef | None = None
+        self._hidden = 0
+        self._withheld: Counter[Removal] = Counter()
+        self._cut: Counter[Cut] = Counter()
+        self._tiers: Counter[str] = Counter()
+        self._shown = LRU[str, None](_REMEMBERED)
+        self._latencies: deque[float] = deque(maxlen=200)
+        self._replayed: Counter[bool] = Counter()  # lines, by whether the model was right
+        self.loads_again = False  # and has not answered since
+        self._closed = False
+        events.on(on.SuggestionMade, self.made)
+        events.on(on.CompletionHidden, lambda one: self.hidden(one.hidden))
+        events.on(on.CompletionWithheld, lambda one: self.withheld(one.removal))
+        events.on(on.SuggestionShown, lambda one: self.shown(one.completion.suggestion))
+        events.on(on.LineReplayed, lambda one: self._replayed.update([one.correct]))
+        events.on(on.CalibratorChanged, self._calibrator_changed)
+        events.on(on.PauseChanged, self._pause_changed)
+
+    def send(self) -> None:
+        """Tell the client."""
+        if not self._closed:
+            self._connection.protocol.notify("lsp-calib/status", self.to_wire())
+
+    def close(self) -> None:
+        """Tell the client nothing more."""
+        self._closed = True
+
+    def made(self, made: on.SuggestionMade) -> None:
+        self.loads_again = False
+        if made.completion is not None:
+            self.calibrator = made.suggestion.confidence.calibrator
+            self._cut.update(made.completion.cuts)
+        self._latencies.append(made.suggestion.timing.total_ms)
+
+    def hidden(self, hidden: Hidden) -> None:
+        """The model has made a completion that is not shown."""
+        self.loads_again = False
+        self.calibrator = hidden.confidence.calibrator
+        self._latencies.append(hidden.timing.total_ms)
+        self._hidden += 1
+
+    def withheld(self, removal: Removal) -> None:
+        """Nothing of an answer of the model can be offered."""
+        self.loads_again = False
+        self._withheld[removal] += 1
+
+    def shown(self, suggestion: Suggestion) -> None:
+        """A suggestion is sent to the client; perhaps again, while the user types its text."""
+        if suggestion.id in self._shown:
+            return
+        self._shown[suggestion.id] = None
+        self._tiers[suggestion.confidence.tier.value] += 1
+
+    def _calibrator_changed(self, changed: on.CalibratorChanged) -> None:
+        self.calibrator = changed.ref
+        self.send()
+
+    def _pause_changed(self, changed: on.PauseChanged) -> None:
+        self.pause = changed.message
+        self.send()
+
+    @property
+    def waits_for(self) -> str:
+        """What an answer of the model waits for, a sentence; "" if the model is at work."""
+        return self.message if self.state in (EngineState.STARTING, EngineState.LOADING) else ""
+
+    def latency(self) -> tuple[float, float] | None:
+        """Half of the last answers, and 95 % of them, came within so many milliseconds; None without any."""
+        if not self._latencies:
+            return None
+        p50, p95 = np.percentile(self._latencies, [50, 95])
+        return float(p50), float(p95)
+
+    def to_wire(self) -> dict[str, Any]:
+        p50, p95 = self.latency() or (None, None)
+        ref = self.calibrator
+        state, message = self.state.value, self.message
+        if self.pause and self.state not in (EngineState.NO_MODEL, EngineState.ERROR):
+            state, message = "paused", self.pause
+        return {
+            "state": state,
+            "message": message,
+            "model": self.model,
+            "window": self.chosen.window,
+            "chosen": {"model": self.chosen.model_words, "window": self.chosen.window_words},
+            "calibrator": {"id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
+            if ref
+            else None,
+            "note": self._estimator.note_on(ref.id) if ref else None,
+            "certificate": self._estimator.certificate(ref.id) if ref else None,
+            "tiers": {tier: self._tiers[tier] for tier in ("accept", "review", "reject")},
+            "hidden": self._hidden,
+            "withheld": {removal.value: self._withheld[removal] for removal in Removal},
+            "cut": {cut.value: self._cut[cut] for cut in Cut},
+            "replay": {
+                "waiting": len(self._typed.waiting()),
+                "labels": self._replayed.total(),
+                "correct": self._replayed[True],
+            },
+            "latencyMs": {
+                "p50": None if p50 is None else round(p50, 1),
+                "p95": None if p95 is None else round(p95, 1),
+            },
+        }
+
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class Model:
+    """Loads the model, and keeps the status up to date with its state.
+
+    engine: what answers requests. layouts: of the prompts that each model gets. loaded: the model that
+    answers, None before the first one is loaded.
+    """
+
+    _connection: Connection
+    _estimator: ConfidenceEstimator
+    _status: Status
+    _messages: UserMessages
+    _progress: LoadProgress
+    _events: Events
+
+    def __attrs_post_init__(self) -> None:
+        self._loading: asyncio.Task[None] | None = None
+        self.loaded: LoadedModel | None = None
+        self._answers: Answers | None = None  # of the model that is loaded here
+        self._closed = False
+        self.layouts = Layouts(self._estimator.store.has_labels, self._wanted_window)
+        self.engine = self._connection.make_engine(self._engine_state)
+        self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
+        self._events.on(on.SuggestionMade, self._made)
+        # Before anything is answered from what is remembered: nobody who answers subscribes earlier.
+        self._events.on(on.CompletionRequested, lambda _: self._estimator.notice())
+        self._events.on(on.SummaryRequested, lambda _: self._estimator.notice())
+
+    def load(self) -> None:
+        """Load the model in the background, unless that was begun before."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+
+    async def restart(self) -> None:
+        """Restart the engine and load the model again. Raises LspCalibError."""
+        await self.engine.restart()
+        self._messages.forget()
+        self._status.loads_again = False
+        self._loading = asyncio.create_task(self._load())
+
+    def stop(self) -> None:
+        """Load it no more."""
+        self._closed = True
+        if self._loading is not None:
+            self._loading.cancel()
+
+    async def purpose(self, language: str | None = None) -> Purpose:
+        """Of completions by the model that is loaded, with the prompts it gets. Raises LspCalibError if there
+        is none.
+
+        language: None: that of the document opened last.
+        """
+        return self._purpose_of(await self.engine.ready(), language or self.language)
+
+    @property
+    def language(self) -> str:
+        """Of the document opened last."""
+        return self._languages()[-1]
+
+    def _purpose_of(self, loaded: LoadedModel, language: str) -> Purpose:
+        return line_purpose(loaded.identity, self.layouts.of(loaded).version, language)
+
+    def _languages(self) -> list[str]:
+        """The languages of the open documents, the one opened last at the end; Python if there are none."""
+        opened = (document for document in self._connection.open_documents() if document.language_id)
+        return [one.language for one in opened if one.is_code] or ["python"]
+
+    async def _load(self) -> None:
+        try:
+            loaded = await self.engine.ready()
+            self._status.model = loaded.identity.name
+            is_local = self._connection.trusted.remote_url is None
+            if is_local and (self.loaded is None or self.loaded.identity != loaded.identity):
+                self._answers = Answers(loaded.card)
+            self.loaded = loaded
+            for language in self._languages():
+                purpose = self._purpose_of(loaded, language)
+                self._status.calibrator = self._estimator.calibrator(purpose).ref
+            # It reads the cards of all models: nothing waits for it.
+            self._status.chosen = await asyncio.to_thread(self._explained, loaded)
+        except LspCalibError as error:
+            # The engine has reported it through its state.
+            logger.warning("No model: %s", error)
+            return
+        self._events.send(on.ModelLoaded(loaded))
+        self._status.send()
+
+    def _explained(self, loaded: LoadedModel) -> Chosen:
+        trusted = self._connection.trusted
+        window, window_words = self._window_of(loaded)
+        if trusted.remote_url is not None:
+            words = f"The model is {loaded.identity.name}, of the server that `remote.url` names."
+        else:
+            words = explained(trusted.model, loaded.card)
+        return Chosen(window, words, window_words)
+
+    def _window_of(self, loaded: LoadedModel) -> tuple[str, str]:
+        """The size of the window that a model gets; why, and how to change that, in sentences."""
+        size, why = self.layouts.explained(loaded.card, loaded.identity)
+        return size.value, why
+
+    def _wanted_window(self) -> WindowSize | None:
+        window = self._connection.settings.window
+        return None if window == "auto" else WindowSize(window)
+
+    def _settings_changed(self) -> None:
+        self.layouts.settings_changed()
+        if self.loaded is not None:
+            window, words = self._window_of(self.loaded)
+            self._status.chosen = attrs.evolve(self._status.chosen, window=window, window_words=words)
+
+    def _made(self, made: on.SuggestionMade) -> None:
+        answers = self._answers
+        if made.completion is not None and answers is not None and answers.took(made.suggestion.timing):
+            asyncio.get_running_loop().run_in_executor(None, answers.remember)
+
+    def _was_tried(self) -> bool:
+        return not self._closed and self._loading is not None and self._loading.done()
+
+    def _engine_state(self, state: EngineState, message: str, fraction: float | None) -> None:
+        status = self._status
+        status.state, status.message = state, message
+        self._progress.update(state, message, fraction)
+        if state is EngineState.ERROR:
+            self._messages.error(message)
+        elif state is EngineState.NO_MODEL:
+            self._messages.warn(message)
+        elif state is EngineState.READY and self._was_tried() and status.model is None:
+            # A request has loaded it since: the model was pulled, or the server started.
+            self._loading = asyncio.create_task(self._load())
+        elif state is EngineState.LOADING and self._was_tried() and status.model is not None:
+            # Its process has ended: it is loaded before the next request needs it.
+            status.loads_again = True
+            self._loading = asyncio.create_task(self._load())
+        status.send()

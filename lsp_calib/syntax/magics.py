@@ -1,0 +1,162 @@
+"""Lines of a notebook's cells that its kernel takes for commands: magics, the shell, help. Pure.
+
+IPython rewrites such lines before Python sees them (IPython's documentation, "Built-in magic commands", and
+its `core.inputtransformer2`). A grammar of Python would find errors in them, and in all that follows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+# Cell magics whose cell is Python all the same. The text below any other one is of another language, such as
+# that of `%%bash`, or is not run as it stands.
+_PYTHON_BELOW = frozenset(
+    ("capture", "debug", "ipytest", "memit", "prun", "pypy", "python", "python3", "time", "timeit")
+)
+_CELL_MAGIC = re.compile(r"%%(\w+)")
+# Where a statement may begin: a magic, the shell, help on a name before or behind it.
+_COMMAND = re.compile(r"%{1,2}[^\W\d]|!|\?|%{0,2}[^\W\d][\w.*\[\]'\"]*\?{1,2}$")
+# A name that gets what a magic or the shell puts out.
+_ASSIGNED = re.compile(r"\s*[^\W\d][\w.,\s\[\]'\"]*=\s*(?=!|%[^\W\d])")
+# What may open or close a string or a bracket, and a comment.
+_TOKEN = re.compile(r"\"\"\"|'''|#|\"(?:\\.|[^\"\\])*\"?|'(?:\\.|[^'\\])*'?|[()\[\]{}]")
+# In characters. A longer line is data: parsing 200 kB of it would cost a completion up to half a second, and
+# an unclosed bracket in it would hide the lines around it.
+_LONGEST = 20_000
+_LONG_QUOTES = ('"""', "'''")
+
+
+class CommandLine(str):
+    """A line that the kernel takes for a command. It is another one than a line of code with the same text.
+
+    code: what a grammar reads in its place.
+    """
+
+    code: str = ""
+
+    @classmethod
+    def reading(cls, text: str, code: str) -> CommandLine:
+        line = cls(text)
+        line.code = code
+        return line
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandLine) and str.__eq__(self, other) and self.code == other.code
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+def code_of(line: str) -> str:
+    """A line as a grammar reads it; one of more than `_LONGEST` characters is blank."""
+    if len(line) > _LONGEST:
+        return ""
+    return line.code if isinstance(line, CommandLine) else line
+
+
+class _State(NamedTuple):
+    """What is open at the end of a line: brackets, a long string, the line itself over a backslash, and
+    whether a command goes on so."""
+
+    depth: int = 0
+    quote: str = ""
+    goes_on: bool = False
+    in_command: bool = False
+
+
+class CellReader:
+    """Tells commands from code in one cell. Of each version it reads the lines that have changed."""
+
+    def __init__(self) -> None:
+        self._lines: tuple[str, ...] = ()
+        self._read: list[str] = []
+        self._states: list[_State] = []
+
+    def read(self, lines: tuple[str, ...], language: str) -> tuple[str, ...]:
+        """The lines of the cell, those that the kernel takes for commands as `CommandLine`.
+
+        lines: without their ends; those that are the same objects as before are not read again. In all
+        languages but Python the result is `lines`.
+        """
+        if language != "python":
+            return lines
+        first = next((line for line in lines if line.strip()), "")
+        magic = _CELL_MAGIC.match(first)
+        if magic is not None and magic[1] not in _PYTHON_BELOW:
+            return tuple(map(CommandLine, lines))
+        self._update(lines)
+        return tuple(self._read)
+
+    def _update(self, lines: tuple[str, ...]) -> None:
+        old, longer = self._lines, len(lines) - len(self._lines)
+        most = min(len(old), len(lines))
+        head = next((at for at in range(most) if old[at] is not lines[at]), most)
+        tail = next((at for at in range(most - head) if old[-1 - at] is not lines[-1 - at]), most - head)
+        read, states = self._read[:head], self._states[:head]
+        state = states[-1] if states else _State()
+        for at in range(head, len(lines)):
+            before = at - longer - 1
+            if at >= len(lines) - tail and state == (self._states[before] if before >= 0 else _State()):
+                read += self._read[before + 1 :]
+                states += self._states[before + 1 :]
+                break
+            line, state = _next(lines[at], state)
+            read.append(line)
+            states.append(state)
+        self._lines, self._read, self._states = lines, read, states
+
+
+def _may_be_command(line: str) -> bool:
+    return "%" in line or "!" in line or "?" in line
+
+
+def _next(line: str, state: _State) -> tuple[str, _State]:
+    """A line as it is read behind others, and what is open at its end."""
+    goes_on = line.endswith("\\")
+    begins = not (state.depth or state.quote or state.goes_on or state.in_command)
+    code = "" if state.in_command else _read(line) if begins else None
+    if code is not None:
+        return CommandLine.reading(line, code), _State(in_command=goes_on)
+    depth, quote = _after(line, state.depth, state.quote)
+    return line, _State(depth, quote, goes_on)
+
+
+def _read(line: str) -> str | None:
+    """What a grammar reads where a statement may begin with this line; None: the line itself.
+
+    That is nothing, and in a block a statement that does nothing: without one the block would have no end.
+    """
+    if not _may_be_command(line):
+        return None
+    text = line.strip()
+    if _COMMAND.match(text):
+        return line[: len(line) - len(line.lstrip())] + "pass" if line[:1].isspace() else ""
+    assigned = _ASSIGNED.match(line)
+    return None if assigned is None else f"{assigned[0]}..."
+
+
+def _after(line: str, depth: int, quote: str) -> tuple[int, str]:
+    """How many brackets, and which long string, are open after a line."""
+    at = 0
+    while True:
+        if quote:
+            end = line.find(quote, at)
+            if end < 0:
+                return depth, quote
+            at, quote = end + len(quote), ""
+        for found in _TOKEN.finditer(line, at):
+            token = found[0]
+            if token in "([{":
+                depth += 1
+            elif token in ")]}":
+                depth = max(depth - 1, 0)
+            elif token == "#":
+                return depth, ""
+            elif token in _LONG_QUOTES:
+                at, quote = found.end(), token
+                break
+        else:
+            return depth, ""

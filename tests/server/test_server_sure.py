@@ -1,0 +1,111 @@
+"""How far a line can be trusted: `sure` on the wire, in what is typed along, in a menu, and the setting."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Connect
+from scripted_editor import Editor, capabilities, install_curve
+
+# The whole line: exp(-0.5) = 0.61, review. Without an error the first three tokens are likelier.
+SCRIPT: dict[str, Any] = {
+    "answers": {
+        "x = ": {
+            "text": "alpha(beta)",
+            "tokens": ["alpha", "(", "beta", ")"],
+            "logprobs": [-0.01, -0.01, -1.97, -0.01],
+            "entropies": [0.1, 0.1, 2.0, 0.1],
+        },
+        "y = ": {
+            "text": "gamma",
+            "tokens": ["gamma"],
+            "logprobs": [-0.01],
+            "entropies": [0.1],
+        },
+        "z = f(": {
+            "text": "alpha, beta):",
+            "tokens": ["alpha", ", beta", ")", ":"],
+            "logprobs": [-0.01, -0.01, -0.01, -1.97],
+            "entropies": [0.1, 0.1, 0.1, 2.0],
+        },
+    }
+}
+TEXT = "x = \ny = \nz = f()\n"
+
+
+@pytest.fixture
+async def editor(connect: Connect, tmp_path: Path, request: pytest.FixtureRequest) -> Editor:
+    options = getattr(request, "param", {})
+    install_curve(tmp_path / "home")
+    found = await connect(SCRIPT, options=options)
+    found.open(TEXT)
+    return found
+
+
+async def test_the_part_that_can_be_trusted_is_on_the_wire(editor: Editor) -> None:
+    suggestion = await editor.suggestion(0, 4)
+    assert suggestion["tier"] == "review"
+    whole, begins = math.exp(-0.5), math.exp(-0.02)
+    assert suggestion["sure"] == {"end": 6, "confidence": pytest.approx(whole + (1 - whole) * begins)}
+    assert suggestion["reason"].endswith("; sure up to `(`")
+
+
+async def test_of_an_accepted_line_it_is_all(editor: Editor) -> None:
+    suggestion = await editor.suggestion(1, 4)
+    assert suggestion["tier"] == "accept"
+    assert suggestion["sure"]["end"] == len("gamma")
+    assert "sure up to" not in suggestion["reason"]
+
+
+async def test_it_shrinks_as_it_is_typed(editor: Editor) -> None:
+    first = await editor.suggestion(0, 4)
+    editor.insert(0, 4, "alpha")
+    rest = await editor.suggestion(0, 9)
+    assert (rest["text"], rest["source"]) == ("(beta)", "memory")
+    assert rest["sure"] == {"end": 1, "confidence": first["sure"]["confidence"]}
+    editor.insert(0, 9, "(")
+    assert (await editor.suggestion(0, 10))["sure"] is None
+
+
+@pytest.mark.parametrize("editor", [{"sure": "off"}], indirect=True)
+async def test_off_says_nothing_of_it(editor: Editor) -> None:
+    suggestion = await editor.suggestion(0, 4)
+    assert (suggestion["text"], suggestion["sure"]) == ("alpha(beta)", None)
+    assert "sure up to" not in suggestion["reason"]
+
+
+@pytest.mark.parametrize("editor", [{"sure": "cut"}], indirect=True)
+async def test_cut_offers_the_part_alone_and_follows_the_whole_line(editor: Editor) -> None:
+    """The label is of the line that was predicted; whether it begins so is kept beside it."""
+    suggestion = await editor.suggestion(0, 4)
+    assert (suggestion["text"], suggestion["tier"]) == ("alpha(", "accept")
+    assert suggestion["confidence"] == suggestion["sure"]["confidence"]
+    editor.insert(0, 4, "alpha(")
+    editor.insert(0, 10, "other)")
+    editor.save()
+    await editor.settled()
+    ((how, correct, data),) = editor.rows(
+        "SELECT l.how, l.correct, e.data FROM labels l JOIN events e USING (suggestion_id) "
+        "WHERE e.kind = 'settled'"
+    )
+    assert (how, correct, json.loads(data)) == ("taken in part", 0, {"sureRight": True})
+    (stored,) = editor.rows("SELECT data FROM events WHERE kind = 'shown'")
+    assert json.loads(stored[0])["sureConfidence"] == suggestion["confidence"]
+
+
+async def test_a_menu_offers_the_part_before_closers_with_its_own_probability(
+    connect: Connect, tmp_path: Path
+) -> None:
+    install_curve(tmp_path / "home")
+    editor = await connect(SCRIPT, client=capabilities())
+    editor.open(TEXT)
+    (item,) = (await editor.menu(2, 6)).items
+    assert isinstance(item.data, dict)
+    assert item.data["text"] == "alpha, beta"
+    whole, begins = math.exp(-0.5), math.exp(-0.02)
+    assert item.data["confidence"] == pytest.approx(whole + (1 - whole) * begins)
+    assert item.data["tier"] == "accept"

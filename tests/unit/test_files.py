@@ -1,0 +1,381 @@
+"""Pipes, devices and what else is no file, wherever a file is read: an error at once, and no wait without
+end."""
+
+from __future__ import annotations
+
+import ast
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lsp_calib import files, lockfile
+from lsp_calib import home as state
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
+from lsp_calib.cli import main
+from lsp_calib.errors import CalibratorError, DataError, ModelFileError, SettingsError
+from lsp_calib.evaluation.lines import read_lines_of
+from lsp_calib.evaluation.records import read_records
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.store_file import KeyedHash
+from lsp_calib.files import open_file, read_file, replace_file
+from lsp_calib.inference.models import gguf, sidecar
+from lsp_calib.inference.remote.key import read_key
+from lsp_calib.server.main import set_up_log
+from lsp_calib.server.tcp import make_token
+from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.workspace_files import is_left_out, lines_of, walk
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes are no files there")
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 20.0
+
+
+def at_once(work: Callable[[], Any]) -> Any:
+    """What `work` returns or raises; fails if it waits."""
+    found: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    assert not thread.is_alive(), "it waits for the other end of a pipe"
+    if errors:
+        raise errors[0]
+    return found[0]
+
+
+def made(path: Path, kind: str) -> Path:
+    """Something that is no regular file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link to a pipe":
+        os.mkfifo(path.with_name("target"))
+        path.symlink_to(path.with_name("target"))
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            before = Path.cwd()
+            os.chdir(path.parent)  # a socket's path is short
+            bound.bind(path.name)
+            os.chdir(before)
+    elif kind == "nowhere":
+        path.symlink_to(path.with_name("unmounted") / "file")
+    return path
+
+
+KINDS = {
+    "pipe": "a pipe",
+    "link to a pipe": "a pipe",
+    "device": "a device",
+    "socket": "a socket",
+    "nowhere": "is a drive missing",
+}
+
+
+class TestOneFile:
+    @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_CREAT | os.O_APPEND])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_what_is_no_file_is_named(self, tmp_path: Path, kind: str, flags: int) -> None:
+        path = made(tmp_path / "file", kind)
+        with pytest.raises(OSError, match=KINDS[kind]):
+            at_once(lambda: open_file(path, flags))
+        assert path.is_symlink() or not path.is_file()
+
+    @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_CREAT])
+    def test_a_pipe_that_takes_the_place_of_a_file_meanwhile(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int
+    ) -> None:
+        """Between the look and the opening."""
+        path = made(tmp_path / "file", "pipe")
+        monkeypatch.setattr(files, "check_regular", lambda *_, **__: None)
+        with pytest.raises(OSError, match=r"a pipe|No such device"):
+            at_once(lambda: open_file(path, flags))
+
+    def test_links_are_followed_only_where_that_is_wanted(self, tmp_path: Path) -> None:
+        (tmp_path / "target").write_bytes(b"x")
+        (tmp_path / "link").symlink_to("target")
+        assert read_file(tmp_path / "link") == b"x"
+        with pytest.raises(OSError, match="it is a link"):
+            read_file(tmp_path / "link", links=False)
+
+    def test_a_file_may_have_as_many_bytes_as_are_allowed(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"x" * 10)
+        assert read_file(tmp_path / "file", 10) == b"x" * 10
+        with pytest.raises(OSError, match="larger than 9 bytes"):
+            read_file(tmp_path / "file", 9)
+
+    @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+    def test_what_is_no_name_of_a_file(self, tmp_path: Path, name: str) -> None:
+        for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_EXCL):
+            with pytest.raises(OSError, match="no name of a file"):
+                open_file(tmp_path / name, flags)
+
+    def test_no_device_is_replaced(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="a pipe"):
+            replace_file(made(tmp_path / "file", "pipe"), "x")
+        assert (tmp_path / "file").is_fifo()
+
+
+@pytest.mark.usefixtures("home")
+class TestWorkspace:
+    @pytest.mark.parametrize("kind", [one for one in KINDS if one != "nowhere"])
+    @pytest.mark.parametrize(
+        "name", [".gitignore", "sub/.gitignore", ".git/info/exclude", "p.py", "sub/p.py"]
+    )
+    def test_it_is_walked_through(self, tmp_path: Path, name: str, kind: str) -> None:
+        root = tmp_path / "root"
+        for one in ("a.py", "sub/b.py", ".git/HEAD"):
+            (root / one).parent.mkdir(parents=True, exist_ok=True)
+            (root / one).write_text("x = 1\n")
+        made(root / name, kind)
+        walked = at_once(lambda: list(walk(root, root, lambda path: path.suffix == ".py", seconds=60)))
+        found = {path.relative_to(root).as_posix() for path in walked}
+        assert found >= {"a.py", "sub/b.py"}
+        assert not at_once(lambda: is_left_out(root / "sub" / "b.py", root))
+        for path in walked:
+            lines = ("x = 1", "") if path.name != "p.py" else ()
+            assert at_once(lambda path=path: lines_of(path)) == lines
+            assert tuple(at_once(lambda path=path: read_lines_of(path, "python"))) == lines
+
+    @pytest.mark.parametrize("options", [("calibrate",), ("summarize", "--all"), ("calibrate", "--from-git")])
+    def test_commands_on_a_folder(self, tmp_path: Path, options: tuple[str, ...]) -> None:
+        root = tmp_path / "root"
+        for name in ("p.py", "sub/p.py", ".gitignore", "sub/.gitignore", ".git/info/exclude"):
+            made(root / name, "pipe")
+        said = at_once(lambda: CliRunner().invoke(main, [options[0], str(root), *options[1:]]))
+        assert isinstance(said.exception, SystemExit), said.exception
+        assert said.exit_code
+
+    @pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "device", "socket"])
+    @pytest.mark.parametrize("command", ["complete", "summarize"])
+    def test_a_file_that_is_named(self, tmp_path: Path, command: str, kind: str) -> None:
+        path = made(tmp_path / "p.py", kind)
+        said = at_once(lambda: CliRunner().invoke(main, [command, f"{path}:1"]))
+        assert said.exit_code == DataError.exit_code
+        assert f"p.py cannot be read: it is {KINDS[kind]}, not a regular file." in said.stderr
+
+    @pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "device", "socket"])
+    def test_records_that_are_named(self, tmp_path: Path, kind: str) -> None:
+        path = made(tmp_path / "r.jsonl", kind)
+        said = at_once(lambda: CliRunner().invoke(main, ["calibrate", "--records", str(path)]))
+        assert said.exit_code == DataError.exit_code
+        assert KINDS[kind] in said.stderr
+
+
+def token(path: Path) -> None:
+    make_token(path)
+
+
+def key(path: Path) -> None:
+    read_key(path)
+
+
+def store(path: Path) -> None:
+    FeedbackStore(path.with_name("feedback.db"))
+
+
+def hashes(path: Path) -> None:
+    store = FeedbackStore(path.with_name("feedback.db"))
+    try:
+        store.line_hashes(["x = 1"])
+    finally:
+        store.close()
+
+
+def log(path: Path) -> None:
+    set_up_log(path)
+
+
+def edit(path: Path) -> None:
+    with editing(path.with_name("ledger.json")):
+        pass
+
+
+class TestState:
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize(
+        ("name", "reads", "error"),
+        [
+            ("a.json", Calibrator.load, CalibratorError),
+            ("a.json", read_ledger, CalibratorError),
+            ("ledger.lock", edit, CalibratorError),
+            ("a.jsonl", read_records, DataError),
+            ("a.gguf", gguf.check_header, ModelFileError),
+            ("token", token, SettingsError),
+            ("key", key, SettingsError),
+            ("log", log, SettingsError),
+            ("feedback.db", store, SettingsError),
+            ("feedback.key", hashes, SettingsError),
+            ("a.lock", lockfile.take, OSError),
+            ("a.lock", lockfile.holder, OSError),
+        ],
+    )
+    def test_its_files(
+        self, home: Path, kind: str, name: str, reads: Callable[[Path], Any], error: type[Exception]
+    ) -> None:
+        path = made(home / name, kind)
+        with pytest.raises(error, match=KINDS[kind]):
+            at_once(lambda: reads(path))
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_configuration(self, home: Path, kind: str) -> None:
+        made(home / "config.toml", kind)
+        trusted, problems = at_once(lambda: resolve_trusted(Trusted(), Trusted()))
+        assert trusted == resolve_trusted(Trusted(), Trusted())[0]
+        assert KINDS[kind] in problems[0]
+        assert "is ignored" in problems[0]
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_side_file_counts_as_none(self, home: Path, kind: str) -> None:
+        made(home / "models" / ".speed.json", kind)
+        assert at_once(lambda: sidecar.read(".speed.json")) == {}
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_calibrator_among_others_is_skipped(self, home: Path, kind: str) -> None:
+        made(home / "calibrators" / "line.json", kind)
+        _, skipped = at_once(lambda: CalibratorStore.open().listed())
+        assert KINDS[kind] in skipped[0]
+
+    def test_the_key_on_a_drive_that_is_missing_is_not_replaced(self, home: Path) -> None:
+        """The hashes of all lines so far were made with it."""
+        path = made(home / "feedback.key", "nowhere")
+        with pytest.raises(OSError, match="is a drive missing"):
+            KeyedHash(path).of("line", "x = 1")
+        assert path.is_symlink()
+        (home / "unmounted").mkdir()
+        (home / "unmounted" / "file").write_bytes(b"k" * 32)
+        assert KeyedHash(path).of("line", "x = 1")
+        assert path.is_symlink()
+
+    def test_a_store_whose_drive_goes_and_comes_back(self, home: Path) -> None:
+        drive, away = home / "drive", home / "away"
+        drive.mkdir()
+        (home / "feedback.db").symlink_to(drive / "feedback.db")
+        (drive / "feedback.db").touch(0o600)
+        store = FeedbackStore(home / "feedback.db")
+        before = store.line_hashes(["x = 1"])
+        drive.rename(away)
+        with pytest.raises(SettingsError, match="is a drive missing"):
+            at_once(lambda: store.line_hashes(["x = 1"]))
+        away.rename(drive)
+        assert store.line_hashes(["x = 1"]) == before
+        store.close()
+
+    def test_a_store_that_another_program_keeps_removing(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from lsp_calib.feedback import store_file as database
+
+        def gone(_path: Path) -> None:
+            raise FileNotFoundError
+
+        monkeypatch.setattr(database, "identity", gone)
+        with pytest.raises(SettingsError, match="another program removes it"):
+            at_once(lambda: FeedbackStore(home / "feedback.db"))
+
+
+class TestDepth:
+    """Values in values, many thousand deep."""
+
+    DEEP = "[" * 100_000
+
+    def test_of_the_configuration(self, home: Path) -> None:
+        (home / "config.toml").write_text(f"model = {self.DEEP}")
+        _, problems = resolve_trusted(Trusted(), Trusted())
+        assert "is ignored: its values are nested too deeply." in problems[0]
+
+    def test_of_records(self, tmp_path: Path) -> None:
+        (tmp_path / "r.jsonl").write_text(f'{{"a": {self.DEEP}\n')
+        with pytest.raises(DataError, match="it is nested too deeply"):
+            read_records(tmp_path / "r.jsonl")
+
+    def test_of_a_calibrator(self, tmp_path: Path) -> None:
+        (tmp_path / "c.json").write_text(f'{{"a": {self.DEEP}\n')
+        with pytest.raises(CalibratorError, match="not readable as JSON"):
+            Calibrator.load(tmp_path / "c.json")
+
+    def test_of_a_side_file(self, home: Path) -> None:
+        (home / "models").mkdir()
+        (home / "models" / ".speed.json").write_text(self.DEEP)
+        assert sidecar.read(".speed.json") == {}
+
+
+def test_a_file_in_the_place_of_the_calibrators_is_named(home: Path) -> None:
+    """The shipped ones count all the same."""
+    (home / "calibrators").write_text("x")
+    store = CalibratorStore.open()
+    entries, skipped = store.listed()
+    assert entries
+    assert set(skipped) == {
+        f"{home}/calibrators is a file: no calibrator of yours can be read or kept. Move it away.",
+        f"No certificate is in force: {home}/calibrators is a file: certificates of yours cannot be read.",
+    }
+    assert len(skipped) == 2
+    with pytest.raises(CalibratorError, match="cannot be written"):
+        entries[0].calibrator.save(store.personal / "a.json")
+
+
+@pytest.mark.parametrize("name", ["models", "run"])
+def test_a_file_in_the_place_of_another_folder_is_named(home: Path, name: str) -> None:
+    (home / name).write_text("x")
+    with pytest.raises(SettingsError, match=f"{name} cannot be used: it is a file"):
+        state.private_folder(home / name)
+
+
+# Modules that read other files than those of workspaces and of the state folder: what the system says of
+# itself, what the package ships, what was just made, and code that runs in a sandbox of its own.
+_ELSEWHERE = {
+    *("filesystem.py", "lockfile.py", "power.py", "inference/processor.py", "inference/models/memory.py"),
+    *("inference/local/load.py", "inference/local/compiler.py", "inference/prebuilt/server.py"),
+    *("inference/models/card.py", "inference/models/encoders.py", "inference/process/starting.py"),
+    *("inference/process/rendezvous.py", "report/style.py", "evaluation/correctness.py"),
+    *("evaluation/covering_tests.py", "evaluation/datasets/archives.py", "evaluation/datasets/pinned.py"),
+    *("evaluation/paper/published.py",),
+    "tools/client.py",
+}
+
+
+def test_all_else_is_opened_in_one_place() -> None:
+    found = set()
+    for path in (ROOT / "lsp_calib").rglob("*.py"):
+        name = path.relative_to(ROOT / "lsp_calib").as_posix()
+        if name.startswith(("evaluation/sandbox/", "evaluation/git_history/", "tools/bench/")):
+            continue
+        if any(
+            isinstance(one, ast.Call) and _opens(one) for one in ast.walk(ast.parse(path.read_text("utf-8")))
+        ):
+            found.add(name)
+    assert found - {"files.py"} == _ELSEWHERE
+
+
+def _opens(call: ast.Call) -> bool:
+    """Whether a call opens a file to read it: `open`, `os.open`, or a method of a path."""
+    if isinstance(call.func, ast.Name):
+        return call.func.id == "open" and not any(one.arg == "opener" for one in call.keywords)
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr in ("read_text", "read_bytes"):
+        return True
+    of_system = isinstance(call.func.value, ast.Name) and call.func.value.id in ("os", "io")
+    modes = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    return call.func.attr == "open" and (
+        of_system or any(mode in ("r", "rb", "rb+", "ab+") for mode in modes)
+    )

@@ -1,0 +1,211 @@
+"""What is done in pauses: soon after labels, when the user has stopped, never amid typing."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import pytest
+from feedback_scene import URI
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.errors import DataError
+from lsp_calib.feedback.learning import LEAST_NEW
+from lsp_calib.server import events as on
+from lsp_calib.server.events import WORK, Events, Idle, Pace
+from lsp_calib.server.learning import Learning
+
+PACE = Pace(summaries=0.1, replay=0.1, refit=0.2, watch=0.02)
+TYPING = on.CompletionRequested(URI, Cursor.at(("x",), 0, 1, "python"))
+
+
+class Idling:
+    """Idle work that notes what it does; each piece takes `seconds`."""
+
+    def __init__(self) -> None:
+        self.events = Events()
+        self.idle = Idle(self.events, PACE)
+        self.done: list[str] = []
+        self.begun: list[str] = []
+        self.seconds = 0.0
+        self.again: dict[str, float] = {}
+        for name, _, _ in WORK:
+            self.idle.run(name, lambda name=name: self._piece(name))  # type: ignore[misc]
+
+    async def _piece(self, name: str) -> float | None:
+        self.begun.append(name)
+        await asyncio.sleep(self.seconds)
+        self.done.append(name)
+        return self.again.pop(name, None)
+
+
+async def test_one_piece_at_a_time_the_most_urgent_first() -> None:
+    scene = Idling()
+    scene.seconds = 0.15
+    scene.again["summaries"] = 0.0
+    scene.events.send(TYPING)
+    await asyncio.sleep(0.2)
+    assert (scene.begun, scene.done) == (["summaries"], [])
+    await asyncio.sleep(1.0)
+    assert scene.done == ["summaries", "summaries", "replay", "refit"]
+    await scene.idle.close()
+
+
+async def test_what_the_user_does_stops_it_and_it_begins_anew() -> None:
+    scene = Idling()
+    scene.seconds = 0.3
+    scene.events.send(TYPING)
+    await asyncio.sleep(0.2)
+    scene.events.send(TYPING)
+    await asyncio.sleep(0.25)
+    assert (scene.begun, scene.done) == (["summaries", "summaries"], [])
+    await scene.idle.close()
+    await asyncio.sleep(0.4)
+    assert scene.done == [], "closed"
+
+
+async def test_a_refit_goes_on_while_the_user_types() -> None:
+    scene = Idling()
+    scene.seconds = 0.2
+    scene.idle.wait("refit")
+    await asyncio.sleep(0.3)
+    scene.events.send(TYPING)
+    await asyncio.sleep(0.15)
+    assert scene.done == ["refit"]
+    await scene.idle.close()
+
+
+async def test_a_pause_of_the_users_stops_it_until_its_end() -> None:
+    scene = Idling()
+    scene.events.send(TYPING)
+    scene.events.send(on.PauseChanged("Paused."))
+    await asyncio.sleep(0.5)
+    assert scene.done == ["refit"], "which asks no model"
+    scene.events.send(on.PauseChanged(""))
+    await asyncio.sleep(0.3)
+    assert set(scene.done) == {"refit", "summaries", "replay"}
+    await scene.idle.close()
+
+
+async def test_a_fault_in_one_subscriber_keeps_no_other_from_its_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    events, heard = Events(), list[int]()
+
+    def fails(_: on.LabelsRecorded) -> None:
+        raise RuntimeError("broken")
+
+    events.on(on.LabelsRecorded, fails)
+    events.on(on.LabelsRecorded, lambda one: heard.append(one.n))
+    events.send(on.LabelsRecorded(3))
+    assert heard == [3]
+    assert "LabelsRecorded could not be handled in full." in caplog.text
+    events.close()
+    events.send(on.LabelsRecorded(3))
+    assert heard == [3]
+
+
+@attrs.define
+class Recorder:
+    """Notes what is wanted of it."""
+
+    watched: int = 0
+    refits: int = 0
+    fails: bool = False
+
+    async def watch(self, *_: object) -> list[str]:
+        self.watched += 1
+        if self.fails:
+            raise DataError("broken")
+        return []
+
+    async def refit_where_due(self, *_: object) -> None:
+        self.refits += 1
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.events = Events()
+        self.idle = Idle(self.events, PACE)
+        self.recorder = Recorder()
+
+        async def purpose(_language: str | None = None) -> None:
+            return None
+
+        purposes = [SimpleNamespace(task="line")]
+        connection: Any = SimpleNamespace(
+            settings=SimpleNamespace(auto_refit=True),
+            workspace=SimpleNamespace(folders=[]),
+            trusted=SimpleNamespace(git_history=False),
+        )
+        fakes: Any = SimpleNamespace(
+            language="python", purpose=purpose, promise=1, purposes=purposes, store=None, notice=lambda: None
+        )
+        recorder: Any = self.recorder
+        self.learning = Learning(
+            *(connection, fakes, fakes, recorder, fakes),
+            status=fakes,
+            messages=fakes,
+            idle=self.idle,
+            pace=PACE,
+            events=self.events,
+        )
+
+    def labelled(self, n: int = 1) -> None:
+        self.events.send(on.LabelsRecorded(n))
+
+    def begin(self) -> None:
+        self.learning._begin()
+
+    async def counts(self, seconds: float = 0.4) -> tuple[int, int]:
+        """How often labels were watched and refitted on, after a while."""
+        await asyncio.sleep(seconds)
+        return self.recorder.watched, self.recorder.refits
+
+
+@pytest.fixture
+def scene(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path))
+    return Scene()
+
+
+async def test_several_labels_are_watched_once_and_refitted_on_in_a_pause(scene: Scene) -> None:
+    for _ in range(LEAST_NEW):
+        scene.labelled()
+    assert await scene.counts(0.1) == (1, 0)
+    assert await scene.counts() == (1, 1)
+
+
+async def test_few_labels_are_watched_only(scene: Scene) -> None:
+    scene.labelled(LEAST_NEW - 1)
+    assert await scene.counts() == (1, 0)
+    scene.labelled()
+    assert await scene.counts() == (2, 1)
+
+
+async def test_while_the_user_types_nothing_is_refitted(scene: Scene) -> None:
+    scene.begin()
+    for _ in range(20):
+        await asyncio.sleep(0.03)
+        scene.events.send(TYPING)
+    assert scene.recorder.refits == 0
+    assert await scene.counts() == (1, 1)
+    scene.events.send(TYPING)
+    assert await scene.counts() == (1, 1), "nothing new"
+
+
+async def test_a_fault_is_logged_and_stops_nothing(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.recorder.fails = True
+    scene.begin()
+    assert await scene.counts(0.5) == (1, 1)
+    assert "New labels could not be used: broken" in caplog.text
+
+
+async def test_nothing_begins_after_the_end(scene: Scene) -> None:
+    scene.begin()
+    scene.learning.stop()
+    await scene.idle.close()
+    scene.begin()
+    assert await scene.counts() == (0, 0)

@@ -1,0 +1,129 @@
+"""What a notebook's kernel takes for commands is no code to a grammar, and stays what it is to the model."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.completion.context import Cursor, text_above
+from lsp_calib.completion.features import DocumentIndex, text_features
+from lsp_calib.syntax import functions
+from lsp_calib.syntax.magics import CellReader, CommandLine, code_of
+
+
+def with_commands(lines: tuple[str, ...], language: str) -> tuple[str, ...]:
+    return CellReader().read(lines, language)
+
+
+def read(text: str) -> list[str]:
+    """The lines of a cell as a grammar reads them."""
+    return [code_of(line) for line in with_commands(tuple(text.split("\n")), "python")]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("%matplotlib inline\nx = 1", ["", "x = 1"]),
+        ("!ls *.py", [""]),
+        ("df.head?\ndf.head??\n?df\n%time?", ["", "", "", ""]),
+        ("if a:\n    %timeit f(1)\n    !ls", ["if a:", "    pass", "    pass"]),
+        ("files = !ls\nt = %time f()", ["files = ...", "t = ..."]),
+        ("!pip install \\\n  numpy \\\n  scipy\nx = 1", ["", "", "", "x = 1"]),
+        ("%%bash\nfor f in *; do\n  echo 'it\ndone", ["", "", "", ""]),
+        ("\n%%html\n<b>", ["", "", ""]),
+        ("%%time\nx = f(1)\n%pdb", ["", "x = f(1)", ""]),
+        # Code, for all that it looks like.
+        ("x = (a\n     % b)\nassert (c\n    != d)", ["x = (a", "     % b)", "assert (c", "    != d)"]),
+        ('s = """\n%s\n!ls\nwhat?\n"""\n!ls', ['s = """', "%s", "!ls", "what?", '"""', ""]),
+        ("x = 1  # right?\n# is it?", ["x = 1  # right?", "# is it?"]),
+        ("x = a \\\n    %b", ["x = a \\", "    %b"]),
+        ("s = '(' + \"[\" + ')'  # {\n%pwd", ["s = '(' + \"[\" + ')'  # {", ""]),
+        ("x != 1\ny = '%s' % z", ["x != 1", "y = '%s' % z"]),
+    ],
+)
+def test_commands_are_told_from_code(text: str, code: list[str]) -> None:
+    assert read(text) == code
+
+
+def test_the_text_stays_as_it_is_and_other_languages_have_no_commands() -> None:
+    lines = ("!ls", "x = 1")
+    assert [str(line) for line in with_commands(lines, "python")] == ["!ls", "x = 1"]
+    assert with_commands(("x = 1", "y = x % 2"), "python") == ("x = 1", "y = x % 2")
+    assert with_commands(lines, "r") is lines
+
+
+def test_a_line_of_code_becomes_a_command_with_the_same_text() -> None:
+    """An index of the document must notice."""
+    assert CommandLine("x") != "x"
+    assert CommandLine("x") == CommandLine("x")
+    assert (CommandLine("x"),) != ("x",)
+
+
+CELLS = (
+    *with_commands(("%load_ext autoreload", "!pip install 'x"), "python"),
+    "",
+    *with_commands(("%%bash", "cat <<'''"), "python"),
+    "",
+    "def weighted(values):",
+    "    return sum(values)",
+    "",
+    "total = ",
+)
+
+
+def test_the_model_sees_commands_and_the_grammar_does_not() -> None:
+    cursor = Cursor.at(CELLS, len(CELLS) - 1, len("total = "), "python")
+    assert text_above(cursor, 1000).startswith("%load_ext autoreload\n!pip install 'x\n\n%%bash\ncat <<'''\n")
+    features = text_features(cursor, "weighted([1])")
+    assert (features["broken"], features["new-names"]) == (0.0, 0.0)
+    assert [one.name for one in functions(CELLS, "python")] == ["weighted"]
+    assert functions(tuple(map(str, CELLS)), "python") == []
+
+
+def test_a_command_itself_has_no_features_of_syntax() -> None:
+    cursor = Cursor.at(with_commands(("%matplotlib in", "x = 1"), "python"), 0, 14, "python")
+    assert not {"broken", "new-names"} & text_features(cursor, "line").keys()
+
+
+def test_an_index_that_was_updated_equals_a_new_one() -> None:
+    """With `%%bash` above them the same lines are code no longer, and then they are again."""
+    body = ("x = f(", "echo", "y = 2")
+    code = Cursor.at(("a = 1", "", *body), 0, 5, "python")
+    shell = Cursor.at(("a = 1", "", *with_commands(("%%bash", *body), "python")), 0, 5, "python")
+    index = DocumentIndex(code)
+    for cursor in (shell, code, shell):
+        index.update(cursor)
+        new = DocumentIndex(cursor)
+        assert index.tree is not None
+        assert new.tree is not None
+        assert str(index.tree.tree.root_node) == str(new.tree.tree.root_node)
+        assert (index.repeats, index.words) == (new.repeats, new.words)
+
+
+@given(st.data())
+def test_a_cell_that_is_edited_is_read_as_a_new_one(data: st.DataObject) -> None:
+    """Unchanged lines are the same objects, and are not read again."""
+    texts = st.sampled_from(
+        [
+            "x = (1",
+            ")",
+            "%pwd",
+            "!ls \\",
+            '"""',
+            "s = '''a",
+            "what?",
+            "'''",
+            "y = !ls",
+            "%%bash",
+            "%%time",
+            "",
+            "a \\",
+        ]
+    )
+    reader, lines = CellReader(), [str(one) for one in data.draw(st.lists(texts, max_size=6))]
+    for _ in range(4):
+        at = data.draw(st.integers(0, len(lines)))
+        last = data.draw(st.integers(at, len(lines)))
+        lines[at:last] = data.draw(st.lists(texts, max_size=2))
+        assert reader.read(tuple(lines), "python") == with_commands(tuple(lines), "python")

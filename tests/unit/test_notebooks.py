@@ -1,0 +1,120 @@
+"""The text around a cell costs a keystroke no more than a file of the same length."""
+
+from __future__ import annotations
+
+import pytest
+from lsprotocol import types
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.prompt import Layout, WindowSize, build_ahead, build_prompt
+from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.server.text import CalibDocument, CalibWorkspace, cursor_at
+
+BOOK = "file:///project/book.ipynb"
+
+
+def cell_uri(n: int) -> str:
+    return f"vscode-notebook-cell:/project/book.ipynb#{n}"
+
+
+def opened(texts: list[str], *, markup: tuple[int, ...] = ()) -> CalibWorkspace:
+    workspace = CalibWorkspace(None, types.TextDocumentSyncKind.Incremental)
+    kinds = types.NotebookCellKind
+    cells = [
+        types.NotebookCell(kinds.Markup if n in markup else kinds.Code, cell_uri(n))
+        for n in range(len(texts))
+    ]
+    items = [types.TextDocumentItem(cell_uri(n), "python", 1, text) for n, text in enumerate(texts)]
+    book = types.NotebookDocument(BOOK, "jupyter-notebook", 1, cells)
+    workspace.put_notebook_document(types.DidOpenNotebookDocumentParams(book, items))
+    return workspace
+
+
+def document(workspace: CalibWorkspace, n: int) -> CalibDocument:
+    found = workspace.text_documents[cell_uri(n)]
+    assert isinstance(found, CalibDocument)
+    return found
+
+
+def type_in(workspace: CalibWorkspace, n: int, text: str) -> None:
+    place = types.Position(0, 0)
+    change = types.TextDocumentContentChangePartial(types.Range(place, place), text)
+    content = types.NotebookDocumentCellContentChanges(
+        types.VersionedTextDocumentIdentifier(2, cell_uri(n)), [change]
+    )
+    workspace.update_notebook_document(
+        types.DidChangeNotebookDocumentParams(
+            types.VersionedNotebookDocumentIdentifier(2, BOOK),
+            types.NotebookDocumentChangeEvent(
+                cells=types.NotebookDocumentCellChanges(text_content=[content])
+            ),
+        )
+    )
+
+
+def test_the_cursor_of_a_cell_is_that_of_its_place_in_the_joined_text() -> None:
+    texts = ["a = 1\n", "# A title", "b = 2", "c = 3\nd = 4"]
+    workspace = opened(texts, markup=(1,))
+    cursor = cursor_at(document(workspace, 3), types.Position(1, 2))
+    assert list(cursor.lines) == ["a = 1", "", "", "b = 2", "", "c = 3", "d = 4"]
+    assert (cursor.line, cursor.own_line, cursor.before) == (6, 1, "d ")
+    alone = cursor_at(document(workspace, 1), types.Position(0, 2))
+    assert (list(alone.lines), alone.line, alone.first) == (["# A title"], 0, 0)
+
+
+@pytest.mark.parametrize("model", ["smollm2-135m", "qwen2.5-coder-1.5b"])
+@pytest.mark.parametrize("size", WindowSize)
+def test_the_prompt_of_a_cell_is_that_of_its_place_in_one_file(model: str, size: WindowSize) -> None:
+    """At each place of each cell, with windows that show a part of the notebook."""
+    texts = ["\n".join(f"value_{n}_{m} = f({n}, {m})" for m in range(n + 1)) for n in range(40)]
+    workspace, layout = opened(texts), Layout.of(load_cards()[model], size)
+    joined, first = tuple("\n\n".join(texts).split("\n")), 0
+    for n, text in enumerate(texts):
+        for line, code in enumerate(text.split("\n")):
+            cursor = cursor_at(document(workspace, n), types.Position(line, 7))
+            place = Cursor.at(joined, first + line, min(7, len(code)), "python")
+            assert build_prompt(cursor, layout) == build_prompt(place, layout)
+            assert build_ahead(cursor, layout) == build_ahead(place, layout)
+        first += text.count("\n") + 2
+
+
+def test_a_keystroke_reads_its_cell_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In 200 cells as in two; the lines of the others stay the same objects."""
+    workspace = opened([f"value_{n} = {n}\n%time f({n})" for n in range(200)])
+    cell = document(workspace, 100)
+    before = cursor_at(cell, types.Position(0, 0)).lines
+    read: list[str] = []
+    lines_of = CalibDocument.read_lines
+    assert isinstance(lines_of, property)
+
+    def counted(one: CalibDocument) -> tuple[str, ...]:
+        read.append(one.uri)
+        found: tuple[str, ...] = lines_of.__get__(one)
+        return found
+
+    monkeypatch.setattr(CalibDocument, "read_lines", property(counted))
+    for n in range(20):
+        type_in(workspace, 100, "x")
+        cursor = cursor_at(cell, types.Position(0, n + 1))
+        assert cursor.lines is cursor_at(cell, types.Position(0, 0)).lines
+    assert set(read) == {cell_uri(100)}
+    assert sum(one != other for one, other in zip(before, cursor.lines, strict=True)) == 1
+    # Elsewhere the change is seen, and there too the text is put together once.
+    read.clear()
+    other = document(workspace, 101)
+    assert "x" * 20 + "value_100 = 100" in cursor_at(other, types.Position(0, 0)).lines
+    assert len(set(read)) == 200
+    read.clear()
+    type_in(workspace, 101, "y")
+    cursor_at(other, types.Position(0, 0))
+    assert set(read) == {cell_uri(101)}
+
+
+def test_a_closed_notebook_leaves_nothing() -> None:
+    workspace = opened(["a = 1", "b = 2"])
+    first = types.TextDocumentIdentifier(cell_uri(0))
+    params = types.DidCloseNotebookDocumentParams(types.NotebookDocumentIdentifier(BOOK), [first])
+    workspace.remove_notebook_document(params)
+    assert [one.uri for one in params.cell_text_documents] == [cell_uri(0), cell_uri(1)]
+    assert not workspace.text_documents
+    assert not workspace.notebook_documents

