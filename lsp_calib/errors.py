@@ -89,7 +89,7 @@ class SandboxError(LspCalibError):
 E = typing.TypeVar("E", bound=LspCalibError)
 
 
-def afresh(error: E) -> E:
+def copy_error(error: E) -> E:
     """A copy of an error: raise a new copy for each further caller.
 
     An exception that is kept and raised again collects the frames of all its callers in its traceback, with

@@ -47,7 +47,7 @@ def close_memory() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, *[ctypes.c_ulong(0)] * 4)
 
 
-def home() -> Path:
+def state_dir() -> Path:
     """The state folder: `LSP_CALIB_HOME`, or the platform's user data folder. Created with mode 0700.
 
     Raises SettingsError if it cannot be used or is another user's, or if `LSP_CALIB_HOME` is relative or
@@ -159,7 +159,7 @@ def run_folder() -> Path:
 
     Raises SettingsError if another user owns it or can read it.
     """
-    return owned_folder(private_folder(home() / "run"))
+    return owned_folder(private_folder(state_dir() / "run"))
 
 
 def owned_folder(folder: Path) -> Path:

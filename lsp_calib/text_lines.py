@@ -23,10 +23,10 @@ def split_keeping_ends(text: str) -> list[str]:
     return _WITH_END.findall(text)
 
 
-comparable = str.strip
+normalised_line = str.strip
 """The part of a line that counts in comparisons: all but the white space at its ends."""
 
 
 def same_line(line: str, expected: str) -> bool:
     """Whether a line is the expected one: this makes a suggestion right, in the editor and in evaluation."""
-    return comparable(line) == comparable(expected)
+    return normalised_line(line) == normalised_line(expected)

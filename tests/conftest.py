@@ -66,7 +66,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     monkeypatch.setenv("LSP_CALIB_HOME", str(folder))
     monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
-    return state.home()
+    return state.state_dir()
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ LONG = {
     "test_shipped.py": {
         "test_the_documentation_says_what_records_and_calibrators_say",
         "test_what_ships_is_the_last_row_of_the_ladder",
-        "test_the_figures_show_todays_calibrators[ladder]",
+        "test_the_figures_show_todays_calibrators[ablation]",
         "test_the_records_make_it[line-qwen2.5-coder-1.5b]",
         "test_the_records_make_it[line-qwen2.5-coder-1.5b-large]",
         "test_the_records_make_it[line-smollm2-135m-large]",

@@ -383,7 +383,7 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
             self, promise=None, used_until=max(self.used_until, until), aside=0, watch=None, given=None
         )
 
-    def begun_anew(self) -> Self:
+    def reset(self) -> Self:
         """After the labels and the calibrators were removed. How often certificates were asked for stays: the
         promise is over all there will ever be; and no removed label counts again."""
         used = max(self.used_until, self.read_until, self.tried_until)
@@ -394,7 +394,7 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         """Up to when labels were used, read and tried."""
         return self.used_until, self.read_until, self.tried_until
 
-    def not_beyond(self, now: float) -> Self:
+    def clamped_to(self, now: float) -> Self:
         """After a clock that was ahead has been set right: what is on record up to a moment that has not come
         is on record up to now."""
         used, read, tried = (min(moment, now) for moment in self.moments)

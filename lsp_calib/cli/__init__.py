@@ -64,7 +64,19 @@ class _Group(Group):
             ctx.exit(LspCalibError.exit_code)
 
 
-@click.group(cls=_Group)
+# Former names of options, without their dashes. They count until 0.2.
+_RENAMED = {"writing-on": "no-suffix", "own-model": "model-per-job"}
+
+
+def _present_name(option: str) -> str:
+    """An option's present name; a former one is named on standard error."""
+    if option not in _RENAMED:
+        return option
+    warn(f"--{option} is now called --{_RENAMED[option]}. The old name still works; change it.")
+    return _RENAMED[option]
+
+
+@click.group(cls=_Group, context_settings={"token_normalize_func": _present_name})
 @click.version_option(__version__, prog_name="lsp-calib")
 def main() -> None:
     """Completions and summaries from a local model, each with a probability that can be believed."""
@@ -201,8 +213,8 @@ def summarize(
 
 
 def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) -> None:
-    from lsp_calib.commands.overview import Overview, overview
     from lsp_calib.commands.printing import item_progress
+    from lsp_calib.commands.summarize_all import Overview, overview
 
     if not path.exists():
         raise SettingsError(f"There is no file or folder {path}.")

@@ -45,8 +45,8 @@ _language = click.option(
     help="The language of the source, by its LSP identifier, such as java. Default: python if there is any, "
     "else the only language there is.",
 )
-_writing_on = click.option(
-    "--writing-on",
+_no_suffix = click.option(
+    "--no-suffix",
     type=click.IntRange(0),
     default=0,
     metavar="N",
@@ -119,7 +119,7 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
     metavar="N",
     help="With --from-git: look at the newest N commits (1000).",
 )
-@_writing_on
+@_no_suffix
 @_window
 @seed_option
 @held_out_option
@@ -220,7 +220,7 @@ def evaluate() -> None:
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
 @_language
 @click.option("--samples", type=click.IntRange(0), default=400, show_default=True, help="Lines to complete.")
-@_writing_on
+@_no_suffix
 @click.option(
     "--behind-openers",
     type=click.IntRange(0),
@@ -272,7 +272,7 @@ def evaluate() -> None:
 def line(
     paths: tuple[Path, ...],
     samples: int,
-    writing_on: int,
+    no_suffix: int,
     behind_openers: int,
     new_lines: int,
     first: int | None,
@@ -301,7 +301,7 @@ def line(
     if no_docstrings and not studied:
         raise SettingsError("--no-docstrings is for --condition prefix: add that, or leave it out.")
     if studied:
-        others = ("writing_on", "behind_openers", "new_lines", "first", "window", "language")
+        others = ("no_suffix", "behind_openers", "new_lines", "first", "window", "language")
         given = [f"--{name.replace('_', '-')}" for name in others if said(name) is not None]
         if given:
             raise SettingsError(f"With --condition prefix, {', '.join(given)} cannot be had: leave it out.")
@@ -321,7 +321,7 @@ def line(
             paths,
             samples,
             seed,
-            writing_on,
+            no_suffix,
             language=language,
             exclude=exclude,
             behind_openers=behind_openers,
@@ -479,7 +479,7 @@ def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[st
 @resamples_option
 @json_option
 def confidence(as_json: bool, **options: Any) -> None:
-    """What each step of evidence adds to the confidence of lines: a ladder for each file of records."""
+    """What each step of evidence adds to the confidence of lines: an ablation for each file of records."""
     from lsp_calib.commands.confidence import compare_evidence
 
     report = compare_evidence(**options)

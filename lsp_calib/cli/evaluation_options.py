@@ -79,7 +79,7 @@ def worker_options(command: F) -> F:
             default="joblib",
             help="Processes on this machine (the default), or a running Dask cluster.",
         ),
-        click.option("--own-model", is_flag=True, help="Each of the --jobs loads a model of its own."),
+        click.option("--model-per-job", is_flag=True, help="Each of the --jobs loads a model of its own."),
         click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Worker processes."),
     ):
         command = option(command)
@@ -100,7 +100,7 @@ def take_workers(options: dict[str, Any]) -> Any:
         raise SettingsError("--backend dask and --scheduler ADDRESS belong together.")
     return Workers(
         jobs=options.pop("jobs"),
-        own_model=options.pop("own_model"),
+        model_per_job=options.pop("model_per_job"),
         scheduler=scheduler or "",
         remotes=options.pop("remotes"),
     )
@@ -114,9 +114,9 @@ def said(option: str) -> Any:
 
 
 # What these options say is how items are drawn and a model is asked for them.
-_DRAWING = ("samples", "writing_on", "behind_openers", "new_lines", "first", "exclude", "data_dir")
+_DRAWING = ("samples", "no_suffix", "behind_openers", "new_lines", "first", "exclude", "data_dir")
 _ASKING = (*_DRAWING, "observe", "augment", "tests", "environment")
-_WORKERS = ("remotes", "scheduler", "backend", "own_model", "jobs", "threads")
+_WORKERS = ("remotes", "scheduler", "backend", "model_per_job", "jobs", "threads")
 
 
 def refuse_with_records(why: str, also: Sequence[str] = ()) -> None:

@@ -161,7 +161,7 @@ def calibrate(
     say: Say,
     created: str | None = None,
     held_out_projects: int | None = None,
-    writing_on: int = 0,
+    no_suffix: int = 0,
     install: bool = False,
     workers: Workers = ALONE,
     observe: frozenset[Observed] = frozenset(),
@@ -187,7 +187,7 @@ def calibrate(
         keeps it beside the earlier ones.
     install: put it in force without that proof. created: ISO date; None: the day of the records.
     held_out_projects: the number of projects left out of the fit; None: those that the records name.
-    writing_on: the number of further lines, with nothing below them.
+    no_suffix: the number of further lines, with nothing below them.
     exclude: patterns of files that no model may see, beside those of the settings.
     model, threads, observe, window, quiet, lines, say: as for `collect_records`.
     Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
@@ -198,12 +198,12 @@ def calibrate(
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
     if from_git is not None and not paths:
         raise SettingsError("--from-git takes the lines of a repository: name its folder (PATH).")
-    if from_git is not None and writing_on:
+    if from_git is not None and no_suffix:
         raise SettingsError(
-            "With --from-git each commit says what stood below a line: leave --writing-on out."
+            "With --from-git each commit says what stood below a line: leave --no-suffix out."
         )
-    if task == SUMMARY and (from_git is not None or writing_on or observe):
-        raise SettingsError("--from-git, --writing-on and --observe are for lines: leave them out.")
+    if task == SUMMARY and (from_git is not None or no_suffix or observe):
+        raise SettingsError("--from-git, --no-suffix and --observe are for lines: leave them out.")
     # Before the model is asked for hours.
     if output is not None:
         check_output(output)
@@ -218,7 +218,7 @@ def calibrate(
         if task == SUMMARY:
             items = documented_task(paths, samples, seed, language, unseen)
         elif from_git is None:
-            items = line_task(paths, samples, seed, writing_on, language=language, exclude=unseen)
+            items = line_task(paths, samples, seed, no_suffix, language=language, exclude=unseen)
         else:
             items = committed_task(paths, samples, seed, language, from_git, unseen)
         asked_for = [(id_, str(payload["group"])) for id_, payload in items.items]
@@ -233,7 +233,7 @@ def calibrate(
             asked_of = [model, workers.remotes, window, sorted(observe)]
             # An item's id is a place: after an edit other text stands there, to which its answer is none.
             texts = [hashlib.sha256(json.dumps(item).encode()).hexdigest() for item in items.items]
-            drawn = [samples, seed, writing_on, items.language, held_out_projects, texts]
+            drawn = [samples, seed, no_suffix, items.language, held_out_projects, texts]
             kept_in = unfinished([roots, items.name, git, *asked_of, *drawn, unseen], engine)
         header, kept = collect_records(
             items,

@@ -332,7 +332,7 @@ def _without_names(calibrator: Calibrator) -> Calibrator:
 
 def read_calibrator(path: Path) -> Calibrator:
     """A calibrator from elsewhere, for a model that this user works with. Raises CalibratorError."""
-    store = FeedbackStore(home.home() / "feedback.db")
+    store = FeedbackStore(home.state_dir() / "feedback.db")
     try:
         criterion = settings_in_force(Trusted(), lambda _: None).criterion
         return read_foreign(path, list(_uses(store)), criterion)
@@ -342,7 +342,7 @@ def read_calibrator(path: Path) -> Calibrator:
 
 def try_and_import(foreign: Calibrator, *, install: bool) -> Imported:
     """Try a calibrator on the user's labels, and put it in force if they allow it. Raises LspCalibError."""
-    store = FeedbackStore(home.home() / "feedback.db")
+    store = FeedbackStore(home.state_dir() / "feedback.db")
     try:
         return import_calibrator(foreign, store, CalibratorStore.open(), install=install)
     finally:

@@ -61,7 +61,7 @@ def committed_task(
 @contextmanager
 def _labelled_lines() -> Iterator[Callable[[Collection[str]], Collection[str]]]:
     """Tells which lines have labels of their own, by the feedback store; none if there is none yet."""
-    path = home.home() / "feedback.db"
+    path = home.state_dir() / "feedback.db"
     if not path.exists():
         yield lambda _: ()
         return

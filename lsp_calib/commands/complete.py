@@ -9,8 +9,8 @@ from pathlib import Path
 from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, wanted_window, with_engine
 from lsp_calib.commands.source_files import project_of, read_source
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.nearby import NOTHING_NEARBY, Nearby, Neighbourhood
-from lsp_calib.completion.prompt import Layout, Layouts, Surroundings
+from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings
+from lsp_calib.completion.related_code import NOTHING_NEARBY, Nearby, Neighbourhood
 from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.lines import language_of_file
@@ -48,7 +48,7 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
 
     async def ask(engine: Engine) -> list[Suggestion]:
         estimator = estimator_for(given)
-        layouts = Layouts(estimator.store.has_labels, lambda: wanted_window(trusted))
+        layouts = LayoutChooser(estimator.store.has_labels, lambda: wanted_window(trusted))
         # Only text of the file itself goes to another machine.
         nearby = Nearby(around) if trusted.remote_url is None else NOTHING_NEARBY
         service = CompletionService(engine, estimator, layout_of=layouts.of, nearby=nearby)

@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import ladder_report
-from lsp_calib.evaluation.ladder import Ladder, climb
-from lsp_calib.evaluation.ladder_report import MOST
+from lsp_calib.evaluation import ablation_report
+from lsp_calib.evaluation.ablation import Ablation, run_ablation
+from lsp_calib.evaluation.ablation_report import MOST
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.scores import RESAMPLES
 from lsp_calib.terminal import Console
@@ -19,20 +19,20 @@ from lsp_calib.terminal import Console
 
 @attrs.frozen
 class Report:
-    """The ladders, one for each file of records, and the files that were written."""
+    """The ablations, one for each file of records, and the files that were written."""
 
-    ladders: tuple[Ladder, ...]
+    ablations: tuple[Ablation, ...]
     files: tuple[Path, ...] = ()
 
     def to_wire(self) -> dict[str, Any]:
         return {
             "files": [str(file) for file in self.files],
-            "ladders": [ladder.to_json() for ladder in self.ladders],
+            "ablations": [ablation.to_json() for ablation in self.ablations],
         }
 
     def print(self) -> None:
         console = Console()
-        ladder_report.print_ladders(self.ladders, console)
+        ablation_report.print_ablations(self.ablations, console)
         for file in self.files:
             console.print(f"Written: {file}", soft_wrap=True)
 
@@ -46,10 +46,10 @@ def compare_evidence(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Report:
-    """The ladder of each file of line records.
+    """The ablation of each file of line records.
 
     output: the folder for confidence.md, .csv and .json, and with `figure` for the figures. costs,
-    resamples, seed: as for `ladder.climb`.
+    resamples, seed: as for `ablation.climb`.
     Raises DataError for records of another task, SettingsError for a figure without a folder or of more files
     than it can show.
     """
@@ -57,23 +57,23 @@ def compare_evidence(
         raise SettingsError("Say where to write the figures: add --output FOLDER.")
     if figure and len(records) > MOST:
         raise SettingsError(
-            f"A figure shows the ladders of at most {MOST} files of records; {len(records)} were given. Name "
-            f"at most {MOST}, or leave --figure out: the tables are of any number."
+            f"A figure shows the ablations of at most {MOST} files of records; {len(records)} were given. "
+            f"Name at most {MOST}, or leave --figure out: the tables are of any number."
         )
-    ladders = []
+    ablations = []
     for path in records:
         header, found = read_records(path)
         if header.task != "line":
             raise DataError(f"{path} holds records of the task {header.task!r}, not of lines.")
-        ladders.append(climb(header, found, costs=costs, resamples=resamples, seed=seed))
+        ablations.append(run_ablation(header, found, costs=costs, resamples=resamples, seed=seed))
     if output is None:
-        return Report(tuple(ladders))
+        return Report(tuple(ablations))
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(f"The folder {output} cannot be created: {error.strerror or error}.") from error
-    ladder_report.write(ladders, output)
+    ablation_report.write(ablations, output)
     files = [output / f"confidence.{kind}" for kind in ("md", "csv", "json")]
     if figure:
-        files += ladder_report.draw(ladders, output)
-    return Report(tuple(ladders), tuple(files))
+        files += ablation_report.draw(ablations, output)
+    return Report(tuple(ablations), tuple(files))

@@ -100,18 +100,18 @@ def purge_feedback(what: Purge) -> tuple[int, int]:
     before = None if what.before is None else _midnight(what.before)
     with _store() as store:
         if what.everything:
-            n = removal.remove_everything(store, home.home())
+            n = removal.remove_everything(store, home.state_dir())
         else:
             folders = None if what.workspace is None else addresses(what.workspace)
             n = store.purge(before=before, workspaces=folders)
-            removal.remove_report(home.home())
+            removal.remove_report(home.state_dir())
     calibrators = removal.remove_calibrators(CalibratorStore.open().personal) if what.calibrators else 0
     return n, calibrators
 
 
 def exports_kept() -> list[Path]:
     """The exports in the state folder. A purge does not remove what the user has put aside."""
-    return sorted(home.home().glob("feedback-*.jsonl"))
+    return sorted(home.state_dir().glob("feedback-*.jsonl"))
 
 
 def addresses(folder: Path) -> list[str]:
@@ -136,7 +136,7 @@ def spellings(uri: str) -> list[str]:
 
 @contextmanager
 def _store() -> Iterator[FeedbackStore]:
-    store = FeedbackStore(home.home() / "feedback.db")
+    store = FeedbackStore(home.state_dir() / "feedback.db")
     try:
         yield store
     finally:

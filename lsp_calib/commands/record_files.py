@@ -58,7 +58,7 @@ def unfinished(question: Sequence[Any], engine: Trusted) -> Path:
     """
     parts = [__version__, *question, *_asked(engine)]
     digest = hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return home.private_folder(home.home() / CALIBRATING) / f"{digest}.jsonl"
+    return home.private_folder(home.state_dir() / CALIBRATING) / f"{digest}.jsonl"
 
 
 def remove_unfinished(path: Path) -> None:

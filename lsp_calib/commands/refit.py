@@ -11,7 +11,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.certificates import AS_BEFORE, Promise, Wish
 from lsp_calib.calibration.tiers import RiskPolicy
 from lsp_calib.commands.engine import Say, settings_in_force, wanted_window, with_engine
-from lsp_calib.completion.prompt import Layout, Layouts, WindowSize, line_purpose
+from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize, line_purpose
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import Engine, LoadedModel
@@ -30,10 +30,10 @@ def refit_now(given: Trusted, say: Say) -> Refits:
     async def ask(engine: Engine) -> Refits:
         # Only the model's identity is asked for: labels of other models say nothing about it.
         loaded, calibrators = await engine.ready(), CalibratorStore.open()
-        store = FeedbackStore(home.home() / "feedback.db")
+        store = FeedbackStore(home.state_dir() / "feedback.db")
         try:
             today = datetime.date.today().isoformat()
-            layouts = Layouts(calibrators.has_labels, lambda: wanted_window(trusted))
+            layouts = LayoutChooser(calibrators.has_labels, lambda: wanted_window(trusted))
             layout = _layout_of_labels(store, loaded) or layouts.of(loaded)
             purpose = line_purpose(loaded.identity, layout.version, "python")
             refits = refit_languages(store, calibrators, purpose, today, promise=wish)

@@ -30,7 +30,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 def current_report() -> Report:
     """The report on the user's store. Raises LspCalibError."""
-    store = FeedbackStore(home.home() / "feedback.db")
+    store = FeedbackStore(home.state_dir() / "feedback.db")
     try:
         now = time.time()
         return make_report(read_data(store, CalibratorStore.open(), now), now)
@@ -40,7 +40,7 @@ def current_report() -> Report:
 
 def save_report(report: Report, path: Path | None, theme: ThemeName) -> Path:
     """Write the page; returns its absolute path. path: None: in the state folder. Raises LspCalibError."""
-    chosen = (path or home.home() / PAGE).absolute()
+    chosen = (path or home.state_dir() / PAGE).absolute()
     write_page(report, chosen, theme)
     return chosen
 

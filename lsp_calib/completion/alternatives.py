@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 import attrs
 
 from lsp_calib.inference.engine import Observe, Request, Sampling
-from lsp_calib.text_lines import comparable
+from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Generation, Observation, Stop, Token
 
 
@@ -167,7 +167,7 @@ async def alternatives(
     are drawn at random where the tokens show no other way, or none that leads to another text.
     Raises what `generate` raises.
     """
-    texts = {comparable(text) for text in ("", await offered(first.text), *known)}
+    texts = {normalised_line(text) for text in ("", await offered(first.text), *known)}
     found = branched = 0
     for at, asked in _requests(request, first, draws=draws):
         if at is None and branched:
@@ -178,9 +178,9 @@ async def alternatives(
         if answer.stop is Stop.LENGTH or answer.doubt:
             continue
         text = await offered(answer.text)
-        if comparable(text) in texts:
+        if normalised_line(text) in texts:
             continue
-        texts.add(comparable(text))
+        texts.add(normalised_line(text))
         yield answer, text
         found += 1
         branched += at is not None

@@ -25,7 +25,7 @@ from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.parsing import Overrun
 from lsp_calib.syntax.region import region_of
 from lsp_calib.syntax.source_tree import SourceTree, in_prose
-from lsp_calib.text_lines import comparable
+from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Evidence, Generation
 
 
@@ -66,7 +66,7 @@ class DocumentIndex:
 
     While a user types in one line, nothing of it changes. An index that was updated equals a new one.
 
-    repeats, words: how often a line (as `comparable` gives it) or a word stands in it; none is 0.
+    repeats, words: how often a line (as `normalised_line` gives it) or a word stands in it; none is 0.
     size: in characters. below: the next line that is not blank, None at the end.
     tree: of the lines from `first` on, the cursor's empty; None if the language has no grammar, or if these
         lines take too long.
@@ -156,7 +156,7 @@ class DocumentIndex:
     def _count(self, lines: Sequence[str], sign: int) -> None:
         for line in lines:
             self.size += sign * len(line)
-            self.repeats[comparable(line)] += sign
+            self.repeats[normalised_line(line)] += sign
             for word in _WORD.findall(line):
                 self.words[word] += sign
 
@@ -164,7 +164,7 @@ class DocumentIndex:
         """Count lines of `new` instead of those of `old`."""
         self._count(new, 1)
         self._count(old, -1)
-        for line in {comparable(line) for line in (*old, *new)}:
+        for line in {normalised_line(line) for line in (*old, *new)}:
             at = bisect_left(self._sorted, line)
             listed = self._sorted[at : at + 1] == [line]
             if not self.repeats[line]:
@@ -409,11 +409,11 @@ def _text_features(index: DocumentIndex | None, cursor: Cursor, text: str) -> di
     if index is None:
         return features
     line = cursor.before + text + cursor.after
-    whole = comparable(line)
+    whole = normalised_line(line)
     repeats = index.repeats[whole]
     following = cursor.lines[cursor.line + 1 : cursor.line + 1 + _FOLLOWING]
     features["line-repeats"] = math.log1p(repeats)
-    features["line-follows"] = float(any(comparable(other) == whole for other in following))
+    features["line-follows"] = float(any(normalised_line(other) == whole for other in following))
     features["beginning-agrees"] = features["beginning-differs"] = 0.0
     beginning = cursor.before.strip()
     if len(beginning) >= _SHORTEST_BEGINNING and whole.startswith(beginning):

@@ -321,7 +321,7 @@ HasLabels = Callable[[ModelIdentity, str], bool]
 """Whether there is a calibrator with labels for a model and a version of the prompt."""
 
 
-class Layouts:
+class LayoutChooser:
     """Chooses the layout for each model, once: another one would empty the model's cache.
 
     has_labels: without labels for its prompts a window is not chosen, since its confidence would be borrowed.

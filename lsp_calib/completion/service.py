@@ -21,9 +21,9 @@ import attrs
 from lsp_calib.completion.alternatives import alternatives, shares
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span, place_of
-from lsp_calib.completion.nearby import NOTHING_NEARBY, Nearby
 from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, closes_as, next_line, part_before
 from lsp_calib.completion.prompt import Layout, build_ahead, build_prompt, line_purpose
+from lsp_calib.completion.related_code import NOTHING_NEARBY, Nearby
 from lsp_calib.confidence.features import Prefix
 from lsp_calib.inference.engine import EarlyStop, Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.values import (

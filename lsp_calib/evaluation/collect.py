@@ -32,13 +32,13 @@ class Workers:
     """The workers to use.
 
     jobs: number of processes on this machine; 1 means this process. They share the user's one model process,
-        which decodes for one client at a time. own_model: each process starts its own model process.
+        which decodes for one client at a time. model_per_job: each process starts its own model process.
     scheduler: address of a Dask cluster, "" for none. remotes: addresses of servers, all used in parallel.
     Raises SettingsError if these contradict each other.
     """
 
     jobs: int = 1
-    own_model: bool = False
+    model_per_job: bool = False
     scheduler: str = ""
     remotes: tuple[str, ...] = ()
 
@@ -46,11 +46,11 @@ class Workers:
         kinds = [self.jobs > 1, bool(self.scheduler), len(self.remotes) > 1]
         if sum(kinds) > 1:
             raise SettingsError("Give one of --jobs, --scheduler or several --remote.")
-        if self.own_model and self.jobs < 2:
-            raise SettingsError("--own-model gives each of several --jobs a model process: say how many.")
-        if self.remotes and (self.own_model or self.scheduler):
+        if self.model_per_job and self.jobs < 2:
+            raise SettingsError("--model-per-job gives each of several --jobs a model process: say how many.")
+        if self.remotes and (self.model_per_job or self.scheduler):
             raise SettingsError(
-                "With --remote the model runs elsewhere: --own-model and --scheduler do not apply."
+                "With --remote the model runs elsewhere: --model-per-job and --scheduler do not apply."
             )
 
 
@@ -107,7 +107,7 @@ def collect(
     with _pool(asks, workers) as (pool, ask):
         described = [one.describe() for one in asks] if len(asks) > 1 else [pool.call(asks[0].describe)]
         answerer = described[0]
-        if workers.own_model:
+        if workers.model_per_job:
             close_engines()  # the engine was opened only to identify the model; free its memory
         if any(other != answerer for other in described):
             raise DataError(
@@ -178,7 +178,7 @@ def _pool(asks: list[Asking], workers: Workers) -> Iterator[tuple[Pool, Asking]]
             pool = DaskPool(workers.scheduler)
         elif workers.jobs > 1:
             pool = JoblibPool(workers.jobs)
-            if workers.own_model:
+            if workers.model_per_job:
                 folder = tempfile.mkdtemp(prefix="lsp-calib-")
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)
                 ask = ask.privately(folder)

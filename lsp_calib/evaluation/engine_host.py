@@ -182,7 +182,7 @@ def is_believable(generation: Generation) -> bool:
 
 def _move_in(base: Path) -> None:
     """Give this worker process its own state folder, with the user's models in it."""
-    models = home.home() / "models"
+    models = home.state_dir() / "models"
     own = home.private_folder(base / str(os.getpid()))
     (own / "models").symlink_to(models, target_is_directory=True)
     os.environ["LSP_CALIB_HOME"] = str(own)

@@ -19,7 +19,7 @@ from lsp_calib.completion.alternatives import Agreement, agreement, alternatives
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.postprocess import offered
-from lsp_calib.completion.prompt import Layout, Layouts, WindowSize, build_prompt
+from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import SettingsError
 from lsp_calib.evaluation.criteria import is_correct
@@ -185,7 +185,7 @@ class _Host(EngineHost):
 
     def __init__(self, choice: EngineChoice, window: WindowSize | None) -> None:
         super().__init__(choice)
-        self.layouts = Layouts(CalibratorStore.open().has_labels, lambda: window)
+        self.layouts = LayoutChooser(CalibratorStore.open().has_labels, lambda: window)
 
     def ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
         """The answer, evaluated afresh, so that earlier requests change no number."""

@@ -167,7 +167,7 @@ def _check_kept(
             f"{path} holds {len(other)} answers under another condition than this run asks for, such as "
             f"{other[0]} ({done[other[0]].condition}): other numbers of lines, and other text, divide a "
             "project's lines into inserting and writing on in another way. Give the same --samples and "
-            "--writing-on as before, or name another folder or file."
+            "--no-suffix as before, or name another folder or file."
         )
     judged = next((set(one.correct) for one in done.values() if set(one.correct) != set(criteria)), None)
     if criteria and judged is not None:

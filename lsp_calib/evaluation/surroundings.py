@@ -6,8 +6,8 @@ import functools
 import re
 from pathlib import Path
 
-from lsp_calib.completion.nearby import SourceFile, head_of, near_files, related
 from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
+from lsp_calib.completion.related_code import SourceFile, head_of, near_files, related
 from lsp_calib.evaluation.lines import LineItem, source_files
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.files import read_file

@@ -44,7 +44,7 @@ def line_task(
     paths: Sequence[Path],
     samples: int,
     seed: int,
-    writing_on: int = 0,
+    no_suffix: int = 0,
     *,
     language: str | None = None,
     exclude: Sequence[str] = (),
@@ -55,7 +55,7 @@ def line_task(
 ) -> Task:
     """About `samples` places in the source below `paths`, each a project, or in files of JSON lines.
 
-    writing_on: about so many further places, from which everything below the line is left out.
+    no_suffix: about so many further places, from which everything below the line is left out.
     language: of the source; None: as `language_below` finds it. exclude: patterns of files that no model may
     see, neither as documents nor as context. behind_openers: about so many further places behind a bracket or
     quote that opens, from half of which everything below is left out. new_lines: about so many further whole
@@ -70,7 +70,7 @@ def line_task(
         tuple(paths),
         samples,
         seed,
-        writing_on,
+        no_suffix,
         language=named,
         exclude=exclude,
         behind_openers=behind_openers,
@@ -137,7 +137,7 @@ def draw(
     paths: tuple[Path, ...],
     samples: int,
     seed: int,
-    writing_on: int = 0,
+    no_suffix: int = 0,
     *,
     language: str = "python",
     exclude: Sequence[str] = (),
@@ -145,7 +145,7 @@ def draw(
     new_lines: int = 0,
     skip: Skip | None = None,
 ) -> list[LineItem]:
-    """About `samples` places, equally many from each path, and about `writing_on` further ones to write on.
+    """About `samples` places, equally many from each path, and about `no_suffix` further ones to write on.
 
     behind_openers, new_lines, skip: as for `line_task`. Asking for further ones does not change the others.
     Raises DataError if there are too few, SettingsError for a language without a grammar.
@@ -156,7 +156,7 @@ def draw(
         )
     named = project_names(paths)
     each = -(-samples // len(named))
-    further = -(-writing_on // len(named))
+    further = -(-no_suffix // len(named))
     special = {
         kind: -(-count // len(named))
         for kind, count in ((BEHIND_OPENER, behind_openers), (NEW_LINE, new_lines))

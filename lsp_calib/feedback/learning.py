@@ -96,7 +96,7 @@ def open_for(
 ) -> None:
     """Bring a ledger up to date with the wish for a promise and with the labels in the store."""
     if any(map(is_ahead, held.ledger.moments)):
-        held.ledger = held.ledger.not_beyond(time.time())
+        held.ledger = held.ledger.clamped_to(time.time())
     promise = held.ledger.promise if wish == "as before" else wish
     if promise is None:
         return
@@ -131,7 +131,7 @@ def set_aside(store: FeedbackStore, ledger: Ledger, rows: Sequence[LabelledRow])
         return [False] * len(rows)
     late = [is_shown(row) and row.at > ledger.used_until for row in rows]
     names = list(dict.fromkeys(row.episode for row, is_late in zip(rows, late, strict=True) if is_late))
-    half = dict(zip(names, store.halves(names), strict=True)) if names else {}
+    half = dict(zip(names, store.holdout_mask(names), strict=True)) if names else {}
     return [ledger.is_aside(half.get(row.episode, False), row.at) for row in rows]
 
 

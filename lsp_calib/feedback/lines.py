@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 
-from lsp_calib.text_lines import comparable
+from lsp_calib.text_lines import normalised_line
 
 # Lines compared at once while trimming: slices compare in C, so that 100,000 lines cost about a millisecond.
 _BLOCK = 1024
@@ -65,7 +65,7 @@ class LineMap:
             between several possible lines.
         Raises LostLineError if the region is too large to tell.
         """
-        text = comparable(self.old[line])
+        text = normalised_line(self.old[line])
         inside = self.start <= line < self.old_end
         grew = self.new_end > self.old_end
         if inside or (line == self.old_end and grew and text != expected):
@@ -81,7 +81,7 @@ class LineMap:
         if self.start == self.new_end:
             return None
         same_size = self.old_end == self.new_end
-        if same_size and comparable(self.new[line]) == text:
+        if same_size and normalised_line(self.new[line]) == text:
             return line
         if text and self._old_counts[text] == 1 and len(self._new_places.get(text, ())) == 1:
             return self._new_places[text][0]  # moved, perhaps past others (which no alignment would show)
@@ -92,7 +92,11 @@ class LineMap:
     def _appeared(self, line: int, expected: str) -> int | None:
         """The place in the region, nearest to `line`, where `expected` newly appeared and the line itself may
         be now; None if there is none."""
-        if self.old_end == self.new_end and line < self.old_end and comparable(self.new[line]) == expected:
+        if (
+            self.old_end == self.new_end
+            and line < self.old_end
+            and normalised_line(self.new[line]) == expected
+        ):
             return line
         places = self._brought(expected)
         if len(places) * (self.old_end - self.start) > _COMPARED_AT_MOST:
@@ -125,7 +129,7 @@ class LineMap:
         if place == line + self.new_end - self.old_end:
             # Where all that came is in place of a blank line, its first line is the one: nothing of the line
             # itself could tell that it is the last, as of a snippet that ends in `return`.
-            return above > 0 or bool(comparable(self.old[line]))
+            return above > 0 or bool(normalised_line(self.old[line]))
         return self._follows(place, line, above) or self._precedes(place, line, below)
 
     def _follows(self, place: int, line: int, above: int) -> bool:
@@ -141,21 +145,21 @@ class LineMap:
 
     @cached_property
     def _old_counts(self) -> Counter[str]:
-        return Counter(comparable(text) for text in self.old[self.start : self.old_end])
+        return Counter(normalised_line(text) for text in self.old[self.start : self.old_end])
 
     @cached_property
     def _new_places(self) -> dict[str, list[int]]:
         places: dict[str, list[int]] = {}
         for index in range(self.start, self.new_end):
-            places.setdefault(comparable(self.new[index]), []).append(index)
+            places.setdefault(normalised_line(self.new[index]), []).append(index)
         return places
 
     @cached_property
     def _opcodes(self) -> list[tuple[str, int, int, int, int]]:
         if max(self.old_end, self.new_end) - self.start > _ALIGNED_AT_MOST:
             raise LostLineError
-        old = [comparable(text) for text in self.old[self.start : self.old_end]]
-        new = [comparable(text) for text in self.new[self.start : self.new_end]]
+        old = [normalised_line(text) for text in self.old[self.start : self.old_end]]
+        new = [normalised_line(text) for text in self.new[self.start : self.new_end]]
         # Only lines that occur once anchor the alignment (repeated ones extend it): better matches, since a
         # closing brace is no evidence, and no cubic time on files full of blank lines.
         matcher = SequenceMatcher(lambda text: len(self._new_places[text]) > 1, old, new, autojunk=False)
@@ -174,10 +178,10 @@ class LineMap:
 
     def _most_alike(self, line: int, old_from: int, new_from: int, new_to: int) -> int | None:
         """The line of `new[new_from:new_to]` that the line became: the one that shares most at both ends."""
-        text = comparable(self.old[line])
+        text = normalised_line(self.old[line])
         best, most = None, 0
         for index in range(new_from, new_to):
-            candidate = comparable(self.new[index])
+            candidate = normalised_line(self.new[index])
             before, after = shared_ends(text, candidate)
             shared = before + after
             if shared > most and 2 * shared >= min(len(text), len(candidate)):
@@ -222,7 +226,7 @@ def is_part(old: str, new: str, expected: str) -> bool:
     """Whether going from one line to the other inserted a part of what is expected, rather than typed it.
 
     Editors accept parts word by word: what came ends where a word ends, and has LEAST_PART characters or more
-    besides white space. All three lines are `comparable`.
+    besides white space. All three lines are `normalised_line`.
 
     >>> is_part("x =", "x = net", "x = net + tax"), is_part("x =", "x = ne", "x = net + tax")
     (True, False)

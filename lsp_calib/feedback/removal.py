@@ -130,7 +130,7 @@ def _begin_anew(path: Path) -> None:
     """Keep of a ledger how many certificates were asked for; nothing if none was, or if it is damaged."""
     try:
         with editing(path) as held:
-            held.ledger = held.ledger.begun_anew()
+            held.ledger = held.ledger.reset()
             if not held.ledger.asked:
                 held.remove()
     except DamagedLedgerError:

@@ -37,7 +37,7 @@ from lsp_calib.feedback.store_file import SHOWN, KeyedHash, StoreFile, translate
 from lsp_calib.files import open_file
 from lsp_calib.languages import bounded
 from lsp_calib.lru import LRU
-from lsp_calib.text_lines import comparable
+from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 
 
@@ -178,7 +178,7 @@ class FeedbackStore(StoreFile):
 
         def insert(connection: sqlite3.Connection) -> None:
             self._own[suggestion.id] = None
-            told = {_LINE: comparable(line), _WORKSPACE: workspace}
+            told = {_LINE: normalised_line(line), _WORKSPACE: workspace}
             hashes = self._hash.each({kind: text for kind, text in told.items() if text})
             connection.execute(statement, (*row.values(), *map(hashes.get, told)))
             _insert_labels(connection, [label] if label else [])
@@ -280,7 +280,7 @@ class FeedbackStore(StoreFile):
                 found.append(ShownPart(float(whole), part, right, str(line), float(at)))
         return found
 
-    def halves(self, episodes: Sequence[str]) -> list[bool]:
+    def holdout_mask(self, episodes: Sequence[str]) -> list[bool]:
         """For each visit to a line, whether it is of the half that certificates may rest on.
 
         Decided by a hash with this installation's key: always the same for one visit, and as good as drawn.
@@ -358,7 +358,7 @@ class FeedbackStore(StoreFile):
         """The hashes with which suggestions for these lines would be kept, by line; white space at the ends
         does not count."""
         # Hashes are made in transactions that write.
-        return self._write(lambda _: {line: self._hashed(_LINE, comparable(line)) for line in lines})
+        return self._write(lambda _: {line: self._hashed(_LINE, normalised_line(line)) for line in lines})
 
     def counts(self) -> Counts:
         """The numbers of suggestions shown, of their events and labels."""

@@ -25,7 +25,7 @@ from lsp_calib.feedback.events import (
 )
 from lsp_calib.feedback.lines import LineMap, LostLineError, at_once, is_on_the_way, is_part, solid
 from lsp_calib.lru import LRU
-from lsp_calib.text_lines import comparable
+from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Suggestion
 
 _log = logging.getLogger(__name__)
@@ -60,8 +60,8 @@ class Missing:
 
 
 @attrs.define
-class Followed:
-    """A suggestion and its line as it is now. Texts are `comparable`.
+class TrackedSuggestion:
+    """A suggestion and its line as it is now. Texts are `normalised_line`.
 
     within: the line may hold more than the suggestion: `expected` is the part of it that counts.
     below: further lines of the suggestion that count, in their order. A suggestion of several lines is as
@@ -197,9 +197,9 @@ class Followed:
 
         below: for each further line where it is now, None if it is gone, and its text.
         """
-        text = comparable(new)
+        text = normalised_line(new)
         later = [
-            Below(one.expected, line, comparable(text))
+            Below(one.expected, line, normalised_line(text))
             for one, (line, text) in zip(self.below, below, strict=True)
         ]
         if text == self.text and [one.text for one in later] == [one.text for one in self.below]:
@@ -307,11 +307,11 @@ class _Document:
     visit: None once the user has moved on from the line where a suggestion was shown last."""
 
     lines: tuple[str, ...]
-    followed: dict[str, Followed] = attrs.field(factory=dict)
-    surviving: LRU[str, Followed] = attrs.field(factory=lambda: LRU(FOLLOWED_AT_MOST))
+    followed: dict[str, TrackedSuggestion] = attrs.field(factory=dict)
+    surviving: LRU[str, TrackedSuggestion] = attrs.field(factory=lambda: LRU(FOLLOWED_AT_MOST))
     visit: _Visit | None = None
 
-    def all(self) -> Iterator[Followed]:
+    def all(self) -> Iterator[TrackedSuggestion]:
         yield from self.followed.values()
         yield from self.surviving.values()
 
@@ -325,13 +325,15 @@ class _Document:
             return self.visit.episode
         return next((one.episode for one in self.followed.values() if one.line == line), None)
 
-    def settle(self, one: Followed, now: float) -> Event:
+    def settle(self, one: TrackedSuggestion, now: float) -> Event:
         del self.followed[one.suggestion.id]
         if one.survives_at is not None:
             self.surviving[one.suggestion.id] = one
         return one.settled(now)
 
-    def each(self, ones: Iterable[Followed], work: Callable[[Followed], Iterable[Event]]) -> list[Event]:
+    def each(
+        self, ones: Iterable[TrackedSuggestion], work: Callable[[TrackedSuggestion], Iterable[Event]]
+    ) -> list[Event]:
         """The events that `work` gives for each suggestion. An error loses only the events of its own
         suggestion."""
         events: list[Event] = []
@@ -395,14 +397,14 @@ class Tracker:
         events.append(Event(suggestion.id, EventKind.SHOWN, now, dict(data)))
         # An empty document is one empty line, however the caller splits it.
         lines = lines or ("",)
-        expected = comparable(expected_line)
-        if not 0 <= line < len(lines) or comparable(lines[line]) == expected:
+        expected = normalised_line(expected_line)
+        if not 0 <= line < len(lines) or normalised_line(lines[line]) == expected:
             return events
-        initial = comparable(lines[line])
+        initial = normalised_line(lines[line])
         document = self._documents.setdefault(uri, _Document(lines))
         episode = document.episode_at(line) or suggestion.id
         document.visit = _Visit(line, episode)
-        one = Followed(suggestion, episode, line, initial, expected, now, initial)
+        one = TrackedSuggestion(suggestion, episode, line, initial, expected, now, initial)
         self._follow_at_most(document, one, events, now)
         return events
 
@@ -420,16 +422,16 @@ class Tracker:
             whether the line holds the text. At least one. The user may add to such lines, as to a comment.
         """
         events = self.changed(uri, lines, now)
-        (line, expected), *below = [(at, comparable(text)) for at, text in places]
+        (line, expected), *below = [(at, normalised_line(text)) for at, text in places]
         document = self._documents.setdefault(uri, _Document(tuple(lines)))
-        text = comparable(document.lines[line])
-        one = Followed(
+        text = normalised_line(document.lines[line])
+        one = TrackedSuggestion(
             *(suggestion, suggestion.id, line, "", expected, now, text),
             changed_at=now,
             inserted_at=now,
             marked=True,
             within=True,
-            below=[Below(part, at, comparable(document.lines[at])) for at, part in below],
+            below=[Below(part, at, normalised_line(document.lines[at])) for at, part in below],
         )
         self._follow_at_most(document, one, events, now)
         shown, inserted = EventKind.SHOWN, one.event(EventKind.INSERTED, now, seconds=0.0)
@@ -485,7 +487,7 @@ class Tracker:
         self._documents.pop(uri, None)
         return events
 
-    def _settle(self, uri: str, now: float, chosen: Callable[[Followed], bool]) -> list[Event]:
+    def _settle(self, uri: str, now: float, chosen: Callable[[TrackedSuggestion], bool]) -> list[Event]:
         events = self.tick(now)
         document = self._documents.get(uri)
         if document is not None:
@@ -505,7 +507,7 @@ class Tracker:
         return events
 
     @staticmethod
-    def _due(document: _Document, now: float, one: Followed) -> Iterator[Event]:
+    def _due(document: _Document, now: float, one: TrackedSuggestion) -> Iterator[Event]:
         yield from one.survivals(now)
         if one.suggestion.id not in document.followed:
             if one.survives_at is None:
@@ -550,14 +552,16 @@ class Tracker:
         found = self._named(suggestion_id)
         return next(((uri, one.line) for uri, one in found if one.line is not None), None)
 
-    def _named(self, suggestion_id: str) -> Iterator[tuple[str, Followed]]:
+    def _named(self, suggestion_id: str) -> Iterator[tuple[str, TrackedSuggestion]]:
         """A suggestion that is followed, with the URI of its document; nothing if it is not."""
         for uri, document in self._documents.items():
             one = document.followed.get(suggestion_id) or document.surviving.get(suggestion_id)
             if one is not None:
                 yield uri, one
 
-    def _hinted(self, suggestion_id: str, now: float, work: Callable[[Followed], list[Event]]) -> list[Event]:
+    def _hinted(
+        self, suggestion_id: str, now: float, work: Callable[[TrackedSuggestion], list[Event]]
+    ) -> list[Event]:
         """What the editor says of a suggestion; nothing of one that is not followed, or has settled."""
         events = self.tick(now)
         for document in list(self._documents.values()):
@@ -579,14 +583,14 @@ class Tracker:
         return False
 
     @staticmethod
-    def _follow_at_most(document: _Document, one: Followed, events: list[Event], now: float) -> None:
+    def _follow_at_most(document: _Document, one: TrackedSuggestion, events: list[Event], now: float) -> None:
         """Follow one more; the oldest settles if there are too many."""
         document.followed[one.suggestion.id] = one
         if len(document.followed) > FOLLOWED_AT_MOST:
             events.append(document.settle(next(iter(document.followed.values())), now))
 
     def _follow(
-        self, document: _Document, one: Followed, old: tuple[str, ...], where: LineMap, now: float
+        self, document: _Document, one: TrackedSuggestion, old: tuple[str, ...], where: LineMap, now: float
     ) -> list[Event]:
         if one.line is None:
             self._look_for(one, where, now)
@@ -606,7 +610,7 @@ class Tracker:
         return one.became(old[before], document.lines[after], now, texts)
 
     @staticmethod
-    def _look_for(one: Followed, where: LineMap, now: float) -> None:
+    def _look_for(one: TrackedSuggestion, where: LineMap, now: float) -> None:
         """A line that was deleted or lost may be back: the change is undone, or the line pasted elsewhere.
         A blank one would be found anywhere."""
         if one.missing is None or not one.text:

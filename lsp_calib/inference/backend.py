@@ -20,7 +20,7 @@ class Interrupted(Exception):
     """The interrupt flag stopped a run. Nothing is lost: the next `advance` resumes it."""
 
 
-class TurnOver(Interrupted):
+class Preempted(Interrupted):
     """A run stopped to let another client take its turn."""
 
 
@@ -166,7 +166,7 @@ class Backend(Protocol):
         ...
 
     def share(self, left: Callable[[], float]) -> None:
-        """Let runs take turns: `advance` raises TurnOver between two steps once `left` is 0.
+        """Let runs take turns: `advance` raises Preempted between two steps once `left` is 0.
 
         left: seconds until it is another client's turn; infinite while there is no other one.
         """

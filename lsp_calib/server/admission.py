@@ -52,7 +52,7 @@ class Reason(enum.StrEnum):
 
 
 @attrs.frozen
-class Absence:
+class NoSuggestion:
     """Why there is no suggestion.
 
     message: sentences for the user. by_hand: one more where the user can ask for a completion by hand: the
@@ -66,70 +66,70 @@ class Absence:
 
 _BY_HAND = "A completion that you ask for by hand comes all the same."
 
-OFF = Absence(
+OFF = NoSuggestion(
     Reason.OFF,
     "Completions as ghost text are turned off. Set inlineCompletion.enabled to true to get them.",
 )
-MENU_OFF = Absence(
+MENU_OFF = NoSuggestion(
     Reason.OFF,
     "Completions in the completion menu are turned off, and this editor shows no ghost text: it has no other "
     'place for them. Set completion.enabled to "auto" or true, and restart the server.',
 )
-STARTING = Absence(
+STARTING = NoSuggestion(
     Reason.STARTING,
     "The editor has not given its settings yet. Until they are known no document is shown to the model: they "
     "may exclude it. Try again in a moment.",
 )
-LOADING = Absence(
+LOADING = NoSuggestion(
     Reason.LOADING,
     "The model is not loaded yet. Completions appear as soon as it is; the status says how far it is.",
 )
-LOADING_AGAIN = Absence(
+LOADING_AGAIN = NoSuggestion(
     Reason.LOADING,
     "The model process had ended. The model is loaded again and reads the document anew, which takes a "
     "moment; completions appear as soon as it has.",
 )
-WAITING = Absence(
+WAITING = NoSuggestion(
     Reason.WAITING, "The model is still working on the last request. Wait a moment, without typing on."
 )
-TOO_SLOW = Absence(
+TOO_SLOW = NoSuggestion(
     Reason.TOO_SLOW,
     "The model had not answered when the completion menu opened; the menu does not wait for it. The "
     "completion is there at the next request in the same place.",
 )
-SUPERSEDED = Absence(
+SUPERSEDED = NoSuggestion(
     Reason.SUPERSEDED,
     "The last request was cancelled before the model had answered, as happens while you type or move the "
     "cursor. Pause for a moment, or ask again.",
 )
-DOCUMENT_CHANGED = Absence(
+DOCUMENT_CHANGED = NoSuggestion(
     Reason.DOCUMENT_CHANGED,
     "The line changed while the model was working on it: its answer no longer fitted and was dropped. Pause "
     "for a moment, or ask again.",
 )
-SELECTED_ITEM = Absence(
+SELECTED_ITEM = NoSuggestion(
     Reason.SELECTED_ITEM,
     "A suggestion has to go on from the item that is selected in the completion menu, and that item has "
     "several lines or belongs to another place. Close the menu, or select another item.",
 )
 
-ON_BATTERY = Absence(
+ON_BATTERY = NoSuggestion(
     Reason.ON_BATTERY,
     'The machine runs on its battery, and onBattery is "off". Set onBattery to "less" or "on".',
     _BY_HAND,
 )
-BULK_CHANGE = Absence(
+BULK_CHANGE = NoSuggestion(
     Reason.BULK_CHANGE,
     "The document had just changed in a way that is not typing: by many lines, in several places at once, by "
     "a formatter, or by undoing several steps. The next request gets a completion.",
 )
-IN_DATA = Absence(
+IN_DATA = NoSuggestion(
     Reason.DATA,
     "The cursor is inside data: encoded bytes, minified code, a table of numbers, a literal of 200 "
     "characters or a line of 1,000. No completion comes there by itself.",
     _BY_HAND,
 )
-REFUSED = Absence(
+REFUSED = NoSuggestion(
     Reason.REFUSED,
     "You have dismissed this suggestion here, or undone it. It does not come back by itself until the line "
     "changes.",
@@ -149,47 +149,47 @@ _REMOVED = {
 }
 
 
-def excluded(why: str) -> Absence:
+def excluded(why: str) -> NoSuggestion:
     """why: the clause of `Exclusion.reason`."""
     if why == SECRET_NAME:
-        return Absence(
+        return NoSuggestion(
             Reason.SECRET,
             f"No model is shown this document: {why}. It gets completions under another name; no setting "
             "admits files that hold secrets.",
         )
-    return Absence(
+    return NoSuggestion(
         Reason.EXCLUDED,
         f"No model is shown this document: {why}. It gets completions once no pattern in your settings "
         "matches its name.",
     )
 
 
-def paused(message: str) -> Absence:
+def paused(message: str) -> NoSuggestion:
     """message: for how long, a sentence."""
-    return Absence(
+    return NoSuggestion(
         Reason.PAUSED,
         f"{message} The command lsp-calib.resume ends the pause.",
         _BY_HAND,
     )
 
 
-def language_off(language: str) -> Absence:
-    return Absence(
+def language_off(language: str) -> NoSuggestion:
+    return NoSuggestion(
         Reason.LANGUAGE_OFF,
         f"The setting `languages` does not name {language}, the language of this document. Add it there.",
         _BY_HAND,
     )
 
 
-def failed(error: LspCalibError) -> Absence:
+def failed(error: LspCalibError) -> NoSuggestion:
     """The model could not be asked, or did not answer; the error itself says what to do."""
     reason = Reason.NO_MODEL if isinstance(error, NoModelError) else Reason.ERROR
-    return Absence(reason, f"The model could not answer. {error}")
+    return NoSuggestion(reason, f"The model could not answer. {error}")
 
 
-def absence_of(outcome: Hidden | Nothing) -> Absence:
+def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
     if isinstance(outcome, Nothing):
-        return Absence(
+        return NoSuggestion(
             Reason.NOTHING_TO_ADD, f"{_REMOVED[outcome.removal]} Type on, or ask in another place."
         )
     confidence, below = outcome.confidence.calibrated, outcome.below
@@ -198,7 +198,7 @@ def absence_of(outcome: Hidden | Nothing) -> Absence:
         why = f"its confidence is {shown if confidence >= 0.01 else f'about {100 * confidence:.1g} %'}"
     else:
         why, limit = "its first tokens made it too likely to be wrong", f"{100 * below:g} %"
-    return Absence(
+    return NoSuggestion(
         Reason.HIDDEN,
         f"The completion is hidden: {why}, and hideBelow is {limit}. Lower hideBelow, or set it to "
         "false, to see such completions.",
@@ -221,7 +221,7 @@ class LastRequest:
     uri: str
     place: tuple[int, int] | None
     at: float
-    absence: Absence | None
+    absence: NoSuggestion | None
 
 
 class LastRequests:
@@ -235,17 +235,17 @@ class LastRequests:
         """A request has come: nothing is known of it yet."""
         self._put(uri, _place(cursor), WAITING)
 
-    def refused(self, uri: str, absence: Absence) -> None:
+    def refused(self, uri: str, absence: NoSuggestion) -> None:
         """A request has come that is not looked at."""
         self._put(uri, None, absence)
 
-    def concluded(self, uri: str, cursor: Cursor, absence: Absence | None) -> None:
+    def concluded(self, uri: str, cursor: Cursor, absence: NoSuggestion | None) -> None:
         """What became of the request at `cursor`; ignored if there is a later one elsewhere."""
         last = self._last.get(uri)
         if last is not None and last.place == _place(cursor):
             self._last.amend(uri, attrs.evolve(last, absence=absence))
 
-    def cancelled(self, uri: str, cursor: Cursor, why: Absence = SUPERSEDED) -> None:
+    def cancelled(self, uri: str, cursor: Cursor, why: NoSuggestion = SUPERSEDED) -> None:
         """The request at `cursor` was cancelled; ignored if another one at this place was answered."""
         last = self._last.get(uri)
         if last is not None and last.absence is WAITING:
@@ -270,7 +270,7 @@ class LastRequests:
             return next(reversed(self._last.values()), None)
         return self._last.get(uri)
 
-    def to_wire(self, last: LastRequest, absence: Absence) -> dict[str, object]:
+    def to_wire(self, last: LastRequest, absence: NoSuggestion) -> dict[str, object]:
         """The answer of `lsp-calib.explain`: this absence, for this request."""
         return {
             "reason": absence.reason.value,
@@ -279,7 +279,7 @@ class LastRequests:
             "at": round(self._clock() - last.at, 1),
         }
 
-    def _put(self, uri: str, place: tuple[int, int] | None, absence: Absence) -> None:
+    def _put(self, uri: str, place: tuple[int, int] | None, absence: NoSuggestion) -> None:
         self._last[uri] = LastRequest(uri, place, self._clock(), absence)
 
 
@@ -327,7 +327,7 @@ class Admission:
     async def admits(self, uri: str) -> bool:
         return await self.refusal(uri) is None
 
-    async def refusal(self, uri: str, patience: float | None = None) -> Absence | None:
+    async def refusal(self, uri: str, patience: float | None = None) -> NoSuggestion | None:
         """Why a document may not be used for a prompt, None if it may.
 
         patience: seconds to wait at the start, until the settings that exclude documents are known.
@@ -345,7 +345,7 @@ class Admission:
         why = self.excluded(document)
         return excluded(why) if why else None
 
-    def unwanted(self, language: str) -> Absence | None:
+    def unwanted(self, language: str) -> NoSuggestion | None:
         """Why a request in a language that the user has not made by hand is not answered now, None if it
         is."""
         if self.pause.message:

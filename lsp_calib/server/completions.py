@@ -16,8 +16,8 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.completion.block import MOST_LINES, block_of, lines_before, lines_of, may_begin
 from lsp_calib.completion.context import Cursor, in_data
 from lsp_calib.completion.memory import CompletionMemory, Outcome
-from lsp_calib.completion.nearby import Nearby, Neighbourhood, OpenFile
 from lsp_calib.completion.prompt import Layout, Surroundings
+from lsp_calib.completion.related_code import Nearby, Neighbourhood, OpenFile
 from lsp_calib.completion.service import Completion, CompletionService, Decide, Hidden, Nothing
 from lsp_calib.errors import LspCalibError, RequestCancelledError
 from lsp_calib.inference.engine import EngineState, Priority
@@ -33,9 +33,9 @@ from lsp_calib.server.admission import (
     STARTING,
     TOO_SLOW,
     WAITING,
-    Absence,
     Admission,
     LastRequests,
+    NoSuggestion,
     absence_of,
     excluded,
     failed,
@@ -44,7 +44,7 @@ from lsp_calib.server.admission import (
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
-from lsp_calib.server.follow_ups import FollowUps, WorkAhead
+from lsp_calib.server.follow_ups import DerivedSuggestions, WorkAhead
 from lsp_calib.server.messages import has_inline_completion
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Refused, SuggestionTracking
@@ -156,8 +156,8 @@ class Completions:
         self._neighbourhood = Neighbourhood()
         self._memory = CompletionMemory(self._key)
         self._ahead = WorkAhead(self._service, self._memory, self._model, self._connection, self._admission)
-        self.alternatives: FollowUps[tuple[Completion, ...]] = FollowUps(self._alternatives, ())
-        self._blocks: FollowUps[tuple[Completion, ...]] = FollowUps(
+        self.alternatives = DerivedSuggestions[tuple[Completion, ...]](self._alternatives, ())
+        self._blocks: DerivedSuggestions[tuple[Completion, ...]] = DerivedSuggestions(
             lambda uri, first: lines_of(
                 partial(self._service.complete, document=uri),
                 first,
@@ -269,7 +269,7 @@ class Completions:
     async def block(self, document: CalibDocument, first: Completion) -> Suggestion:
         """The suggestion to offer for a completion: with the lines below it, where the setting asks for
         them."""
-        if self._connection.settings.shape != "block":
+        if not self._connection.settings.multiline:
             return first.suggestion
         # While the first line is typed, the others stay as they are; on half a line no block begins.
         lines = await self._blocks.of(document.uri, first, begins=may_begin(first.cursor))
@@ -311,7 +311,7 @@ class Completions:
         In the cache for background work, so that the next request of the user finds its own as it was.
         Raises ModelError or EngineError if the model could not be asked.
         """
-        self._estimator.notice()
+        self._estimator.reload()
         return await self._service.complete(cursor, Priority.BACKGROUND, document=uri)
 
     def _opened(self, uri: str) -> None:
@@ -356,7 +356,7 @@ class Completions:
         if self._connection.settings.completion is False and not has_ghost_text:
             self._last.refused(uri, MENU_OFF)
 
-    def stop(self, why: Absence) -> None:
+    def stop(self, why: NoSuggestion) -> None:
         """Stop the work for all documents; what is remembered of them stays."""
         for uri, run in list(self._running.items()):
             self._last.cancelled(uri, run.cursor, why)
@@ -402,7 +402,7 @@ class Completions:
         self._blocks.requested(requested.uri, requested.cursor)
 
     def _surroundings(self, uri: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
-        """As `completion.nearby.Find`."""
+        """As `completion.related_code.Find`."""
         opened = [
             OpenFile(path, document.bare_lines)
             for document in self._connection.open_documents()
@@ -462,7 +462,7 @@ class Completions:
         self._last.concluded(uri, completion.cursor, absence_of(over))
         return ()
 
-    def _nothing(self, uri: str, cursor: Cursor, absence: Absence) -> Reply:
+    def _nothing(self, uri: str, cursor: Cursor, absence: NoSuggestion) -> Reply:
         self._stop(uri, cursor)
         self._last.concluded(uri, cursor, absence)
         return ()

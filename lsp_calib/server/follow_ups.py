@@ -53,7 +53,7 @@ class _Work(Generic[T]):
 
 
 @attrs.define(eq=False, repr=False, slots=False)
-class FollowUps(Generic[T]):
+class DerivedSuggestions(Generic[T]):
     """Follow-ups of suggestions, by document. Each is made once; a request elsewhere in the document ends it.
 
     make: makes the follow-up of a suggestion in the document with a URI. Raises LspCalibError.
@@ -255,7 +255,7 @@ class WorkAhead:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _looks_ahead(self) -> bool:
-        return self._connection.settings.ahead and self._admission.may_work_ahead()
+        return self._connection.settings.prefetch and self._admission.may_work_ahead()
 
     async def _prepare(self, prompt: Prompt) -> None:
         # The reply goes out first; and a user who keeps typing would cancel the evaluation at once.

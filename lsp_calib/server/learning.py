@@ -114,7 +114,7 @@ class CalibrationWish:
         """The file of its records, in the state folder. They hold no source text."""
         parts = [str(self.root), self.from_git, self.language, self.model, self.window, *self.exclude]
         digest = hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return home.private_folder(home.home() / CALIBRATING) / f"{digest}.jsonl"
+        return home.private_folder(home.state_dir() / CALIBRATING) / f"{digest}.jsonl"
 
 
 class WorkspaceCalibration:
@@ -183,7 +183,7 @@ class WorkspaceCalibration:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                cwd=home.home(),
+                cwd=home.state_dir(),
                 limit=_LONGEST,
                 env={**os.environ, "PYTHONUTF8": "1"},
             )
@@ -341,7 +341,7 @@ class Learning:
     _events: Events
 
     def __attrs_post_init__(self) -> None:
-        self._git_offer = GitOffer(self._connection, self._calibrate_on_commits, home.home() / OFFERED)
+        self._git_offer = GitOffer(self._connection, self._calibrate_on_commits, home.state_dir() / OFFERED)
         self._new = 0
         self._due = False
         self._soon: asyncio.TimerHandle | None = None
@@ -368,7 +368,7 @@ class Learning:
 
     def in_force(self, ref: CalibratorRef) -> None:
         """A refit or a rollback over this connection has put a calibrator in force."""
-        self._estimator.notice()
+        self._estimator.reload()
         if self._status.calibrator != ref:
             self._events.send(on.CalibratorChanged(ref))
 
@@ -380,12 +380,12 @@ class Learning:
         """
         used = self._status.calibrator
         if wanted is None and used is None:
-            self._estimator.notice()
+            self._estimator.reload()
             used = self._estimator.calibrator(await self._model.purpose()).ref
         done = await asyncio.to_thread(
             roll_back, self._estimator.store, wanted, used=used.id if used else None
         )
-        self._estimator.notice()
+        self._estimator.reload()
         if used is None or wanted is not None or done.before.id == used.id:
             self.in_force(done.after.ref)
         return done.to_wire()
@@ -394,7 +394,7 @@ class Learning:
         """Calibrate on a workspace folder; returns the result as it goes to the client. Raises
         LspCalibError."""
         result = await self._calibration.run(wish)
-        self._estimator.notice()
+        self._estimator.reload()
         self._messages.inform(result["sentence"])
         return result
 
@@ -438,13 +438,13 @@ class Learning:
         except LspCalibError as error:
             logger.warning("New labels could not be used: %s", error)
             return
-        self._estimator.notice()
+        self._estimator.reload()
 
     async def _refit_where_due(self) -> None:
         if not self._due:
             return
         self._new, self._due = 0, False
-        self._estimator.notice()
+        self._estimator.reload()
         await self._offer_commits()
         if not self._connection.settings.auto_refit:
             return
@@ -454,7 +454,7 @@ class Learning:
             self._refitted(refits)
             for sentence in refits.sentences():
                 self._messages.log(sentence)
-        estimator.notice()
+        estimator.reload()
 
     def _refitted(self, refits: Refits) -> None:
         _, result = refits.leading

@@ -26,7 +26,7 @@ from lsp_calib.server.model import Status
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.syntax import prose_lines
 from lsp_calib.syntax.magics import CommandLine
-from lsp_calib.text_lines import comparable
+from lsp_calib.text_lines import normalised_line
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ class LineReplay:
             logger.debug("A line could not be replayed: %s", error)
             return None
         if self._typed.take(found) and isinstance(outcome, Completion) and outcome.evidence.logprobs:
-            correct = comparable(outcome.expected_line) == comparable(found.text)
+            correct = normalised_line(outcome.expected_line) == normalised_line(found.text)
             self._recorder.replayed(found.uri, outcome, found.text, correct, time.time())
             self._events.send(on.LineReplayed(correct))
             self._events.send(on.LabelsRecorded(1))

@@ -13,7 +13,7 @@ import numpy as np
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.completion.postprocess import Cut, Removal
-from lsp_calib.completion.prompt import Layouts, WindowSize, line_purpose
+from lsp_calib.completion.prompt import LayoutChooser, WindowSize, line_purpose
 from lsp_calib.completion.service import Hidden
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.typed_lines import TypedLines
@@ -188,13 +188,13 @@ class Model:
         self.loaded: LoadedModel | None = None
         self._answers: Answers | None = None  # of the model that is loaded here
         self._closed = False
-        self.layouts = Layouts(self._estimator.store.has_labels, self._wanted_window)
+        self.layouts = LayoutChooser(self._estimator.store.has_labels, self._wanted_window)
         self.engine = self._connection.make_engine(self._engine_state)
         self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
         self._events.on(on.SuggestionMade, self._made)
         # Before anything is answered from what is remembered: nobody who answers subscribes earlier.
-        self._events.on(on.CompletionRequested, lambda _: self._estimator.notice())
-        self._events.on(on.SummaryRequested, lambda _: self._estimator.notice())
+        self._events.on(on.CompletionRequested, lambda _: self._estimator.reload())
+        self._events.on(on.SummaryRequested, lambda _: self._estimator.reload())
 
     def load(self) -> None:
         """Load the model in the background, unless that was begun before."""

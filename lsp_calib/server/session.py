@@ -118,10 +118,10 @@ class Session:
             events=events,
         )
         self._hiding = HidingNotice(
-            connection, model, estimator, recorder, messages, events, home.home() / "hide-below"
+            connection, model, estimator, recorder, messages, events, home.state_dir() / "hide-below"
         )
         self.report_page = ReportPage(
-            connection, estimator, recorder, status=status, messages=messages, folder=home.home()
+            connection, estimator, recorder, status=status, messages=messages, folder=home.state_dir()
         )
 
     def start(self) -> None:

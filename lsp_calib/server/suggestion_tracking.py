@@ -21,7 +21,7 @@ from lsp_calib.server.events import Clock, Events
 from lsp_calib.server.messages import pulls_diagnostics
 from lsp_calib.server.text import CalibDocument, Changes, part_of_line, whole_line
 from lsp_calib.settings import Settings
-from lsp_calib.text_lines import comparable
+from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Suggestion
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class SuggestionTracking:
         self._timer: asyncio.TimerHandle | None = None
         self._marked: dict[str, list[tuple[int, str]]] = {}
         self._saved_by_itself: set[str] = set()
-        self._spans = LRU[str, tuple[int, int]](_SPANS)  # in the comparable line, by suggestion id
+        self._spans = LRU[str, tuple[int, int]](_SPANS)  # in the normalised line, by suggestion id
         self._settled = LRU[str, None](_SETTLED)  # ids
         self._closed = False
         events.on(on.CompletionRequested, lambda one: self.requested(one.uri, one.cursor.own_line))
@@ -364,7 +364,7 @@ class Refused:
         if one.taken and one.text in one.present:
             one.taken = False
             document.refuse(one)
-        elif comparable(text) == comparable(one.expected) or not (typed or one.text in one.present):
+        elif normalised_line(text) == normalised_line(one.expected) or not (typed or one.text in one.present):
             one.taken = one.taken or self._tracking.is_taken(id_)
 
     def rejected(self, suggestion_id: str) -> None:

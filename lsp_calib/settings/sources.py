@@ -62,7 +62,7 @@ def engine_choice(trusted: Trusted) -> EngineChoice:
         threads=trusted.threads,
         gpu_layers=trusted.gpu_layers,
         mlock=trusted.mlock,
-        linger=of_the_user(trusted).linger_seconds,
+        linger=of_the_user(trusted).model_idle_seconds,
         remote=remote,
     )
 
@@ -82,7 +82,7 @@ def _environment() -> tuple[Trusted, list[str]]:
 
 
 def _user_file() -> tuple[Trusted, list[str]]:
-    path = home.home() / "config.toml"
+    path = home.state_dir() / "config.toml"
     try:
         text = read_file(path, _MOST_BYTES).decode("utf-8")
         import tomllib

@@ -5,7 +5,7 @@ Parsing, its messages, the tables of docs/reference.md and VS Code's settings ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -93,11 +93,11 @@ class Settings:
         "auto",
         'completions in the completion menu; `"auto"`: where the editor has no ghost text',
     )
-    shape: Literal["line", "block"] = _setting(
-        "shape",
-        one_of("line", "block"),
-        "line",
-        "what is suggested on an empty line: one line, or a `block` of up to 12 that ends with its scope",
+    multiline: bool = _setting(
+        "multiline",
+        switch(),
+        False,
+        "on an empty line, suggest a block of up to 12 lines that ends with its scope, instead of one line",
         see="[Blocks](#blocks)",
     )
     window: Literal["auto", "small", "large"] = _setting(
@@ -109,8 +109,8 @@ class Settings:
         "reads it within seconds",
         see="[The window](#the-window)",
     )
-    ahead: bool = _setting(
-        "ahead.enabled",
+    prefetch: bool = _setting(
+        "prefetch.enabled",
         switch(),
         True,
         "in pauses, evaluate the next likely prompts, about every 16 lines, and complete the line after an "
@@ -239,13 +239,13 @@ class Settings:
         "lower it",
         unset="0.1; `cautious`: 0.05, `lenient`: 0.2",
     )
-    delta: float | None = _setting(
-        "tiers.delta",
+    tiers_confidence: float | None = _setting(
+        "tiers.confidence",
         chance(),
         None,
-        "with the policy `risk`: the probability that the promise is wrong nevertheless. A workspace can "
-        "only lower it",
-        unset="0.1; `cautious`: 0.05, `lenient`: 0.2",
+        "with the policy `risk`: the probability that the certificate's limit holds. A workspace can only "
+        "raise it",
+        unset="0.9; `cautious`: 0.95, `lenient`: 0.8",
     )
     overrides: tuple[Override, ...] = _setting(
         "tiers.overrides",
@@ -303,8 +303,8 @@ class Settings:
         bound=KEPT_OFF,
         see="[Replayed lines](learning.md#replayed-lines)",
     )
-    linger_seconds: float = _setting(
-        "lingerSeconds",
+    model_idle_seconds: float = _setting(
+        "modelIdleSeconds",
         number(0, 3600),
         10.0,
         "how many seconds the model stays loaded after its last user has gone",
@@ -394,7 +394,7 @@ class Trusted:
     accept_from: float | None = _own("accept_from")
     reject_below: float | None = _own("reject_below")
     risk: float | None = _own("risk")
-    delta: float | None = _own("delta")
+    tiers_confidence: float | None = _own("tiers_confidence")
     overrides: tuple[Override, ...] = _own("overrides")
     wrong_accepted: float | None = _setting(
         "tiers.costs.wrongAccepted",
@@ -428,7 +428,7 @@ class Trusted:
     severity_reject: str | None = _own("severity_reject")
     measure: Literal["best", "geometric-mean", "total"] | None = _own("measure")
     hide_below: float | None = _own("hide_below")
-    linger_seconds: float | None = _own("linger_seconds")
+    model_idle_seconds: float | None = _own("model_idle_seconds")
     git_history: bool = _setting(
         "feedback.gitHistory",
         switch(),
@@ -466,3 +466,14 @@ WORKSPACE: Mapping[str, Setting] = _declared(Settings)
 TRUSTED: Mapping[str, Setting] = _declared(Trusted)
 """The user's own settings, by key. Of what is in both tables, a workspace's value counts where it is stricter
 than the user's; of lists, those of all places count together."""
+
+_SHAPES = {"line": False, "block": True}
+RENAMED: Mapping[str, tuple[str, Callable[[Any], Any]]] = MappingProxyType(
+    {
+        "shape": ("multiline", lambda value: _SHAPES.get(value, value) if isinstance(value, str) else value),
+        "ahead.enabled": ("prefetch.enabled", lambda value: value),
+        "lingerSeconds": ("modelIdleSeconds", lambda value: value),
+        "tiers.delta": ("tiers.confidence", lambda value: 1 - value if isinstance(value, float) else value),
+    }
+)
+"""Former names of settings, with the present name and the value under it. They count until 0.2."""

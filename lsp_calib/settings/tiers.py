@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lsp_calib.calibration.tiers import Policy, TierWishes, policy_of
+from lsp_calib.calibration.tiers import Policy, TierWishes, TooMild, policy_of
 from lsp_calib.settings.parsing import not_counted
 from lsp_calib.settings.table import DEFAULTS, Settings, Trusted
 
@@ -15,7 +15,7 @@ def tier_policy(trusted: Trusted, settings: Settings = DEFAULTS) -> tuple[Policy
         accept_from=trusted.accept_from,
         reject_below=trusted.reject_below,
         risk=trusted.risk,
-        delta=trusted.delta,
+        delta=_delta(trusted.tiers_confidence),
         wrong_accepted=trusted.wrong_accepted,
         right_rejected=trusted.right_rejected,
     )
@@ -25,7 +25,19 @@ def tier_policy(trusted: Trusted, settings: Settings = DEFAULTS) -> tuple[Policy
         accept_from=settings.accept_from,
         reject_below=settings.reject_below,
         risk=settings.risk,
-        delta=settings.delta,
+        delta=_delta(settings.tiers_confidence),
     )
     policy, refused = policy_of(own, wished)
-    return policy, [not_counted(f"tiers.{one.key}", one.wished, one.held, one.words) for one in refused]
+    return policy, [_not_counted(one) for one in refused]
+
+
+def _delta(confidence: float | None) -> float | None:
+    """The probability that a certificate's limit does not hold."""
+    return None if confidence is None else round(1 - confidence, 12)
+
+
+def _not_counted(refused: TooMild) -> str:
+    if refused.key != "delta":
+        return not_counted(f"tiers.{refused.key}", refused.wished, refused.held, refused.words)
+    wished, held = (1 - float(one) for one in (refused.wished, refused.held))
+    return not_counted("tiers.confidence", wished, held, "only raise it")

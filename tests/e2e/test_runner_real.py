@@ -97,7 +97,7 @@ def test_workers_of_all_kinds_make_the_same_file(source: Path) -> None:
     assert any(r.state for r in records)
     assert any(r.correct["exact"] for r in records), "the model gets some right, or this shows little"
     assert gather(task, Workers(jobs=2), source / "shared.jsonl") == alone
-    assert gather(task, Workers(jobs=2, own_model=True), source / "own.jsonl") == alone
+    assert gather(task, Workers(jobs=2, model_per_job=True), source / "own.jsonl") == alone
 
 
 def test_a_dask_worker_that_is_killed_midway_loses_nothing(source: Path, cluster: Cluster) -> None:
@@ -158,7 +158,7 @@ def test_what_ends_an_evaluation_ends_its_workers_and_their_models(source: Path,
     folder, temporary = source / "out", source / "temporary"
     temporary.mkdir()
     command = [sys.executable, "-m", "lsp_calib", "eval", "line", *map(str, source.glob("project-*"))]
-    command += ["--samples", "200", "--jobs", "2", "--own-model", "--threads", "1", "--quiet"]
+    command += ["--samples", "200", "--jobs", "2", "--model-per-job", "--threads", "1", "--quiet"]
     command += ["--model", "smollm2-135m", "--output", str(folder)]
     process = subprocess.Popen(
         command,

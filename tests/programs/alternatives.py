@@ -21,8 +21,8 @@ from lsp_calib.calibration.calibrators.curve import Ranked, fit_ranks, rank_prob
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.commands.calibrate import ranked
+from lsp_calib.evaluation.ablation import SHIPPED, STEPS, run_ablation
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.ladder import SHIPPED, STEPS, climb
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.report import percent, table_lines
 from lsp_calib.evaluation.scores import groups_of
@@ -37,10 +37,10 @@ def table(header: Header, records: Sequence[Record]) -> list[list[str]]:
     """A row for each rank from 2 on."""
     steps = [step for step in STEPS if step.name == SHIPPED]
     shown = [record for record in records if record.shown and record.logprobs]
-    ladder = climb(header, shown, steps, resamples=2)
-    first = ladder.rows[-1].confidence
+    ablation = run_ablation(header, shown, steps, resamples=2)
+    first = ablation.rows[-1].confidence
     places = [ranked(record) for record in shown]
-    fitted = ranks_out_of_fold(places, first, ladder.correct, groups_of(shown))
+    fitted = ranks_out_of_fold(places, first, ablation.correct, groups_of(shown))
     plain = [
         rank_probabilities((), float(p), [share for share, _ in place])
         for p, place in zip(first, places, strict=True)

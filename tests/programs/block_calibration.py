@@ -37,8 +37,8 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.calibration.validation import bootstrap_mean, summarise
 from lsp_calib.completion import block
 from lsp_calib.completion.context import Cursor, is_asked_for
-from lsp_calib.completion.nearby import Nearby, _Place
-from lsp_calib.completion.prompt import Layout, Layouts, Surroundings, WindowSize
+from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings, WindowSize
+from lsp_calib.completion.related_code import Nearby, _Place
 from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.evaluation.lines import (
     INSERTING,
@@ -136,7 +136,7 @@ async def ask(runs: Sequence[list[LineItem]], given: argparse.Namespace) -> None
         return found
 
     engine = open_engine(EngineChoice(model=given.model, threads=given.threads))
-    layouts = Layouts(store.has_labels, lambda: WindowSize(given.window))
+    layouts = LayoutChooser(store.has_labels, lambda: WindowSize(given.window))
     service = CompletionService(engine, estimator, layout_of=layouts.of, nearby=Nearby(find))
     try:
         for items in runs:

@@ -25,8 +25,8 @@ from lsp_calib.commands.calibrators import curve_words, feature_words
 from lsp_calib.commands.paper import Report as Studies
 from lsp_calib.commands.paper import repeat_studies
 from lsp_calib.confidence.measures import by_name
-from lsp_calib.evaluation import ladder_report
-from lsp_calib.evaluation.ladder import CONDITIONS, Ladder, Part, climb, tiers
+from lsp_calib.evaluation import ablation_report
+from lsp_calib.evaluation.ablation import CONDITIONS, Ablation, Part, run_ablation, tiers
 from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.report import percent, plain, signed, table_lines
@@ -91,14 +91,14 @@ def name_of(path: Path) -> str:
 
 
 @functools.cache
-def ladders() -> Mapping[str, Ladder]:
-    """The ladder of each shipped calibrator's records, by name."""
-    return {name_of(path): climb(*read_records(records_of(path))) for path in SHIPPED}
+def ablations() -> Mapping[str, Ablation]:
+    """The ablation of each shipped calibrator's records, by name."""
+    return {name_of(path): run_ablation(*read_records(records_of(path))) for path in SHIPPED}
 
 
-def in_use() -> tuple[Ladder, ...]:
-    """The ladders of what editors are served with by default."""
-    return tuple(ladders()[name] for name in IN_USE)
+def in_use() -> tuple[Ablation, ...]:
+    """The ablations of what editors are served with by default."""
+    return tuple(ablations()[name] for name in IN_USE)
 
 
 def calibrators() -> Mapping[str, Calibrator]:
@@ -106,13 +106,13 @@ def calibrators() -> Mapping[str, Calibrator]:
 
 
 def ladder_blocks() -> dict[str, str]:
-    """For each model a table of the ladder; one of the calibration error by place; presets, weights."""
+    """For each model a table of the ablation; one of the calibration error by place; presets, weights."""
     blocks = {}
-    for name, ladder in ladders().items():
-        (_, columns, rows), (_, places, errors), _ = ladder_report.tables(ladder)
+    for name, ablation in ablations().items():
+        (_, columns, rows), (_, places, errors), _ = ablation_report.tables(ablation)
         title = TITLES[name]
-        sentence = ladder_report.summary(ladder).replace(ladder.model, f"**{title}**", 1)
-        blocks[f"ladder of {name}"] = _block(sentence, "", *table_lines(columns, rows))
+        sentence = ablation_report.summary(ablation).replace(ablation.model, f"**{title}**", 1)
+        blocks[f"ablation of {name}"] = _block(sentence, "", *table_lines(columns, rows))
         blocks[f"places of {name}"] = _block(
             f"**{title}**", "", *table_lines(["evidence", *(PLACES.get(p, p) for p in places[1:])], errors)
         )
@@ -130,10 +130,10 @@ def conditions() -> str:
     """What ships, out of fold, by model and condition."""
     rows = [
         [TITLES[name], *row]
-        for name, ladder in ladders().items()
-        for row in ladder_report.condition_rows(ladder)
+        for name, ablation in ablations().items()
+        for row in ablation_report.condition_rows(ablation)
     ]
-    return _block(*table_lines(("model", *ladder_report.CONDITION_COLUMNS), rows))
+    return _block(*table_lines(("model", *ablation_report.CONDITION_COLUMNS), rows))
 
 
 def ranks() -> str:
@@ -172,8 +172,8 @@ def presets() -> str:
     """What each preset accepts and rejects with the shipped calibrators, out of fold."""
     rows = []
     for name, policy in PRESETS.items():
-        for title, ladder in ladders().items():
-            row, y = ladder.rows[-1], ladder.correct
+        for title, ablation in ablations().items():
+            row, y = ablation.rows[-1], ablation.correct
             accepted, rejected = row.confidence >= policy.accept_from, row.confidence < policy.reject_below
             rows.append(
                 [
@@ -240,7 +240,7 @@ def readme_blocks() -> dict[str, str]:
                 [
                     *(TITLES[name].partition(",")[0], PLACES.get(condition, condition), str(part.asked)),
                     *(percent(part.n_correct / part.asked), signed(part.metrics["skill"])),
-                    *(ladder_report.share(part.tiers[tier]) for tier in ("accept", "reject")),
+                    *(ablation_report.share(part.tiers[tier]) for tier in ("accept", "reject")),
                 ]
             )
     return {"quality": _block(*table_lines(columns, rows))}
@@ -301,8 +301,8 @@ def _score_rows(path: Path) -> list[list[str]]:
     offered = str(sum(record.shown for record in records))
     front = [header.model.name, header.prompt_version, header.task, str(len(records)), offered]
     if header.task == "line":
-        # The last row of the ladder is what `score` would compute again.
-        last = ladders()[name_of(path)].rows[-1]
+        # The last row of the ablation is what `score` would compute again.
+        last = ablations()[name_of(path)].rows[-1]
         return [_score_row(front, "exact", last.n_correct, last.metrics)]
     scores = score(header, records, headline=True)
     rows = [_score_row(front, row.judge, scores.right[row.judge], row.metrics) for row in scores.rows]

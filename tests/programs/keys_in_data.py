@@ -24,9 +24,9 @@ import numpy as np
 
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.bench.cancel import open_dense
-from lsp_calib.tools.bench.figures import median_ratio
 from lsp_calib.tools.bench.probe import Probe, connect, until_idle
 from lsp_calib.tools.bench.server import Scratch, scratch_folder, serving
+from lsp_calib.tools.bench.statistics import median_ratio
 from lsp_calib.tools.client import Document, Editor
 
 _SIZE = 200_000

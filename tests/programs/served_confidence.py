@@ -75,7 +75,7 @@ async def ask_the_server(items: Sequence[LineItem], folder: Path, model: str) ->
     command = [sys.executable, "-P", "-m", "lsp_calib", "serve"]
     await editor.start(command, env={**os.environ, "LSP_CALIB_MODEL": model}, cwd=folder)
     try:
-        await editor.open_session(folder, {"ahead": {"enabled": False}})
+        await editor.open_session(folder, {"prefetch": {"enabled": False}})
         await editor.until(lambda: editor.state == "ready", "loading the model", PATIENCE_S)
         for number, item in enumerate(items):
             path = folder / f"place_{number}.py"
@@ -93,7 +93,7 @@ async def ask_the_server(items: Sequence[LineItem], folder: Path, model: str) ->
 
 def stored_evidence() -> dict[str, Evidence]:
     """By the suggestion's id."""
-    store = FeedbackStore(home.home() / "feedback.db")
+    store = FeedbackStore(home.state_dir() / "feedback.db")
     rows = list(store.export())
     store.close()
     return {row["id"]: Evidence(tuple(row["logprobs"]), row["features"], row["place"]) for row in rows}
@@ -150,7 +150,7 @@ def main() -> None:
     given = parser.parse_args()
     each = -(-given.count // len(given.trees))
     items = [item for tree in given.trees for item in sample_lines(tree, tree.resolve().name, each)]
-    models = home.home() / "models"
+    models = home.state_dir() / "models"
     card, file = locate(given.model)
     with tempfile.TemporaryDirectory(prefix="lsp-calib-served-", ignore_cleanup_errors=True) as name:
         state = home.private_folder(Path(name) / "home")

@@ -17,7 +17,7 @@ PER_FOLDER = ("exclude",)
 # The groups of the documentation, and the first parts of the keys in each. The rest choose the model.
 GROUPS = {
     "completions": (
-        *("inlineCompletion", "completion", "shape", "window", "ahead", "debounceMs", "languages"),
+        *("inlineCompletion", "completion", "multiline", "window", "prefetch", "debounceMs", "languages"),
         *("onBattery", "hideBelow", "sure"),
     ),
     "summaries": ("hover", "codeLens", "summary"),

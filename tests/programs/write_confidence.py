@@ -1,5 +1,5 @@
 """Write the tables on the shipped records and calibrators into docs/confidence.md, docs/evaluation.md,
-docs/results.md and README.md, and draw the README's and the ladder's figure: `make confidence`.
+docs/results.md and README.md, and draw the README's and the ablation's figure: `make confidence`.
 
 tests/validity/test_shipped.py fails where the pages or a figure say something else.
 """
@@ -22,8 +22,8 @@ from confidence_rendering import (
     results_blocks,
 )
 
+from lsp_calib.evaluation.ablation_report import draw_steps
 from lsp_calib.evaluation.figures import draw_reliability, save_both
-from lsp_calib.evaluation.ladder_report import draw_steps
 from lsp_calib.evaluation.report import signed
 
 ROOT = Path(__file__).parents[2]

@@ -664,7 +664,7 @@ async def _(a: Author) -> None:
 
 
 BLOCK: dict[str, Any] = {
-    "options": {"shape": "block"},
+    "options": {"multiline": True},
     "script": {
         "answers": {"    total = ": {"text": "net + tax"}, "    ": {"text": "total = net + tax"}},
         "inOrder": [{"text": "    total *= 2"}, {"text": ""}],

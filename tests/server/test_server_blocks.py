@@ -1,4 +1,4 @@
-"""Blocks: with `shape: "block"` an empty line gets the lines up to the end of the scope."""
+"""Blocks: with `multiline: true` an empty line gets the lines up to the end of the scope."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scripted_editor import Editor, suggestions, until
 
 Request = asyncio.Future[types.InlineCompletionList | None]
 
-BLOCK = {"shape": "block"}
+BLOCK = {"multiline": True}
 ABOVE = "def f():\n    "
 
 

@@ -56,7 +56,7 @@ async def test_an_accepted_suggestion_that_was_undone_is_the_same_when_asked_by_
     connect: Connect,
 ) -> None:
     """It is one prediction: it is followed once, and has one label."""
-    editor = await connect(FOO, options={"ahead": {"enabled": False}})
+    editor = await connect(FOO, options={"prefetch": {"enabled": False}})
     editor.open("x = \ny = 1\n")
     first = await editor.suggestion(0, 4)
     editor.insert(0, 4, "foo(bar)")
@@ -198,7 +198,7 @@ class TestNextLine:
         assert [entry["line"] for entry in editor.engine.read("cancelled")] == [""]
 
     @pytest.mark.parametrize(
-        "options", [{"ahead": {"enabled": False}}, {"languages": ["go"]}], ids=["ahead", "languages"]
+        "options", [{"prefetch": {"enabled": False}}, {"languages": ["go"]}], ids=["prefetch", "languages"]
     )
     async def test_it_can_be_turned_off(self, connect: Connect, options: dict[str, Any]) -> None:
         editor = await connect(self.SCRIPT, options=options)

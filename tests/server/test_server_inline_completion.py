@@ -403,7 +403,7 @@ class TestAhead:
         assert [entry["prompt"] for entry in cancelled] == [entry["prompt"] for entry in ahead]
 
     async def test_none_where_it_is_switched_off(self, connect: Connect) -> None:
-        editor = await connect({}, options={"ahead": {"enabled": False}})
+        editor = await connect({}, options={"prefetch": {"enabled": False}})
         await self.write(editor, 60, 90)
         assert editor.engine.read("ahead") == []
 

@@ -103,20 +103,20 @@ HOSTILE: dict[str, Any] = {
     "feedback": {"enabled": True, "replay": True},
     "autoRefit": True,
     "exclude": [],
-    "lingerSeconds": 3600,
+    "modelIdleSeconds": 3600,
 }
 MINE: dict[str, Any] = {
     "feedback": {"enabled": False, "replay": False},
     "autoRefit": False,
     "exclude": ["secret/**"],
-    "lingerSeconds": 3,
+    "modelIdleSeconds": 3,
 }
 POOR = {"otherwise": {"text": "x", "logprobs": [-1.0]}}  # 0.37: review, as by no preset it is accepted
 IN_WORKSPACE = (
     *("tiers.acceptFrom 0 ", "tiers.rejectBelow 0 ", 'tiers.preset "lenient"', 'tiers.policy "cost"'),
     *("diagnostics.enabled false", 'diagnostics.severity.accept "off"', 'diagnostics.severity.review "off"'),
     *('diagnostics.severity.reject "off"', 'confidence.measure "total"'),
-    *("feedback.enabled true", "feedback.replay true", "autoRefit true", "lingerSeconds 3600"),
+    *("feedback.enabled true", "feedback.replay true", "autoRefit true", "modelIdleSeconds 3600"),
 )
 
 

@@ -248,7 +248,7 @@ class TestRefused:
         await editor.suggestion(0, 4)
 
     async def test_what_is_accepted_and_undone_does_not_come_back(self, connect: Connect) -> None:
-        editor = await connect({"otherwise": {"text": "xyz"}}, options={"ahead": {"enabled": False}})
+        editor = await connect({"otherwise": {"text": "xyz"}}, options={"prefetch": {"enabled": False}})
         editor.open("a = \n")
         await editor.suggestion(0, 4)
         editor.insert(0, 4, "xyz")

@@ -170,7 +170,7 @@ async def menu_with_alternatives(s: Session, e: Editor) -> None:
         "inOrder": [{"text": "    y = 2"}, {"text": "    return y"}, {"text": "z = 3"}, {"text": ""}],
         "otherwise": {"text": ""},
     },
-    options={"shape": "block"},
+    options={"multiline": True},
 )
 async def a_block(s: Session, e: Editor) -> None:
     e.open("def f():\n    ")

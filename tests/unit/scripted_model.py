@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Counters, Hardware, Interrupted, LoadOptions, Run, TurnOver
+from lsp_calib.inference.backend import Counters, Hardware, Interrupted, LoadOptions, Preempted, Run
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.process import __main__ as process
 from lsp_calib.inference.process import starting
@@ -102,7 +102,7 @@ class ScriptedRun:
                 return
             if self._model.left() <= 0:
                 self._turns += 1
-                raise TurnOver
+                raise Preempted
             if self._model.stopped.wait(STEP):
                 self._interruptions += 1
                 raise Interrupted

@@ -18,7 +18,10 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench import busy
-from lsp_calib.tools.bench.beside import (
+from lsp_calib.tools.bench.report_beside import BACK, after, back_after, beside
+from lsp_calib.tools.bench.table_beside import beside_lines
+from lsp_calib.tools.bench.trace import load_trace
+from lsp_calib.tools.bench.under_load import (
     SCOUTED,
     Asked,
     Beside,
@@ -30,9 +33,6 @@ from lsp_calib.tools.bench.beside import (
     line_before_each,
     scenes,
 )
-from lsp_calib.tools.bench.report_beside import BACK, after, back_after, beside
-from lsp_calib.tools.bench.table_beside import beside_lines
-from lsp_calib.tools.bench.trace import load_trace
 
 posix = pytest.mark.skipif(os.name != "posix", reason="there are no sessions elsewhere")
 SCENES = scenes(load_trace())

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.tools.bench.figures import (
+from lsp_calib.tools.bench.statistics import (
     common_prefix,
     median_ratio,
     ratio_of_percentiles,

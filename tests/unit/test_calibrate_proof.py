@@ -134,7 +134,7 @@ class TestMadeFrom:
         shipped = Calibrator.load(Path(calibrate(made_up(200), "--output", str(tmp_path / "s.json"))["path"]))
         go = attrs.evolve(PURPOSE, language="go")
         attrs.evolve(shipped, purpose=go).save(tmp_path / "shipped" / "go.json")
-        store = CalibratorStore(state.home() / "calibrators", tmp_path / "shipped")
+        store = CalibratorStore(state.state_dir() / "calibrators", tmp_path / "shipped")
         monkeypatch.setattr(CalibratorStore, "open", classmethod(lambda _: store))
         assert in_force().source == "prior"
         assert not calibrate(made_up(200))["comparison"]["fresh"], "borrowed from the one for Go"

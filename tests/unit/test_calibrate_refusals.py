@@ -302,8 +302,8 @@ def test_a_model_or_window_that_contradicts_the_records_is_refused(tmp_path: Pat
 @pytest.mark.parametrize(
     "options",
     [
-        *(["--samples", "40"], ["--writing-on", "0"], ["--observe", "margin"], ["--threads", "0"]),
-        *(["--jobs", "2"], ["--own-model"], ["--remote", "http://127.0.0.1:9"], ["--backend", "joblib"]),
+        *(["--samples", "40"], ["--no-suffix", "0"], ["--observe", "margin"], ["--threads", "0"]),
+        *(["--jobs", "2"], ["--model-per-job"], ["--remote", "http://127.0.0.1:9"], ["--backend", "joblib"]),
     ],
     ids="".join,
 )
@@ -425,7 +425,7 @@ class TestGoingOn:
         folder = project(tmp_path / "p", "a.py", "b.py", "c.py", "d.py")
         other = project(tmp_path / "q", "a.py", "b.py", "c.py")
         for options in (
-            *([], ["--samples", "30"], ["--seed", "1"], ["--window", "large"], ["--writing-on", "3"]),
+            *([], ["--samples", "30"], ["--seed", "1"], ["--window", "large"], ["--no-suffix", "3"]),
             *(["--model", "m"], ["--observe", "margin"], ["--exclude", "d.py"]),
             *(["--remote", "http://127.0.0.1:9"], ["--remote", "http://127.0.0.1:8"]),
         ):

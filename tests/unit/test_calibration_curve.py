@@ -17,7 +17,7 @@ from test_calibration_calibrator import MODEL, make, platt
 from lsp_calib.calibration.calibrators.calibrator import SPEAKS, Calibrator
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import Curve, Offset, Shift, Weighted
-from lsp_calib.calibration.calibrators.lent import borrow
+from lsp_calib.calibration.calibrators.lent import borrowed_curve
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.calibration.tiers import TierPolicy
@@ -282,7 +282,7 @@ class TestBorrowed:
             0.7,
             offsets=(Offset("line-start", -0.6),),
         )
-        borrowed = borrow(NEW, [other("a", BEST, TOTAL), other("b", second, TOTAL)])
+        borrowed = borrowed_curve(NEW, [other("a", BEST, TOTAL), other("b", second, TOTAL)])
         assert [curve.measure for curve in borrowed.curves] == ["features-1", "total"]
         for one in (evidence(), evidence("mid-word", broken=1.0), evidence("line-start", new_names=2.0)):
             scores = [BEST.score(one), second.score(one)]
@@ -291,12 +291,12 @@ class TestBorrowed:
 
     def test_equal_curves_differ_by_what_the_built_in_one_adds(self) -> None:
         """The shift's spread: of two equal curves only the doubt that one or two calibrators leave."""
-        (curve,) = borrow(NEW, [other("a", BEST), other("b", BEST)]).curves
+        (curve,) = borrowed_curve(NEW, [other("a", BEST), other("b", BEST)]).curves
         assert curve.shift is not None
         assert curve.shift.slope_sd == pytest.approx(0.5 / math.sqrt(2))
         assert curve.shift.intercept_sd == pytest.approx(2.0 / math.sqrt(2))
         steeper = BEST.shifted(Shift(slope=3.0, intercept=0.0, slope_sd=1, intercept_sd=1))
-        (apart,) = borrow(NEW, [other("a", BEST), other("b", steeper)]).curves
+        (apart,) = borrowed_curve(NEW, [other("a", BEST), other("b", steeper)]).curves
         assert apart.shift is not None
         # Slopes 0.5 and 1.5 of the mean one.
         assert apart.shift.slope_sd == pytest.approx(math.sqrt((2 * 0.25 + 0.25) / 2))
@@ -305,7 +305,7 @@ class TestBorrowed:
         """Only they lend, with the doubt of one calibrator; the tier is a guess, and says for what."""
         steeper = BEST.shifted(Shift(slope=3.0, intercept=0.0, slope_sd=1, intercept_sd=1))
         purpose = attrs.evolve(make().purpose, language="java")
-        borrowed = borrow(purpose, [make(curves=(BEST,)), other("e", steeper), other("f", steeper)])
+        borrowed = borrowed_curve(purpose, [make(curves=(BEST,)), other("e", steeper), other("f", steeper)])
         (curve,) = borrowed.curves
         assert curve.score(evidence()) == pytest.approx(BEST.score(evidence()))  # type: ignore[arg-type]
         assert curve.shift == Shift(slope_sd=0.5, intercept_sd=2.0)
@@ -323,13 +323,13 @@ class TestBorrowed:
 
         pool = [of(lender, BEST), of("go", steeper), of("rust", steeper)]
         model = MODEL if wanted != lender else NEW.model
-        borrowed = borrow(attrs.evolve(make().purpose, language=wanted, model=model), pool)
+        borrowed = borrowed_curve(attrs.evolve(make().purpose, language=wanted, model=model), pool)
         assert borrowed.curves[0].score(evidence()) == pytest.approx(BEST.score(evidence()))  # type: ignore[arg-type]
         assert [origin.name for origin in borrowed.provenance] == [pool[0].id]
 
     def test_geometric_means_of_different_lengths_are_not_averaged(self) -> None:
         curves = [Curve.of_measure(f"geometric-mean-first-{t}", 1.0, float(t)) for t in (4, 8, 8)]
-        borrowed = borrow(NEW, [other(name, one) for name, one in zip("abc", curves, strict=True)])
+        borrowed = borrowed_curve(NEW, [other(name, one) for name, one in zip("abc", curves, strict=True)])
         assert [(curve.measure, curve.intercept) for curve in borrowed.curves] == [
             ("geometric-mean-first-8", 8.0)
         ]

@@ -86,7 +86,7 @@ def mine(intercept: float, **changes: Any) -> Calibrator:
 def label(n: int, intercept: float = 0.0, *, calibrator: Calibrator = SMALL) -> None:
     """n labels of a user for whom the total, moved by the intercept, is the truth."""
     chance = random.Random(5)
-    store = FeedbackStore(state.home() / "feedback.db")
+    store = FeedbackStore(state.state_dir() / "feedback.db")
     for number in range(n):
         logprob = -3.0 * chance.random() - 0.01
         odds = math.log(math.exp(logprob) / (1 - math.exp(logprob))) + intercept
@@ -213,7 +213,7 @@ class TestImport:
         used = in_force()
         assert (used.source, used.parent, used.curves) == ("workspace", SMALL.id, mine(0.0).curves)
         assert [origin.name for origin in used.provenance] == [f"imported {mine(0.0).id}", OTHERS]
-        assert stat.S_IMODE(next((state.home() / "calibrators").glob("*.json")).stat().st_mode) == 0o600
+        assert stat.S_IMODE(next((state.state_dir() / "calibrators").glob("*.json")).stat().st_mode) == 0o600
         assert invoke("rollback").exit_code == 0
         assert in_force() == SMALL
 
@@ -383,7 +383,7 @@ class TestImport:
         exported = invoke("export", team.id, str(file))
         assert exported.exit_code == 0, exported.output
         assert f"for summaries of {shared.purpose.language_name} by" in exported.stderr
-        next((state.home() / "calibrators" / "history").glob("*.json")).unlink()
+        next((state.state_dir() / "calibrators" / "history").glob("*.json")).unlink()
         result = invoke("import", str(file))
         assert result.exit_code == 0, result.output
         assert "is kept, not in force: only summaries that somebody wanted" in result.stdout
@@ -402,7 +402,7 @@ class TestImport:
         refused = invoke("import", file, "--install")
         assert refused.exit_code == 3
         assert "by the criterion best-f1; yours is most-agree" in refused.stderr
-        (state.home() / "config.toml").write_text('[summary]\ncriterion = "best-f1"\n')
+        (state.state_dir() / "config.toml").write_text('[summary]\ncriterion = "best-f1"\n')
         wire = json.loads(invoke("import", file, "--install", "--json").stdout)
         assert wire["inForce"] is True
         assert CalibratorStore.open().choose(former.purpose).calibrator.curves == former.curves
@@ -439,7 +439,7 @@ class TestImport:
             result = invoke("import", str(file))
             assert result.exit_code == 3
             assert re.search(words, result.stderr), result.stderr
-        assert list((state.home() / "calibrators").rglob("*.json")) == []
+        assert list((state.state_dir() / "calibrators").rglob("*.json")) == []
 
     def test_hostile_files_are_refused_in_words(self, tmp_path: Path) -> None:
         label(5)

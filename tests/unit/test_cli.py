@@ -91,6 +91,22 @@ def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
         assert not described[0].startswith("Options")
 
 
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [(["--writing-on", "3"], ["--no-suffix", "3"]), (["--own-model"], ["--model-per-job"])],
+)
+def test_a_former_name_of_an_option_counts_and_is_named(
+    former: list[str], present: list[str], tmp_path: Path
+) -> None:
+    records = tmp_path / "records.jsonl"
+    write_records(records, HEADER, made_up(40))
+    command = ("eval", "line", "--records", str(records))
+    by_present, by_former = (invoke(*command, *option) for option in (present, former))
+    warning = f"lsp-calib: {former[0]} is now called {present[0]}. The old name still works; change it."
+    assert by_former.stderr.splitlines() == [warning, *by_present.stderr.splitlines()]
+    assert present[0] in by_present.stderr, "the option is refused with records"
+
+
 @pytest.mark.parametrize("first", ["data", "main"])
 def test_a_group_that_was_run_alone_still_knows_the_short_flag(first: str) -> None:
     """click keeps the help option of the first run in a process; a fresh process for each order."""

@@ -40,7 +40,7 @@ class Watching:
 
     def intercept(self) -> float:
         """As at a request."""
-        self.estimator.notice()
+        self.estimator.reload()
         return self.estimator.calibrator(PURPOSE).curves[0].intercept
 
 
@@ -71,13 +71,13 @@ def test_two_promotions_in_one_moment_are_told_apart(store: CalibratorStore) -> 
 
 def test_a_replaced_calibrator_is_noticed_without_an_assessment(store: CalibratorStore) -> None:
     watching = Watching(store)
-    watching.estimator.notice()
+    watching.estimator.reload()
     watching.estimator.calibrator(PURPOSE)
     watching.estimator.calibrator(RUST)
     new = personal(-2.0, "rust")
     store.promote(new)
-    watching.estimator.notice()
-    watching.estimator.notice()
+    watching.estimator.reload()
+    watching.estimator.reload()
     assert watching.changes == [new.ref]
 
 
@@ -93,7 +93,7 @@ def test_nothing_is_read_again_as_long_as_nothing_changes(
     monkeypatch.setattr(Calibrator, "load", refuse)
     for _ in range(3):
         watching.intercept()
-        watching.estimator.notice()
+        watching.estimator.reload()
 
 
 def test_alternatives_have_the_confidence_of_their_ranks_where_there_are_labels(

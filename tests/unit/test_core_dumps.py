@@ -174,6 +174,6 @@ def test_purging_removes_the_cores_of_earlier_versions(home: Path) -> None:
     (home / "core.12").write_bytes(core)
     (home / "a-program").write_bytes(core.replace(b"\x04\x00", b"\x03\x00"))
     store = FeedbackStore(home / "feedback.db")
-    remove_everything(store, state.home())
+    remove_everything(store, state.state_dir())
     assert not (home / "core.12").exists()
     assert (home / "a-program").exists()

@@ -46,7 +46,7 @@ def keep(
     source: Source = Source.SHOWN,
 ) -> None:
     at = time.time() - days * DAY - 60.0
-    store = FeedbackStore(state.home() / "feedback.db")
+    store = FeedbackStore(state.state_dir() / "feedback.db")
     store.record_shown(
         suggestion(TEXT, name),
         model=ModelIdentity(model, "Q8_0", "abc"),
@@ -159,7 +159,7 @@ class TestPurge:
         keep("a", True)
         assert "Nothing was removed" in invoke("purge", answer="n\n").output
         assert statistics()["suggestions"] == 1
-        export = state.home() / "feedback-20261125T090128.jsonl"
+        export = state.state_dir() / "feedback-20261125T090128.jsonl"
         export.touch()
         result = invoke("purge", answer="y\n")
         assert "Remove all feedback and empty the logs?" in result.output
@@ -171,19 +171,19 @@ class TestPurge:
     def test_everything_leaves_nothing_behind(self) -> None:
         """Neither in the file nor in its journal, nor in logs; calibrators stay unless they are named."""
         keep("0123456789abcdef", True)
-        (state.home() / "log").mkdir()
-        log = state.home() / "log" / "model.log"
+        (state.state_dir() / "log").mkdir()
+        log = state.state_dir() / "log" / "model.log"
         log.write_text("2026-11-22 WARNING lsp_calib: 0123456789abcdef\n")
-        history = state.home() / "calibrators" / "history"
+        history = state.state_dir() / "calibrators" / "history"
         history.mkdir(parents=True)
         (history.parent / "mine.json").write_text("{}")
         (history / "before.json").write_text("{}")
         assert json.loads(invoke("purge", "--yes", "--json").stdout) == {"n": 1, "calibrators": 0}
-        content = b"".join(file.read_bytes() for file in state.home().rglob("*") if file.is_file())
+        content = b"".join(file.read_bytes() for file in state.state_dir().rglob("*") if file.is_file())
         assert b"0123456789abcdef" not in content
         assert log.read_text() == ""
         assert json.loads(invoke("purge", "--yes", "--json", "--calibrators").stdout)["calibrators"] == 2
-        assert list((state.home() / "calibrators").iterdir()) == []
+        assert list((state.state_dir() / "calibrators").iterdir()) == []
 
     def test_learning_begins_anew_and_the_number_of_certificates_stays(
         self, monkeypatch: pytest.MonkeyPatch
@@ -193,7 +193,7 @@ class TestPurge:
         def full(*_: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        folder = state.home() / "calibrators" / "certificates"
+        folder = state.state_dir() / "calibrators" / "certificates"
         used = Ledger(promise=Promise(), key="k", read_until=5.0, aside=45, tried_n=2000, tried_until=9.0)
         for name, ledger in (("asked", replace(used, asked=3, asked_n=40)), ("none", used)):
             with editing(folder / f"{name}.json") as held:

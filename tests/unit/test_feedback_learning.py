@@ -236,7 +236,7 @@ def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trust
     refits = refit_languages(store, calibrators, PURPOSE, TODAY)
     assert refits.sure == refits.to_wire()["sureLabels"] == 54
     assert "m: how far a line can be trusted is judged by 54 of your lines as well." in refits.sentences()
-    estimator.notice()
+    estimator.reload()
     (after,) = estimator.beginnings(PURPOSE, whole, [place], PLACES[0])
     assert after.confidence < before.confidence
     assert refit_languages(store, calibrators, PURPOSE, TODAY).sure == 0, "each label moves it once"

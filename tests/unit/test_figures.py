@@ -19,7 +19,7 @@ from lsp_calib.evaluation.figures import (
     DARK,
     LIGHT,
     THEMES,
-    draw_ladder,
+    draw_ablation,
     draw_reliability,
     draw_risk_coverage,
     draw_skill_by_t,
@@ -44,7 +44,7 @@ LADDER = {
     "small": [Interval(0.4, 0.3, 0.45), None, Interval(0.6, None, None)],
 }
 DRAWINGS = {
-    "ladder": partial(draw_ladder, STEPS, LADDER, (1250, 900)),
+    "ablation": partial(draw_ablation, STEPS, LADDER, (1250, 900)),
     "reliability": partial(draw_reliability, reliability(CONFIDENCE, CORRECT)),
     "mass": partial(draw_reliability, reliability(CONFIDENCE, CORRECT, strategy="mass")),
     "skill": partial(draw_skill_by_t, SKILL, LENGTHS, chosen=[4, 4, 8]),
@@ -190,7 +190,7 @@ def test_one_threshold_and_perfect_answers_can_be_drawn():
 
 
 def test_a_ladder_has_a_row_for_each_step_and_a_dot_for_each_value():
-    (axes,) = draw_ladder(STEPS, LADDER, (1250, 900)).axes
+    (axes,) = draw_ablation(STEPS, LADDER, (1250, 900)).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == STEPS
     low, high = axes.get_ylim()
     assert low > high, "from top to bottom"
@@ -218,13 +218,13 @@ def test_a_ladder_has_a_row_for_each_step_and_a_dot_for_each_value():
     ],
 )
 def test_a_ladder_without_values_or_of_three_models_is_refused(skill, counts):
-    with pytest.raises(DataError, match="A ladder needs"):
-        draw_ladder(STEPS, skill, counts)
+    with pytest.raises(DataError, match="An ablation needs"):
+        draw_ablation(STEPS, skill, counts)
 
 
 def test_a_description_is_kept_in_the_file(tmp_path):
     for suffix in ("png", "svg"):
-        light, dark = save_both(DRAWINGS["ladder"], tmp_path / f"a.{suffix}", "0123456789abcdef")
+        light, dark = save_both(DRAWINGS["ablation"], tmp_path / f"a.{suffix}", "0123456789abcdef")
         assert b"0123456789abcdef" in light.read_bytes()
         assert b"0123456789abcdef" in dark.read_bytes()
 

@@ -11,7 +11,7 @@ from feedback_scene import suggestion
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import EngineError
-from lsp_calib.server.follow_ups import FollowUps
+from lsp_calib.server.follow_ups import DerivedSuggestions
 from lsp_calib.values import Evidence, ModelIdentity
 
 URI = "file:///a.py"
@@ -25,7 +25,7 @@ class Scene:
         self.begun = 0
         self.cancelled = 0
         self.fails = False
-        self.works: FollowUps[str] = FollowUps(
+        self.works: DerivedSuggestions[str] = DerivedSuggestions(
             self._make, "", of_line=True, before=lambda error: f"before: {error}", **grace
         )
 
@@ -162,7 +162,7 @@ async def test_without_anything_before_the_failure_there_is_nothing() -> None:
     async def make(_uri: str, _first: Completion) -> str:
         raise EngineError("no answer")
 
-    works: FollowUps[str] = FollowUps(make, "nothing")
+    works: DerivedSuggestions[str] = DerivedSuggestions(make, "nothing")
     assert await works.of(URI, completion()) == "nothing"
 
 

@@ -330,7 +330,7 @@ class TestCommand:
             (("--from-git",), "name its folder"),
             ((".", "--author", "a@b"), "add --from-git"),
             ((".", "--commits", "3"), "add --from-git"),
-            ((".", "--from-git", "--writing-on", "20"), "--writing-on"),
+            ((".", "--from-git", "--no-suffix", "20"), "--no-suffix"),
             ((__file__, "--from-git"), "is no folder"),
         ],
     )

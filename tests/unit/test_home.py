@@ -37,7 +37,7 @@ def make(folder: Path, permissions: int, *files: str) -> None:
 
 
 def test_a_folder_that_is_not_there_is_made(folder: Path) -> None:
-    assert home.home() == folder
+    assert home.state_dir() == folder
     assert mode(folder) == 0o700
 
 
@@ -50,7 +50,7 @@ def test_a_path_that_depends_on_the_working_directory_is_refused(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LSP_CALIB_HOME", named)
     with pytest.raises(SettingsError, match="absolute path") as caught:
-        home.home()
+        home.state_dir()
     assert repr(named) in str(caught.value)
     assert [*tmp_path.rglob("*")] == [tmp_path / "state"], "nothing is created"
 
@@ -58,7 +58,7 @@ def test_a_path_that_depends_on_the_working_directory_is_refused(
 def test_a_path_in_the_users_own_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LSP_CALIB_HOME", "~/state")
-    assert home.home() == tmp_path / "state"
+    assert home.state_dir() == tmp_path / "state"
 
 
 @posix
@@ -67,23 +67,23 @@ def test_a_folder_with_files_that_is_open_to_others_is_left_as_it_is(folder: Pat
     """`LSP_CALIB_HOME=/tmp` would close /tmp for everybody."""
     make(folder, permissions, "somebodys")
     with pytest.raises(SettingsError, match=r"chmod 700 '.*state of mine'"):
-        home.home()
+        home.state_dir()
     assert mode(folder) == permissions
 
 
 @posix
 def test_an_empty_folder_of_ones_own_is_closed(folder: Path) -> None:
     make(folder, 0o755)
-    assert home.home() == folder
+    assert home.state_dir() == folder
     assert mode(folder) == 0o700
 
 
 @posix
 def test_a_folder_of_ones_own_is_used_with_what_is_in_it(folder: Path) -> None:
     make(folder, 0o700, "config.toml")
-    assert home.home() == folder
+    assert home.state_dir() == folder
     (folder / "config.toml").chmod(0o644)
-    assert home.home() == folder
+    assert home.state_dir() == folder
 
 
 @as_root
@@ -93,7 +93,7 @@ def test_another_users_folder_is_refused(folder: Path, permissions: int) -> None
     make(folder, permissions)
     os.chown(folder, 12345, 12345)
     with pytest.raises(SettingsError, match="belongs to another user"):
-        home.home()
+        home.state_dir()
     assert mode(folder) == permissions
 
 
@@ -103,10 +103,10 @@ def test_a_link_is_followed_to_a_folder_that_is_looked_at_alike(folder: Path, tm
     make(target, 0o755, "somebodys")
     folder.symlink_to(target)
     with pytest.raises(SettingsError, match="chmod 700"):
-        home.home()
+        home.state_dir()
     assert mode(target) == 0o755
     target.chmod(0o700)
-    assert home.home() == folder
+    assert home.state_dir() == folder
 
 
 @as_root
@@ -115,13 +115,13 @@ def test_another_users_link_is_refused(folder: Path, tmp_path: Path) -> None:
     folder.symlink_to(tmp_path / "target")
     os.chown(folder, 12345, 12345, follow_symlinks=False)
     with pytest.raises(SettingsError, match="a link that another user made"):
-        home.home()
+        home.state_dir()
 
 
 def test_a_file_in_its_place_is_named(folder: Path) -> None:
     folder.write_text("x")
     with pytest.raises(SettingsError, match="cannot be used"):
-        home.home()
+        home.state_dir()
 
 
 @posix
@@ -138,6 +138,6 @@ def test_the_platforms_folder_is_for_this_alone(
     make(target if linked else place, 0o755, "config.toml")
     if linked:
         with pytest.raises(SettingsError, match="chmod 700"):
-            home.home()
-    assert linked or home.home() == place
+            home.state_dir()
+    assert linked or home.state_dir() == place
     assert mode(place) == (0o755 if linked else 0o700)

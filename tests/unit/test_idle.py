@@ -141,7 +141,7 @@ class Scene:
             trusted=SimpleNamespace(git_history=False),
         )
         fakes: Any = SimpleNamespace(
-            language="python", purpose=purpose, promise=1, purposes=purposes, store=None, notice=lambda: None
+            language="python", purpose=purpose, promise=1, purposes=purposes, store=None, reload=lambda: None
         )
         recorder: Any = self.recorder
         self.learning = Learning(

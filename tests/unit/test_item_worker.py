@@ -10,7 +10,7 @@ import pytest
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.prompt import Layout, Layouts, WindowSize
+from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize
 from lsp_calib.confidence.features import probability_features
 from lsp_calib.errors import SettingsError
 from lsp_calib.evaluation import item_worker
@@ -98,7 +98,7 @@ class Host:
     def __init__(self, card: ModelCard, generation: Generation, *, has_labels: bool = False) -> None:
         self.card = card
         self.generation = generation
-        self.layouts = Layouts(lambda *_: has_labels)
+        self.layouts = LayoutChooser(lambda *_: has_labels)
 
     def loaded(self) -> LoadedModel:
         return LoadedModel(ModelIdentity("m", "", ""), self.card, "xllamacpp 1.0")

@@ -11,7 +11,7 @@ from lsp_calib.completion.postprocess import Removal
 from lsp_calib.completion.service import Hidden, Nothing
 from lsp_calib.errors import EngineDiedError, ModelFileError, NoModelError
 from lsp_calib.server import admission
-from lsp_calib.server.admission import Absence, LastRequests, Reason
+from lsp_calib.server.admission import LastRequests, NoSuggestion, Reason
 from lsp_calib.values import Timing
 
 A, B = "file:///a.py", "file:///b.py"
@@ -28,7 +28,7 @@ class Clock:
         return self.now
 
 
-def of(last: LastRequests, uri: str | None) -> Absence | None:
+def of(last: LastRequests, uri: str | None) -> NoSuggestion | None:
     found = last.of(uri)
     assert found is not None
     return found.absence

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from lsp_calib.completion.prompt import PATIENCE, Layout, Layouts, WindowSize
+from lsp_calib.completion.prompt import PATIENCE, Layout, LayoutChooser, WindowSize
 from lsp_calib.inference.models import speeds
 from lsp_calib.inference.models.card import ModelCard, load_cards
 from lsp_calib.values import ModelIdentity
@@ -32,7 +32,7 @@ def identity(card: ModelCard) -> ModelIdentity:
 
 
 def chosen(card: ModelCard, *, labels: bool = True, wanted: WindowSize | None = None) -> str:
-    layouts = Layouts(lambda _, version: labels and version == LARGE, lambda: wanted)
+    layouts = LayoutChooser(lambda _, version: labels and version == LARGE, lambda: wanted)
     return layouts.of_card(card, identity(card)).version
 
 
@@ -69,7 +69,7 @@ def test_the_users_word_counts_whatever_is_known(card: ModelCard, size: WindowSi
 
 def test_a_choice_stays_for_as_long_as_the_server_runs(card: ModelCard) -> None:
     """Another layout would empty the model's cache in the middle of the work."""
-    layouts = Layouts(lambda *_: True)
+    layouts = LayoutChooser(lambda *_: True)
     before = layouts.of_card(card, identity(card))
     remember_speed(card, 10_000.0)
     assert layouts.of_card(card, identity(card)) == before
@@ -80,7 +80,7 @@ def test_a_large_window_that_the_context_cannot_hold_is_logged_once(
 ) -> None:
     """2,048 positions have no room for 3,200 characters and 1,600 of other places."""
     narrow = attrs.evolve(card, context=2048)
-    layouts = Layouts(lambda *_: True, lambda: WindowSize.LARGE)
+    layouts = LayoutChooser(lambda *_: True, lambda: WindowSize.LARGE)
     for _ in range(2):
         assert layouts.of_card(narrow, identity(narrow)).version == SMALL
     (record,) = caplog.records
@@ -90,7 +90,7 @@ def test_a_large_window_that_the_context_cannot_hold_is_logged_once(
 
 def test_why_a_window_is_used_and_how_to_change_it(card: ModelCard) -> None:
     def said(wanted: WindowSize | None = None, *, labels: bool = True) -> str:
-        layouts = Layouts(lambda *_: labels, lambda: wanted)
+        layouts = LayoutChooser(lambda *_: labels, lambda: wanted)
         size, words = layouts.explained(card, identity(card))
         assert words.startswith(f"The window is {size.value}: ")
         assert words.endswith("`window` in config.toml, or `lspCalib.window` in the editor, sets it.")
@@ -108,6 +108,6 @@ def test_of_a_window_that_is_as_asked_for_nothing_is_logged(
     card: ModelCard, caplog: pytest.LogCaptureFixture, wanted: WindowSize | None
 ) -> None:
     context = 4096 if wanted is WindowSize.LARGE else 2048
-    layouts = Layouts(lambda *_: True, lambda: wanted)
+    layouts = LayoutChooser(lambda *_: True, lambda: wanted)
     layouts.of_card(attrs.evolve(card, context=context), identity(card))
     assert not caplog.records

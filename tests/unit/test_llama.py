@@ -30,7 +30,7 @@ from llama_scene import (
 from scipy.stats import chisquare
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Acceleration, Interrupted, LoadOptions, TurnOver
+from lsp_calib.inference.backend import Acceleration, Interrupted, LoadOptions, Preempted
 from lsp_calib.inference.engine import Observe, Priority, Sampling, ScoreRequest
 from lsp_calib.values import Stop, Token
 
@@ -468,7 +468,7 @@ class TestInterruptions:
         model.share(lambda: turns.pop(0) if turns else math.inf)
         before = model.counters.prompt_tokens
         run = model.begin(wanted, on_tokens=ignore)
-        with pytest.raises(TurnOver):
+        with pytest.raises(Preempted):
             run.advance()
         done = model.counters.prompt_tokens - before
         assert done == 16, "one small step"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.nearby import Nearby
 from lsp_calib.completion.prompt import Layout, Snippet, Surroundings
+from lsp_calib.completion.related_code import Nearby
 from lsp_calib.inference.models.cards import CompletionFormat
 
 URI = "file:///a.py"

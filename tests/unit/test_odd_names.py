@@ -76,5 +76,5 @@ def test_without_a_home_folder_a_state_folder_has_to_be_named(monkeypatch: pytes
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     with pytest.raises(SettingsError, match="no home folder"):
-        home.home()
+        home.state_dir()
     assert scrubbed({"file": "/srv/model.gguf"}) == {"file": "/srv/model.gguf"}

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Interrupted, LoadOptions, Run, TurnOver
+from lsp_calib.inference.backend import Interrupted, LoadOptions, Preempted, Run
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
 
@@ -285,7 +285,7 @@ class TestInterruption:
         model.share(lambda: left.pop(0) if left else math.inf)
         before = model.counters.prompt_tokens
         run = begin(model, request(LONG, most=6))
-        with pytest.raises(TurnOver):
+        with pytest.raises(Preempted):
             run.advance()
         assert model.counters.prompt_tokens > before
         generation = run.advance()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.nearby import MOST_FILES, SourceFile, near_files, related
+from lsp_calib.completion.related_code import MOST_FILES, SourceFile, near_files, related
 
 texts = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=60)
 words = st.sampled_from(["alpha", "beta", "gamma", "delta(epsilon)", "    return zeta", ""])

@@ -342,7 +342,7 @@ class TestCommand:
             ("calibrate",),
             ("eval", "line", ".", "--backend", "dask"),
             ("eval", "line", ".", "--scheduler", "tcp://localhost:1"),
-            ("eval", "line", ".", "--own-model"),
+            ("eval", "line", ".", "--model-per-job"),
         ],
     )
     def test_what_is_not_said_or_contradicts_itself_is_a_settings_error(

@@ -101,7 +101,7 @@ def test_no_text_is_never_right() -> None:
 
 def test_lines_to_write_on_are_further_ones_with_nothing_below() -> None:
     alone = line_task(PROJECT, 30, seed=0)
-    both = line_task(PROJECT, 30, seed=0, writing_on=20)
+    both = line_task(PROJECT, 30, seed=0, no_suffix=20)
     items = [line_item_of(payload) for _, payload in both.items]
     assert [item for item in items if item.condition == INSERTING] == [
         line_item_of(payload) for _, payload in alone.items
@@ -114,8 +114,8 @@ def test_lines_to_write_on_are_further_ones_with_nothing_below() -> None:
 
 
 def test_lines_behind_openers_are_further_ones_half_of_them_with_nothing_below() -> None:
-    both = line_task(PROJECT, 30, seed=0, writing_on=20, behind_openers=40)
-    known = line_task(PROJECT, 30, seed=0, writing_on=20).items
+    both = line_task(PROJECT, 30, seed=0, no_suffix=20, behind_openers=40)
+    known = line_task(PROJECT, 30, seed=0, no_suffix=20).items
     assert both.items[: len(known)] == known
     further = [line_item_of(payload) for _, payload in both.items[len(known) :]]
     assert 38 <= len(further) <= 40
@@ -123,8 +123,8 @@ def test_lines_behind_openers_are_further_ones_half_of_them_with_nothing_below()
 
 
 def test_new_lines_are_further_ones_half_of_them_with_nothing_below() -> None:
-    known = line_task(PROJECT, 30, seed=0, writing_on=20, behind_openers=40).items
-    both = line_task(PROJECT, 30, seed=0, writing_on=20, behind_openers=40, new_lines=40).items
+    known = line_task(PROJECT, 30, seed=0, no_suffix=20, behind_openers=40).items
+    both = line_task(PROJECT, 30, seed=0, no_suffix=20, behind_openers=40, new_lines=40).items
     assert both[: len(known)] == known
     further = [line_item_of(payload) for _, payload in both[len(known) :]]
     assert 38 <= len(further) <= 40
@@ -138,7 +138,7 @@ def test_new_lines_are_further_ones_half_of_them_with_nothing_below() -> None:
 
 def test_the_first_of_the_drawn_lines_are_the_same_whatever_comes_later() -> None:
     whole, few, more = (
-        line_task(PROJECT, 60, seed=0, writing_on=20, first=first).items for first in (None, 25, 40)
+        line_task(PROJECT, 60, seed=0, no_suffix=20, first=first).items for first in (None, 25, 40)
     )
     assert (len(few), len(more)) == (25, 40)
     assert set(dict(few)) < set(dict(more)) < set(dict(whole))
@@ -151,7 +151,7 @@ def test_own_lines_to_write_on_are_further_ones(tmp_path: Path) -> None:
         {"id": f"{n}", "before": f"a = {n}\nb = ", "after": "\nc = 2\n", "target": "1"} for n in range(50)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    items = [line_item_of(payload) for _, payload in line_task((path,), 20, 0, writing_on=10).items]
+    items = [line_item_of(payload) for _, payload in line_task((path,), 20, 0, no_suffix=10).items]
     assert [item.condition for item in items] == [INSERTING] * 20 + [WRITING_ON] * 10
     assert len({item.id for item in items}) == 30
     assert all(item.cursor.lines[-1] == "b = " for item in items[20:])
@@ -161,10 +161,10 @@ def test_own_lines_to_write_on_are_further_ones(tmp_path: Path) -> None:
     "wrong",
     [
         {"jobs": 2, "scheduler": "tcp://localhost:1"},
-        {"own_model": True},
+        {"model_per_job": True},
         {"jobs": 2, "remotes": ("http://a", "http://b")},
         {"remotes": ("http://a",), "scheduler": "tcp://localhost:1"},
-        {"remotes": ("http://a",), "jobs": 2, "own_model": True},
+        {"remotes": ("http://a",), "jobs": 2, "model_per_job": True},
     ],
 )
 def test_workers_that_contradict_each_other_are_refused(wrong: dict[str, object]) -> None:

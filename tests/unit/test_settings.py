@@ -26,7 +26,7 @@ from lsp_calib.settings import (
     resolve_trusted,
 )
 from lsp_calib.settings.kinds import without_value
-from lsp_calib.settings.table import TRUSTED, WORKSPACE
+from lsp_calib.settings.table import DEFAULTS, TRUSTED, WORKSPACE
 
 # key -> (attribute, values that fit, values that do not)
 SWITCH: tuple[list[Any], list[Any]] = ([True, False], [1, 0, "true", [], {}, 1.0])
@@ -44,9 +44,9 @@ OPEN_SHARE: tuple[list[Any], list[Any]] = (
 )
 KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "inlineCompletion.enabled": ("inline_completion", SWITCH),
-    "shape": ("shape", (["line", "block"], ["lines", True, 1, []])),
+    "multiline": ("multiline", SWITCH),
     "window": ("window", (["auto", "small", "large"], ["medium", True, 1, [], 3200])),
-    "ahead.enabled": ("ahead", SWITCH),
+    "prefetch.enabled": ("prefetch", SWITCH),
     "completion.enabled": ("completion", (["auto", True, False], [1, 0, "on", "Auto", [], {}])),
     "debounceMs": ("debounce_ms", ([0, 40, 2000], [-1, 2001, 1.5, "40", True, [], {}])),
     "languages": (
@@ -68,7 +68,7 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "diagnostics.severity.reject": ("severity_reject", SEVERITY),
     "tiers.policy": ("policy", (["threshold", "risk", "cost"], ["Risk", "", 1, True, []])),
     "tiers.risk": ("risk", OPEN_SHARE),
-    "tiers.delta": ("delta", OPEN_SHARE),
+    "tiers.confidence": ("tiers_confidence", OPEN_SHARE),
     "autoRefit": ("auto_refit", SWITCH),
     "tiers.overrides": (
         "overrides",
@@ -103,7 +103,7 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
             ["*.js", {"*.js": True}, [1], [None], ["!keep.py"], [""], ["/"], ["x" * 401], True, 1],
         ),
     ),
-    "lingerSeconds": ("linger_seconds", ([0, 10, 0.5, 3600], [-1, 3601, "9", True, float("nan"), []])),
+    "modelIdleSeconds": ("model_idle_seconds", ([0, 10, 0.5, 3600], [-1, 3601, "9", True, float("nan"), []])),
 }
 GOOD = [(key, name, value) for key, (name, (good, _)) in KEYS.items() for value in good]
 BAD = [(key, value) for key, (_, (_, bad)) in KEYS.items() for value in bad]
@@ -141,9 +141,9 @@ def test_vs_code_takes_trusted_settings_from_no_workspace() -> None:
     # A server has one value for all folders, except of what each of them excludes.
     assert scopes.pop("lspCalib.exclude") == "resource"
     # What a workspace has no say in is not taken from one either.
-    for key in ("confidence.measure", "lingerSeconds"):
+    for key in ("confidence.measure", "modelIdleSeconds"):
         assert scopes.pop(f"lspCalib.{key}") == "machine"
-    rest = WORKSPACE.keys() - {"exclude", "confidence.measure", "lingerSeconds"}
+    rest = WORKSPACE.keys() - {"exclude", "confidence.measure", "modelIdleSeconds"}
     assert scopes == {f"lspCalib.{key}": "window" for key in rest}
     assert all(schema["default"] is None for schema in properties.values()), "what is unset is the server's"
 
@@ -205,7 +205,7 @@ BOUNDED: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "autoRefit": (False, [False], [True]),
     "feedback.enabled": (False, [False], [True]),
     "feedback.replay": (False, [False], [True]),
-    "lingerSeconds": (60, [60], [0, 3600]),
+    "modelIdleSeconds": (60, [60], [0, 3600]),
 }
 
 
@@ -510,7 +510,7 @@ def test_a_remote_server_is_found_in_the_environment_and_the_users_file(
     )
     assert (trusted.remote_url, trusted.remote_model) == ("http://localhost:8080", "environment")
     assert problems == []
-    choice = engine_choice(attrs.evolve(trusted, linger_seconds=3.0))
+    choice = engine_choice(attrs.evolve(trusted, model_idle_seconds=3.0))
     assert choice == EngineChoice(
         mlock=True, linger=3.0, remote=Remote("http://localhost:8080", "environment", None)
     ), "the key is the file's server's"
@@ -585,15 +585,46 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     # What was taken is itself acceptable: nothing wrong slipped through.
     for key, (name, (good, _)) in KEYS.items():
         value = getattr(settings, name)
-        free = ("exclude", "languages", "hideBelow", "debounceMs", "hover.budgetMs", "lingerSeconds")
+        free = ("exclude", "languages", "hideBelow", "debounceMs", "hover.budgetMs", "modelIdleSeconds")
         free += tuple(key for key in KEYS if key.startswith("tiers."))
         assert value in good or key in free
     assert 0 <= settings.hover_budget_ms <= 60_000
-    assert 0 <= settings.linger_seconds <= 3600
+    assert 0 <= settings.model_idle_seconds <= 3600
     assert settings.hide_below is None or 0 <= settings.hide_below < 1
     assert settings.accept_from is None or 0 <= settings.accept_from <= 1
     trusted, _ = parse_trusted(raw)
     assert trusted.model is None or isinstance(trusted.model, str)
+
+
+@pytest.mark.parametrize(
+    ("former", "given", "key", "value"),
+    [
+        ("shape", "block", "multiline", True),
+        ("shape", "line", "multiline", False),
+        ("ahead.enabled", False, "prefetch.enabled", False),
+        ("lingerSeconds", 10, "modelIdleSeconds", 10.0),
+        ("tiers.delta", 0.25, "tiers.confidence", 0.75),
+    ],
+)
+@pytest.mark.parametrize("as_group", [True, False])
+def test_a_former_name_of_a_setting_counts_and_is_named(
+    former: str, given: Any, key: str, value: Any, as_group: bool
+) -> None:
+    settings, problems = parse(nested(former, given) if as_group else {former: given})
+    assert getattr(settings, WORKSPACE[key].attribute) == value
+    expected = f"lspCalib.{former} is now called {key}. The old name still works; change it."
+    assert problems == [expected]
+    present = {key: parse(nested(key, value))[0]}
+    for pairs in ([(former, given), (key, value)], [(key, value), (former, given)]):
+        assert parse(dict(pairs)) == (present[key], [expected])
+
+
+def test_a_wrong_value_under_a_former_name_is_wrong_under_the_present_one() -> None:
+    settings, problems = parse({"shape": ["block"], "tiers.delta": "0.1"})
+    assert settings == DEFAULTS
+    assert [problem.split()[0] for problem in problems] == [
+        *("lspCalib.shape", "lspCalib.multiline", "lspCalib.tiers.delta", "lspCalib.tiers.confidence")
+    ]
 
 
 def test_an_empty_table_of_lua_is_an_empty_object() -> None:

@@ -760,7 +760,7 @@ class TestPrivacy:
         where = place(model)
         assert where.socket is not None
         assert len(os.fsencode(where.socket)) <= 100
-        assert where.lock.is_relative_to(state.home())
+        assert where.lock.is_relative_to(state.state_dir())
         folder = where.socket.parent
         engine = ModelProcess(model)
         try:

@@ -243,7 +243,7 @@ def test_one_line_of_each_documented_function_from_its_signature_down(tmp_path: 
     ("options", "complaint"),
     [
         (("--no-docstrings",), "--no-docstrings is for --condition prefix"),
-        (("--condition", "prefix", "--writing-on", "5"), "--writing-on cannot be had"),
+        (("--condition", "prefix", "--no-suffix", "5"), "--no-suffix cannot be had"),
         (("--condition", "prefix", "--observe", "margin"), "--observe margin is for --condition editor"),
         (("--observe", "ask"), "--observe ask is for --condition prefix"),
     ],

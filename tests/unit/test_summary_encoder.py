@@ -174,4 +174,4 @@ def test_a_damaged_one_is_given_up_and_the_log_says_so_once(
         assert installed() is None
     (record,) = caplog.records
     assert "lsp-calib models" in record.getMessage()
-    assert str(state.home()) in record.getMessage()
+    assert str(state.state_dir()) in record.getMessage()

@@ -143,7 +143,7 @@ def test_a_threshold_beyond_the_presets_other_one_takes_that_along(
         ({"preset": "lenient"}, {"preset": '"balanced"'}),
         ({"rejectBelow": 0.0}, {"rejectBelow": "0.25"}),
         ({"policy": "cost"}, {"policy": '"threshold"'}),
-        ({"policy": "risk", "risk": 0.3, "delta": 0.5}, {"risk": "0.1", "delta": "0.1"}),
+        ({"policy": "risk", "risk": 0.3, "confidence": 0.5}, {"risk": "0.1", "confidence": "0.9"}),
         (
             {"preset": "lenient", "acceptFrom": 0.9, "rejectBelow": 0.01},
             {"preset": '"balanced"', "rejectBelow": "0.25"},

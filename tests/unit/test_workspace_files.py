@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.nearby import Neighbourhood, OpenFile
 from lsp_calib.completion.prompt import Layout, WindowSize
+from lsp_calib.completion.related_code import Neighbourhood, OpenFile
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.workspace_files import is_left_out, walk

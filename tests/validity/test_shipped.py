@@ -18,10 +18,10 @@ from confidence_rendering import (
     LIKE_FOR_LIKE,
     RECORDS,
     SHIPPED,
+    ablations,
     blind_lines,
     fitted_on,
     in_use,
-    ladders,
     name_of,
     records_of,
 )
@@ -37,11 +37,11 @@ from lsp_calib.completion.context import STRATA
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.confidence.measures import by_name
-from lsp_calib.evaluation import ladder_report
+from lsp_calib.evaluation import ablation_report
+from lsp_calib.evaluation.ablation import SHIPPED as SHIPPED_ROW
+from lsp_calib.evaluation.ablation_report import checksum
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.header import FeatureList
-from lsp_calib.evaluation.ladder import SHIPPED as SHIPPED_ROW
-from lsp_calib.evaluation.ladder_report import checksum
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Stop
@@ -188,7 +188,7 @@ def test_the_readme_recommends_by_the_figures_of_its_table() -> None:
     readme = (TIERS.parents[1] / "README.md").read_text("utf-8")
     for name in LIKE_FOR_LIKE:
         part, _ = blind_lines(name, "inserting")
-        accepted = ladder_report.share(part.tiers["accept"]).partition(",")[0]
+        accepted = ablation_report.share(part.tiers["accept"]).partition(",")[0]
         right = f"{part.n_correct / part.asked:.0%}".replace("%", " %")
         row = rf"^\| `{name.removesuffix('-large')}` [^|]*\| {right} \| {accepted} \|"
         assert re.search(row, readme, re.M), row
@@ -226,7 +226,7 @@ def test_the_documentation_says_what_records_and_calibrators_say(page: Path) -> 
 @pytest.mark.parametrize(
     ("figure", "shown"),
     [(FIGURE, lambda: checksum(in_use())), (README_FIGURE, readme_checksum)],
-    ids=["ladder", "reliability"],
+    ids=["ablation", "reliability"],
 )
 def test_the_figures_show_todays_calibrators(figure: Path, shown: Callable[[], str]) -> None:
     for theme in ("light", "dark"):
@@ -234,11 +234,11 @@ def test_the_figures_show_todays_calibrators(figure: Path, shown: Callable[[], s
             assert image.info["Description"] == shown(), "Draw it again: make confidence"
 
 
-def test_what_ships_is_the_last_row_of_the_ladder(shipped: Path) -> None:
-    """The calibrator's own figures, and the ladder's, are of the same predictions."""
+def test_what_ships_is_the_last_row_of_the_ablation(shipped: Path) -> None:
+    """The calibrator's own figures, and the ablation's, are of the same predictions."""
     calibrator = Calibrator.load(shipped)
-    ladder = ladders()[name_of(shipped)]
-    row = ladder.rows[-1]
+    ablation = ablations()[name_of(shipped)]
+    row = ablation.rows[-1]
     assert row.name == SHIPPED_ROW
     assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
     for name, interval in calibrator.metrics.items():
@@ -246,11 +246,11 @@ def test_what_ships_is_the_last_row_of_the_ladder(shipped: Path) -> None:
 
 
 def test_it_is_better_than_every_plain_measure_and_calibrated_at_every_place(shipped: Path) -> None:
-    ladder = ladders()[name_of(shipped)]
-    first, total, *_, last = ladder.rows
+    ablation = ablations()[name_of(shipped)]
+    first, total, *_, last = ablation.rows
     for plain in (first, total):
         difference = bootstrap_difference(
-            skill_score, last.confidence, plain.confidence, ladder.correct, ladder.groups, resamples=200
+            skill_score, last.confidence, plain.confidence, ablation.correct, ablation.groups, resamples=200
         )
         assert difference.low is not None
         assert difference.low > 0.0

@@ -23,7 +23,7 @@ const SHARED = [
   'tiers.acceptFrom',
   'tiers.rejectBelow',
   'tiers.risk',
-  'tiers.delta',
+  'tiers.confidence',
   'tiers.overrides',
   'feedback.enabled',
   'feedback.replay',
@@ -34,7 +34,7 @@ const SHARED = [
   'diagnostics.severity.reject',
   'confidence.measure',
   'hideBelow',
-  'lingerSeconds',
+  'modelIdleSeconds',
 ];
 
 // What the server reads only when it starts. `completion.enabled` decides what it can do at all, which is said once.

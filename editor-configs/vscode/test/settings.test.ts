@@ -55,13 +55,13 @@ it('leaves a wrong value of `exclude` for the server to name', () => {
 it('takes from a workspace that is not trusted only what it excludes, whatever VS Code lets through', () => {
   trust.given = false;
   settings.set('lspCalib.debounceMs', { globalValue: 40, workspaceValue: 0 });
-  settings.set('lspCalib.lingerSeconds', { globalValue: 60, workspaceValue: 3600 });
+  settings.set('lspCalib.modelIdleSeconds', { globalValue: 60, workspaceValue: 3600 });
   settings.set('lspCalib.ofALaterVersion', { workspaceValue: true });
   settings.set('lspCalib.exclude', { globalValue: ['mine'], workspaceValue: ['its'] });
   expect(initializationOptions()).toEqual({
     debounceMs: 40,
     exclude: ['its'],
-    trusted: { exclude: ['mine'], lingerSeconds: 60 },
+    trusted: { exclude: ['mine'], modelIdleSeconds: 60 },
   });
 });
 

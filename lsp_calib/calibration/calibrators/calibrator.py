@@ -230,7 +230,7 @@ class Calibrator:
     def has_evidence(self) -> bool:
         """Whether its curves come from labels of its task. If not, `assess` gives no probability.
 
-        The built-in curve of `lent.borrow` is one of lines; summaries only begin a fit with it.
+        The built-in curve of `lent.borrowed_curve` is one of lines; summaries only begin a fit with it.
         """
         return self.purpose.task == "line" or self.source != "prior" or bool(self.provenance)
 

@@ -17,7 +17,7 @@ import attrs
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.ledger_file import read_ledger
-from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, borrow, carried_from, carry_over
+from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, borrowed_curve, carried_from, carry_over
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER as PREFIXES
 from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_model
@@ -192,7 +192,7 @@ class CalibratorStore:
 
         The user's need not be there: where it cannot be made, as on a full disk, the shipped ones count.
         """
-        personal = home.home() / "calibrators"
+        personal = home.state_dir() / "calibrators"
         with contextlib.suppress(SettingsError):
             home.private_folder(personal)
         return cls(personal, home.shipped_models() / "calibrators")
@@ -233,7 +233,7 @@ class CalibratorStore:
         pooled = self._pooled.look()
         lent = next(filter(None, (one.lend(purpose) for one in pooled.all)), None)
         skipped = shipped.skipped + (pooled.skipped if purpose.task == "line" else ())
-        return Choice(lent or borrow(purpose, shipped.all), skipped)
+        return Choice(lent or borrowed_curve(purpose, shipped.all), skipped)
 
     def base(self, purpose: Purpose) -> Calibrator:
         """The calibrator at which a refit begins: the one of the user's own source or commits that is in

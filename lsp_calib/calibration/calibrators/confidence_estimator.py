@@ -262,7 +262,7 @@ class ConfidenceEstimator:
         chosen = (one.calibrator for one in self._chosen.values())
         return next((note(one) for one in chosen if one.id == calibrator_id), None)
 
-    def notice(self) -> None:
+    def reload(self) -> None:
         """Check whether the chosen calibrators are still in force. Costs five system calls for each if
         nothing has changed."""
         for purpose, before in list(self._chosen.items()):

@@ -109,7 +109,7 @@ SLOPE_SD, INTERCEPT_SD = 0.5, 2.0
 BUILT_IN_DATE = "2026-11-20"
 
 
-def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
+def borrowed_curve(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
     """A calibrator with the mean curves of `others`, source "prior", n = 0.
 
     others: shipped calibrators. Those of another task do not count: what a score means for lines says nothing

@@ -8,6 +8,7 @@ functions raise DataError if it is not installed.
     save_both(partial(draw_reliability, reliability(confidence, correct)), Path("img/lines.png"))
 """
 
+from lsp_calib.evaluation.figures.ablation import draw_ablation
 from lsp_calib.evaluation.figures.comparisons import (
     Roc,
     draw_against_auc,
@@ -15,7 +16,6 @@ from lsp_calib.evaluation.figures.comparisons import (
     draw_raw_over_rescaled,
     draw_roc,
 )
-from lsp_calib.evaluation.figures.ladder import draw_ladder
 from lsp_calib.evaluation.figures.reliability import draw_reliability
 from lsp_calib.evaluation.figures.selective import draw_risk_coverage
 from lsp_calib.evaluation.figures.theme import DARK, LIGHT, THEMES, Theme, save_both
@@ -27,9 +27,9 @@ __all__ = [
     "THEMES",
     "Roc",
     "Theme",
+    "draw_ablation",
     "draw_against_auc",
     "draw_correlations",
-    "draw_ladder",
     "draw_raw_over_rescaled",
     "draw_reliability",
     "draw_risk_coverage",

@@ -21,7 +21,7 @@ from lsp_calib.evaluation.git_history.commits import (
 from lsp_calib.evaluation.git_history.objects import ObjectReader
 from lsp_calib.evaluation.lines import is_source
 from lsp_calib.syntax import prose_lines
-from lsp_calib.text_lines import comparable, split_lines
+from lsp_calib.text_lines import normalised_line, split_lines
 from lsp_calib.workspace_files import is_made_by_a_program
 
 _MOST_FILES = 200
@@ -117,7 +117,7 @@ class AddedLines:
             self.left_out["changes of files that were rewritten"] += 1
             return None, []
         added, gone = difference
-        removed = [comparable(before[at]) for at in gone]
+        removed = [normalised_line(before[at]) for at in gone]
         name = PurePosixPath(change.path).name
         if change.after is None:
             return None, removed
@@ -129,7 +129,7 @@ class AddedLines:
 
     def _asked(self, version: Version, removed: set[str]) -> Version:
         added = {at for at in version.added if is_asked_for(version.lines[at])}
-        new = {at for at in added if comparable(version.lines[at]) not in removed}
+        new = {at for at in added if normalised_line(version.lines[at]) not in removed}
         if len(new) < len(added):
             self.left_out["moved lines"] += len(added) - len(new)
         prose = prose_lines(version.lines, self.language) if new else set()

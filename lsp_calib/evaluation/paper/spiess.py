@@ -98,7 +98,7 @@ TARGETS = (
     Target(
         *("Line completion, right exactly", "exact", "", "7", "DyPyBench", "line", ""),
         differs=_LINES,
-        command="lsp-calib eval line PROJECTS --window large --writing-on N",
+        command="lsp-calib eval line PROJECTS --window large --no-suffix N",
     ),
     Target(
         *("A line of HumanEval, right by tests", "tests", "5", "6", "DyPyBench", "infill", ""),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from lsp_calib.inference.local.steps import EXTRA
+from lsp_calib.inference.local.batch_size import EXTRA
 
 # Decodes of at least this many tokens are limited by arithmetic, shorter ones by memory.
 BATCH: Final = 16

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Counters, Interrupted, TurnOver
+from lsp_calib.inference.backend import Counters, Interrupted, Preempted
 from lsp_calib.inference.engine import Priority
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
+from lsp_calib.inference.local.batch_size import BatchSizer
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
-from lsp_calib.inference.local.pace import Pace
-from lsp_calib.inference.local.steps import Steps
+from lsp_calib.inference.local.thread_budget import ThreadBudget
 from lsp_calib.inference.models.memory import count_sequences
 
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it
@@ -44,9 +44,9 @@ class Decoder:
         self._can_drop_part = False
         self.counters = Counters()
         self.steady, self._largest = (_GPU, _GPU) if on_gpu else (_CPU_STEADY, _CPU_LARGEST)
-        self._steps = Steps(self._largest)
+        self._steps = BatchSizer(self._largest)
         self.positions = min(context, weights.trained_context) if weights.trained_context > 0 else context
-        self._pace = Pace(threads, self.abort.stop_step)
+        self._pace = ThreadBudget(threads, self.abort.stop_step)
         self.threads = self._pace.most
 
         sequences = count_sequences(weights.kv_bytes * self.positions)
@@ -132,13 +132,13 @@ class Decoder:
         outputs: the number of last tokens whose logits are wanted. ahead: count them as evaluated ahead.
         state: keep the last state as well. llama.cpp then computes the logits after all tokens: for one token
         at a time that is no more work, for many it is.
-        Raises Interrupted, after which `sequence` holds the finished tokens, TurnOver, or EngineError.
+        Raises Interrupted, after which `sequence` holds the finished tokens, Preempted, or EngineError.
         """
         if self.abort.is_set():
             self._steps.interrupted(time.perf_counter())
             raise Interrupted
         if self.turn_left() <= 0:
-            raise TurnOver
+            raise Preempted
         count, before = len(tokens), len(sequence.tokens)
         self._token[:count] = tokens
         np.add(self._count[:count], before, out=self._position[:count])

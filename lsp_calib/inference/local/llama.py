@@ -102,7 +102,7 @@ class LlamaModel:
         return LocalGenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
 
     def share(self, left: Callable[[], float]) -> None:
-        """Let runs take turns: a run raises TurnOver between two steps once `left`, in seconds, is 0."""
+        """Let runs take turns: a run raises Preempted between two steps once `left`, in seconds, is 0."""
         self._decoder.turn_left = left
 
     def interrupt(self) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from statistics import median
 from typing import Final
 
-from lsp_calib.inference.local.steps import EXTRA
+from lsp_calib.inference.local.batch_size import EXTRA
 
 # Decodes of at least this many tokens are limited by arithmetic, shorter ones by memory.
 _BATCH: Final = 16

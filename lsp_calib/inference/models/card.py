@@ -85,7 +85,7 @@ class ModelCard:
     @property
     def path(self) -> Path:
         """The path of the model once pulled."""
-        return home.home() / "models" / self.file
+        return home.state_dir() / "models" / self.file
 
 
 def load_cards() -> dict[str, ModelCard]:

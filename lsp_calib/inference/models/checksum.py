@@ -55,7 +55,7 @@ def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
     if expected and actual != expected:
         raise ModelFileError(
             f"The model file {path} has the wrong checksum: SHA-256 {actual}, expected {expected}. "
-            f"Its bytes are not the model's. {sidecar.again(path)}"
+            f"Its bytes are not the model's. {sidecar.redownload_hint(path)}"
         )
     return actual
 

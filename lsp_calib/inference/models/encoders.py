@@ -40,7 +40,7 @@ class EncoderFile:
     @property
     def path(self) -> Path:
         """The path of the file once pulled."""
-        return home.home() / "models" / self.file
+        return home.state_dir() / "models" / self.file
 
 
 @attrs.frozen

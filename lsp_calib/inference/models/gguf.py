@@ -12,7 +12,7 @@ import attrs
 from lsp_calib.errors import ModelFileError
 from lsp_calib.inference.models import checksum
 from lsp_calib.inference.models.gguf_reader import Front, Scalar, read_front
-from lsp_calib.inference.models.sidecar import again
+from lsp_calib.inference.models.sidecar import redownload_hint
 
 # Where a file names its fill-in-the-middle tokens: today's keys and the ones they replaced.
 _FIM_KEYS = (
@@ -126,7 +126,9 @@ def check_size(path: Path, expected: int) -> None:
         raise ModelFileError(f"The model file {path} cannot be read: {error.strerror or error}.") from error
     if actual != expected:
         fault = "truncated" if actual < expected else "longer than it should be"
-        raise ModelFileError(f"The model file {path} is {fault}: {actual} of {expected} bytes. {again(path)}")
+        raise ModelFileError(
+            f"The model file {path} is {fault}: {actual} of {expected} bytes. {redownload_hint(path)}"
+        )
 
 
 def _text(values: dict[str, Scalar], key: str, longest: int = _LONGEST_NAME) -> str:

@@ -18,7 +18,7 @@ import attrs
 
 from lsp_calib.errors import ModelFileError
 from lsp_calib.files import open_file
-from lsp_calib.inference.models.sidecar import again
+from lsp_calib.inference.models.sidecar import redownload_hint
 
 MAGIC = b"GGUF"
 HEADER = struct.Struct("<4sIQQ")
@@ -205,11 +205,11 @@ def read_front(path: Path) -> Front:
     except _Truncated:
         raise ModelFileError(
             f"The model file {path} is truncated and cannot be loaded: it has {size} bytes and its header "
-            f"describes more. {again(path)}"
+            f"describes more. {redownload_hint(path)}"
         ) from None
     except _Damaged as error:
         raise ModelFileError(
-            f"The model file {path} is damaged and cannot be loaded: {error}. {again(path)}"
+            f"The model file {path} is damaged and cannot be loaded: {error}. {redownload_hint(path)}"
         ) from None
 
 
@@ -242,14 +242,14 @@ class _Reading:
         if self._size < HEADER.size:
             raise ModelFileError(
                 f"The model file {self._path} is truncated: {self._size} bytes are no GGUF header."
-                f" {again(self._path)}"
+                f" {redownload_hint(self._path)}"
             )
         start = self._source.need(HEADER.size)
         magic, version, tensors, pairs = HEADER.unpack_from(self._source.buffer, start)
         if magic != MAGIC:
             raise ModelFileError(
                 f"The model file {self._path} is not a GGUF file (it begins with {magic!r}, not {MAGIC!r})."
-                f" {again(self._path)}"
+                f" {redownload_hint(self._path)}"
             )
         if version not in _VERSIONS:
             why = (

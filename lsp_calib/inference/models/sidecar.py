@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 
 def models_folder() -> Path:
     """The folder of the models. Raises SettingsError if it cannot be created."""
-    return home.private_folder(home.home() / "models")
+    return home.private_folder(home.state_dir() / "models")
 
 
-def again(path: Path) -> str:
+def redownload_hint(path: Path) -> str:
     """Advice to the user about a model file whose bytes are wrong; `models remove` takes no other file."""
     try:
         pulled = path.absolute().parent.resolve() == models_folder().resolve()
@@ -37,7 +37,7 @@ def again(path: Path) -> str:
 def read(name: str) -> dict[str, Any]:
     """The object in a side file; empty if it is missing or damaged."""
     try:
-        known = parse_json(read_file(home.home() / "models" / name))
+        known = parse_json(read_file(home.state_dir() / "models" / name))
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}

@@ -97,7 +97,7 @@ class PrebuiltModel:
         )
 
     def share(self, left: Callable[[], float]) -> None:
-        """Let runs take turns: a run raises TurnOver between two pieces once `left`, in seconds, is 0."""
+        """Let runs take turns: a run raises Preempted between two pieces once `left`, in seconds, is 0."""
         self._machine.turn_left = left
 
     def interrupt(self) -> None:

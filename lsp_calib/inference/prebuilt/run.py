@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import Counters, Interrupted, TurnOver
+from lsp_calib.inference.backend import Counters, Interrupted, Preempted
 from lsp_calib.inference.engine import Priority, Request
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
 from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnTokens
@@ -89,11 +89,11 @@ class Machine:
     def ask(
         self, sequence: CachedSequence, tokens: Sequence[int], question: Question, *, reuse: bool
     ) -> Reply:
-        """`Server.ask`, with its cost counted. Raises Interrupted, TurnOver before anything is evaluated."""
+        """`Server.ask`, with its cost counted. Raises Interrupted, Preempted before anything is evaluated."""
         if self.interrupted:
             raise Interrupted
         if self.turn_left() <= 0:
-            raise TurnOver
+            raise Preempted
         sequence.tokens = []  # if it fails, the content is unknown
         reply = self.server.ask(tokens, sequence.id, question, reuse=reuse)
         sequence.tokens = list(tokens)

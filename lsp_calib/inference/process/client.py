@@ -20,7 +20,7 @@ from lsp_calib.errors import (
     ModelError,
     ModelFileError,
     SettingsError,
-    afresh,
+    copy_error,
 )
 from lsp_calib.inference.engine import (
     EarlyStop,
@@ -34,9 +34,9 @@ from lsp_calib.inference.engine import (
 from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import rendezvous, starting, wire
 from lsp_calib.inference.process.connection import DOUBT, GONE, Connection, heard_within, outcome
-from lsp_calib.inference.process.deaths import Deaths
 from lsp_calib.inference.process.failure import Failure
 from lsp_calib.inference.process.rendezvous import Rendezvous
+from lsp_calib.inference.process.restart_policy import RestartPolicy
 from lsp_calib.inference.process.starting import Child
 from lsp_calib.values import Distributions, Generation, ModelIdentity, Token
 
@@ -92,7 +92,7 @@ class ModelProcess:
         self._child: Child | None = None
         self._card: ModelCard | None = None
         self._where: Rendezvous | None = None
-        self._deaths = Deaths()
+        self._deaths = RestartPolicy()
         self._failure: Failure | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -161,7 +161,7 @@ class ModelProcess:
         await self._end_process()
         await self.close()
         self._failure = None
-        self._deaths = Deaths()
+        self._deaths = RestartPolicy()
 
     async def close(self) -> None:
         """Close the connection, or stop a start. The process ends when it has no other clients."""
@@ -189,7 +189,7 @@ class ModelProcess:
             await asyncio.shield(self._connection.ended)
         if self._failure is not None:
             if not self._failure.is_over(self._wanted):
-                raise afresh(self._failure.error)
+                raise copy_error(self._failure.error)
             self._failure = None
         if self._connection is not None and not self._connection.gone:
             return self._connection
@@ -398,7 +398,7 @@ class ModelProcess:
         return self._died(code)
 
     def _died(self, code: int | None, *, silent: bool = False) -> LspCalibError:
-        """Count a death and report it; after too many, give up. silent: as for `Deaths.died`."""
+        """Count a death and report it; after too many, give up. silent: as for `RestartPolicy.died`."""
         message = self._deaths.died(code, silent=silent)
         logger.error("%s Its log is %s.", message, starting.log_path())
         if self._deaths.too_many:

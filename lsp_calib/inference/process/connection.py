@@ -17,7 +17,7 @@ from lsp_calib.errors import (
     ModelFileError,
     RequestCancelledError,
     SupersededError,
-    afresh,
+    copy_error,
 )
 from lsp_calib.inference.process import rendezvous, wire
 from lsp_calib.inference.process.rendezvous import Rendezvous
@@ -43,7 +43,7 @@ async def outcome(future: asyncio.Future[T]) -> T:
     """The result of a future with several waiters. Each gets an exception of its own."""
     await asyncio.wait({future})
     if not future.cancelled() and isinstance(error := future.exception(), LspCalibError):
-        raise afresh(error)
+        raise copy_error(error)
     return future.result()
 
 
@@ -235,7 +235,7 @@ class Connection:
             self.ready.exception()  # it may have no waiter: asyncio must not report it as well
         for inbox in self._asked.values():
             if not inbox.over:
-                inbox.put(afresh(error))
+                inbox.put(copy_error(error))
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
         self.ended.set_result(None)

@@ -29,8 +29,8 @@ def convert(path: Path) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, "LSP_CALIB_HOME": str(home.home().absolute())},
-                cwd=home.home(),
+                env={**os.environ, "LSP_CALIB_HOME": str(home.state_dir().absolute())},
+                cwd=home.state_dir(),
                 timeout=_PATIENCE,
                 check=False,
             )

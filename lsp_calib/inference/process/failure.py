@@ -41,7 +41,7 @@ def _files(wanted: str | None) -> _Files:
     """The files that can be models: names, sizes and times."""
     found = set()
     try:
-        entries = [path for path in (home.home() / "models").iterdir() if path.suffix == ".gguf"]
+        entries = [path for path in (home.state_dir() / "models").iterdir() if path.suffix == ".gguf"]
     except OSError:
         entries = []
     for path in (*entries, *([Path(wanted)] if wanted and Path(wanted).is_absolute() else [])):

@@ -87,7 +87,7 @@ class Child:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     env=_environment(os.environ),
-                    cwd=home.home(),  # it must not keep the workspace busy
+                    cwd=home.state_dir(),  # it must not keep the workspace busy
                     start_new_session=new_session and os.name == "posix",
                     creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
                 )
@@ -127,7 +127,7 @@ class Child:
 
 def log_path() -> Path:
     """The log of all model processes."""
-    return home.home() / "log" / "model.log"
+    return home.state_dir() / "log" / "model.log"
 
 
 def how(code: int) -> str:
@@ -154,7 +154,7 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         **ours,
         # In the process's working folder a relative path would mean another folder.
-        "LSP_CALIB_HOME": str(home.home().absolute()),
+        "LSP_CALIB_HOME": str(home.state_dir().absolute()),
     }
 
 

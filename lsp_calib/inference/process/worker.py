@@ -15,7 +15,7 @@ from typing import Protocol
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import Advanced, Backend, Counters, Interrupted, Run, TurnOver
+from lsp_calib.inference.backend import Advanced, Backend, Counters, Interrupted, Preempted, Run
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.process import wire
 from lsp_calib.inference.process.scheduler import Effect, Job, Key, Scheduler
@@ -168,7 +168,7 @@ class Worker:
             try:
                 generation = self._advance(backend, work)
             except Interrupted as interruption:
-                self._stopped(work, gave_way=isinstance(interruption, TurnOver))
+                self._stopped(work, gave_way=isinstance(interruption, Preempted))
             except EngineError as error:
                 self._end(work, {"error": "failed", "message": str(error)})
             else:

@@ -22,7 +22,7 @@ from lsp_calib.errors import (
     ModelError,
     RequestCancelledError,
     SupersededError,
-    afresh,
+    copy_error,
 )
 from lsp_calib.inference.choice import Remote
 from lsp_calib.inference.engine import (
@@ -132,7 +132,7 @@ class RemoteEngine:
                 except asyncio.CancelledError:
                     current = asyncio.current_task()
                     if task in self._stopped and current is not None and not current.cancelling():
-                        raise afresh(self._stopped[task]) from None
+                        raise copy_error(self._stopped[task]) from None
                     raise
         except TimeoutError:
             raise DeadlineError(
@@ -175,7 +175,7 @@ class RemoteEngine:
         """Forget failures and the server's models; running requests fail, the next one starts afresh."""
         await self._stop(RequestCancelledError("The remote engine was restarted."))
         await self._server.disconnect()
-        self._server.forgive()
+        self._server.clear_failures()
         self._loaded = None
         self._failing = False
 

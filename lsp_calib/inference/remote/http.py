@@ -145,7 +145,7 @@ class RemoteServer:
         if not finished:
             raise self._broke_off()
 
-    def forgive(self) -> None:
+    def clear_failures(self) -> None:
         """Forget failures: the next request is made as if it were the first."""
         self._lasting = ""
         self._paused = None

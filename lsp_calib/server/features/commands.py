@@ -83,7 +83,9 @@ def register(server: CalibServer) -> None:
         from lsp_calib.feedback.store import export_file
 
         file = (
-            home.home() / f"feedback-{time.strftime('%Y%m%dT%H%M%S')}.jsonl" if path is None else Path(path)
+            home.state_dir() / f"feedback-{time.strftime('%Y%m%dT%H%M%S')}.jsonl"
+            if path is None
+            else Path(path)
         )
         n = await ls.session.recorder.run(lambda store: export_file(store, file))
         ls.show_result(f"Exported: {n} suggestions, to {file}.")
@@ -95,7 +97,7 @@ def register(server: CalibServer) -> None:
         from lsp_calib import home
         from lsp_calib.feedback.removal import remove_everything
 
-        state = home.home()
+        state = home.state_dir()
         return {"n": await ls.session.recorder.run(lambda store: remove_everything(store, state))}
 
     @server.command("lsp-calib.showReport")

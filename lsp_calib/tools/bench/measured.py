@@ -8,7 +8,6 @@ import attrs
 
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process.wire import Stats
-from lsp_calib.tools.bench.beside import Beside, BesideNotes
 from lsp_calib.tools.bench.cancel import Cancelled, CancelNotes
 from lsp_calib.tools.bench.comparisons import LongFile, LongFileNotes, Two, TwoNotes
 from lsp_calib.tools.bench.idle import Idle
@@ -17,6 +16,7 @@ from lsp_calib.tools.bench.stopping import Stopped
 from lsp_calib.tools.bench.summaries import SummariesNotes
 from lsp_calib.tools.bench.typing_on import Burst, TypedOn, typed_on
 from lsp_calib.tools.bench.typist import Reading
+from lsp_calib.tools.bench.under_load import Beside, BesideNotes
 
 
 @attrs.frozen

@@ -11,7 +11,6 @@ from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.speeds import known_speed
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.bench.against import against
-from lsp_calib.tools.bench.beside import AFTER, SCOUTED, How, measure_beside
 from lsp_calib.tools.bench.cancel import cancel_and_wait
 from lsp_calib.tools.bench.comparisons import (
     LONG_CHUNKS,
@@ -33,6 +32,7 @@ from lsp_calib.tools.bench.summaries import FIRST, first_summaries, type_beside
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
 from lsp_calib.tools.bench.typing_on import BURSTS, Burst, type_on
 from lsp_calib.tools.bench.typist import type_edit
+from lsp_calib.tools.bench.under_load import AFTER, SCOUTED, How, measure_beside
 from lsp_calib.tools.client import Editor
 
 LIMIT = 600.0

@@ -28,8 +28,8 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
-from lsp_calib.tools.bench.figures import common_prefix
 from lsp_calib.tools.bench.json_lines import answer
+from lsp_calib.tools.bench.statistics import common_prefix
 
 
 class Bare:

@@ -12,17 +12,17 @@ import attrs
 
 from lsp_calib import __version__
 from lsp_calib.tools.bench.comparisons import LongFile, Two
-from lsp_calib.tools.bench.figures import (
+from lsp_calib.tools.bench.measured import Measured
+from lsp_calib.tools.bench.peer import PeerPass
+from lsp_calib.tools.bench.report_beside import beside
+from lsp_calib.tools.bench.report_summaries import summaries
+from lsp_calib.tools.bench.statistics import (
     interval,
     median_of,
     median_ratio,
     ratio_of_percentiles,
     spread_of,
 )
-from lsp_calib.tools.bench.measured import Measured
-from lsp_calib.tools.bench.peer import PeerPass
-from lsp_calib.tools.bench.report_beside import beside
-from lsp_calib.tools.bench.report_summaries import summaries
 from lsp_calib.tools.bench.steadiness import Counts
 from lsp_calib.tools.bench.typing_on import TypedOn
 from lsp_calib.tools.bench.typist import Place, Reading

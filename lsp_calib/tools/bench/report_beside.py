@@ -6,14 +6,14 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from lsp_calib.tools.bench.beside import Asked, Beside, How, Run
-from lsp_calib.tools.bench.figures import (
+from lsp_calib.tools.bench.statistics import (
     interval,
     median_of,
     median_ratio,
     ratio_of_percentiles,
     spread_of,
 )
+from lsp_calib.tools.bench.under_load import Asked, Beside, How, Run
 
 FIRST = 10
 BACK = 1.1

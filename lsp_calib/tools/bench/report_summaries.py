@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_calib.tools.bench.figures import interval, ratio_of_percentiles, spread_of
+from lsp_calib.tools.bench.statistics import interval, ratio_of_percentiles, spread_of
 from lsp_calib.tools.bench.summaries import BUDGET, SummariesNotes
 from lsp_calib.tools.bench.table_beside import with_interval
 

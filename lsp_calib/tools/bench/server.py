@@ -16,7 +16,7 @@ import attrs
 
 from lsp_calib import home, lockfile
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.completion.prompt import Layout, Layouts
+from lsp_calib.completion.prompt import Layout, LayoutChooser
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.settings import Trusted
@@ -59,12 +59,12 @@ def scratch_folder(trusted: Trusted) -> Iterator[Scratch]:
         project.mkdir()
         models = home.private_folder(home.private_folder(state) / "models")
         # Known checksums (by path, time and size) save reading the files again.
-        for known in (home.home() / "models").glob(".*.json"):
+        for known in (home.state_dir() / "models").glob(".*.json"):
             shutil.copyfile(known, models / known.name)
         with state_folder(state):
             card = card_for_file(path)
             identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-            layout = Layouts(CalibratorStore.open().has_labels).of_card(card, identity)
+            layout = LayoutChooser(CalibratorStore.open().has_labels).of_card(card, identity)
         try:
             yield Scratch(state, project, chosen, card, path, trusted, layout)
         finally:
@@ -117,7 +117,7 @@ async def serving(
         **options,
         "feedback": {"enabled": False},
         "diagnostics": {"enabled": False},
-        "ahead": {"enabled": ahead},
+        "prefetch": {"enabled": ahead},
         "trusted": {
             "threads": trusted.threads,
             "gpuLayers": trusted.gpu_layers,

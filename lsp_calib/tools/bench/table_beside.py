@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_calib.tools.bench.beside import How
+from lsp_calib.tools.bench.under_load import How
 
 
 def beside_lines(beside: dict[str, Any] | None) -> list[str]:

@@ -12,10 +12,10 @@ import attrs
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import build_prompt
-from lsp_calib.tools.bench.figures import tokens_needed
 from lsp_calib.tools.bench.probe import Probe, settled, until_idle
 from lsp_calib.tools.bench.raw import Raw, Replayed
 from lsp_calib.tools.bench.server import Scratch
+from lsp_calib.tools.bench.statistics import tokens_needed
 from lsp_calib.tools.bench.steadiness import Counts, Shown
 from lsp_calib.tools.bench.trace import Edit, Kind, Step
 from lsp_calib.tools.client import Document, Editor

@@ -133,7 +133,7 @@ def _hidden(count: int) -> str:
 
 
 def _logs() -> Iterator[str]:
-    for path in sorted((home.home() / "log").glob("*.log")):
+    for path in sorted((home.state_dir() / "log").glob("*.log")):
         yield f"== {path.name if path.name in ('model.log', 'server.log') else 'a log'}"
         try:
             lines = read_file(path).decode("utf-8", "replace").splitlines(keepends=True)

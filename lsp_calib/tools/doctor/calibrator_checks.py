@@ -9,7 +9,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import LENT, Purpose, is_same_model
 from lsp_calib.commands.engine import wanted_window
-from lsp_calib.completion.prompt import Layouts
+from lsp_calib.completion.prompt import LayoutChooser
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.settings import Trusted
@@ -29,7 +29,7 @@ def calibrators(usable: Sequence[Entry], trusted: Trusted = DEFAULTS) -> list[Fi
     listed, skipped = store.listed()
     in_force = [one.calibrator for one in listed if one.in_force]
     found: list[Finding] = []
-    layouts = Layouts(store.has_labels, lambda: wanted_window(trusted))
+    layouts = LayoutChooser(store.has_labels, lambda: wanted_window(trusted))
     for entry in usable:
         card = entry.card
         identity = ModelIdentity(card.name, card.quantisation, card.sha256)

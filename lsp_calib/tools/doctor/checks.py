@@ -17,7 +17,7 @@ from typing import Any
 from lsp_calib import __version__, home, lockfile
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.commands.engine import wanted_window
-from lsp_calib.completion.prompt import Layouts
+from lsp_calib.completion.prompt import LayoutChooser
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.feedback.events import EventKind, Source
 from lsp_calib.feedback.rows import parsed
@@ -92,7 +92,7 @@ def engine(trusted: Trusted) -> Finding:
 def state_folder() -> list[Finding]:
     """The state folder: its path, whether it is writable, and whether others can read it. Never raises."""
     try:
-        folder = home.home()
+        folder = home.state_dir()
     except LspCalibError as error:
         return [
             Finding("state", Level.PROBLEM, str(error), "Set LSP_CALIB_HOME to another folder.", fatal=True)
@@ -176,7 +176,7 @@ def chosen(trusted: Trusted) -> list[Finding]:
     except LspCalibError:
         return []  # `models` has said so
     identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-    layouts = Layouts(CalibratorStore.open().has_labels, lambda: wanted_window(trusted))
+    layouts = LayoutChooser(CalibratorStore.open().has_labels, lambda: wanted_window(trusted))
     size, window = layouts.explained(card, identity)
     data = {"model": card.name, "window": size.value}
     return [Finding("choice", Level.GOOD, f"{explained(trusted.model, card)} {window}", data=data)]
@@ -203,7 +203,7 @@ def encoder() -> Finding:
 
 def feedback() -> Finding:
     """Whether the feedback store can be read, and how much is in it. It is opened for reading only."""
-    path = home.home() / "feedback.db"
+    path = home.state_dir() / "feedback.db"
     if not path.exists():
         return Finding(
             "feedback", Level.GOOD, "No feedback yet: the store is made with the first suggestion."
@@ -250,7 +250,7 @@ def feedback() -> Finding:
 
 def processes() -> Finding:
     """The running model processes of this user."""
-    held = (lockfile.holder(lock) for lock in sorted((home.home() / "run").glob("*.lock")))
+    held = (lockfile.holder(lock) for lock in sorted((home.state_dir() / "run").glob("*.lock")))
     running = [pid for pid in held if pid is not None]
     if not running:
         return Finding(

@@ -286,7 +286,7 @@ def test_line_by_line_through_a_block(open_scripted, folder: Path, file: Path) -
     }
     # Not from an empty line: a Neovim that is held up between two keys would ask there, and take an answer.
     file.write_text(f"{SOURCE}   ")
-    nvim = open_scripted(script, setup={"keys": "suggested", "settings": {"shape": "block"}})
+    nvim = open_scripted(script, setup={"keys": "suggested", "settings": {"multiline": True}})
     nvim.keys("G$A ")
     nvim.until("a block", lambda: nvim.ghost() == "total = 0\n    total += first")
     nvim.keys("<M-Down>")
@@ -312,7 +312,7 @@ class TestBlockBetweenBrackets:
             "answers": {"    ": answers[0]},
             "inOrder": [answers[1], {"text": "", "tokens": [""], "logprobs": [-0.01]}],
         }
-        nvim = open_scripted(script, setup={"keys": "suggested", "settings": {"shape": "block"}})
+        nvim = open_scripted(script, setup={"keys": "suggested", "settings": {"multiline": True}})
         nvim.keys("G$A    ")
         nvim.until("a block", lambda: nvim.ghost() == f"{first}\n{below}")
         return nvim

@@ -6,9 +6,9 @@ local INSTALL = "pip install 'lsp-calib[local]' (or pipx), then :LspCalib restar
 local CMD = { 'lsp-calib', 'serve', '--trust-editor' }
 -- The settings are the user's own, from init.lua. Of these the server is told so: in settings that an editor may take
 -- from a workspace it would only accept stricter values.
-local OWN = { 'exclude', 'tiers.policy', 'tiers.preset', 'tiers.acceptFrom', 'tiers.rejectBelow', 'tiers.risk', 'tiers.delta',
+local OWN = { 'exclude', 'tiers.policy', 'tiers.preset', 'tiers.acceptFrom', 'tiers.rejectBelow', 'tiers.risk', 'tiers.confidence',
   'tiers.overrides', 'feedback.enabled', 'feedback.replay', 'autoRefit', 'diagnostics.enabled', 'diagnostics.severity.accept',
-  'diagnostics.severity.review', 'diagnostics.severity.reject', 'confidence.measure', 'hideBelow', 'lingerSeconds' }
+  'diagnostics.severity.review', 'diagnostics.severity.reject', 'confidence.measure', 'hideBelow', 'modelIdleSeconds' }
 local started
 
 --- Autocommands and colours, once.

@@ -1,4 +1,4 @@
-"""The ladder: each row is the prediction of what it names, out of fold, and its numbers are counted right."""
+"""Ablation: each row is the prediction of what it names, out of fold, and its numbers are counted right."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from lsp_calib.cli import main
 from lsp_calib.commands import confidence
 from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import ladder_report
-from lsp_calib.evaluation.header import FeatureList, Header
-from lsp_calib.evaluation.ladder import (
+from lsp_calib.evaluation import ablation_report
+from lsp_calib.evaluation.ablation import (
     ALL,
     FIRST_T,
     SHIPPED,
     STEPS,
     TARGETS,
-    Ladder,
+    Ablation,
     Row,
     Share,
     Step,
     acceptable,
-    climb,
     platt,
+    run_ablation,
 )
+from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import Record, write_records
 from lsp_calib.values import ModelIdentity
@@ -83,12 +83,12 @@ def made_up(n: int = 240, projects: int = 12, seed: int = 0) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def ladder() -> Ladder:
-    return climb(HEADER, made_up(), FEW, costs={"text": 1.5}, resamples=40)
+def ablation() -> Ablation:
+    return run_ablation(HEADER, made_up(), FEW, costs={"text": 1.5}, resamples=40)
 
 
-def row_of(ladder: Ladder, name: str) -> Row:
-    return next(row for row in ladder.rows if row.name == name)
+def row_of(ablation: Ablation, name: str) -> Row:
+    return next(row for row in ablation.rows if row.name == name)
 
 
 def skill(row: Row) -> float:
@@ -97,23 +97,23 @@ def skill(row: Row) -> float:
     return value
 
 
-def test_a_row_of_one_measure_is_platt_scaling_of_it_out_of_fold(ladder: Ladder) -> None:
+def test_a_row_of_one_measure_is_platt_scaling_of_it_out_of_fold(ablation: Ablation) -> None:
     shown = [record for record in made_up() if record.shown]
     correct = [record.correct["exact"] for record in shown]
     raw = [float(np.exp(sum(record.logprobs))) for record in shown]
     expected = out_of_fold(raw, correct, [record.group for record in shown], platt)
-    row = row_of(ladder, "total")
+    row = row_of(ablation, "total")
     assert row.confidence == pytest.approx(expected)
     assert (row.n, row.n_correct) == (len(shown), sum(correct))
     assert skill(row) == pytest.approx(skill_score(expected, correct))
-    assert ladder.correct.tolist() == correct
-    assert ladder.asked == 240
-    assert list(ladder.groups) == [record.group for record in shown]
+    assert ablation.correct.tolist() == correct
+    assert ablation.asked == 240
+    assert list(ablation.groups) == [record.group for record in shown]
 
 
-def test_what_the_text_tells_shows_only_where_it_may_be_used(ladder: Ladder) -> None:
-    assert skill(row_of(ladder, "text")) > skill(row_of(ladder, "total")) + 0.1
-    assert skill(row_of(ladder, "text above")) == pytest.approx(skill(row_of(ladder, "total")), abs=0.03)
+def test_what_the_text_tells_shows_only_where_it_may_be_used(ablation: Ablation) -> None:
+    assert skill(row_of(ablation, "text")) > skill(row_of(ablation, "total")) + 0.1
+    assert skill(row_of(ablation, "text above")) == pytest.approx(skill(row_of(ablation, "total")), abs=0.03)
 
 
 def test_labels_of_a_project_do_not_touch_its_own_predictions() -> None:
@@ -127,35 +127,35 @@ def test_labels_of_a_project_do_not_touch_its_own_predictions() -> None:
     ]
     mine = [record.group == apart for record in records if record.shown]
     for step in FEW:
-        (before,), (after,) = (climb(HEADER, r, [step], resamples=20).rows for r in (records, turned))
+        (before,), (after,) = (run_ablation(HEADER, r, [step], resamples=20).rows for r in (records, turned))
         assert after.confidence[mine] == pytest.approx(before.confidence[mine])
         assert after.confidence != pytest.approx(before.confidence)
 
 
 def test_rows_whose_features_the_records_lack_are_left_out() -> None:
     bare = [attrs.evolve(record, features=(), features_above=(), entropies=()) for record in made_up()]
-    found = climb(attrs.evolve(HEADER, features=None), bare, resamples=20)
+    found = run_ablation(attrs.evolve(HEADER, features=None), bare, resamples=20)
     names = [row.name for row in found.rows]
     complete = [step.name for step in STEPS if step.needs <= {"log-probabilities"}]
     assert names == complete
     with pytest.raises(DataError, match="at least 20"):
-        climb(HEADER, made_up(20), FEW)
+        run_ablation(HEADER, made_up(20), FEW)
 
 
 def test_held_out_projects_are_left_out_and_counted() -> None:
     records = made_up()
     apart = tuple(f"project-1.{n}" for n in range(3))
-    found = climb(attrs.evolve(HEADER, held_out=apart), records, FEW[:2], resamples=20)
+    found = run_ablation(attrs.evolve(HEADER, held_out=apart), records, FEW[:2], resamples=20)
     kept = [record for record in records if record.group not in apart]
-    alone = climb(HEADER, kept, FEW[:2], resamples=20)
+    alone = run_ablation(HEADER, kept, FEW[:2], resamples=20)
     assert (found.asked, found.left_out) == (180, 60)
     assert [row.to_json() for row in found.rows] == [row.to_json() for row in alone.rows]
     assert found.parts == alone.parts
-    assert "60 further lines, of held-out projects, are left out." in ladder_report.summary(found)
-    assert "left out" not in ladder_report.summary(alone)
+    assert "60 further lines, of held-out projects, are left out." in ablation_report.summary(found)
+    assert "left out" not in ablation_report.summary(alone)
     everything = tuple({record.group for record in records})
     with pytest.raises(DataError, match="of projects that are not held out"):
-        climb(attrs.evolve(HEADER, held_out=everything), records, FEW)
+        run_ablation(attrs.evolve(HEADER, held_out=everything), records, FEW)
 
 
 def test_files_are_not_called_projects() -> None:
@@ -163,10 +163,10 @@ def test_files_are_not_called_projects() -> None:
     moved = [
         attrs.evolve(record, item=f"{record.group}/f{at % 8}.py:{at}:1") for at, record in enumerate(records)
     ]
-    found = climb(HEADER, moved, FEW[:1], resamples=20)
-    assert "240 lines of 8 files had an answer" in ladder_report.summary(found)
-    assert "240 lines of 12 projects had an answer" in ladder_report.summary(
-        climb(HEADER, made_up(), FEW[:1], resamples=20)
+    found = run_ablation(HEADER, moved, FEW[:1], resamples=20)
+    assert "240 lines of 8 files had an answer" in ablation_report.summary(found)
+    assert "240 lines of 12 projects had an answer" in ablation_report.summary(
+        run_ablation(HEADER, made_up(), FEW[:1], resamples=20)
     )
 
 
@@ -177,8 +177,8 @@ def test_the_last_row_is_what_ships() -> None:
     assert named <= {*FEATURES, FIRST_T}
 
 
-def test_tiers_and_places_add_up(ladder: Ladder) -> None:
-    for row in ladder.rows:
+def test_tiers_and_places_add_up(ablation: Ablation) -> None:
+    for row in ablation.rows:
         assert sum(share.n for share in row.tiers.values()) == row.n
         assert sum(share.right for share in row.tiers.values()) == row.n_correct
         assert set(row.errors) == {ALL, *PLACES}
@@ -191,7 +191,7 @@ def test_the_last_row_is_told_apart_by_condition() -> None:
     records = made_up()
     # Whole projects, so that the intervals of both conditions have groups to draw.
     writing = [attrs.evolve(one, condition=WRITING_ON) for one in records[::2]]
-    mixed = climb(HEADER, [*writing, *records[1::2]], FEW[:3], resamples=40)
+    mixed = run_ablation(HEADER, [*writing, *records[1::2]], FEW[:3], resamples=40)
     assert list(mixed.parts) == [INSERTING, WRITING_ON]
     assert mixed.parts[WRITING_ON].asked == len(writing)
     assert sum(part.asked for part in mixed.parts.values()) == mixed.asked
@@ -207,11 +207,11 @@ def test_the_last_row_is_told_apart_by_condition() -> None:
 def test_a_condition_with_few_answers_is_left_out() -> None:
     records = made_up()
     few = [attrs.evolve(one, condition=WRITING_ON) for one in records[:12]]
-    assert list(climb(HEADER, [*few, *records[12:]], FEW[:2], resamples=40).parts) == [INSERTING]
+    assert list(run_ablation(HEADER, [*few, *records[12:]], FEW[:2], resamples=40).parts) == [INSERTING]
 
 
-def test_costs_are_those_of_what_a_row_needs(ladder: Ladder) -> None:
-    assert [row.cost_ms for row in ladder.rows] == [None, None, None, 1.5, 1.5]
+def test_costs_are_those_of_what_a_row_needs(ablation: Ablation) -> None:
+    assert [row.cost_ms for row in ablation.rows] == [None, None, None, 1.5, 1.5]
 
 
 def test_a_share_knows_its_precision_and_its_lower_bound() -> None:
@@ -243,19 +243,19 @@ def test_nothing_is_acceptable_where_no_threshold_reaches_the_target() -> None:
     assert acceptable(np.linspace(0, 1, 6), wrong, np.array([0, 1] * 3), 0.9) == Share(0, 0, 6)
 
 
-def test_tables_are_whole_and_say_the_same_as_the_numbers(ladder: Ladder) -> None:
-    text = ladder_report.markdown([ladder])
+def test_tables_are_whole_and_say_the_same_as_the_numbers(ablation: Ablation) -> None:
+    text = ablation_report.markdown([ablation])
     for block in text.split("## ")[1:]:
         assert len({line.count("|") for line in block.splitlines() if line.startswith("|")}) == 1, block
-    for row in ladder.rows:
+    for row in ablation.rows:
         interval = row.metrics["skill"]
         assert f"{interval.value:+.2f} ({interval.low:+.2f} to {interval.high:+.2f})" in text
         error = row.errors["mid-word"]
         assert f"{error.value:.3f} ({error.limit:.3f})" in text
-    lines = list(csv.DictReader(io.StringIO(ladder_report.comma_separated([ladder]))))
+    lines = list(csv.DictReader(io.StringIO(ablation_report.comma_separated([ablation]))))
     found = {(line["evidence"], line["metric"]): line for line in lines}
     assert len(found) == len(lines)
-    document = json.loads(json.dumps(ladder.to_json()))
+    document = json.loads(json.dumps(ablation.to_json()))
     for row in document["rows"]:
         assert float(found[row["name"], "skill"]["value"]) == row["metrics"]["skill"]["value"]
         assert float(found[row["name"], "ece.all"]["high"]) == row["errors"][ALL]["limit"]
@@ -264,10 +264,10 @@ def test_tables_are_whole_and_say_the_same_as_the_numbers(ladder: Ladder) -> Non
             assert float(found[row["name"], f"at-{target:g}.share"]["value"]) == share["share"]
 
 
-def test_the_figures_checksum_changes_with_what_it_shows(ladder: Ladder) -> None:
-    assert ladder_report.checksum([ladder]) == ladder_report.checksum([ladder])
-    fewer = attrs.evolve(ladder, rows=ladder.rows[:-1])
-    assert ladder_report.checksum([fewer]) != ladder_report.checksum([ladder])
+def test_the_figures_checksum_changes_with_what_it_shows(ablation: Ablation) -> None:
+    assert ablation_report.checksum([ablation]) == ablation_report.checksum([ablation])
+    fewer = attrs.evolve(ablation, rows=ablation.rows[:-1])
+    assert ablation_report.checksum([fewer]) != ablation_report.checksum([ablation])
 
 
 class TestCommand:
@@ -290,26 +290,26 @@ class TestCommand:
         assert {path.name for path in out.iterdir()} == {
             f"confidence.{kind}" for kind in ("md", "csv", "json")
         }
-        written = json.loads((out / "confidence.json").read_text("utf-8"))["ladders"]
-        assert json.loads(result.stdout)["ladders"] == written
+        written = json.loads((out / "confidence.json").read_text("utf-8"))["ablations"]
+        assert json.loads(result.stdout)["ablations"] == written
         assert written[0]["rows"][-1]["name"] == SHIPPED
         assert written[0]["rows"][-1]["costMs"] == 1.25
 
     def test_figures_are_of_what_was_computed(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(confidence, "climb", partial(climb, steps=FEW))
+        monkeypatch.setattr(confidence, "run_ablation", partial(run_ablation, steps=FEW))
         report = confidence.compare_evidence([file], tmp_path / "out", figure=True, resamples=20)
         report.print()
         drawn = [path for path in report.files if path.suffix == ".svg"]
         names = ["confidence-ladder", "confidence-reliability-m"]
         assert [path.stem for path in drawn] == [f"{n}-{theme}" for n in names for theme in ("light", "dark")]
-        assert ladder_report.checksum(report.ladders) in drawn[0].read_text("utf-8")
+        assert ablation_report.checksum(report.ablations) in drawn[0].read_text("utf-8")
 
     def test_two_prompts_of_a_model_are_told_apart(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(confidence, "climb", partial(climb, steps=FEW[:2]))
+        monkeypatch.setattr(confidence, "run_ablation", partial(run_ablation, steps=FEW[:2]))
         other = tmp_path / "other.jsonl"
         write_records(other, attrs.evolve(HEADER, prompt_version="line-prefix-2"), made_up(100, 4, seed=1))
         report = confidence.compare_evidence([file, other], tmp_path / "out", figure=True, resamples=20)
@@ -326,7 +326,7 @@ class TestCommand:
     def test_more_files_than_a_figure_shows_are_refused_before_anything_is_computed(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(confidence, "climb", None)
+        monkeypatch.setattr(confidence, "run_ablation", None)
         result = self.invoke(file, file, file, "--output", tmp_path / "out", "--figure")
         assert result.exit_code == SettingsError.exit_code
         assert "at most 2 files of records; 3 were given" in result.stderr

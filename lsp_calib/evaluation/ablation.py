@@ -1,4 +1,4 @@
-"""The ladder: what each step of evidence adds to a line's confidence, out of fold on the same items."""
+"""The ablation: what each step of evidence adds to a line's confidence, out of fold on the same items."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class Row:
 
 @attrs.frozen
 class Part:
-    """The last row of a ladder on the items of one condition.
+    """The last row of an ablation on the items of one condition.
 
     asked: items; n of them have an answer, and n_correct of these are right. metrics, tiers: as in `Row`.
     """
@@ -195,7 +195,7 @@ class Part:
 
 
 @attrs.frozen(eq=False)
-class Ladder:
+class Ablation:
     """The rows of one model's records.
 
     asked: items; left_out: further ones, of projects that are held out. groups, correct: the group of each of
@@ -228,7 +228,7 @@ class Ladder:
         }
 
 
-def climb(
+def run_ablation(
     header: Header,
     records: Sequence[Record],
     steps: Sequence[Step] = STEPS,
@@ -236,9 +236,8 @@ def climb(
     costs: Mapping[str, float] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> Ladder:
-    """The ladder of the answers that would have been offered, without those of projects that the header names
-    as held out: nothing is fitted on these.
+) -> Ablation:
+    """The ablation of the answers that would have been offered, without those of held-out projects.
 
     steps: the rows. Those whose features the records lack are left out.
     costs: milliseconds of a suggestion, by what is needed: "entropies", "text". resamples: for the intervals.
@@ -262,7 +261,7 @@ def climb(
     left_out = len(records) - len(fitted)
     by_file = not set(items.groups) <= {record.group for record in fitted}
     groups = tuple(items.groups)
-    return Ladder(header, len(fitted), groups, items.correct, tuple(rows), parts, left_out, by_file)
+    return Ablation(header, len(fitted), groups, items.correct, tuple(rows), parts, left_out, by_file)
 
 
 def _cost(step: Step, costs: Mapping[str, float]) -> float | None:

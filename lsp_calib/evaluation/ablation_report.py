@@ -1,4 +1,4 @@
-"""The ladder as tables: Markdown, CSV, JSON, and for the terminal; and as figures."""
+"""The ablation as tables: Markdown, CSV, JSON, and for the terminal; and as figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import BoundedError, Interval
-from lsp_calib.evaluation.ladder import TARGETS, Ladder, Row, Share
+from lsp_calib.evaluation.ablation import TARGETS, Ablation, Row, Share
 from lsp_calib.evaluation.report import Table, percent, plain, signed, table_lines
 from lsp_calib.files import replace_file
 
@@ -32,7 +32,7 @@ NOTE = (
 )
 
 MOST = 2
-"""The most ladders that a figure shows."""
+"""The most ablations that a figure shows."""
 
 _QUALITY = (
     *("evidence", "skill", "AUC", "accept: share, right", "reject: share, right"),
@@ -40,27 +40,27 @@ _QUALITY = (
 )
 
 
-def tables(ladder: Ladder) -> list[Table]:
+def tables(ablation: Ablation) -> list[Table]:
     """Three tables: the quality of each row, its calibration error by kind of place, and the quality of the
     last row in each condition."""
-    costs = ["" if row.cost_ms is None else f"{row.cost_ms:.1f}" for row in ladder.rows]
-    quality = [_quality(row) for row in ladder.rows]
+    costs = ["" if row.cost_ms is None else f"{row.cost_ms:.1f}" for row in ablation.rows]
+    quality = [_quality(row) for row in ablation.rows]
     columns = _QUALITY
     if any(costs):
         columns = (*columns, "ms")
         quality = [[*cells, cost] for cells, cost in zip(quality, costs, strict=True)]
-    parts = list(dict.fromkeys(part for row in ladder.rows for part in row.errors))
+    parts = list(dict.fromkeys(part for row in ablation.rows for part in row.errors))
     return [
-        (f"{ladder.model}: evidence", columns, quality),
+        (f"{ablation.model}: evidence", columns, quality),
         (
-            f"{ladder.model}: calibration error",
+            f"{ablation.model}: calibration error",
             ("evidence", *parts),
-            [[row.name, *(_error(row, row.errors.get(part)) for part in parts)] for row in ladder.rows],
+            [[row.name, *(_error(row, row.errors.get(part)) for part in parts)] for row in ablation.rows],
         ),
         (
-            f"{ladder.model}: {ladder.rows[-1].name if ladder.rows else 'nothing'}, by condition",
+            f"{ablation.model}: {ablation.rows[-1].name if ablation.rows else 'nothing'}, by condition",
             CONDITION_COLUMNS,
-            condition_rows(ladder),
+            condition_rows(ablation),
         ),
     ]
 
@@ -71,8 +71,8 @@ CONDITION_COLUMNS = (
 )
 
 
-def condition_rows(ladder: Ladder) -> list[list[str]]:
-    """A row for each condition of the ladder's items."""
+def condition_rows(ablation: Ablation) -> list[list[str]]:
+    """A row for each condition of the ablation's items."""
     return [
         [
             condition,
@@ -84,67 +84,67 @@ def condition_rows(ladder: Ladder) -> list[list[str]]:
             share(part.tiers["accept"], least=True),
             share(part.tiers["reject"]),
         ]
-        for condition, part in ladder.parts.items()
+        for condition, part in ablation.parts.items()
     ]
 
 
-def summary(ladder: Ladder) -> str:
+def summary(ablation: Ablation) -> str:
     """The items, in a sentence."""
-    n, right = ladder.correct.size, int(ladder.correct.sum())
-    apart = (
-        f" {ladder.left_out} further lines, of held-out projects, are left out." if ladder.left_out else ""
-    )
-    groups = f"{len(set(ladder.groups))} {'files' if ladder.by_file else 'projects'}"
+    n, right = ablation.correct.size, int(ablation.correct.sum())
+    left_out = ablation.left_out
+    apart = f" {left_out} further lines, of held-out projects, are left out." if left_out else ""
+    groups = f"{len(set(ablation.groups))} {'files' if ablation.by_file else 'projects'}"
     return (
-        f"{ladder.model} ({ladder.header.model.quantisation}), prompt {ladder.header.prompt_version}: {n} of "
-        f"{ladder.asked} lines of {groups} had an answer, {right} right ({percent(right / n)}).{apart}"
+        f"{ablation.model} ({ablation.header.model.quantisation}), prompt {ablation.header.prompt_version}: "
+        f"{n} of {ablation.asked} lines of {groups} had an answer, {right} right ({percent(right / n)})."
+        f"{apart}"
     )
 
 
-def markdown(ladders: Sequence[Ladder]) -> str:
+def markdown(ablations: Sequence[Ablation]) -> str:
     lines = ["# Evidence and confidence", "", NOTE, ""]
-    for ladder in ladders:
-        lines += [summary(ladder), ""]
-        for title, columns, rows in tables(ladder):
+    for ablation in ablations:
+        lines += [summary(ablation), ""]
+        for title, columns, rows in tables(ablation):
             lines += [f"## {title}", "", *table_lines(columns, rows), ""]
     return "\n".join(lines)
 
 
-def comma_separated(ladders: Sequence[Ladder]) -> str:
+def comma_separated(ablations: Sequence[Ablation]) -> str:
     """One line for each number, with its interval or limit."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("model", "prompt", "evidence", "metric", "value", "low", "high"))
-    for ladder in ladders:
-        for row in ladder.rows:
+    for ablation in ablations:
+        for row in ablation.rows:
             for name, value, low, high in _numbers(row):
                 cells = ("" if cell is None else cell for cell in (value, low, high))
-                writer.writerow((ladder.model, ladder.header.prompt_version, row.name, name, *cells))
+                writer.writerow((ablation.model, ablation.header.prompt_version, row.name, name, *cells))
     return text.getvalue()
 
 
-def write(ladders: Sequence[Ladder], folder: Path) -> None:
+def write(ablations: Sequence[Ablation], folder: Path) -> None:
     """confidence.md, confidence.csv and confidence.json in `folder`. Raises DataError if they cannot be
     written."""
-    document = {"schema": 1, "ladders": [ladder.to_json() for ladder in ladders]}
-    replace_file(folder / "confidence.md", markdown(ladders))
-    replace_file(folder / "confidence.csv", comma_separated(ladders))
+    document = {"schema": 1, "ablations": [ablation.to_json() for ablation in ablations]}
+    replace_file(folder / "confidence.md", markdown(ablations))
+    replace_file(folder / "confidence.csv", comma_separated(ablations))
     replace_file(folder / "confidence.json", json.dumps(document, indent=2) + "\n")
 
 
-def draw(ladders: Sequence[Ladder], folder: Path, suffix: str = ".svg") -> list[Path]:
-    """The ladder's figure, and a reliability diagram of each ladder's last row, for light and dark pages.
+def draw(ablations: Sequence[Ablation], folder: Path, suffix: str = ".svg") -> list[Path]:
+    """The ablation's figure, and a reliability diagram of each ablation's last row, for light and dark pages.
 
-    Raises DataError if matplotlib is not installed, a file cannot be written, or for more than two ladders.
+    Raises DataError if matplotlib is not installed, a file cannot be written, or for more than two ablations.
     """
     from lsp_calib.evaluation.figures import draw_reliability, save_both
 
-    files = draw_steps(ladders, folder / f"confidence-ladder{suffix}")
-    for name, ladder in zip(_names(ladders), ladders, strict=True):
-        last = ladder.rows[-1]
+    files = draw_steps(ablations, folder / f"confidence-ladder{suffix}")
+    for name, ablation in zip(_names(ablations), ablations, strict=True):
+        last = ablation.rows[-1]
         diagram = partial(
             draw_reliability,
-            reliability(last.confidence, ladder.correct),
+            reliability(last.confidence, ablation.correct),
             title=f"{name}: {last.name}",
             note=f"skill {signed(last.metrics['skill'])}",
         )
@@ -154,23 +154,23 @@ def draw(ladders: Sequence[Ladder], folder: Path, suffix: str = ".svg") -> list[
     return files
 
 
-def draw_steps(ladders: Sequence[Ladder], path: Path) -> list[Path]:
-    """The ladder's figure alone; its description is `checksum`. Raises DataError as `draw` does."""
-    from lsp_calib.evaluation.figures import draw_ladder, save_both
+def draw_steps(ablations: Sequence[Ablation], path: Path) -> list[Path]:
+    """The ablation's figure alone; its description is `checksum`. Raises DataError as `draw` does."""
+    from lsp_calib.evaluation.figures import draw_ablation, save_both
 
     figure = partial(
-        draw_ladder,
-        *_steps(ladders),
-        [ladder.correct.size for ladder in ladders],
+        draw_ablation,
+        *_steps(ablations),
+        [ablation.correct.size for ablation in ablations],
         title="What each step of evidence adds",
         note="out of fold by project; 95 % intervals",
     )
-    return list(save_both(figure, path, checksum(ladders)))
+    return list(save_both(figure, path, checksum(ablations)))
 
 
-def checksum(ladders: Sequence[Ladder]) -> str:
-    """16 hexadecimal digits that change with anything that the ladder's figure shows."""
-    names, series = _steps(ladders)
+def checksum(ablations: Sequence[Ablation]) -> str:
+    """16 hexadecimal digits that change with anything that the ablation's figure shows."""
+    names, series = _steps(ablations)
     shown = [
         [
             model,
@@ -184,12 +184,12 @@ def checksum(ladders: Sequence[Ladder]) -> str:
     return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
 
-def print_ladders(ladders: Sequence[Ladder], console: Console) -> None:
+def print_ablations(ablations: Sequence[Ablation], console: Console) -> None:
     from rich.table import Table as RichTable
 
-    for ladder in ladders:
-        console.print(summary(ladder))
-        for title, columns, rows in tables(ladder):
+    for ablation in ablations:
+        console.print(summary(ablation))
+        for title, columns, rows in tables(ablation):
             table = RichTable(title=title)
             for column in columns:
                 table.add_column(column)
@@ -199,22 +199,22 @@ def print_ladders(ladders: Sequence[Ladder], console: Console) -> None:
     console.print(NOTE)
 
 
-def _steps(ladders: Sequence[Ladder]) -> tuple[list[str], Mapping[str, list[Interval | None]]]:
-    """The rows' names over all ladders, in order, and each ladder's skill by row."""
-    names = list(dict.fromkeys(row.name for ladder in ladders for row in ladder.rows))
+def _steps(ablations: Sequence[Ablation]) -> tuple[list[str], Mapping[str, list[Interval | None]]]:
+    """The rows' names over all ablations, in order, and each ablation's skill by row."""
+    names = list(dict.fromkeys(row.name for ablation in ablations for row in ablation.rows))
     series: dict[str, list[Interval | None]] = {}
-    for shown, ladder in zip(_names(ladders), ladders, strict=True):
-        skill = {row.name: row.metrics["skill"] for row in ladder.rows}
+    for shown, ablation in zip(_names(ablations), ablations, strict=True):
+        skill = {row.name: row.metrics["skill"] for row in ablation.rows}
         series[shown] = [skill.get(name) for name in names]
     return names, series
 
 
-def _names(ladders: Sequence[Ladder]) -> list[str]:
-    """What each ladder is called: its model; with its prompt where there are several of the model; with its
+def _names(ablations: Sequence[Ablation]) -> list[str]:
+    """What each ablation is called: its model; with its prompt where there are several of the model; with its
     number where that is not enough either."""
-    names = [ladder.model for ladder in ladders]
+    names = [ablation.model for ablation in ablations]
     if len(set(names)) < len(names):
-        prompts = [f"{ladder.model}, {ladder.header.prompt_version}" for ladder in ladders]
+        prompts = [f"{ablation.model}, {ablation.header.prompt_version}" for ablation in ablations]
         names = [
             long if names.count(short) > 1 else short for short, long in zip(names, prompts, strict=True)
         ]

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from lsp_calib.inference.process.deaths import Deaths
+from lsp_calib.inference.process.restart_policy import RestartPolicy
 from lsp_calib.inference.process.starting import Safety
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="exit codes of signals")
@@ -15,7 +15,7 @@ SEGV, ILL, BUS, KILL = -11, -4, -7, -9
 
 @pytest.mark.parametrize("code", [SEGV, ILL, BUS])
 def test_a_crash_while_loading_is_followed_by_a_careful_start(code: int) -> None:
-    deaths = Deaths()
+    deaths = RestartPolicy()
     assert "safer way" in deaths.died(code)
     assert deaths.at_once
     assert deaths.safety == Safety(careful=True)
@@ -23,14 +23,14 @@ def test_a_crash_while_loading_is_followed_by_a_careful_start(code: int) -> None
 
 @pytest.mark.parametrize("code", [KILL, 1, None])
 def test_other_deaths_demote_nothing(code: int | None) -> None:
-    deaths = Deaths()
+    deaths = RestartPolicy()
     assert "started again." in deaths.died(code)
     assert deaths.at_once
     assert deaths.safety == Safety()
 
 
 def test_a_crash_before_the_first_answer_is_one_while_loading() -> None:
-    deaths = Deaths()
+    deaths = RestartPolicy()
     deaths.ready("cpu")
     deaths.died(SEGV)
     assert deaths.at_once
@@ -43,7 +43,7 @@ def test_a_crash_before_the_first_answer_is_one_while_loading() -> None:
 
 def test_what_crashes_after_its_trial_is_not_tried_again() -> None:
     """Otherwise two accelerations that both do so would take all the deaths there may be."""
-    deaths = Deaths()
+    deaths = RestartPolicy()
     for name in ("cpu", "cpu-without-amx"):
         deaths.ready(name, tried=True)
         deaths.died(SEGV)
@@ -52,7 +52,7 @@ def test_what_crashes_after_its_trial_is_not_tried_again() -> None:
 
 
 def test_a_process_that_has_answered_waits_for_the_next_request() -> None:
-    deaths = Deaths()
+    deaths = RestartPolicy()
     deaths.ready("cpu")
     deaths.answered()
     assert "next request" in deaths.died(SEGV)
@@ -61,7 +61,7 @@ def test_a_process_that_has_answered_waits_for_the_next_request() -> None:
 
 
 def test_who_killed_a_loaded_process_does_not_make_its_request_be_asked_again() -> None:
-    deaths = Deaths()
+    deaths = RestartPolicy()
     deaths.ready("cpu")
     assert "next request" in deaths.died(KILL)
     assert not deaths.at_once
@@ -69,7 +69,7 @@ def test_who_killed_a_loaded_process_does_not_make_its_request_be_asked_again() 
 
 @pytest.mark.parametrize(("code", "advice"), [(SEGV, "prebuilt"), (KILL, "smaller model"), (None, "doctor")])
 def test_after_three_deaths_it_says_what_to_do(code: int | None, advice: str) -> None:
-    deaths = Deaths()
+    deaths = RestartPolicy()
     for _ in range(2):
         deaths.died(code)
         assert not deaths.too_many
@@ -81,7 +81,7 @@ def test_after_three_deaths_it_says_what_to_do(code: int | None, advice: str) ->
 
 
 def test_an_answer_makes_up_for_all_deaths() -> None:
-    deaths = Deaths()
+    deaths = RestartPolicy()
     for _ in range(10):
         deaths.died(SEGV)
         deaths.ready("cpu")
@@ -92,7 +92,7 @@ def test_an_answer_makes_up_for_all_deaths() -> None:
 
 def test_converted_weights_are_given_up_at_their_first_crash() -> None:
     """The model runs without them; three deaths would not be enough to find what works."""
-    deaths = Deaths()
+    deaths = RestartPolicy()
     deaths.ready("cpu-eight-bit")
     deaths.died(SEGV)
     assert deaths.safety == Safety(careful=True, avoid=("cpu-eight-bit",))

@@ -22,7 +22,7 @@ _WAITED = 0.15
 _HOPELESS = 3.0
 
 
-class Pace:
+class ThreadBudget:
     """threads: never more than so many, or 0 to choose. stop: stops the running step, from any thread."""
 
     def __init__(self, threads: int, stop: Callable[[], None]) -> None:

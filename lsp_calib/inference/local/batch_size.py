@@ -30,7 +30,7 @@ _USUAL = 30.0
 _WEIGHT = 0.3
 
 
-class Steps:
+class BatchSizer:
     """The size of steps, one of `SIZES`, at most `largest`. Times are in seconds, of any one clock."""
 
     def __init__(self, largest: int) -> None:

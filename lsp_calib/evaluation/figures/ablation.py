@@ -1,4 +1,4 @@
-"""The ladder as a figure: the skill of each step of evidence, with its interval."""
+"""The ablation as a figure: the skill of each step of evidence, with its interval."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ROW, _REST = 0.4, 1.3
 _APART = 0.26
 
 
-def draw_ladder(
+def draw_ablation(
     names: Sequence[str],
     skill: Mapping[str, Sequence[Interval | None]],
     counts: Sequence[int],
@@ -49,7 +49,7 @@ def draw_ladder(
     ]
     fits = all(len(series) == len(names) for series in skill.values()) and len(counts) == len(skill)
     if not drawn or len(skill) > 2 or not fits:
-        raise DataError("A ladder needs one or two series with a value for each row.")
+        raise DataError("An ablation needs one or two series with a value for each row.")
     figure = new_figure(theme, 6.8, _REST + _ROW * len(names) * (1.0 if len(skill) == 1 else 1.25))
     axes = figure.subplots()
     style_axes(axes, theme)

@@ -25,7 +25,7 @@ _SMALLER = (
 )
 
 
-class Deaths:
+class RestartPolicy:
     """The deaths since the last answer.
 
     safety: how the next process is started. at_once: whether the waiting requests wait for it. last: a

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.local.steps import SIZES, Steps
+from lsp_calib.inference.local.batch_size import SIZES, BatchSizer
 
 LARGEST = 128
 each = st.floats(1e-4, 0.05)
@@ -14,7 +14,7 @@ class Scene:
     """Prompts that are evaluated on a clock of their own. each: seconds of a token; a step costs 4 more."""
 
     def __init__(self, each: float, largest: int = LARGEST) -> None:
-        self.steps = Steps(largest)
+        self.steps = BatchSizer(largest)
         self.each = each
         self.now = 100.0
         self.done = 0
@@ -133,4 +133,4 @@ def test_what_nobody_waits_for_begins_small_and_grows(each: float, seconds: floa
 
 @pytest.mark.parametrize("largest", [128, 512])
 def test_before_anything_was_measured_steps_are_as_large_as_may_be(largest: int) -> None:
-    assert Steps(largest).size(0.0, urgent=True) == largest
+    assert BatchSizer(largest).size(0.0, urgent=True) == largest
