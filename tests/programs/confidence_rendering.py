@@ -105,7 +105,7 @@ def calibrators() -> Mapping[str, Calibrator]:
     return {name_of(path): Calibrator.load(path) for path in SHIPPED}
 
 
-def ladder_blocks() -> dict[str, str]:
+def ablation_blocks() -> dict[str, str]:
     """For each model a table of the ablation; one of the calibration error by place; presets, weights."""
     blocks = {}
     for name, ablation in ablations().items():

@@ -17,7 +17,7 @@ from confidence_rendering import (
     costs,
     evaluation_blocks,
     in_use,
-    ladder_blocks,
+    ablation_blocks,
     readme_blocks,
     results_blocks,
 )
@@ -28,7 +28,7 @@ from lsp_calib.evaluation.report import signed
 
 ROOT = Path(__file__).parents[2]
 PAGES: Mapping[Path, Callable[[], Mapping[str, str]]] = {
-    ROOT / "docs" / "confidence.md": ladder_blocks,
+    ROOT / "docs" / "confidence.md": ablation_blocks,
     ROOT / "docs" / "evaluation.md": evaluation_blocks,
     ROOT / "docs" / "results.md": results_blocks,
     ROOT / "docs" / "tiers.md": lambda: {"costs": costs()},
