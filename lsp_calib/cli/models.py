@@ -9,7 +9,7 @@ import click
 from lsp_calib.cli.shared import Group, LongCommand, json_option, model_argument, print_json, say, tell
 
 if TYPE_CHECKING:
-    from lsp_calib.commands.models import Outcome
+    from lsp_calib.commands.models import CommandResult
     from lsp_calib.inference.models.encoders import EncoderCard
     from lsp_calib.inference.models.inventory import Entry
 
@@ -76,7 +76,7 @@ def remove(name: str, as_json: bool) -> None:
     _print(remove_model(name), as_json=as_json)
 
 
-def _print(outcome: Outcome, *, as_json: bool) -> None:
+def _print(outcome: CommandResult, *, as_json: bool) -> None:
     if as_json:
         print_json(outcome.wire)
         return

@@ -93,7 +93,7 @@ _PLURAL = {LINE: "lines", SUMMARY: "functions"}
 
 
 @attrs.frozen
-class Report:
+class CalibrationReport:
     """A fitted calibrator, its file, and how many lines the model was asked for (of projects not held out).
 
     promoted: whether it is in force now. reason: why, or why not. present: id of the calibrator that it was
@@ -172,7 +172,7 @@ def calibrate(
     from_git: FromGit | None = None,
     task: str | None = None,
     exclude: Sequence[str] = (),
-) -> Report:
+) -> CalibrationReport:
     """Fit a calibrator on the source below `paths`, each a project.
 
     task: "line": lines are completed; "summary": documented functions are summarised, their documentation
@@ -273,7 +273,7 @@ def calibrate(
     else:
         fitted.calibrator.save(output)
         reason = "it was written to a file only"
-        report = Report(fitted.calibrator, output, asked, False, reason, None, judged.comparison())
+        report = CalibrationReport(fitted.calibrator, output, asked, False, reason, None, judged.comparison())
     if kept_in is not None:
         remove_unfinished(kept_in)
     return report
@@ -281,7 +281,7 @@ def calibrate(
 
 def _put_in_force(
     store: CalibratorStore, fitted: Calibrator, judged: Judged, asked: int, *, install: bool
-) -> Report:
+) -> CalibrationReport:
     """Put a new calibrator in force if it is no worse than the present one, or if `install` says so."""
     present = judged.present
     calibrator = attrs.evolve(fitted, parent=present.id)
@@ -289,7 +289,7 @@ def _put_in_force(
     if install and not promoted:
         promoted, reason = True, f"installed because of --install, although {reason}"
     path = store.promote(calibrator) if promoted else store.keep(calibrator)
-    return Report(calibrator, path, asked, promoted, reason, present.id, judged.comparison())
+    return CalibrationReport(calibrator, path, asked, promoted, reason, present.id, judged.comparison())
 
 
 def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:

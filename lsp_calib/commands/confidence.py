@@ -18,7 +18,7 @@ from lsp_calib.terminal import Console
 
 
 @attrs.frozen
-class Report:
+class AblationReport:
     """The ablations, one for each file of records, and the files that were written."""
 
     ablations: tuple[Ablation, ...]
@@ -45,7 +45,7 @@ def compare_evidence(
     costs: Mapping[str, float] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> Report:
+) -> AblationReport:
     """The ablation of each file of line records.
 
     output: the folder for confidence.md, .csv and .json, and with `figure` for the figures. costs,
@@ -67,7 +67,7 @@ def compare_evidence(
             raise DataError(f"{path} holds records of the task {header.task!r}, not of lines.")
         ablations.append(run_ablation(header, found, costs=costs, resamples=resamples, seed=seed))
     if output is None:
-        return Report(tuple(ablations))
+        return AblationReport(tuple(ablations))
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -76,4 +76,4 @@ def compare_evidence(
     files = [output / f"confidence.{kind}" for kind in ("md", "csv", "json")]
     if figure:
         files += ablation_report.draw(ablations, output)
-    return Report(tuple(ablations), tuple(files))
+    return AblationReport(tuple(ablations), tuple(files))

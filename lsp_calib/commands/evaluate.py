@@ -35,7 +35,7 @@ RECORDS, TOKENS = "records.jsonl", "token.jsonl"
 
 
 @attrs.frozen
-class Report:
+class EvaluationReport:
     """Scores, and the folder that holds them (None: they are only shown). recorded: the records, too."""
 
     scores: Scores
@@ -70,7 +70,7 @@ def evaluate(
     thresholds: Path | None = None,
     measure: str | None = None,
     quiet: bool = False,
-) -> Report:
+) -> EvaluationReport:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
     The same call resumes a run that was stopped. held_out_projects: their number; None: those that a run that
@@ -105,7 +105,7 @@ def evaluate(
     records = _judged(header, records, rules)
     scores = _scores(header, records, apart, measure, resamples=resamples, seed=seed)
     report.write(scores, output)
-    return Report(scores, output, recorded=True)
+    return EvaluationReport(scores, output, recorded=True)
 
 
 def replay(
@@ -121,7 +121,7 @@ def replay(
     language: str | None = None,
     model: str | None = None,
     window: WindowSize | None = None,
-) -> Report:
+) -> EvaluationReport:
     """Score existing records, without a model.
 
     held_out_projects: their number; None: those that the records name. thresholds: of similarities, by which
@@ -145,7 +145,7 @@ def replay(
     if output is not None:
         _make(output)
         report.write(scores, output)
-    return Report(scores, output, recorded=False)
+    return EvaluationReport(scores, output, recorded=False)
 
 
 def judged_by_tests(

@@ -26,7 +26,7 @@ from lsp_calib.inference.process.converting import convert
 
 
 @attrs.frozen
-class Outcome:
+class CommandResult:
     """The result of a command. wire: for `--json`. sentences: for people."""
 
     wire: dict[str, Any]
@@ -53,7 +53,7 @@ def row(entry: Entry | EncoderCard) -> str:
     return "  ".join((*columns, needs, f"{fits:13}", f"{state:9}", pace)).rstrip()
 
 
-def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
+def pull_model(name: str, say: Say, *, quiet: bool) -> CommandResult:
     """Get a model; progress goes to standard error unless `quiet`. say: reports the terms of its licence.
 
     Raises SettingsError for an unknown name, and what `download.pull` raises.
@@ -73,7 +73,7 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
     if not card.sha256:
         sentences.append(f"SHA-256 {pulled.sha256}; from now on these bytes are the ones expected.")
     sentences += _encoder_offer()
-    return Outcome(
+    return CommandResult(
         {"name": card.name, "path": str(pulled.path), "sha256": pulled.sha256, "checked": pulled.checked},
         tuple(sentences),
     )
@@ -92,7 +92,7 @@ def _encoder_offer() -> list[str]:
     ]
 
 
-def verify_model(name: str) -> Outcome:
+def verify_model(name: str) -> CommandResult:
     """Compute the checksum of a model's file and compare it. Raises ModelFileError if it differs."""
     if (encoder := load_encoders().get(name)) is not None:
         verify_encoder(encoder, fresh=True)
@@ -100,30 +100,30 @@ def verify_model(name: str) -> Outcome:
     card, file = choose(name)
     actual = checksum.verify(file, card.sha256, fresh=True)
     compared, words = _compared(card)
-    return Outcome(
+    return CommandResult(
         {"name": card.name, "path": str(file), "sha256": actual, "checked": compared},
         (f"{file}: SHA-256 {actual}, {words}.",),
     )
 
 
-def path_of(name: str) -> Outcome:
+def path_of(name: str) -> CommandResult:
     """Where an installed model is. Raises as `cards.locate` does."""
     if (encoder := load_encoders().get(name)) is None:
         card, file = locate(name)
-        return Outcome({"name": card.name, "path": str(file)}, (str(file),))
+        return CommandResult({"name": card.name, "path": str(file)}, (str(file),))
     if not encoder.installed:
         raise NoModelError(f"{name} is not installed. Run `lsp-calib models pull {name}` to get it.")
-    return Outcome({"name": name, **_paths(encoder)}, (str(encoder.model.path),))
+    return CommandResult({"name": name, **_paths(encoder)}, (str(encoder.model.path),))
 
 
-def remove_model(name: str) -> Outcome:
+def remove_model(name: str) -> CommandResult:
     """Remove a model, by its name or its file's. Raises as `inventory.remove` does."""
     encoder = load_encoders().get(name)
     removed = remove(name) if encoder is None else remove_encoder(encoder)
-    return Outcome({"removed": str(removed)}, (f"Removed {removed}.",))
+    return CommandResult({"removed": str(removed)}, (f"Removed {removed}.",))
 
 
-def _pull_encoder(card: EncoderCard, *, quiet: bool) -> Outcome:
+def _pull_encoder(card: EncoderCard, *, quiet: bool) -> CommandResult:
     if quiet:
         pull_encoder(card, lambda *_: None)
     else:
@@ -132,11 +132,11 @@ def _pull_encoder(card: EncoderCard, *, quiet: bool) -> Outcome:
     return _of_encoder(card)
 
 
-def _of_encoder(card: EncoderCard) -> Outcome:
+def _of_encoder(card: EncoderCard) -> CommandResult:
     """What is said of an encoder whose files were just compared with their checksums."""
     sentences = [f"{file.path}: SHA-256 {file.sha256}, as it should be." for file in card.files]
     wire = {"name": card.name, "sha256": card.sha256, "checked": "card", **_paths(card)}
-    return Outcome(wire, tuple(sentences))
+    return CommandResult(wire, tuple(sentences))
 
 
 def _paths(card: EncoderCard) -> dict[str, str]:

@@ -31,7 +31,7 @@ STUDIES = ("spiess", "virk", "full-ece")
 
 
 @attrs.frozen(eq=False)
-class Report:
+class PaperReport:
     """The studies, the claims, and the files that were written."""
 
     studies: tuple[Study, ...]
@@ -71,7 +71,7 @@ def repeat_studies(
     *,
     model: str | None = None,
     seed: int = 0,
-) -> Report:
+) -> PaperReport:
     """Repeat one study, or "all", on the records in a folder and those below it.
 
     output: the folder for index.html, tables.md, tables.csv, study.json and the figures; None: none are made.
@@ -95,7 +95,7 @@ def repeat_studies(
     if output is not None:
         say("Drawing the figures.")
         written = page.write(built, claims, notes, output)
-    return Report(built, claims, notes, tuple(written))
+    return PaperReport(built, claims, notes, tuple(written))
 
 
 @attrs.frozen

@@ -15,8 +15,8 @@ from lsp_calib.badges import BADGES
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.commands.printing import bins_text
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.comparison import Comparison, Outcome
-from lsp_calib.feedback.report import PAGE, Report, make_report
+from lsp_calib.feedback.comparison import Accuracy, Comparison
+from lsp_calib.feedback.report import PAGE, FeedbackReport, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report import words
@@ -28,7 +28,7 @@ from lsp_calib.terminal import Console
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def current_report() -> Report:
+def current_report() -> FeedbackReport:
     """The report on the user's store. Raises LspCalibError."""
     store = FeedbackStore(home.state_dir() / "feedback.db")
     try:
@@ -38,7 +38,7 @@ def current_report() -> Report:
         store.close()
 
 
-def save_report(report: Report, path: Path | None, theme: ThemeName) -> Path:
+def save_report(report: FeedbackReport, path: Path | None, theme: ThemeName) -> Path:
     """Write the page; returns its absolute path. path: None: in the state folder. Raises LspCalibError."""
     chosen = (path or home.state_dir() / PAGE).absolute()
     write_page(report, chosen, theme)
@@ -55,7 +55,7 @@ def open_page(path: Path) -> None:
         raise LspCalibError(f"No browser could be started. The report is {path}: open it yourself.")
 
 
-def print_report(report: Report) -> None:
+def print_report(report: FeedbackReport) -> None:
     console = Console()
     if not report.statistics.suggestions:
         console.print("There is nothing to report yet: no suggestion was shown.")
@@ -79,7 +79,7 @@ def print_report(report: Report) -> None:
     _print_rest(report, console)
 
 
-def _outcomes(name: str, found: Sequence[Outcome]) -> Table:
+def _outcomes(name: str, found: Sequence[Accuracy]) -> Table:
     table = Table(Column(name, no_wrap=True), "visits", "promised", "right", "95 % interval", "skill", "")
     for one in found:
         badge = BADGES.get(one.name)
@@ -110,7 +110,7 @@ def _print_comparison(found: Comparison, console: Console) -> None:
         console.print(Text(bins_text(one.bins)))
 
 
-def _print_periods(report: Report, console: Console) -> None:
+def _print_periods(report: FeedbackReport, console: Console) -> None:
     known = [one.outcome.skill for one in report.periods if one.outcome.skill is not None]
     if len(known) < 2:
         return
@@ -123,7 +123,7 @@ def _print_periods(report: Report, console: Console) -> None:
     )
 
 
-def _survival(report: Report) -> Table:
+def _survival(report: FeedbackReport) -> Table:
     times = list(dict.fromkeys(one.seconds for one in report.survival))
     found = {(one.tier, one.seconds): one.share for one in report.survival}
     table = Table("inserted", *(words.seconds_words(at) for at in times), title="Unchanged after")
@@ -136,7 +136,7 @@ def _survival(report: Report) -> Table:
     return table
 
 
-def _print_rest(report: Report, console: Console) -> None:
+def _print_rest(report: FeedbackReport, console: Console) -> None:
     endings = "; ".join(
         f"{n:,} {words.ENDINGS[name]}"
         for name, n in report.statistics.labels.items()

@@ -26,7 +26,7 @@ _COMMAND = "lsp-calib eval thresholds --output {}"
 
 
 @attrs.frozen
-class Report:
+class ThresholdReport:
     """What was derived, and the file that holds it (None: it is only shown)."""
 
     derivation: Derivation
@@ -64,7 +64,7 @@ class Report:
             console.print(f"Written: {self.file}", soft_wrap=True)
 
 
-def derive_thresholds(data_dir: Path | None, output: Path | None) -> Report:
+def derive_thresholds(data_dir: Path | None, output: Path | None) -> ThresholdReport:
     """Derive the thresholds of the installed encoder from the ratings in the evaluation data.
 
     data_dir: the folder with the data sets; None: LSP_CALIB_DATA. output: the file to write.
@@ -76,7 +76,7 @@ def derive_thresholds(data_dir: Path | None, output: Path | None) -> Report:
     found = derive(ratings, encoder, listed(encoder), (RATINGS, data_set(RATINGS).sha256))
     if output is not None:
         replace_file(output, json.dumps(found.to_json(_command(output)), indent=2) + "\n")
-    return Report(found, output)
+    return ThresholdReport(found, output)
 
 
 def tables(found: Derivation) -> list[tuple[str, Sequence[str], list[list[str]]]]:

@@ -15,7 +15,7 @@ import attrs
 from lsp_calib.errors import LspCalibError
 from lsp_calib.evaluation.sandbox import launcher
 from lsp_calib.evaluation.sandbox.isolation import Isolation
-from lsp_calib.evaluation.sandbox.limits import Limits, Outcome
+from lsp_calib.evaluation.sandbox.limits import Limits, ProgramOutcome
 from lsp_calib.evaluation.sandbox.runner import run
 from lsp_calib.text_lines import same_line
 
@@ -64,7 +64,7 @@ class Verdict:
 
     passed: bool
     why: str
-    outcome: Outcome
+    outcome: ProgramOutcome
 
 
 def run_tests(

@@ -19,7 +19,7 @@ from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.evaluation.lines import LineItem, read_lines_of
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.sandbox import launcher
-from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Limits, Outcome
+from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Limits, ProgramOutcome
 from lsp_calib.evaluation.sandbox.runner import run_suite
 from lsp_calib.evaluation.tasks import FEWEST, Task
 from lsp_calib.files import read_file, replace_file
@@ -255,7 +255,7 @@ def run_chosen(
     report: bool = False,
     order: int = 0,
     changes: Mapping[str, str] | None = None,
-) -> Outcome:
+) -> ProgramOutcome:
     """Run tests of a project in the sandbox, all if None; the options are those of `sandbox.suite`."""
     # A package in `src` is imported from there, even where the environment has a version of it installed.
     paths = ["src", "."] if (root / "src").is_dir() else ["."]
@@ -294,7 +294,7 @@ def check_environment(environment: Path) -> None:
         )
 
 
-def _report_of(outcome: Outcome, root: Path, environment: Path) -> dict[str, Any]:
+def _report_of(outcome: ProgramOutcome, root: Path, environment: Path) -> dict[str, Any]:
     """What `sandbox.suite` reported. Raises SandboxError if it did not."""
     try:
         found = json.loads(

@@ -85,7 +85,7 @@ class Sums:
 
 
 @attrs.frozen
-class Outcome:
+class Accuracy:
     """The predicted and the observed accuracy of some suggestions.
 
     labels: suggestions with an outcome. share: of visits that were right. promised: the mean probability;
@@ -116,7 +116,7 @@ class Outcome:
         return "more" if self.promised < share.low else "asPromised"
 
 
-def outcome_of(name: str, sums: Sums) -> Outcome:
+def outcome_of(name: str, sums: Sums) -> Accuracy:
     """The outcome of labels, from their sums."""
     share = Share.of(sums.right, sums.n)
     rate = sums.right / sums.n
@@ -124,10 +124,10 @@ def outcome_of(name: str, sums: Sums) -> Outcome:
     brier = sums.loss / sums.n
     # Sums of thirds and tenths leave a little where nothing should be.
     if reference < 1e-9:
-        return Outcome(name, sums.labels, share, sums.promised / sums.n, brier)
+        return Accuracy(name, sums.labels, share, sums.promised / sums.n, brier)
     skill = 1.0 - brier / reference
     half = _skill_error(sums, rate, reference, brier / reference) if share.n >= ENOUGH else None
-    return Outcome(
+    return Accuracy(
         name,
         sums.labels,
         share,

@@ -15,9 +15,9 @@ from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.feedback.comparison import (
+    Accuracy,
     Comparison,
     Judged,
-    Outcome,
     Share,
     compare,
     outcome_of,
@@ -115,7 +115,7 @@ class Period:
 
     start: float
     end: float
-    outcome: Outcome
+    outcome: Accuracy
 
 
 @attrs.frozen
@@ -157,7 +157,7 @@ class Latency:
 
 
 @attrs.frozen
-class Report:
+class FeedbackReport:
     """All numbers of the report.
 
     made_at: Unix seconds. overall: None without labels. comparison: None without labels to compare.
@@ -167,10 +167,10 @@ class Report:
 
     made_at: float
     statistics: Statistics
-    overall: Outcome | None
-    tiers: tuple[Outcome, ...]
-    languages: tuple[Outcome, ...]
-    sources: tuple[Outcome, ...]
+    overall: Accuracy | None
+    tiers: tuple[Accuracy, ...]
+    languages: tuple[Accuracy, ...]
+    sources: tuple[Accuracy, ...]
     periods: tuple[Period, ...]
     survival: tuple[Survival, ...]
     comparison: Comparison | None
@@ -180,14 +180,14 @@ class Report:
     latency: Latency | None = None
 
 
-def make_report(data: ReportData, now: float, latency: Latency | None = None) -> Report:
+def make_report(data: ReportData, now: float, latency: Latency | None = None) -> FeedbackReport:
     """All numbers of the report. now: Unix seconds."""
-    return Report(
+    return FeedbackReport(
         made_at=now,
         statistics=data.statistics,
         overall=outcome_of("", data.shown) if data.shown else None,
         tiers=tuple(
-            Outcome(one.tier, one.n, Share(one.n, one.kept, one.low, one.high), one.promised)
+            Accuracy(one.tier, one.n, Share(one.n, one.kept, one.low, one.high), one.promised)
             for one in data.statistics.tiers
         ),
         languages=tuple(outcome_of(name, sums) for name, sums in data.languages),
@@ -205,7 +205,7 @@ def make_report(data: ReportData, now: float, latency: Latency | None = None) ->
     )
 
 
-def from_commits(calibrators: Sequence[Listed]) -> Iterator[Outcome]:
+def from_commits(calibrators: Sequence[Listed]) -> Iterator[Accuracy]:
     """For each model and language the lines of the user's commits that the newest workspace calibrator has
     learned from, as its file says: they are not in the store.
 
@@ -220,7 +220,7 @@ def from_commits(calibrators: Sequence[Listed]) -> Iterator[Outcome]:
     for purpose, c in found.items():
         name = "git" if len(found) == 1 else f"git, {purpose.language}, {purpose.model.name}"
         brier, skill = (c.metrics.get(metric) for metric in ("brier", "skill"))
-        yield Outcome(
+        yield Accuracy(
             name,
             c.n,
             Share.of(c.n_correct, c.n),
@@ -262,7 +262,7 @@ def _hidden(data: ReportData) -> Hidden:
     )
 
 
-def to_wire(report: Report) -> dict[str, Any]:
+def to_wire(report: FeedbackReport) -> dict[str, Any]:
     """The report as JSON types; times as ISO dates with time zone, None for what is not known."""
     return {
         "madeAt": moment(report.made_at),
@@ -293,7 +293,7 @@ def _fields(one: Any) -> dict[str, Any]:
     return {re.sub(r"_([a-z])", lambda match: match[1].upper(), name): found[name] for name in found}
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
+def _outcome(outcome: Accuracy) -> dict[str, Any]:
     return {
         "name": outcome.name,
         "labels": outcome.labels,

@@ -10,7 +10,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.refit import seen_until
 from lsp_calib.calibration.reliability import ReliabilityBin
-from lsp_calib.feedback.comparison import Outcome
+from lsp_calib.feedback.comparison import Accuracy
 from lsp_calib.feedback.report import Period, Survival
 from lsp_calib.report.markup import Markup, tag
 from lsp_calib.report.words import (
@@ -48,7 +48,7 @@ def figure(width: float, height: float, label: str, *children: Markup) -> Markup
     )
 
 
-def scale(outcome: Outcome, tier: str = "") -> Markup:
+def scale(outcome: Accuracy, tier: str = "") -> Markup:
     """Promise (stroke) and outcome (dot, with its interval) on a line from 0 to 100 %."""
     width, middle = 200.0, 11.0
 

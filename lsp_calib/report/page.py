@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from lsp_calib import __version__
 from lsp_calib.badges import BADGES
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
-from lsp_calib.feedback.comparison import Comparison, Judged, Outcome, Share
-from lsp_calib.feedback.report import AtCost, Hidden, Latency, Report
+from lsp_calib.feedback.comparison import Accuracy, Comparison, Judged, Share
+from lsp_calib.feedback.report import AtCost, FeedbackReport, Hidden, Latency
 from lsp_calib.report import figures, words
 from lsp_calib.report.blocks import key, prose, section, table
 from lsp_calib.report.markup import Markup, joined, tag
@@ -20,7 +20,7 @@ from lsp_calib.report.theme import ThemeName
 _MARK = '<meta name="generator" content="lsp-calib report">'
 
 
-def html_page(report: Report, theme: ThemeName = "auto") -> str:
+def html_page(report: FeedbackReport, theme: ThemeName = "auto") -> str:
     """The page. theme: "auto" is what the reader's system prefers."""
     root = {} if theme == "auto" else {"data_theme": theme}
     return f"<!doctype html>\n{tag('html', _head(), tag('body', _body(report)), lang='en', **root)}\n"
@@ -48,7 +48,7 @@ def _head() -> Markup:
     )
 
 
-def _body(report: Report) -> Markup:
+def _body(report: FeedbackReport) -> Markup:
     if not report.statistics.suggestions:
         return tag("main", _nothing_yet(), _history(report.calibrators), _footer(report))
     return tag(
@@ -90,7 +90,7 @@ def _todo(title: str) -> Markup:
     return section(title, None, tag("ol", *(tag("li", text) for text in words.WHAT_TO_DO), class_="todo"))
 
 
-def _card(tier: Outcome) -> Markup:
+def _card(tier: Accuracy) -> Markup:
     mark = tag("b", BADGES[tier.name]["mark"], class_=tier.name)
     name = tag(
         "div", mark, f"{tier.name} ", tag("span", BADGES[tier.name]["words"], class_="muted"), class_="name"
@@ -202,7 +202,7 @@ def _parts(found: Comparison) -> Markup:
     )
 
 
-def _over_time(report: Report) -> Markup | None:
+def _over_time(report: FeedbackReport) -> Markup | None:
     if not report.periods:
         return None
     drawn = figures.skill_over_time(report.periods, report.calibrators)
@@ -216,7 +216,7 @@ def _over_time(report: Report) -> Markup | None:
     )
 
 
-def _groups(report: Report) -> Markup | None:
+def _groups(report: FeedbackReport) -> Markup | None:
     """A row for each language, and for each source of labels."""
     tables = [
         tag("div", _outcomes(name, found), class_="scroll")
@@ -233,7 +233,7 @@ def _groups(report: Report) -> Markup | None:
     )
 
 
-def _outcomes(name: str, found: Sequence[Outcome]) -> Markup:
+def _outcomes(name: str, found: Sequence[Accuracy]) -> Markup:
     rows = [
         [
             one.name,
@@ -253,7 +253,7 @@ def _outcomes(name: str, found: Sequence[Outcome]) -> Markup:
 _MOODS = {"asPromised": "good", "more": "good", "less": "bad"}
 
 
-def _survival(report: Report) -> Markup | None:
+def _survival(report: FeedbackReport) -> Markup | None:
     drawn = figures.survival(report.survival)
     if drawn is None:
         return None
@@ -281,7 +281,7 @@ def _lasted(share: Share | None) -> str:
     return joined(words.share(share.value), tag("div", interval, class_="under"))
 
 
-def _endings(report: Report) -> Markup | None:
+def _endings(report: FeedbackReport) -> Markup | None:
     counts = report.statistics.labels
     drawn = figures.endings(counts, words.ENDINGS)
     if drawn is None:
@@ -391,7 +391,7 @@ def _glossary() -> Markup:
     return section("What the words mean", None, tag("dl", *entries))
 
 
-def _footer(report: Report) -> Markup:
+def _footer(report: FeedbackReport) -> Markup:
     made = f"Made {words.day(report.made_at)} by lsp-calib {__version__} from the feedback on this machine."
     rest = (
         "The page holds numbers and names of models and languages, no source text and no paths. It needs no "

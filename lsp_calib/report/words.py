@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.lent import carried_from
-from lsp_calib.feedback.comparison import ENOUGH, Comparison, Outcome
-from lsp_calib.feedback.report import AtCost, Hidden, Report
+from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Comparison
+from lsp_calib.feedback.report import AtCost, FeedbackReport, Hidden
 from lsp_calib.values import Tier
 
 PURPOSE = "Did the probabilities on your suggestions come true, and what has learning changed?"
@@ -85,12 +85,12 @@ _CLOSE = 0.05
 _BY_CHANCE = "apart by no more than chance"
 
 
-def verdict(outcome: Outcome) -> str:
+def verdict(outcome: Accuracy) -> str:
     """Whether the promise was kept, in a few words."""
     return _BY_CHANCE if _differs_by_chance(outcome) else _VERDICTS[outcome.verdict]
 
 
-def _differs_by_chance(outcome: Outcome) -> bool:
+def _differs_by_chance(outcome: Accuracy) -> bool:
     """Whether the two shares look different, and the interval says that this may be chance."""
     right, promised = outcome.share.value, outcome.promised
     if outcome.verdict != "asPromised" or right is None or promised is None:
@@ -98,7 +98,7 @@ def _differs_by_chance(outcome: Outcome) -> bool:
     return abs(right - promised) > _CLOSE
 
 
-def headline(report: Report) -> str:
+def headline(report: FeedbackReport) -> str:
     """The one sentence to read if one reads only one."""
     accept = next((one for one in report.tiers if one.name == Tier.ACCEPT), None)
     known = report.overall.share.n if report.overall else 0
@@ -121,7 +121,7 @@ def headline(report: Report) -> str:
     return f"“Accept” was right {right} of the time, {ending} ({promised})."
 
 
-def period(report: Report) -> str:
+def period(report: FeedbackReport) -> str:
     """How much there is, from when to when."""
     found = report.statistics
     known = report.overall.share.n if report.overall else 0

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.feedback.report import Report
+from lsp_calib.feedback.report import FeedbackReport
 from lsp_calib.files import open_file, write_atomically
 from lsp_calib.report.page import html_page, is_report
 from lsp_calib.report.theme import ThemeName
@@ -15,7 +15,7 @@ from lsp_calib.report.theme import ThemeName
 _BEGINNING = 1000
 
 
-def write_page(report: Report, path: Path, theme: ThemeName = "auto") -> None:
+def write_page(report: FeedbackReport, path: Path, theme: ThemeName = "auto") -> None:
     """Write the page, in one step; a reader sees the old one or the new one. An earlier report is replaced.
 
     Raises SettingsError if there is anything else under this name, DataError if it cannot be written.

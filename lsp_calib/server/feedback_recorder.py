@@ -24,7 +24,7 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.learning import Refits, refit_where_due, watch_labels
 from lsp_calib.feedback.removal import believed
-from lsp_calib.feedback.report import MOST_LABELS, Latency, Replay, Report, make_report
+from lsp_calib.feedback.report import MOST_LABELS, FeedbackReport, Latency, Replay, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.server import events as on
@@ -213,7 +213,9 @@ class FeedbackRecorder:
 
         return await self.run(work)
 
-    async def report(self, calibrators: CalibratorStore, measure: Wanted, latency: Latency | None) -> Report:
+    async def report(
+        self, calibrators: CalibratorStore, measure: Wanted, latency: Latency | None
+    ) -> FeedbackReport:
         """The report on everything that was recorded so far. Raises LspCalibError.
 
         It is read over a connection of its own: a large store takes a while, and records must not wait for
@@ -221,7 +223,7 @@ class FeedbackRecorder:
         """
         await self.run(lambda _: None)
 
-        def work() -> Report:
+        def work() -> FeedbackReport:
             store = FeedbackStore(self._file())
             try:
                 now = time.time()

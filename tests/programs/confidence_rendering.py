@@ -22,8 +22,7 @@ from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, out_of_fold, summarise
 from lsp_calib.commands.calibrators import curve_words, feature_words
-from lsp_calib.commands.paper import Report as Studies
-from lsp_calib.commands.paper import repeat_studies
+from lsp_calib.commands.paper import PaperReport, repeat_studies
 from lsp_calib.confidence.measures import by_name
 from lsp_calib.evaluation import ablation_report
 from lsp_calib.evaluation.ablation import CONDITIONS, Ablation, Part, run_ablation, tiers
@@ -324,7 +323,7 @@ def _score_row(front: list[str], judge: str, right: int, metrics: Mapping[str, I
 
 
 @functools.cache
-def studies() -> Studies:
+def studies() -> PaperReport:
     """The studies repeated on the committed records."""
     return repeat_studies("all", MODELS / "records", None, lambda _: None)
 

@@ -32,7 +32,7 @@ from lsp_calib.calibration.calibrators.curve import (
     WITHOUT_GRAMMAR,
     Curve,
 )
-from lsp_calib.calibration.calibrators.fitting import RECIPES, Choice, FeatureData, Recipe
+from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, FitChoice, Recipe
 from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, PooledCurve
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.tiers import PRESETS
@@ -124,7 +124,7 @@ class Pool:
             data.columns[version] = (self.prompts[items] == version).astype(np.float64)
         names = (*features, *versions[1:])
         assert set(names) <= data.columns.keys(), "some lines lack a feature"
-        curve = data.curve(FEATURES_MEASURE, Choice(Recipe("pooled", names, by_place=True), SPREAD))
+        curve = data.curve(FEATURES_MEASURE, FitChoice(Recipe("pooled", names, by_place=True), SPREAD))
         return _apart(curve, measure, versions)
 
     def left_out(self, features: Sequence[str], measure: str = FEATURES_MEASURE) -> FloatArray:

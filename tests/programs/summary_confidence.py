@@ -31,7 +31,7 @@ from observed_evidence import read
 
 from lsp_calib.calibration.arrays import FloatArray, group_codes, quietly
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
-from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Choice, FeatureData, Recipe
+from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, FeatureData, FitChoice, Recipe
 from lsp_calib.calibration.logistic import WEIGHT_SPREADS, sigmoid
 from lsp_calib.calibration.scores import skill_score
 from lsp_calib.calibration.tiers import PRESETS, SUMMARY_PRESETS, TierPolicy
@@ -159,7 +159,7 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
         found.append(f"| {title} | {' | '.join(cells)} |")
     with quietly():
         p = sigmoid(
-            data.curve(FEATURES_MEASURE, Choice(_RECIPE["tokens-and-fit"], WEIGHT_SPREADS[-1])).scores(
+            data.curve(FEATURES_MEASURE, FitChoice(_RECIPE["tokens-and-fit"], WEIGHT_SPREADS[-1])).scores(
                 [evidences[k] for k in fit]
             )
         )

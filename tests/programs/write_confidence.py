@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from confidence_rendering import (
+    ablation_blocks,
     blind_lines,
     costs,
     evaluation_blocks,
     in_use,
-    ablation_blocks,
     readme_blocks,
     results_blocks,
 )

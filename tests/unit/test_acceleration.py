@@ -13,7 +13,14 @@ from lsp_calib.errors import ModelFileError
 from lsp_calib.inference.backend import Acceleration, Hardware
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.process import acceleration
-from lsp_calib.inference.process.acceleration import Choice, Outcome, Question, Tried, candidates, choose
+from lsp_calib.inference.process.acceleration import (
+    AccelerationChoice,
+    Question,
+    TrialOutcome,
+    Tried,
+    candidates,
+    choose,
+)
 
 PLAIN, AMX = Hardware("build"), Hardware("build", amx=True)
 CONVERTS = Hardware("build", converts=True)
@@ -28,15 +35,15 @@ class Machine:
         self.outcomes = {name.replace("_", "-"): outcome for name, outcome in outcomes.items()}
         self.tried: list[str] = []
 
-    def attempt(self, candidate: Acceleration) -> Outcome | None:
+    def attempt(self, candidate: Acceleration) -> TrialOutcome | None:
         self.tried.append(candidate.name)
         outcome = self.outcomes[candidate.name]
         if outcome is None:
             return None
-        return Outcome(None, outcome) if isinstance(outcome, str) else Outcome(outcome)
+        return TrialOutcome(None, outcome) if isinstance(outcome, str) else TrialOutcome(outcome)
 
 
-def acceleration_remembered(hardware: Hardware, choice: Choice) -> list[Choice]:
+def acceleration_remembered(hardware: Hardware, choice: AccelerationChoice) -> list[AccelerationChoice]:
     """What `doctor` reads after the choice was kept."""
     Question(hardware, "1" * 64, None, slow_weights=True).remember(choice)
     return acceleration.remembered(acceleration.machine(hardware))
@@ -47,7 +54,7 @@ class TestChoice:
     def test_nothing_is_tried_where_nothing_is_in_doubt(self, hardware: Hardware, layers: int | None) -> None:
         machine = Machine()
         choice = choose(hardware, layers, machine.attempt)
-        assert choice == Choice(Acceleration(gpu_layers=layers or 0))
+        assert choice == AccelerationChoice(Acceleration(gpu_layers=layers or 0))
         assert machine.tried == []
 
     @pytest.mark.parametrize(
@@ -126,7 +133,7 @@ class TestChoice:
 
     def test_a_trial_that_was_ended_from_outside_demotes_nothing(self) -> None:
         machine = Machine(cpu=None)
-        assert choose(AMX, None, machine.attempt) == Choice(Acceleration())
+        assert choose(AMX, None, machine.attempt) == AccelerationChoice(Acceleration())
 
     def test_where_nothing_works_it_says_what_to_do(self) -> None:
         machine = Machine(cpu="signal 11", cpu_without_repacking="signal 11")
@@ -163,9 +170,9 @@ class TestChoice:
 
 @pytest.mark.usefixtures("home")
 class TestMemory:
-    CHOICE = Choice(
+    CHOICE = AccelerationChoice(
         Acceleration(amx=False),
-        (Tried("cpu", Outcome(None, "signal 11")), Tried("cpu-without-amx", Outcome(1.5))),
+        (Tried("cpu", TrialOutcome(None, "signal 11")), Tried("cpu-without-amx", TrialOutcome(1.5))),
     )
     QUESTION = Question(AMX, "a" * 64, None)
 
@@ -194,7 +201,7 @@ class TestMemory:
         assert len(acceleration.remembered(acceleration.machine(AMX))) == 2
 
     def test_without_a_trial_there_is_nothing_to_remember(self) -> None:
-        self.QUESTION.remember(Choice(Acceleration()))
+        self.QUESTION.remember(AccelerationChoice(Acceleration()))
         assert self.QUESTION.recall() is None
 
     @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.reliability import ReliabilityBin
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.feedback.comparison import ENOUGH, Outcome, Share, Sums, outcome_of
+from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Share, Sums, outcome_of
 from lsp_calib.feedback.events import How, Label, Source
-from lsp_calib.feedback.report import LIMITS, Latency, Report, from_commits, make_report, to_wire
+from lsp_calib.feedback.report import LIMITS, FeedbackReport, Latency, from_commits, make_report, to_wire
 from lsp_calib.feedback.report_data import MOST_COMPARED, MOST_PERIODS, PERIOD_LABELS, read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report.page import html_page
@@ -35,7 +35,7 @@ NOW = 1_770_000_000.0
 close = pytest.approx
 
 
-def report_on(path: Path, calibrators: CalibratorStore, most_compared: int = MOST_COMPARED) -> Report:
+def report_on(path: Path, calibrators: CalibratorStore, most_compared: int = MOST_COMPARED) -> FeedbackReport:
     store = FeedbackStore(path)
     try:
         return make_report(read_data(store, calibrators, NOW, most_compared=most_compared), NOW)
@@ -62,7 +62,7 @@ def calibrators(tmp_path_factory: pytest.TempPathFactory, until: float) -> Calib
 @pytest.fixture(scope="module")
 def report(
     rows: list[Shown], calibrators: CalibratorStore, tmp_path_factory: pytest.TempPathFactory
-) -> Report:
+) -> FeedbackReport:
     path = tmp_path_factory.mktemp("home") / "feedback.db"
     events = [("withheld", '{"empty": 1}')] * 3 + [("cut", '{"suffix": 1}')] * 2 + [("withheld", "{broken")]
     write(path, rows, events=events)
@@ -77,7 +77,7 @@ def labels_of(rows: Sequence[Shown]) -> list[tuple[str, float, bool]]:
     ]
 
 
-def check(outcome: Outcome, rows: Sequence[Shown]) -> None:
+def check(outcome: Accuracy, rows: Sequence[Shown]) -> None:
     truth = truth_of(labels_of(rows))
     assert (outcome.labels, outcome.share.n) == (truth.labels, truth.n)
     assert outcome.promised == close(truth.promised)
@@ -101,28 +101,28 @@ def check_share(share: Share, value: float) -> None:
 
 
 class TestEveryNumber:
-    def test_overall(self, report: Report, rows: list[Shown]) -> None:
+    def test_overall(self, report: FeedbackReport, rows: list[Shown]) -> None:
         assert report.overall is not None
         check(report.overall, rows)
         assert report.statistics.suggestions == 900
         assert report.statistics.labelled == sum(row.correct is not None for row in rows)
         assert report.statistics.labels == Counter(row.how for row in rows)
 
-    def test_tiers(self, report: Report, rows: list[Shown]) -> None:
+    def test_tiers(self, report: FeedbackReport, rows: list[Shown]) -> None:
         assert [one.name for one in report.tiers] == ["accept", "review", "reject"]
         for one in report.tiers:
             truth = truth_of(labels_of([row for row in rows if row.tier == one.name]))
             assert (one.share.n, one.promised) == (truth.n, close(truth.promised))
             check_share(one.share, truth.right)
 
-    def test_languages(self, report: Report, rows: list[Shown]) -> None:
+    def test_languages(self, report: FeedbackReport, rows: list[Shown]) -> None:
         assert {one.name for one in report.languages} == {"python", "rust", "go"}
         sizes = [one.share.n for one in report.languages]
         assert sizes == sorted(sizes, reverse=True)
         for one in report.languages:
             check(one, [row for row in rows if row.language == one.name])
 
-    def test_sources(self, report: Report, rows: list[Shown]) -> None:
+    def test_sources(self, report: FeedbackReport, rows: list[Shown]) -> None:
         """What was shown by itself, alternatives, and what was shown to keep learning are told apart."""
         parts: dict[str, list[Shown]] = {}
         for row in rows:
@@ -132,7 +132,7 @@ class TestEveryNumber:
         for one in report.sources:
             check(one, parts[one.name])
 
-    def test_over_time(self, report: Report, rows: list[Shown]) -> None:
+    def test_over_time(self, report: FeedbackReport, rows: list[Shown]) -> None:
         known = [row for row in rows if row.correct is not None and row.confidence is not None]
         known.sort(key=lambda row: (row.labelled_at, row.at, row.id))
         parts = min(len(known) // PERIOD_LABELS, MOST_PERIODS)
@@ -142,7 +142,7 @@ class TestEveryNumber:
             check(period.outcome, mine)
             assert (period.start, period.end) == (mine[0].labelled_at, mine[-1].labelled_at)
 
-    def test_survival(self, report: Report, rows: list[Shown]) -> None:
+    def test_survival(self, report: FeedbackReport, rows: list[Shown]) -> None:
         expected = {}
         for tier in ("", "accept", "review", "reject"):
             for seconds in SURVIVAL:
@@ -158,7 +158,7 @@ class TestEveryNumber:
             assert one.share.n == len(visits)
             check_share(one.share, sum(sum(kept) / len(kept) for kept in visits.values()) / len(visits))
 
-    def test_what_was_hidden(self, report: Report, rows: list[Shown]) -> None:
+    def test_what_was_hidden(self, report: FeedbackReport, rows: list[Shown]) -> None:
         explored = [row for row in rows if row.chance < 1]
         hidden = report.hidden
         assert hidden.explored == len(explored)
@@ -168,7 +168,7 @@ class TestEveryNumber:
         assert (hidden.withheld, hidden.cut) == ({"empty": 3}, {"suffix": 2})
 
     def test_before_and_after(
-        self, report: Report, rows: list[Shown], calibrators: CalibratorStore, until: float
+        self, report: FeedbackReport, rows: list[Shown], calibrators: CalibratorStore, until: float
     ) -> None:
         """On the visits that the calibrator in force has not seen, for each language its own calibrators."""
         base = shipped_calibrator().purpose
@@ -262,13 +262,13 @@ class TestEveryNumber:
             band = [stats.binom.ppf(q, n, mean) / n for q in (0.025, 0.975)]
             assert [item.band_low, item.band_high] == close(band)
 
-    def test_calibrators(self, report: Report, calibrators: CalibratorStore) -> None:
+    def test_calibrators(self, report: FeedbackReport, calibrators: CalibratorStore) -> None:
         assert list(report.calibrators) == calibrators.listed()[0]
         own = [one.calibrator for one in report.calibrators if one.calibrator.source == "personal"]
         # What was learned is carried over to the model's other prompt.
         assert sum(carried_from(one) is None for one in own) == 1
 
-    def test_json_has_the_same_numbers(self, report: Report) -> None:
+    def test_json_has_the_same_numbers(self, report: FeedbackReport) -> None:
         wire = json.loads(json.dumps(to_wire(report), allow_nan=False))
         assert wire["overall"]["skill"] == report.overall.skill  # type: ignore[union-attr]
         assert [one["right"] for one in wire["tiers"]] == [one.share.value for one in report.tiers]
@@ -279,7 +279,7 @@ class TestEveryNumber:
 
 
 def test_replayed_lines_are_a_source_of_their_own(
-    report: Report, rows: list[Shown], calibrators: CalibratorStore, tmp_path: Path
+    report: FeedbackReport, rows: list[Shown], calibrators: CalibratorStore, tmp_path: Path
 ) -> None:
     """Everything else is of what was shown: the same numbers with them as without."""
     path = tmp_path / "home" / "feedback.db"
@@ -315,7 +315,7 @@ def test_replayed_lines_are_a_source_of_their_own(
 
 
 def test_what_was_learned_from_commits_is_a_source_of_its_own(
-    report: Report, rows: list[Shown], calibrators: CalibratorStore, tmp_path: Path
+    report: FeedbackReport, rows: list[Shown], calibrators: CalibratorStore, tmp_path: Path
 ) -> None:
     """As the calibrator's file says; it stays in the report when a refit has replaced it."""
     path = tmp_path / "home" / "feedback.db"
@@ -466,7 +466,7 @@ def test_the_interval_of_the_skill_score_holds_it_as_often_as_it_says() -> None:
 def test_the_verdict_says_no_more_than_the_interval(
     right: int, n: int, promised: float, verdict: str
 ) -> None:
-    assert Outcome("", n, Share.of(right, n), promised).verdict == verdict
+    assert Accuracy("", n, Share.of(right, n), promised).verdict == verdict
 
 
 def test_the_latency_of_a_session_is_passed_on(tmp_path: Path) -> None:

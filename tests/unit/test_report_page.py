@@ -18,8 +18,8 @@ from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.lent import carried_from
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
-from lsp_calib.feedback.comparison import Outcome, Share
-from lsp_calib.feedback.report import Latency, Report, make_report
+from lsp_calib.feedback.comparison import Accuracy, Share
+from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report import figures, words
@@ -72,7 +72,9 @@ class Page(HTMLParser):
         return self.text
 
 
-def report_of(folder: Path, rows: Sequence[Shown], *, until: float | None = None, model: str = "") -> Report:
+def report_of(
+    folder: Path, rows: Sequence[Shown], *, until: float | None = None, model: str = ""
+) -> FeedbackReport:
     write(folder / "feedback.db", rows, model=model)
     store = FeedbackStore(folder / "feedback.db")
     try:
@@ -99,13 +101,13 @@ def rows() -> list[Shown]:
 
 
 @pytest.fixture(scope="module")
-def report(rows: list[Shown], tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(rows: list[Shown], tmp_path_factory: pytest.TempPathFactory) -> FeedbackReport:
     until = sorted(row.labelled_at for row in rows)[150]
     return report_of(tmp_path_factory.mktemp("home"), rows, until=until)
 
 
 @pytest.fixture(scope="module")
-def page(report: Report) -> Page:
+def page(report: FeedbackReport) -> Page:
     return Page(html_page(report))
 
 
@@ -129,7 +131,7 @@ class TestNumbers:
                 )
                 assert skill == signed(truth.skill)
 
-    def test_cards(self, page: Page, report: Report, rows: list[Shown]) -> None:
+    def test_cards(self, page: Page, report: FeedbackReport, rows: list[Shown]) -> None:
         for tier in report.tiers:
             truth = truth_of(labels_of([row for row in rows if row.tier == tier.name]))
             interval = f"{percent(tier.share.low)} to {percent(tier.share.high)}"
@@ -137,7 +139,7 @@ class TestNumbers:
             assert f"{truth.n:,} visits, 95 % interval {interval}." in page.text
             assert f"{percent(truth.right)}\nright\n" in page.text
 
-    def test_before_and_after(self, page: Page, report: Report) -> None:
+    def test_before_and_after(self, page: Page, report: FeedbackReport) -> None:
         """Scores as `test_report` computes them, three digits; the diagrams' words name each bin."""
         comparison = report.comparison
         assert comparison is not None
@@ -156,14 +158,14 @@ class TestNumbers:
             [part.language, f"{part.n:,}"] for part in comparison.parts
         ]
 
-    def test_what_lasts(self, page: Page, report: Report) -> None:
+    def test_what_lasts(self, page: Page, report: FeedbackReport) -> None:
         found = {row[0]: row[1:] for row in page.table("unchanged after")}
         for one in report.survival:
             cell = found[one.tier or "all"][(30, 120, 300, 600).index(one.seconds)]
             assert cell.startswith(percent(one.share.value))
             assert f"{one.share.n:,} visit" in cell
 
-    def test_over_time_hidden_endings_and_latency(self, page: Page, report: Report) -> None:
+    def test_over_time_hidden_endings_and_latency(self, page: Page, report: FeedbackReport) -> None:
         for period in report.periods:
             o = period.outcome
             assert f"skill {signed(o.skill or 0.0)}" in page.text
@@ -183,7 +185,7 @@ class TestNumbers:
         assert "came within 123 ms, 95 % within 988 ms" in page.text
 
     @pytest.mark.parametrize("hours", [0.5, 30.0, 2000.0])
-    def test_the_parts_of_a_short_time_are_told_apart(self, report: Report, hours: float) -> None:
+    def test_the_parts_of_a_short_time_are_told_apart(self, report: FeedbackReport, hours: float) -> None:
         """A day is named once; the others of its parts have their hour."""
         step = hours * 3600.0 / len(report.periods)
         starts = [report.periods[0].start + n * step for n in range(len(report.periods))]
@@ -202,7 +204,7 @@ class TestNumbers:
             assert f"{words.day(one.start)}{',' if same_day else ' to'} " in drawn
 
     @pytest.mark.parametrize("part", [0, 3, 9])
-    def test_a_refit_came_with_its_last_label(self, report: Report, part: int) -> None:
+    def test_a_refit_came_with_its_last_label(self, report: FeedbackReport, part: int) -> None:
         """Not at the beginning of its day. One with a date alone came in the first part of that day."""
         (own,) = [one for one in report.calibrators if words.is_own(one)]
         one = report.periods[part]
@@ -213,7 +215,7 @@ class TestNumbers:
         (line,) = re.findall(r'<line x1="([0-9.]+)"[^>]*class="arrival"', drawn)
         assert float(line) == pytest.approx(places[part], abs=0.2)
 
-    def test_calibrators(self, page: Page, report: Report) -> None:
+    def test_calibrators(self, page: Page, report: FeedbackReport) -> None:
         found = {row[0]: row for row in page.table("calibrator")}
         assert set(found) == {one.calibrator.id for one in report.calibrators}
         carried = {one.calibrator.id for one in report.calibrators if carried_from(one.calibrator)}
@@ -222,7 +224,7 @@ class TestNumbers:
         assert "1 calibrator of your own." in page.text
         assert own[2] == "lines of Python by smollm2-135m, prompt line-prefix-1"
 
-    def test_shipped_calibrators_are_folded_away(self, page: Page, report: Report) -> None:
+    def test_shipped_calibrators_are_folded_away(self, page: Page, report: FeedbackReport) -> None:
         """There are many, and they are the same for everybody."""
         shipped = [one.calibrator.id for one in report.calibrators if one.calibrator.source == "shipped"]
         words = f"{len(shipped)} calibrator{'s' * (len(shipped) != 1)} came with lsp-calib"
@@ -230,7 +232,7 @@ class TestNumbers:
         own, below = page.text.split(words)
         assert all(name in below and name not in own.rpartition("Calibrators")[2] for name in shipped)
 
-    def test_nothing_is_drawn_outside_its_figure(self, report: Report) -> None:
+    def test_nothing_is_drawn_outside_its_figure(self, report: FeedbackReport) -> None:
         """No coordinate is NaN, and circles lie inside the view box."""
         source = html_page(report)
         assert "nan" not in re.sub(r"<style>.*?</style>", "", source).lower().replace("finance", "")
@@ -312,7 +314,7 @@ class TestLittle:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_theme_of_the_root(report: Report, theme: str) -> None:
+def test_the_theme_of_the_root(report: FeedbackReport, theme: str) -> None:
     """Left to the reader's system unless one is chosen."""
     (root,) = [attributes for tag, attributes in Page(html_page(report, theme)).elements if tag == "html"]  # type: ignore[arg-type]
     assert root.get("data-theme") == (None if theme == "auto" else theme)
@@ -335,7 +337,7 @@ class TestSentences:
         ],
     )
     def test_a_difference_is_called_one_only_beyond_chance(
-        self, report: Report, low: float | None, high: float | None, n: int, said: str
+        self, report: FeedbackReport, low: float | None, high: float | None, n: int, said: str
     ) -> None:
         assert report.comparison is not None
         found = attrs.evolve(report.comparison, gain_low=low, gain_high=high, n=n)
@@ -349,26 +351,28 @@ class TestSentences:
             (0.6, "better than promised (60 %)."),
         ],
     )
-    def test_the_headline(self, report: Report, promised: float, said: str) -> None:
-        accept = Outcome("accept", 100, Share.of(80, 100), promised)
+    def test_the_headline(self, report: FeedbackReport, promised: float, said: str) -> None:
+        accept = Accuracy("accept", 100, Share.of(80, 100), promised)
         found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
         assert found == f"“Accept” was right 80 % of the time, {said}"
 
     def test_the_headline_does_not_call_85_percent_of_20_as_promised_where_93_were(
-        self, report: Report
+        self, report: FeedbackReport
     ) -> None:
-        accept = Outcome("accept", 20, Share.of(17, 20), 0.93)
+        accept = Accuracy("accept", 20, Share.of(17, 20), 0.93)
         found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
         said = "85 % of the time, 93 % were promised: apart by no more than chance (20 visits)."
         assert found == f"“Accept” was right {said}"
         assert words.verdict(accept) == "apart by no more than chance"
 
-    def test_the_headline_says_when_nothing_was_marked_accept(self, report: Report) -> None:
-        accept = Outcome("accept", 3, Share.of(3, 3), 0.9)
+    def test_the_headline_says_when_nothing_was_marked_accept(self, report: FeedbackReport) -> None:
+        accept = Accuracy("accept", 3, Share.of(3, 3), 0.9)
         found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
         assert found == "Too few suggestions were marked accept to judge that mark (3 visits)."
 
-    def test_a_calibrator_that_has_seen_the_labels_is_said_to_look_better(self, report: Report) -> None:
+    def test_a_calibrator_that_has_seen_the_labels_is_said_to_look_better(
+        self, report: FeedbackReport
+    ) -> None:
         assert report.comparison is not None
         found = " ".join(words.comparison(attrs.evolve(report.comparison, unseen=False)))
         assert "it looks better here than it is" in found

@@ -69,7 +69,7 @@ _TICK = 50_000_000  # nanoseconds
 
 
 @attrs.frozen
-class Choice:
+class CalibratorChoice:
     """The calibrator in force, and a sentence for each file that had to be skipped on the way to it."""
 
     calibrator: Calibrator
@@ -169,7 +169,7 @@ class CalibratorStore:
     _supplied: _Shelf[Calibrator] = attrs.field(init=False, eq=False, repr=False)
     _pooled: _Shelf[Pooled] = attrs.field(init=False, eq=False, repr=False)
     _prefixes: tuple[_Shelf[PrefixCurve], ...] = attrs.field(init=False, eq=False, repr=False)
-    _choices: LRU[tuple[Purpose, bool], tuple[tuple[object, ...], Choice]] = attrs.field(
+    _choices: LRU[tuple[Purpose, bool], tuple[tuple[object, ...], CalibratorChoice]] = attrs.field(
         init=False, eq=False, repr=False, factory=lambda: LRU(_MOST_CHOICES)
     )
 
@@ -197,7 +197,7 @@ class CalibratorStore:
             home.private_folder(personal)
         return cls(personal, home.shipped_models() / "calibrators")
 
-    def choose(self, purpose: Purpose, *, personal: bool = True) -> Choice:
+    def choose(self, purpose: Purpose, *, personal: bool = True) -> CalibratorChoice:
         """The calibrator in force for a purpose. There always is one; files that cannot be used are reported.
 
         personal: whether the user's own calibrators count.
@@ -211,29 +211,29 @@ class CalibratorStore:
         self._choices[purpose, personal] = seen, choice
         return choice
 
-    def _with_own(self, purpose: Purpose) -> Choice:
+    def _with_own(self, purpose: Purpose) -> CalibratorChoice:
         mine, skipped = self._personal(purpose)
         if mine and mine[0][1].curves[0].readable:
-            return Choice(mine[0][1], tuple(skipped))
+            return CalibratorChoice(mine[0][1], tuple(skipped))
         base = self.choose(purpose, personal=False)
         skipped += base.skipped
         earlier = self.earlier(purpose)
         if earlier is not None and earlier.same_model and base.calibrator.curves[0].readable:
             carried = carry_over(base.calibrator, earlier.calibrator)
             if carried is not None:
-                return Choice(carried, tuple(skipped))
-        return Choice(mine[0][1] if mine else base.calibrator, tuple(skipped))
+                return CalibratorChoice(carried, tuple(skipped))
+        return CalibratorChoice(mine[0][1] if mine else base.calibrator, tuple(skipped))
 
-    def _without_own(self, purpose: Purpose) -> Choice:
+    def _without_own(self, purpose: Purpose) -> CalibratorChoice:
         shipped = self._supplied.look()
         fitting = [one for one in shipped.all if one.purpose.fits(purpose)]
         newest = max(fitting, key=lambda found: (found.created, found.n, found.id), default=None)
         if newest is not None:
-            return Choice(newest, shipped.skipped)
+            return CalibratorChoice(newest, shipped.skipped)
         pooled = self._pooled.look()
         lent = next(filter(None, (one.lend(purpose) for one in pooled.all)), None)
         skipped = shipped.skipped + (pooled.skipped if purpose.task == "line" else ())
-        return Choice(lent or borrowed_curve(purpose, shipped.all), skipped)
+        return CalibratorChoice(lent or borrowed_curve(purpose, shipped.all), skipped)
 
     def base(self, purpose: Purpose) -> Calibrator:
         """The calibrator at which a refit begins: the one of the user's own source or commits that is in
@@ -401,7 +401,7 @@ class CalibratorStore:
         calibrator.save(path)
         return path
 
-    def rollback(self, purpose: Purpose, *, to: str | None = None) -> Choice:
+    def rollback(self, purpose: Purpose, *, to: str | None = None) -> CalibratorChoice:
         """Take the user's calibrator out of force; returns the one that is in force afterwards.
 
         to: id of one in the history, or of the shipped one; None: the one that the present one replaced, or
@@ -418,7 +418,7 @@ class CalibratorStore:
         for calibrator in self._kept.look().all:
             if calibrator.id == target and calibrator.purpose.fits(purpose):
                 self.promote(calibrator)
-                return Choice(calibrator, tuple(skipped))
+                return CalibratorChoice(calibrator, tuple(skipped))
         if to is not None and to != base.calibrator.id:
             raise CalibratorError(f"There is no earlier calibrator {to} for {purpose.model.name}.")
         slot = self.personal / purpose.file

@@ -144,7 +144,7 @@ def recipes_of(task: str) -> tuple[Recipe, ...]:
 
 
 @attrs.frozen
-class Choice:
+class FitChoice:
     """A recipe with the spread of its weights, in nats by standard deviation of a feature."""
 
     recipe: Recipe
@@ -204,7 +204,7 @@ class FeatureData:
 
     def choose(
         self, recipes: Sequence[Recipe], items: BoolArray | None = None, *, folds: int = 5, seed: int = 0
-    ) -> Choice:
+    ) -> FitChoice:
         """The recipe and spread with the lowest log loss in grouped cross-validation inside `items`.
 
         items: bool array of shape (n,); None: all. Raises DataError if they are of fewer than 2 groups.
@@ -219,12 +219,12 @@ class FeatureData:
                 fit = None
                 for i, spread in enumerate(WEIGHT_SPREADS):
                     # The fit with one spread lies near that with the next.
-                    fit = _Fit.of(self, Choice(recipe, spread), others, near=fit)
+                    fit = _Fit.of(self, FitChoice(recipe, spread), others, near=fit)
                     z = fit.scores(self, test)
                     lost[i] += np.sum(sigmoid_and_loss(z, self.correct[test].astype(np.float64))[1])
             i = int(np.argmin(lost))
             if lost[i] < least:
-                best, least = Choice(recipe, WEIGHT_SPREADS[i]), lost[i]
+                best, least = FitChoice(recipe, WEIGHT_SPREADS[i]), lost[i]
         if best is None:
             raise DataError("There is no recipe to choose from.")
         return best
@@ -244,7 +244,7 @@ class FeatureData:
             predicted[test] = sigmoid(_Fit.of(self, choice, np.flatnonzero(fold != k)).scores(self, test))
         return predicted
 
-    def curve(self, measure: str, choice: Choice) -> Curve:
+    def curve(self, measure: str, choice: FitChoice) -> Curve:
         """The curve fitted on all labels with this choice."""
         fit = _Fit.of(self, choice, np.arange(self.correct.size))
         offsets = () if fit.offsets is None else zip(self.place_names, fit.offsets.tolist(), strict=True)
@@ -278,7 +278,7 @@ class _Fit:
     offsets: FloatArray | None = None
 
     @classmethod
-    def of(cls, data: FeatureData, choice: Choice, items: IntArray, near: _Fit | None = None) -> _Fit:
+    def of(cls, data: FeatureData, choice: FitChoice, items: IntArray, near: _Fit | None = None) -> _Fit:
         """Fitted on these items. near: one of the same recipe on the same items, where the search starts."""
         recipe, table = choice.recipe, data.table(choice.recipe, items)
         labels, codes, ones = data.correct[items], data.place_codes[items], np.ones(items.size)

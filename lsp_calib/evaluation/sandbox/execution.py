@@ -20,7 +20,7 @@ from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.sandbox import launcher
 from lsp_calib.evaluation.sandbox.groups import control_groups, ran_out_of_memory
 from lsp_calib.evaluation.sandbox.isolation import Isolation
-from lsp_calib.evaluation.sandbox.limits import Ending, Limits, Outcome
+from lsp_calib.evaluation.sandbox.limits import Ending, Limits, ProgramOutcome
 
 # Seconds allowed for starting, building the isolation and cleaning up on a busy machine.
 _GRACE_S = 30.0
@@ -39,7 +39,7 @@ def execute(
     visible: tuple[Path, ...] = (),
     variables: Mapping[str, str] | None = None,
     loopback: bool = False,
-) -> Outcome:
+) -> ProgramOutcome:
     """Run a command in this isolation until it ends or reaches a limit; see `runner` for the arguments.
 
     argv: the first word is an absolute path. visible: folders shown read-only besides the system's.
@@ -180,7 +180,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _outcome(watched: _Watched, groups: list[Path]) -> Outcome:
+def _outcome(watched: _Watched, groups: list[Path]) -> ProgramOutcome:
     try:
         said = json.loads(bytes(watched.report.text) or b"{}")
     except ValueError:
@@ -201,7 +201,7 @@ def _outcome(watched: _Watched, groups: list[Path]) -> Outcome:
         )
     ended = ending or Ending(said["ended"])
     by_itself = ended in (Ending.EXIT, Ending.SIGNAL)
-    return Outcome(
+    return ProgramOutcome(
         ending=ended,
         code=int(said.get("code", 0)) if by_itself else 0,
         proved=ended is Ending.EXIT and said["code"] == 0 and bool(said["proved"]),

@@ -60,7 +60,7 @@ class Ending(enum.StrEnum):
 
 
 @attrs.frozen
-class Outcome:
+class ProgramOutcome:
     """The outcome of a program.
 
     code: its exit status, or the number of the signal that ended it; 0 if a limit ended it.

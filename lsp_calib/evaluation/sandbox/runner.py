@@ -9,7 +9,7 @@ from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.sandbox import launcher
 from lsp_calib.evaluation.sandbox.execution import execute
 from lsp_calib.evaluation.sandbox.isolation import Isolation
-from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Limits, Outcome
+from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Limits, ProgramOutcome
 from lsp_calib.evaluation.sandbox.probe import isolation as probed_isolation
 
 
@@ -20,7 +20,7 @@ def run(
     files: Mapping[str, str] | None = None,
     payload: str | None = None,
     isolation: Isolation | None = None,
-) -> Outcome:
+) -> ProgramOutcome:
     """Run a program until it ends or reaches a limit.
 
     program: Python source, or a command as a list of words, the first an absolute path.
@@ -52,7 +52,7 @@ def run_suite(
     limits: Limits = SUITE_LIMITS,
     loopback: bool = False,
     isolation: Isolation | None = None,
-) -> Outcome:
+) -> ProgramOutcome:
     """Run a command of the user in a copy of a project; the project itself is never written.
 
     project: its folder. Version history, virtual environments and caches are not copied.

@@ -103,7 +103,7 @@ class Machine:
 
 
 @attrs.frozen
-class Choice:
+class TokenChoice:
     """A token with its log-probability and, best first, those of the most likely ones."""
 
     token: int
@@ -196,18 +196,18 @@ class PrebuiltGenerationRun(GenerationRun):
         if len(self._tokens) <= before:  # some tokens were taken back
             self._evaluated = len(self._tokens) - 1
 
-    def _answered(self, sequence: CachedSequence, question: Question) -> tuple[Reply, Choice]:
+    def _answered(self, sequence: CachedSequence, question: Question) -> tuple[Reply, TokenChoice]:
         if len(question.allowed) > _FEW and not question.temperature:
             # As a rule the best of many is among the most likely of all.
             reply = self._ask(sequence, self._tokens, attrs.evolve(question, allowed=()))
             members = set(question.allowed)
             best = next((entry for entry in reply.top if entry[0] in members), None)
             if best is not None:
-                return attrs.evolve(reply, ended=False), Choice(*best, reply.top)
+                return attrs.evolve(reply, ended=False), TokenChoice(*best, reply.top)
         reply = self._ask(sequence, self._tokens, question)
         return reply, _choice(reply) or self._choice_of_ours(sequence, question)
 
-    def _choice_of_ours(self, sequence: CachedSequence, question: Question) -> Choice:
+    def _choice_of_ours(self, sequence: CachedSequence, question: Question) -> TokenChoice:
         """A choice made here: the server does not report its own if that token ends inside a character.
 
         It is told to choose a line's end instead, which does not change the probabilities that it reports.
@@ -228,9 +228,9 @@ class PrebuiltGenerationRun(GenerationRun):
             token, logprob = random.Random(question.seed).choices(among, weights)[0]
         else:
             token, logprob = among[0]
-        return Choice(token, logprob, listed)
+        return TokenChoice(token, logprob, listed)
 
-    def _typed(self, sequence: CachedSequence, allowed: tuple[int, ...], choice: Choice) -> float:
+    def _typed(self, sequence: CachedSequence, allowed: tuple[int, ...], choice: TokenChoice) -> float:
         """Log-probability of all allowed tokens together; the chosen one is among them."""
         known = {**dict(choice.top), choice.token: choice.logprob}
         total = log_probability(allowed, known, choice.top[-1][1] if choice.top else 0.0)
@@ -289,8 +289,8 @@ def doubt(logprob: float, top: Sequence[tuple[int, float]]) -> str:
     )
 
 
-def _choice(reply: Reply) -> Choice | None:
+def _choice(reply: Reply) -> TokenChoice | None:
     """The token that the server chose, None where it does not report it."""
     if reply.token is None or reply.logprob is None:
         return None
-    return Choice(reply.token, reply.logprob, reply.top)
+    return TokenChoice(reply.token, reply.logprob, reply.top)

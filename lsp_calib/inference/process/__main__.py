@@ -153,7 +153,7 @@ def _load(
 
 def _choose(
     question: acceleration.Question, load: LoadOptions, arguments: argparse.Namespace
-) -> acceleration.Choice:
+) -> acceleration.AccelerationChoice:
     """The acceleration to use: the remembered one, unless that has just crashed. Raises ModelFileError."""
     known = None if arguments.careful else question.recall()
     if known is not None:

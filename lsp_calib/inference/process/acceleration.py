@@ -25,7 +25,7 @@ _FASTER = 0.9
 
 
 @attrs.frozen
-class Outcome:
+class TrialOutcome:
     """The result of a trial. seconds: for a fixed prompt and answer, None if it failed. how: the cause."""
 
     seconds: float | None
@@ -37,11 +37,11 @@ class Tried:
     """An acceleration, by its name, with the result of its trial."""
 
     name: str
-    outcome: Outcome
+    outcome: TrialOutcome
 
 
 @attrs.frozen
-class Choice:
+class AccelerationChoice:
     """An acceleration, and the trials that led to it: none where nothing was in doubt."""
 
     acceleration: Acceleration
@@ -58,7 +58,7 @@ class Choice:
         return self.acceleration.name in worked
 
 
-Try = Callable[[Acceleration], Outcome | None]
+Try = Callable[[Acceleration], TrialOutcome | None]
 """A trial; None where it was ended from outside and shows nothing."""
 
 
@@ -91,7 +91,7 @@ def choose(
     slow_weights: bool = False,
     careful: bool = False,
     avoid: Collection[str] = (),
-) -> Choice:
+) -> AccelerationChoice:
     """The fastest acceleration that works.
 
     attempt: tries one. slow_weights: as for `candidates`. careful: the process crashed before it answered,
@@ -103,21 +103,21 @@ def choose(
     offered = [one for one in possible if one.name not in avoid]
     rivals = _rivals(hardware, gpu_layers)
     if offered and not careful and not rivals:
-        return Choice(offered[0])
-    tried = [Tried(name, Outcome(None, "while it answered")) for name in avoid]
+        return AccelerationChoice(offered[0])
+    tried = [Tried(name, TrialOutcome(None, "while it answered")) for name in avoid]
     best: tuple[float, Acceleration] | None = None
     for candidate in offered:
         if best is not None and candidate.name not in rivals:
             continue
         outcome = attempt(candidate)
         if outcome is None:
-            return Choice(candidate)
+            return AccelerationChoice(candidate)
         tried.append(Tried(candidate.name, outcome))
         if outcome.seconds is not None and (best is None or outcome.seconds < _FASTER * best[0]):
             best = outcome.seconds, candidate
     if best is None:
         raise ModelFileError(_nothing_works(tried))
-    return Choice(best[1], tuple(tried))
+    return AccelerationChoice(best[1], tuple(tried))
 
 
 def _rivals(hardware: Hardware, gpu_layers: int | None) -> frozenset[str]:
@@ -137,7 +137,7 @@ def _nothing_works(tried: Sequence[Tried]) -> str:
     )
 
 
-def failure(choice: Choice) -> str:
+def failure(choice: AccelerationChoice) -> str:
     """The crashes before a working acceleration was found, in one sentence; empty if there were none."""
     if not choice.failed:
         return ""
@@ -152,7 +152,7 @@ def failure(choice: Choice) -> str:
     return f"The model runs without {what}: llama.cpp crashed with {what} ({last.outcome.how})."
 
 
-def note(choice: Choice) -> str:
+def note(choice: AccelerationChoice) -> str:
     """`failure`, with the command that helps."""
     return f"{failure(choice)} `lsp-calib doctor` says how to get a faster build." if choice.failed else ""
 
@@ -177,7 +177,7 @@ class Question:
         wanted = "auto" if self.gpu_layers is None else str(self.gpu_layers)
         return f"{self.model[:16]} gpu={wanted}"
 
-    def recall(self) -> Choice | None:
+    def recall(self) -> AccelerationChoice | None:
         """The remembered choice, None if there is none."""
         models = sidecar.read(MEMORY).get(machine(self.hardware))
         entry = models.get(self._key) if isinstance(models, Mapping) else None
@@ -186,9 +186,9 @@ class Question:
         possible = candidates(self.hardware, self.gpu_layers, slow_weights=self.slow_weights)
         known = {one.name: one for one in possible}
         chosen = known.get(str(entry.get("chosen")))
-        return None if chosen is None else Choice(chosen, tuple(_read_tried(entry.get("tried"))))
+        return None if chosen is None else AccelerationChoice(chosen, tuple(_read_tried(entry.get("tried"))))
 
-    def remember(self, choice: Choice) -> None:
+    def remember(self, choice: AccelerationChoice) -> None:
         """Keep the results of the trials. Never fails: at worst the trials are repeated."""
         if not choice.tried:
             return
@@ -201,7 +201,7 @@ class Question:
         sidecar.update(MEMORY, machine(self.hardware), {**kept, self._key: entry})
 
 
-def remembered(of: str) -> list[Choice]:
+def remembered(of: str) -> list[AccelerationChoice]:
     """The remembered choices for a `machine`, one for each model that was tried."""
     models = sidecar.read(MEMORY).get(of)
     if not isinstance(models, Mapping):
@@ -209,7 +209,7 @@ def remembered(of: str) -> list[Choice]:
     every = (Hardware("", amx=True, gpu=True), Hardware("", converts=True))
     by_name = {one.name: one for each in every for one in candidates(each, None, slow_weights=True)}
     return [
-        Choice(by_name[str(entry["chosen"])], tuple(_read_tried(entry.get("tried"))))
+        AccelerationChoice(by_name[str(entry["chosen"])], tuple(_read_tried(entry.get("tried"))))
         for entry in models.values()
         if isinstance(entry, Mapping) and str(entry.get("chosen")) in by_name
     ]
@@ -219,4 +219,4 @@ def _read_tried(raw: Any) -> Iterator[Tried]:
     for one in raw if isinstance(raw, list) else ():
         if isinstance(one, list) and len(one) == 3 and isinstance(one[0], str):
             seconds = one[1] if isinstance(one[1], float) and one[1] > 0 else None
-            yield Tried(one[0], Outcome(seconds, str(one[2])))
+            yield Tried(one[0], TrialOutcome(seconds, str(one[2])))

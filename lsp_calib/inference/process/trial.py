@@ -14,7 +14,7 @@ from lsp_calib.errors import ModelError
 from lsp_calib.inference.backend import Acceleration, Backend, Factory, LoadOptions
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.process import starting
-from lsp_calib.inference.process.acceleration import Outcome
+from lsp_calib.inference.process.acceleration import TrialOutcome
 from lsp_calib.values import Generation, Prompt, Segment
 
 # Long enough for every kernel of a prompt and of an answer, and short enough to wait for.
@@ -36,7 +36,7 @@ _SECONDS, _BYTES_A_SECOND = 60.0, 20 << 20
 _NOT_LOADED = 4
 
 
-def attempt(options: LoadOptions) -> Outcome | None:
+def attempt(options: LoadOptions) -> TrialOutcome | None:
     """Try `options.acceleration` in a child of this process, by this process's own program.
 
     None where that is no evidence: the child was ended from outside (for lack of memory above all), or the
@@ -61,16 +61,16 @@ def attempt(options: LoadOptions) -> Outcome | None:
         finally:
             timer.cancel()
     if late.is_set():
-        return Outcome(None, f"no answer in {limit:.0f} s")
+        return TrialOutcome(None, f"no answer in {limit:.0f} s")
     if starting.killed(child.returncode) or child.returncode == _NOT_LOADED:
         return None
     if child.returncode:
-        return Outcome(None, starting.how(child.returncode))
+        return TrialOutcome(None, starting.how(child.returncode))
     try:
         seconds = float(json.loads(output)["seconds"])
     except (ValueError, TypeError, KeyError):
-        return Outcome(None, "no figures")
-    return Outcome(seconds) if seconds > 0 else Outcome(None, "no figures")
+        return TrialOutcome(None, "no figures")
+    return TrialOutcome(seconds) if seconds > 0 else TrialOutcome(None, "no figures")
 
 
 def run(factory: Factory, options: LoadOptions, wanted: str) -> None:

@@ -16,7 +16,7 @@ from lsp_calib.tools.demo.user import Shown
 
 
 @attrs.define
-class Report:
+class DemoReport:
     """The events of the demo, as `--json` prints them.
 
     diagnostics: as pulled when a suggestion was inserted. stale: suggestions whose diagnostic remained after

@@ -24,7 +24,7 @@ from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.tools.client import SERVER, Document, Editor
 from lsp_calib.tools.demo import words
 from lsp_calib.tools.demo.evidence import StateReader
-from lsp_calib.tools.demo.report import Report, since
+from lsp_calib.tools.demo.report import DemoReport, since
 from lsp_calib.tools.demo.screen import Screen
 from lsp_calib.tools.demo.user import FILE, HOVERED, PLACES, Action, line_of
 from lsp_calib.tools.demo.writing import ANSWER, Writer, about, suggestion_of
@@ -49,7 +49,7 @@ def run(*, as_json: bool, model: str | None) -> int:
     """
     # Errors are reported below, once; pygls would log them as well.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
-    screen, report = Screen(quiet=as_json), Report()
+    screen, report = Screen(quiet=as_json), DemoReport()
     code = 0
     with tempfile.TemporaryDirectory(prefix="lsp-calib-demo-", ignore_cleanup_errors=True) as scratch:
         try:
@@ -67,7 +67,7 @@ def run(*, as_json: bool, model: str | None) -> int:
 class _Demo:
     """One run. Server and state live in `scratch`: the user's feedback and calibrators stay as they are."""
 
-    def __init__(self, screen: Screen, report: Report, scratch: Path, model: str | None) -> None:
+    def __init__(self, screen: Screen, report: DemoReport, scratch: Path, model: str | None) -> None:
         self.screen = screen
         self.report = report
         self.home = scratch / "home"

@@ -12,7 +12,7 @@ from lsprotocol import types
 from lsp_calib.feedback.lines import shared_ends
 from lsp_calib.tools.client import Document, Editor
 from lsp_calib.tools.demo import words
-from lsp_calib.tools.demo.report import Report, since
+from lsp_calib.tools.demo.report import DemoReport, since
 from lsp_calib.tools.demo.screen import Screen
 from lsp_calib.tools.demo.user import PLACES, Action, Place, Shown, decide
 
@@ -29,7 +29,7 @@ _Show = Callable[[str, str], None]
 class Writer:
     """Rewrites the lines of `PLACES`; all events go to the report and to the screen."""
 
-    def __init__(self, editor: Editor, document: Document, screen: Screen, report: Report) -> None:
+    def __init__(self, editor: Editor, document: Document, screen: Screen, report: DemoReport) -> None:
         self._editor = editor
         self._document = document
         self._screen = screen

@@ -7,7 +7,7 @@ from lsp_calib.inference import backends, processor
 from lsp_calib.inference.backend import Hardware
 from lsp_calib.inference.local import compiler
 from lsp_calib.inference.process import acceleration
-from lsp_calib.inference.process.acceleration import Choice
+from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.tools.doctor.finding import Finding, Level
 
 _REBUILD = "pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
@@ -25,7 +25,7 @@ def findings() -> list[Finding]:
     return [described(hardware, choices)]
 
 
-def described(hardware: Hardware, choices: list[Choice]) -> Finding:
+def described(hardware: Hardware, choices: list[AccelerationChoice]) -> Finding:
     """The finding. choices: the results of trials on this machine with this build."""
     data = {
         "build": hardware.build,
@@ -65,7 +65,7 @@ def _without_amx(data: dict[str, object]) -> Finding:
     return Finding("acceleration", Level.NOTE, says, f"Build it with AMX: `{_PREPARE}{_REBUILD}`.", data=data)
 
 
-def _advice(hardware: Hardware, choice: Choice) -> str:
+def _advice(hardware: Hardware, choice: AccelerationChoice) -> str:
     failed = {one.name for one in choice.failed}
     if "gpu" in failed:
         return "Update the GPU's driver or the library, or set `gpuLayers = 0` in config.toml."
