@@ -31,8 +31,10 @@ def calibrators_list(as_json: bool) -> None:
 @click.argument("wanted", metavar="[ID]", required=False)
 @json_option
 def calibrators_show(wanted: str | None, as_json: bool) -> None:
-    """What a calibrator weighs, in words, and how good it is. ID: an id of `list`, or a model's name; without
-    one, those in force."""
+    """Show the weights of a calibrator in words, and its quality.
+
+    ID: an id of `list`, or a model's name; without one, those in force.
+    """
     from lsp_calib.commands.calibrators import show_calibrators
 
     description = show_calibrators(wanted)

@@ -247,8 +247,8 @@ def evaluate() -> None:
     type=click.Choice(["editor", "prefix"]),
     default="editor",
     show_default=True,
-    help="What the model sees. prefix: one line of each documented Python function, from its signature down "
-    "to the line and no more, as Spiess et al. 2024 ask.",
+    help="The text that the model sees. prefix: one line of each documented Python function, from its "
+    "signature down to the line and no more, as Spiess et al. 2024 ask.",
 )
 @click.option("--no-docstrings", is_flag=True, help="With --condition prefix: the docstrings are left out.")
 @click.option(
@@ -479,7 +479,7 @@ def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[st
 @resamples_option
 @json_option
 def confidence(as_json: bool, **options: Any) -> None:
-    """What each step of evidence adds to the confidence of lines: an ablation for each file of records."""
+    """Measure the gain of each step of evidence for lines: an ablation for each file of records."""
     from lsp_calib.commands.confidence import compare_evidence
 
     report = compare_evidence(**options)

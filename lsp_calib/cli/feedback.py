@@ -51,7 +51,7 @@ def export(file: Path | None) -> None:
 def purge(before: str | None, workspace: Path | None, calibrators: bool, yes: bool, as_json: bool) -> None:
     """Remove feedback for good: from the file itself, with logs and damaged copies.
 
-    It works while editors are open: what they show from then on is stored again, unless the editor's setting
+    It works while editors are open. Suggestions that they show later are stored again, unless the setting
     lspCalib.feedback.enabled is false. Without --calibrators your calibrators stay: they hold weights, and no
     feedback.
     """

@@ -313,5 +313,5 @@ class DaskPool:
                 if missing >= self._patience:
                     raise EngineError(
                         f"The Dask cluster has had no worker for {self._patience:.0f} s. Start some, then "
-                        "run the same command again: what was answered is kept."
+                        "run the same command again: its answers are kept."
                     ) from None

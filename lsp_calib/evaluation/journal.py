@@ -205,7 +205,7 @@ class Journal:
         except OSError as error:
             raise DataError(
                 f"{journal_path(self.path)} cannot be written: {error.strerror or error}. "
-                "What is in it already is kept: make room and run the same command again."
+                "Its answers are kept: make room and run the same command again."
             ) from error
 
 

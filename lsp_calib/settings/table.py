@@ -211,9 +211,9 @@ class Settings:
         "tiers.preset",
         one_of("cautious", "balanced", "lenient"),
         None,
-        "the thresholds of the tiers, by what accept suits: `cautious` critical code (accept from 90 %, "
-        "reject below 40 %), `balanced` accepting at a glance (78 %, 25 %), `lenient` lines that are read "
-        "anyway (66 %, 10 %). A workspace can only choose a stricter one",
+        "the thresholds of the tiers: `cautious` for critical code (accept from 90 %, reject below 40 %); "
+        "`balanced` for accepting at a glance (78 %, 25 %); `lenient` for lines that you read anyway "
+        "(66 %, 10 %). A workspace can only choose a stricter one",
         unset='`"balanced"`',
         see="[Who may set what](tiers.md#who-may-set-what)",
     )
@@ -260,7 +260,7 @@ class Settings:
         "confidence.measure",
         one_of("best", "geometric-mean", "total"),
         "best",
-        "what the confidence is computed from: `best`: everything known of a line; `total`: the probability "
+        "the evidence for the confidence: `best`: everything known of a line; `total`: the probability "
         "of all its tokens together; `geometric-mean`: the mean probability of its first tokens",
         bound=THE_USERS,
         see="[What the numbers mean](confidence.md)",
@@ -400,8 +400,7 @@ class Trusted:
         "tiers.costs.wrongAccepted",
         number(1, 1000),
         None,
-        "with the policy `cost`: what it costs to accept a wrong suggestion, where reading one with care "
-        "costs 1",
+        "with the policy `cost`: the cost of accepting a wrong suggestion; reading one with care costs 1",
         unset="4.5; `cautious`: 10, `lenient`: 3",
         see="[By cost](tiers.md#by-cost)",
     )
@@ -409,7 +408,7 @@ class Trusted:
         "tiers.costs.rightRejected",
         number(1, 1000),
         None,
-        "with the policy `cost`: what it costs to reject a right one",
+        "with the policy `cost`: the cost of rejecting a right suggestion",
         unset="4; `cautious`: 2.5, `lenient`: 10",
     )
     # A workspace that set it could cause feedback to be deleted.
@@ -417,7 +416,7 @@ class Trusted:
         "feedback.retentionDays",
         whole_number(1, 36_500),
         365,
-        "for how many days feedback is kept; what is older is deleted, a little at a time",
+        "for how many days feedback is kept; older feedback is deleted, a little at a time",
     )
     feedback: bool | None = _own("feedback")
     replay: bool | None = _own("replay")
@@ -440,9 +439,9 @@ class Trusted:
         "summary.criterion",
         one_of("most-agree", "high-precision", "best-f1", "high-recall"),
         "most-agree",
-        "what the probability of a summary is about: that most people would agree that it says what its "
-        "author wrote (`most-agree`), or one of the criteria of Virk et al., which "
-        "`calibrate --task summary` fits on your own code",
+        "the event that a summary's probability is of: `most-agree`: most people agree that the summary says "
+        "what the author wrote. The others are the criteria of Virk et al.; `calibrate --task summary` fits "
+        "them on your own code",
         see="[What is like a person's](summaries.md#thresholds)",
     )
     given: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, eq=False, repr=False)

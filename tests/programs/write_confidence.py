@@ -50,8 +50,10 @@ def written(page: str, blocks: Mapping[str, str]) -> str:
 
 
 def readme_checksum() -> str:
-    """Changes with anything that the README's figure shows."""
-    return hashlib.sha256(repr(blind_lines(README_MODEL)).encode()).hexdigest()[:16]
+    """Changes with anything that the README's figure shows, but not with the last digits of floats."""
+    exact = repr(blind_lines(README_MODEL))
+    shown = re.sub(r"\d+\.\d+(e-?\d+)?", lambda one: f"{float(one[0]):.3f}", exact)
+    return hashlib.sha256(shown.encode()).hexdigest()[:16]
 
 
 def main() -> None:

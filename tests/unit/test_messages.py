@@ -1,82 +1,61 @@
-"""Responses of a client to requests of the server."""
+"""Error messages, `--help` and the meanings of settings are plain sentences; a changed message is seen."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import re
+from collections.abc import Iterator
 
+import click
 import pytest
-from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from write_messages import MESSAGES, as_text, messages
 
-from lsp_calib.server.language_server import CalibServer
-from lsp_calib.server.main import create_server
-from lsp_calib.server.messages import receive
+from lsp_calib.cli import main
+from lsp_calib.settings.table import TRUSTED, WORKSPACE
 
-
-class Sink:
-    def __init__(self) -> None:
-        self.sent: list[dict[str, Any]] = []
-
-    def write(self, data: bytes) -> None:
-        self.sent.append(json.loads(data.partition(b"\r\n\r\n")[2]))
+FOUND = messages()
+TEXTS = [text for texts in FOUND.values() for text in texts]
+MOST_WORDS = 25
 
 
-@pytest.fixture
-def server() -> CalibServer:
-    server = create_server()
-    server.protocol.set_writer(Sink())  # type: ignore[arg-type]
-    return server
+def test_the_messages_are_those_that_were_read_before() -> None:
+    written = MESSAGES.read_text("utf-8")
+    assert as_text(FOUND) == written, "python tests/programs/write_messages.py, and read what has changed"
 
 
-def ask(server: CalibServer, method: str, params: object = None) -> tuple[Any, Any]:
-    """(id, future of the response) of a request to the client."""
-    future = server.protocol.send_request(method, params)
-    return server.protocol.writer.sent[-1]["id"], future  # type: ignore[union-attr]
+def test_all_rooms_are_read() -> None:
+    assert len(TEXTS) > 400
+    assert {path.split("/")[1] for path in FOUND} >= {
+        "calibration",
+        "cli",
+        "evaluation",
+        "feedback",
+        "inference",
+    }
 
 
-def answer(server: CalibServer, **fields: Any) -> None:
-    receive(server.protocol, json.dumps({"jsonrpc": "2.0", **fields}).encode())
+def helps(command: click.Command) -> Iterator[str]:
+    """The texts of `--help`, of the command and all below it."""
+    yield command.help or ""
+    yield from (one.help or "" for one in command.params if isinstance(one, click.Option))
+    if isinstance(command, click.Group):
+        for one in command.commands.values():
+            yield from helps(one)
 
 
-@pytest.mark.parametrize("fields", [{"result": None}, {}])
-def test_a_null_result_may_be_left_out(server: CalibServer, fields: dict[str, Any]) -> None:
-    """Clients in Lua cannot distinguish a null field from a missing one."""
-    identity, future = ask(server, types.WORKSPACE_DIAGNOSTIC_REFRESH)
-    answer(server, id=identity, **fields)
-    assert future.done()
-    assert future.result() is None
+HELPS = [*dict.fromkeys(helps(main))]
+MEANINGS = [setting.meaning for setting in {**TRUSTED, **WORKSPACE}.values()]
 
 
-@pytest.mark.parametrize("fields", [{"result": 7}, {"error": 7}, {"error": {"code": "x"}}])
-def test_an_invalid_response_is_a_failure(server: CalibServer, fields: dict[str, Any]) -> None:
-    """The request fails at once instead of waiting."""
-    params = types.ConfigurationParams([types.ConfigurationItem(section="lspCalib")])
-    identity, future = ask(server, types.WORKSPACE_CONFIGURATION, params)
-    answer(server, id=identity, **fields)
-    assert future.done()
-    with pytest.raises(JsonRpcException):
-        future.result()
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_message_ends_as_a_sentence(text: str) -> None:
+    assert text.rstrip().endswith((".", "!", "?", "}"))
 
 
-def test_an_error_is_a_failure(server: CalibServer) -> None:
-    identity, future = ask(server, types.WORKSPACE_DIAGNOSTIC_REFRESH)
-    answer(server, id=identity, error={"code": -32601, "message": "not known here"})
-    with pytest.raises(JsonRpcException, match="not known here"):
-        future.result()
-
-
-def test_strict_reading_keeps_types_apart(server: CalibServer) -> None:
-    """Enumerations and booleans keep their types; a number is not a string."""
-    data = {"textDocument": {"uri": "untitled:1"}, "reason": 2}
-    kind = types.WillSaveTextDocumentParams
-    assert server.protocol.structure(data, kind).reason is types.TextDocumentSaveReason.AfterDelay
-    workspace = server.protocol.structure({"configuration": True}, types.WorkspaceClientCapabilities)
-    assert workspace.configuration is True
-    place = {"line": 1.0, "character": 0}
-    assert server.protocol.structure(place, types.Position) == types.Position(1, 0)
-    for wrong in ({**place, "line": "1"}, {**place, "line": True}, {**place, "line": 1.5}):
-        with pytest.raises(Exception, match="Position"):
-            server.protocol.structure(wrong, types.Position)
-    with pytest.raises(Exception, match="TextDocumentIdentifier"):
-        server.protocol.structure({"uri": 7}, types.TextDocumentIdentifier)
+@pytest.mark.parametrize("text", [*TEXTS, *HELPS, *MEANINGS])
+def test_texts_are_in_plain_sentences(text: str) -> None:
+    # Expressions and commands count as one word.
+    words = re.sub(r"\{[^{}]*\}|`[^`]*`", "X", text)
+    for sentence in re.split(r"(?<=[.!?:;])\s+", words):
+        assert len(sentence.split()) <= MOST_WORDS, sentence
+        is_question = sentence.endswith("?")
+        assert is_question or not re.match(r"(?i)(what|who|whose|whoever)\b", sentence), "a clause as subject"

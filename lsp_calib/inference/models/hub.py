@@ -128,7 +128,7 @@ def fetch(source: Source, card: Downloadable, on_progress: Progress) -> Fetched:
             part.discard()
             if not again:
                 raise DownloadError(
-                    f"What {source.repo} on {url.host} sent has the wrong checksum: SHA-256 {actual}, "
+                    f"The file from {source.repo} on {url.host} has the wrong checksum: SHA-256 {actual}, "
                     f"expected {wanted}. It was deleted."
                 )
 

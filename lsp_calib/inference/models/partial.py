@@ -155,7 +155,7 @@ class Part:
         except OSError as error:
             raise DownloadError(
                 f"{self.path.parent} cannot be written: {error.strerror or error}. Free some space, or set "
-                "LSP_CALIB_HOME to another disk; what was received is kept, and the next pull resumes there."
+                "LSP_CALIB_HOME to another disk; the received part is kept, and the next pull resumes there."
             ) from error
 
 

@@ -45,7 +45,7 @@ def fetch(
         os.fsync(out.fileno())
     if digest.hexdigest() != card.sha256:
         raise DownloadError(
-            f"What {source.parts[0][0]} delivered has the wrong checksum: SHA-256 {digest.hexdigest()}, "
+            f"The file from {source.parts[0][0]} has the wrong checksum: SHA-256 {digest.hexdigest()}, "
             f"expected {card.sha256}. It was deleted."
         )
     return joined

@@ -86,10 +86,9 @@ class PrebuiltModel:
         """
         if isinstance(request, ScoreRequest) or request.temperatures or request.given:
             raise EngineError(
-                "The prebuilt engine (xllamacpp) reports the probabilities of the tokens it chooses, but it "
-                "cannot score a given text, go on from given tokens or describe a whole distribution. The "
-                "engine `local` can: run "
-                "`pip install 'lsp-calib[local]'` (it needs a C compiler)."
+                "The prebuilt engine (xllamacpp) reports only the probabilities of the tokens it chooses. It "
+                "cannot score a given text, continue given tokens or describe a whole distribution. The "
+                "engine `local` can: run `pip install 'lsp-calib[local]'` (it needs a C compiler)."
             )
         prompt = self._tokenize(request.prompt, room_for_prompt(self.positions, request.max_tokens))
         return PrebuiltGenerationRun(
