@@ -32,7 +32,7 @@ from lsp_calib.cli.shared import (
     warn,
 )
 from lsp_calib.cli.summaries import summary, thresholds
-from lsp_calib.errors import LspCalibError, SettingsError
+from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
 from lsp_calib.report.theme import THEMES, ThemeName
 from lsp_calib.tools.bench import PARTS
 
@@ -40,8 +40,22 @@ if TYPE_CHECKING:
     from lsp_calib.settings import Trusted
 
 
+_GROUPS = {
+    "Use": ("serve", "complete", "summarize", "models", "doctor", "demo"),
+    "Learn": ("report", "calibrate", "refit", "calibrators", "feedback"),
+    "Research": ("eval", "bench", "data"),
+}
+
+
 class _Group(Group):
-    """Prints an error as one line and exits with its code."""
+    """Lists its commands by purpose. Prints an error as one line and exits with its code."""
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, self.commands))
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                texts = (self.commands[name].get_short_help_str(formatter.width - longest) for name in names)
+                formatter.write_dl([*zip((f"{name:{longest}}" for name in names), texts, strict=True)])
 
     def invoke(self, ctx: click.Context) -> Any:
         # A terminal's or a file's encoding may not have the badges, or a name of a file: it is shown escaped.
@@ -54,6 +68,10 @@ class _Group(Group):
             with contextlib.suppress(OSError):  # the terminal may be gone
                 warn(str(error))
             ctx.exit(error.exit_code)
+        except (KeyboardInterrupt, click.Abort):
+            with contextlib.suppress(OSError):
+                warn("Stopped.")
+            ctx.exit(StoppedError.exit_code)
         except BrokenPipeError:
             # The program that reads our output has closed it.
             sys.stderr.close()
@@ -141,7 +159,7 @@ def serve(
 @json_option
 @model_option
 def demo(as_json: bool, model: str | None) -> None:
-    """Show the main job, end to end, with a real server, client and model."""
+    """Show the main job with a real server, editor client and model."""
     from lsp_calib.tools.demo.scenario import run
 
     raise SystemExit(run(as_json=as_json, model=model))
@@ -196,7 +214,10 @@ def summarize(
     remote: str | None,
     augment: bool,
 ) -> None:
-    """Summarise the function at LINE (its signature or its body); with --all FILE or DIR, a page of all."""
+    """Summarise the function at LINE. With --all, write a page of all functions.
+
+    LINE is one of its signature or its body. With --all the place is FILE or DIR.
+    """
     from lsp_calib.commands.printing import print_suggestions
     from lsp_calib.commands.summarize import summarize_at
 
@@ -243,7 +264,10 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) 
 @model_option
 @remote_option
 def refit(as_json: bool, model: str | None, remote: str | None) -> None:
-    """Refit your calibrators, one for each language, on your feedback on suggestions."""
+    """Refit your calibrators on your feedback.
+
+    There is one for each language.
+    """
     from lsp_calib.commands.refit import refit_now
 
     refits = refit_now(engine_given(model, remote), warn)
@@ -270,9 +294,10 @@ def refit(as_json: bool, model: str | None, remote: str | None) -> None:
 )
 @json_option
 def report(file: Path | None, opens: bool, theme: ThemeName | None, as_json: bool) -> None:
-    """Did the probabilities on your suggestions come true, and what has learning changed?
+    """Show whether the probabilities on your suggestions came true.
 
-    In the terminal, or as one page of HTML that needs no network and runs no script.
+    Also what learning has changed. In the terminal, or as one page of HTML that needs no network and runs
+    no script.
     """
     from lsp_calib.commands.report import current_report, open_page, print_report, save_report
     from lsp_calib.feedback.report import to_wire
@@ -330,9 +355,10 @@ def report(file: Path | None, opens: bool, theme: ThemeName | None, as_json: boo
     help="Stop after this time and print what was measured (600); 0: no limit.",
 )
 def bench(**options: Any) -> None:
-    """Measure how fast suggestions come: recorded typing, replayed through a real server with your model.
+    """Measure how fast suggestions come on this machine.
 
-    Ctrl-C stops it and prints what has been measured.
+    Recorded typing is replayed through a real server with your model. Ctrl-C stops it and prints the
+    measurements so far.
     """
     from lsp_calib.tools.bench.run import run
 
@@ -348,7 +374,10 @@ def bench(**options: Any) -> None:
     help="Write a ZIP file for a bug report here; it holds no source text.",
 )
 def doctor(as_json: bool, quick: bool, bundle: Path | None) -> None:
-    """Check what is installed, what works and how fast, and say what to do. Exit code 0: completions work."""
+    """Check the installation and its speed, and say what to do.
+
+    Exit code 0: completions work.
+    """
     from lsp_calib.tools.doctor.run import run
 
     raise SystemExit(run(as_json=as_json, quick=quick, bundle=bundle))

@@ -168,10 +168,10 @@ def calibrate(
     commits: int | None,
     **options: Any,
 ) -> None:
-    """Fit a calibrator on source code or on lines of your own (.jsonl, docs/data.md). Each PATH is a
-    project, kept together in cross-validation.
+    """Fit a calibrator on source code or on your own lines.
 
-    The calibrator is put in force for all your work if it predicts these lines no worse than the present one.
+    Each PATH is a project, kept together in cross-validation, or a file of lines (.jsonl, docs/data.md). The
+    calibrator is put in force for all your work if it predicts these lines no worse than the present one.
     """
     from lsp_calib.commands.calibrate import calibrate as run
     from lsp_calib.commands.committed import FromGit

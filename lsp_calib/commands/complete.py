@@ -9,9 +9,10 @@ from pathlib import Path
 from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, wanted_window, with_engine
 from lsp_calib.commands.source_files import project_of, read_source
 from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.postprocess import REMOVED, Removal
 from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings
 from lsp_calib.completion.related_code import NOTHING_NEARBY, Nearby, Neighbourhood
-from lsp_calib.completion.service import Completion, CompletionService
+from lsp_calib.completion.service import Completion, CompletionService, Nothing
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.lines import language_of_file
 from lsp_calib.exclusion import Exclusion
@@ -23,8 +24,8 @@ _END_OF_LINE = 1 << 30
 
 
 def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: Say) -> list[Suggestion]:
-    """Suggestions at a place, counted from 0; an empty list if the model has none. Of one that goes over
-    closers behind the place the part before them.
+    """Suggestions at a place, counted from 0; an empty list if the model has none, and the reason is said.
+    Of one that goes over closers behind the place the part before them.
 
     The model is shown as much as in the editor, with the file's repository, or else its folder, as the
     workspace.
@@ -56,11 +57,15 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
         found = await service.complete(at, document=str(path.absolute()))
         if at is not cursor and isinstance(found, Completion):
             found = found.over(cursor.after)
+        if isinstance(found, Nothing):
+            say(REMOVED[found.removal])
         if not isinstance(found, Completion):
             return []
         like, where = found.suggestion.confidence, str(path.absolute())
         decide = partial(estimator.tier, like=like, language=language, document=where)
         part = found.up_to_closers(decide)
+        if part is None:
+            say(REMOVED[Removal.REPEATS_SUFFIX])
         return [] if part is None else [part.suggestion]
 
     return with_engine(ask, given, say)

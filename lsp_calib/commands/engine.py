@@ -9,7 +9,7 @@ from typing import TypeVar
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.completion.prompt import WindowSize
-from lsp_calib.inference.engine import Engine
+from lsp_calib.inference.engine import Engine, EngineState
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.settings.tiers import tier_policy
@@ -46,13 +46,19 @@ def wanted_window(trusted: Trusted) -> WindowSize | None:
 def with_engine(ask: Callable[[Engine], Awaitable[T]], given: Trusted, say: Say) -> T:
     """Run `ask` with an engine that is closed afterwards: the model process, or a remote server.
 
-    given: settings of the command line. say: reports settings that cannot be used.
+    given: settings of the command line. say: reports wrong settings, and that a model is being loaded.
     Raises LspCalibError if the engine cannot be opened, and what `ask` raises.
     """
     choice = engine_choice(settings_in_force(given, say))
+    told: set[str] = set()
+
+    def on_state(state: EngineState, text: str, _fraction: float | None) -> None:
+        if state is EngineState.LOADING and text not in told:
+            told.add(text)
+            say(text)
 
     async def run() -> T:
-        engine = open_engine(choice)
+        engine = open_engine(choice, on_state)
         try:
             return await ask(engine)
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -51,6 +51,20 @@ class Removal(enum.StrEnum):
     LEAVES_OPEN = "leavesOpen"  # what should be closed before what stands behind the cursor, or by it
     HIDDEN_CHARACTERS = "hiddenCharacters"
     NEVER_ENDED = "neverEnded"  # within the tokens that a line can have
+
+
+REMOVED: Mapping[Removal, str] = {
+    Removal.EMPTY: "The model ended the line at once: it has nothing to add here.",
+    Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
+    Removal.REPEATS_SUFFIX: "The model wrote only what already stands after the cursor.",
+    Removal.REPEATS_NEXT_LINE: "The model wrote the next line again.",
+    Removal.SURPLUS_CLOSERS: "The model wrote only closing brackets that close nothing.",
+    Removal.LEAVES_OPEN: "The model's line goes on below: it leaves open what is closed behind the cursor.",
+    Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
+    "editor might act on them, and without them it would be a different text.",
+    Removal.NEVER_ENDED: "The model's answer was longer than a line can be, and was dropped.",
+}
+"""A sentence for each."""
 
 
 class Cut(enum.StrEnum):

@@ -14,7 +14,7 @@ import attrs
 
 from lsp_calib.calibration.tiers import in_percent
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import Removal
+from lsp_calib.completion.postprocess import REMOVED
 from lsp_calib.completion.service import Hidden, Nothing
 from lsp_calib.errors import LspCalibError, NoModelError
 from lsp_calib.exclusion import SECRET_NAME, Exclusion
@@ -136,18 +136,6 @@ REFUSED = NoSuggestion(
     _BY_HAND,
 )
 
-_REMOVED = {
-    Removal.EMPTY: "The model ended the line at once: it has nothing to add here.",
-    Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
-    Removal.REPEATS_SUFFIX: "The model wrote only what already stands after the cursor.",
-    Removal.REPEATS_NEXT_LINE: "The model wrote the next line again.",
-    Removal.SURPLUS_CLOSERS: "The model wrote only closing brackets that close nothing.",
-    Removal.LEAVES_OPEN: "The model's line goes on below: it leaves open what is closed behind the cursor.",
-    Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
-    "editor might act on them, and without them it would be a different text.",
-    Removal.NEVER_ENDED: "The model's answer was longer than a line can be, and was dropped.",
-}
-
 
 def excluded(why: str) -> NoSuggestion:
     """why: the clause of `Exclusion.reason`."""
@@ -190,7 +178,7 @@ def failed(error: LspCalibError) -> NoSuggestion:
 def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
     if isinstance(outcome, Nothing):
         return NoSuggestion(
-            Reason.NOTHING_TO_ADD, f"{_REMOVED[outcome.removal]} Type on, or ask in another place."
+            Reason.NOTHING_TO_ADD, f"{REMOVED[outcome.removal]} Type on, or ask in another place."
         )
     confidence, below = outcome.confidence.calibrated, outcome.below
     if confidence is not None and confidence < below:

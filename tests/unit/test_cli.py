@@ -107,6 +107,25 @@ def test_a_former_name_of_an_option_counts_and_is_named(
     assert present[0] in by_present.stderr, "the option is refused with records"
 
 
+def test_the_help_lists_every_command_by_purpose() -> None:
+    lines = invoke("--help").stdout.splitlines()
+    assert [line for line in lines if line.endswith(":")][1:] == ["Use:", "Learn:", "Research:"]
+    listed = {line.split()[0] for line in lines[lines.index("Use:") :] if line.startswith("  ")}
+    assert listed == set(main.commands)
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, click.Abort])
+def test_ctrl_c_has_one_exit_code(
+    interruption: type[BaseException], source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise interruption
+
+    monkeypatch.setattr("lsp_calib.commands.complete.complete_at", stop)
+    result = invoke("complete", f"{source}:1")
+    assert (result.exit_code, result.stderr) == (130, "lsp-calib: Stopped.\n")
+
+
 @pytest.mark.parametrize("first", ["data", "main"])
 def test_a_group_that_was_run_alone_still_knows_the_short_flag(first: str) -> None:
     """click keeps the help option of the first run in a process; a fresh process for each order."""

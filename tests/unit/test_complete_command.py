@@ -16,7 +16,7 @@ from lsp_calib.cli import main
 from lsp_calib.commands import complete
 from lsp_calib.commands.printing import badge
 from lsp_calib.errors import DataError
-from lsp_calib.inference.engine import LoadedModel, Request
+from lsp_calib.inference.engine import EngineState, LoadedModel, Request, StateListener, ignore_state
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.settings import Trusted
 from lsp_calib.values import Generation, ModelIdentity, Stop, Timing, Token
@@ -64,6 +64,38 @@ def test_without_a_column_it_is_the_line_s_end(
         complete.complete_at(tmp_path / "mine.py", 1, 12, Trusted(), print)
     assert "\ufeff" not in "".join(text for _, text in first.segments)
     assert f"\n{first.segments[-1][1]}{first.forced}".endswith("\ntotal = pri")
+
+
+def test_the_reason_for_no_suggestion_and_the_loading_are_said(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert home.is_dir()
+    (tmp_path / "mine.py").write_text("total = 1\n", "utf-8")
+
+    class Silent(Scripted):
+        async def ready(self) -> LoadedModel:
+            for fraction in (0.0, 0.5):
+                on_state(EngineState.LOADING, "Loading m.", fraction)
+            on_state(EngineState.READY, "m is ready.", None)
+            return await super().ready()
+
+        async def generate(self, request: Request, _early_stop: object = None) -> Generation:
+            await super().generate(request)
+            return Generation("", (Token(2, -0.2, 0.0, ""),), Stop.LINE, Timing())
+
+    def opened(_choice: object, listener: StateListener) -> Silent:
+        nonlocal on_state
+        on_state = listener
+        return Silent()
+
+    on_state = ignore_state
+    monkeypatch.setattr("lsp_calib.commands.engine.open_engine", opened)
+    result = CliRunner().invoke(main, ["complete", f"{tmp_path / 'mine.py'}:1"])
+    assert (result.exit_code, result.stdout) == (0, "The model suggests nothing here.\n")
+    assert result.stderr.splitlines() == [
+        "lsp-calib: Loading m.",
+        "lsp-calib: The model ended the line at once: it has nothing to add here.",
+    ]
 
 
 @pytest.fixture
