@@ -23,17 +23,19 @@ def models() -> None:
 @json_option
 def models_list(as_json: bool) -> None:
     """Known models: installed or not, licence, memory, speed."""
-    from lsp_calib.commands.models import HEADER, row
+    from lsp_calib.commands.models import HEADER, recommended, row
     from lsp_calib.inference.models.encoders import load_encoders
     from lsp_calib.inference.models.inventory import inventory
 
-    entries: list[Entry | EncoderCard] = [*inventory(), *load_encoders().values()]
+    models = inventory()
+    best = recommended(models)
+    entries: list[Entry | EncoderCard] = [*models, *load_encoders().values()]
     if as_json:
-        print_json([entry.to_wire() for entry in entries])
+        print_json([{**entry.to_wire(), "recommended": entry.to_wire()["name"] == best} for entry in entries])
         return
     say(HEADER)
     for entry in entries:
-        say(row(entry))
+        say(row(entry, best))
 
 
 @models.command(cls=LongCommand)

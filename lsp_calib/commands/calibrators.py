@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from lsp_calib.feedback.importing import OTHERS, Imported, Use, import_calibrato
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import write_new
 from lsp_calib.inference.models.card import as_pulled, load_cards
+from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as SUMMARY_VERSION
@@ -49,17 +50,36 @@ _SHOWN = ("skill", "auc", "ece")
 
 @attrs.frozen
 class Listing:
-    """All calibrators of this user and installation, and a sentence for each file that cannot be used."""
+    """All calibrators of this user and installation, and a sentence for each file that cannot be used.
+
+    installed: names of the installed models.
+    """
 
     entries: tuple[Listed, ...]
     skipped: tuple[str, ...]
+    installed: frozenset[str] = frozenset()
 
     def to_wire(self) -> dict[str, Any]:
         return {"calibrators": [_wire(entry) for entry in self.entries], "skipped": list(self.skipped)}
 
     def print(self) -> None:
         console = Console()
-        for entry in self.entries:
+        usable = [entry for entry in self.entries if entry.calibrator.purpose.model.name in self.installed]
+        others = [entry for entry in self.entries if entry not in usable]
+        if usable:
+            console.print("Of installed models:", style="bold")
+            self._print(usable, console)
+        if others:
+            console.print("Of models that are not installed here:", style="bold")
+            self._print(others, console)
+        for sentence in self.skipped:
+            console.print(sentence)
+        if self.entries:
+            console.print("`lsp-calib calibrators show ID` prints the weights of one of them.")
+
+    @staticmethod
+    def _print(entries: Sequence[Listed], console: Console) -> None:
+        for entry in entries:
             c = entry.calibrator
             standing = "in force" if entry.in_force else "kept"
             # Ids are copied from here: each has a line that is never wrapped.
@@ -75,10 +95,6 @@ class Listing:
                 console.print(f"  {words}", soft_wrap=True)
             if words := _promised(entry):
                 console.print(f"  {words}", soft_wrap=True)
-        for sentence in self.skipped:
-            console.print(sentence)
-        if self.entries:
-            console.print("`lsp-calib calibrators show ID` prints what one of them weighs.")
 
 
 @attrs.frozen
@@ -106,7 +122,8 @@ class Description:
 def list_calibrators() -> Listing:
     """The calibrators in force and those that are kept."""
     entries, skipped = CalibratorStore.open().listed()
-    return Listing(tuple(entries), tuple(skipped))
+    installed = frozenset(one.card.name for one in inventory() if one.installed)
+    return Listing(tuple(entries), tuple(skipped), installed)
 
 
 def show_calibrators(wanted: str | None) -> Description:

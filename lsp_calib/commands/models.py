@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
 import attrs
 
+from lsp_calib import home
 from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
 from lsp_calib.errors import NoModelError, SettingsError
@@ -37,8 +39,21 @@ HEADER = f"{'name':20}  {'download':>8}  {'weights':7}  {'licence':18}  {'memory
 """Above the rows of a list."""
 
 
-def row(entry: Entry | EncoderCard) -> str:
-    """A model in one line, below `HEADER`."""
+def recommended(entries: Iterable[Entry]) -> str | None:
+    """The first model, in order of preference, that fits in memory and has shipped calibrators."""
+    calibrated = {path.name for path in (home.shipped_models() / "calibrators").glob("line-*.json")}
+    return next(
+        (
+            one.card.name
+            for one in entries
+            if one.fits is not False and f"line-{one.card.name}-large.json" in calibrated
+        ),
+        None,
+    )
+
+
+def row(entry: Entry | EncoderCard, best: str | None = None) -> str:
+    """A model in one line, below `HEADER`. best: the name of the recommended model."""
     card: ModelCard | EncoderCard
     if isinstance(entry, EncoderCard):
         card, speed = entry, None
@@ -49,6 +64,7 @@ def row(entry: Entry | EncoderCard) -> str:
     needs = f"{entry.needs / 1e9:4.1f} GB"
     fits = {True: "fits", False: "too large now", None: ""}[entry.fits]
     pace = f"{1e3 * speed.p50:.0f} ms an answer" if speed else ""
+    pace = ", ".join(word for word in (pace, "recommended" if card.name == best else "") if word)
     columns = (f"{card.name:20}", f"{size:>8}", f"{card.quantisation:7}", f"{card.licence:18}")
     return "  ".join((*columns, needs, f"{fits:13}", f"{state:9}", pace)).rstrip()
 

@@ -19,6 +19,7 @@ from lsp_calib.cli import main
 from lsp_calib.commands.calibrators import curve_words
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.errors import SettingsError
+from lsp_calib.inference.models.inventory import inventory
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -194,3 +195,17 @@ def test_a_damaged_ledger_is_named_and_everything_else_listed() -> None:
     result = json.loads(invoke("list", "--json").stdout)
     assert {entry["id"] for entry in result["calibrators"]} == {c.id for c in SHIPPED}
     assert any(str(path) in sentence for sentence in result["skipped"])
+
+
+def test_the_list_separates_the_calibrators_of_installed_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, elsewhere = "Of installed models:", "Of models that are not installed here:"
+    lines = CliRunner().invoke(main, ["calibrators", "list"]).stdout.splitlines()
+    assert (lines[0], here in lines) == (elsewhere, False)
+    installed = [attrs.evolve(one, installed=one.card.name == "smollm2-135m") for one in inventory()]
+    monkeypatch.setattr("lsp_calib.commands.calibrators.inventory", lambda: installed)
+    lines = CliRunner().invoke(main, ["calibrators", "list"]).stdout.splitlines()
+    ids = [line for line in lines[: lines.index(elsewhere)] if line.startswith(("line-", "summary-"))]
+    assert lines[0] == here
+    assert ids
+    assert all("smollm2-135m" in line for line in ids)
+    assert any("qwen" in line for line in lines[lines.index(elsewhere) :])

@@ -370,6 +370,13 @@ def test_models_list_is_one_json_document(home: Path) -> None:
     assert [row["name"] for row in rows] == [*load_cards(), *load_encoders()]
     assert {row["kind"] for row in rows[: len(load_cards())]} == {"language"}
     assert {row["kind"] for row in rows[len(load_cards()) :]} == {"encoder"}
+    fitting = [row["name"] for row in rows if row["fits"] is not False]
+    labelled = [name for name in fitting if name in ("qwen2.5-coder-1.5b", "smollm2-135m")]
+    assert [row["name"] for row in rows if row["recommended"]] == labelled[:1]
+    marked = [
+        line.split()[0] for line in invoke("models", "list").stdout.splitlines() if "recommended" in line
+    ]
+    assert marked == labelled[:1]
     assert not any(row["installed"] for row in rows)
     assert all(row["path"].startswith(str(home)) for row in rows)
     assert all(row["memoryBytes"] > 1e8 for row in rows)
