@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -62,6 +63,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not file.exists() or (anchor and anchor not in anchors(file)):
             broken.append("".join(link))
     assert broken == []
+
+
+def test_each_threat_names_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::([\w:]+)`", page)
+    assert len(named) >= page.count("\n| ") - 1, "a test in each row but the heading"
+    for file, path in named:
+        inside: ast.AST = ast.parse((ROOT / file).read_text("utf-8"))
+        for part in path.split("::"):
+            found = [one for one in ast.iter_child_nodes(inside) if getattr(one, "name", "") == part]
+            assert len(found) == 1, f"{file} has no {path}"
+            inside = found[0]
 
 
 def test_every_command_is_documented() -> None:
