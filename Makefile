@@ -170,6 +170,10 @@ calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and 
 confidence: $(VENV)/.dev ## Write the tables on the shipped records and calibrators into the documentation
 	$(bin)/python tests/programs/write_confidence.py
 
+.PHONY: release-check
+release-check: $(VENV)/.dev model ## Build the package, check what it holds, and install it in a fresh environment
+	$(bin)/python tests/programs/release_check.py
+
 .PHONY: lock
 lock: $(VENV)/.dev ## Write the installed versions to constraints.txt
 	$(bin)/python -m pip freeze --exclude-editable --exclude lsp-calib > constraints.txt

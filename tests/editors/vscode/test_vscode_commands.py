@@ -92,7 +92,10 @@ def test_alternatives_are_numbered_in_the_badge_and_can_be_stepped_through(vscod
     badge = vscode.until(
         "a badge of several", lambda: "2:" in (found := vscode.drawn()["badge"]) and found, MODEL_SECONDS
     )
-    assert re.fullmatch(r"1: \S (accept|review|reject)(\s+\d: \S (accept|review|reject))+", badge), badge
+    # How far the model is sure of each differs between processors.
+    one = r"\d: \S (accept|review|reject)(, sure up to \S+)?"
+    assert re.fullmatch(rf"{one}(\s+{one})+", badge), badge
+    assert re.findall(r"\d(?=: )", badge) == [*"123"][: badge.count(": ")]
     first = vscode.drawn()["ghost"]
     vscode.keys("Alt+BracketRight")
     vscode.until("the next one", lambda: vscode.drawn()["ghost"] not in ("", first))
