@@ -125,6 +125,10 @@ ifneq (,$(or $(findstring vscode,$(ARGS)),$(if $(findstring tests/editors/,$(ARG
 endif
 	@eval "$$(.ci/editors $(ARGS))" && $(run-pytest) $(or $(ARGS),tests/editors)
 
+.PHONY: soak
+soak: $(VENV)/.dev model ## Four editors at work for an hour; ARGS: --minutes 5
+	$(bin)/python tests/programs/soak.py $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn, the features of a suggestion, and the store
 	$(bin)/python -m pytest tests/benchmarks -m long --benchmark-group-by=group --benchmark-columns=median,min,max $(ARGS)
