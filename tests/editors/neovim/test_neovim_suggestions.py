@@ -51,6 +51,18 @@ def test_typing_on_and_accepting_at_once_leaves_no_stray_characters(nvim: Neovim
     nvim.until("the suggestion, once", lambda: nvim.line() == "    re" + REST)
 
 
+def test_ghost_text_stays_while_it_is_typed_and_goes_at_once_when_it_is_not(nvim: Neovim) -> None:
+    """Without another answer: Neovim alone would show the rest of the suggestion behind what was typed."""
+    nvim.lua("vim.lsp.get_clients()[1].request = function() return false end")
+    nvim.keys(REST[0])
+    nvim.until("the rest", lambda: nvim.ghost() == REST[1:] and nvim.badges())
+    nvim.keys("x")
+    nvim.until("no ghost text and no badge", lambda: not nvim.ghosts() and not nvim.badges())
+    assert nvim.line() == f"    re{REST[0]}x"
+    nvim.keys("<Tab>y")
+    nvim.until("a tab", lambda: re.fullmatch(rf"    re{REST[0]}x\s+y", nvim.line()))
+
+
 def test_the_badge_goes_with_the_suggestion_and_tab_is_a_tab_again(nvim: Neovim) -> None:
     nvim.keys("<Esc>")
     nvim.until("no ghost text and no badge", lambda: not nvim.ghosts() and not nvim.badges())

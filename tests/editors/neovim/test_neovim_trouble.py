@@ -81,6 +81,16 @@ def test_a_long_message_takes_no_key_while_one_types(open_scripted) -> None:
     assert "ERROR" in "\n".join(nvim.lines())
 
 
+def test_unknown_keys_of_setup_are_named_and_the_others_count(open_scripted) -> None:
+    nvim = open_scripted(SCRIPT, setup={"keys": "suggested", "tiers": {"preset": "cautious"}, "modl": "x"})
+    assert nvim.suggested("G$A    re")
+    said = nvim.lua("return require('lsp_calib.notice').all()")
+    assert [key for key in ("cmd", "keys", "modl", "tiers") if f'has no key "{key}"' in said] == [
+        "modl",
+        "tiers",
+    ]
+
+
 def test_a_missing_server_is_said_once_and_editing_goes_on(open_scripted, folder: Path) -> None:
     nvim = open_scripted(SCRIPT, server=str(folder / "not-there"), attached=False)
     nvim.says(":LspCalib messages")

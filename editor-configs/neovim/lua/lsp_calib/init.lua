@@ -10,6 +10,13 @@ local function suggestions() return require('lsp_calib.status').suggestions() en
 function M.setup(opts)
   opts = opts or {}
   require('lsp_calib.commands').register()
+  for key in vim.spairs(opts) do
+    if not vim.list_contains({ 'cmd', 'settings', 'keys' }, key) then
+      require('lsp_calib.notice').tell(
+        ('setup() has no key %q; it takes cmd, settings and keys. Server settings stand in `settings`.'):format(key),
+        vim.log.levels.WARN)
+    end
+  end
   require('lsp_calib.config').setup(opts)
   require('lsp_calib.keys').set(opts.keys)
 end

@@ -5,6 +5,7 @@ local api, inline = vim.api, vim.lsp.inline_completion
 local badge_ns = api.nvim_create_namespace('lsp_calib')
 local ghost_ns = api.nvim_create_namespace('nvim.lsp.inline_completion') -- where Neovim draws the suggestion
 local asked, answers = {}, {} -- by buffer: the latest request; the latest answer and the request it belongs to
+local draw -- the badge of a buffer
 local want_more = {} -- by buffer: what to do once the alternatives are there, which the next request asks for
 local last, showing = {}, {} -- by buffer: the suggestion that was on screen last; the badge that is there now
 
@@ -48,13 +49,33 @@ local function dim(buf, suggestion, ghost, item)
     virt_text_pos = ghost[4].virt_text_pos, hl_mode = ghost[4].hl_mode })
 end
 
-local function draw(buf)
+--- What was typed since the request that the answer belongs to; nil if the cursor has left the suggestion's way.
+local function typed_since(buf, text)
+  if buf ~= api.nvim_get_current_buf() then return end
+  local was, now = answers[buf] and answers[buf].cursor, api.nvim_win_get_cursor(0)
+  if not was or now[1] < was[1] or (now[1] == was[1] and now[2] < was[2]) then return end
+  local typed = table.concat(api.nvim_buf_get_text(buf, was[1] - 1, was[2], now[1] - 1, now[2], {}), '\n')
+  return vim.startswith(text, typed) and typed or nil
+end
+
+--- Take what Neovim shows off the screen, and the badge with it. It does so in its next turn.
+local function hide(buf)
+  inline.get({ bufnr = buf, on_accept = function() draw(buf) end })
+end
+
+function draw(buf)
   if not api.nvim_buf_is_valid(buf) then return end
   api.nvim_buf_clear_namespace(buf, badge_ns, 0, -1)
   local before = showing[buf]
   showing[buf] = nil
   local suggestion, ghost, item = on_screen(buf)
   local text, tier
+  -- Neovim shows the end of a suggestion until the next answer, whatever was typed in place of its beginning.
+  if item and buf == api.nvim_get_current_buf() and not typed_since(buf, item.insertText) then
+    api.nvim_buf_clear_namespace(buf, ghost_ns, 0, -1)
+    hide(buf)
+    suggestion = nil
+  end
   if suggestion then
     text, tier = badges.text(suggestion)
     dim(buf, suggestion, ghost, item)
@@ -67,15 +88,6 @@ local function draw(buf)
       virt_text_pos = covers_line_end and 'right_align' or 'eol', hl_mode = 'combine' })
   end
   if showing[buf] ~= before then vim.cmd.redrawstatus() end
-end
-
---- What was typed since the request that the answer belongs to; nil if the cursor has left the suggestion's way.
-local function typed_since(buf, text)
-  if buf ~= api.nvim_get_current_buf() then return end
-  local was, now = answers[buf] and answers[buf].cursor, api.nvim_win_get_cursor(0)
-  if not was or now[1] < was[1] or (now[1] == was[1] and now[2] < was[2]) then return end
-  local typed = table.concat(api.nvim_buf_get_text(buf, was[1] - 1, was[2], now[1] - 1, now[2], {}), '\n')
-  return vim.startswith(text, typed) and typed or nil
 end
 
 --- What is still to come of the suggestion on screen, and its item; nil if the cursor has left the suggestion's way.
@@ -130,11 +142,6 @@ local function catch_up(item)
   local typed_over = item.insert_text:match('^[^\n]*'):sub(-wanted):sub(1, math.max(wanted - there, 0))
   api.nvim_buf_set_text(buf, now[1] - 1, was[2], now[1] - 1, now[2] + math.max(there - wanted, 0), { typed_over })
   return item
-end
-
---- Take what Neovim shows off the screen, and the badge with it. It does so in its next turn.
-local function hide(buf)
-  inline.get({ bufnr = buf, on_accept = function() draw(buf) end })
 end
 
 --- Accept the suggestion on screen (Neovim then runs its command, which tells the server). False if there is none, or
