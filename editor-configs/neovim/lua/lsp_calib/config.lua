@@ -9,7 +9,29 @@ local CMD = { 'lsp-calib', 'serve', '--trust-editor' }
 local OWN = { 'exclude', 'tiers.policy', 'tiers.preset', 'tiers.acceptFrom', 'tiers.rejectBelow', 'tiers.risk', 'tiers.confidence',
   'tiers.overrides', 'feedback.enabled', 'feedback.replay', 'autoRefit', 'diagnostics.enabled', 'diagnostics.severity.accept',
   'diagnostics.severity.review', 'diagnostics.severity.reject', 'confidence.measure', 'hideBelow', 'modelIdleSeconds' }
+-- Neovim shows hovers once all servers have answered: beside another, ours waits no longer than this for its summary.
+local SHARED_HOVER_MS = 150
 local started
+
+--- Where another server answers hovers in a buffer, shorten the wait, unless the user has set it.
+local function share_hovers(buf)
+  local clients = vim.lsp.get_clients({ bufnr = buf })
+  local others = vim.iter(clients):any(function(client)
+    return client.name ~= server.NAME and client.server_capabilities.hoverProvider
+  end)
+  for _, client in ipairs(others and clients or {}) do
+    local ours = client.settings.lspCalib or {}
+    if client.name == server.NAME and ours['hover.budgetMs'] == nil and not vim.tbl_get(ours, 'hover', 'budgetMs') then
+      client.settings.lspCalib = vim.tbl_deep_extend('force', ours, { hover = { budgetMs = SHARED_HOVER_MS } })
+      local changed = { settings = client.settings }
+      if vim.fn.has('nvim-0.11') == 1 then
+        client:notify('workspace/didChangeConfiguration', changed)
+      else
+        client.notify('workspace/didChangeConfiguration', changed)
+      end
+    end
+  end
+end
 
 --- Autocommands and colours, once.
 local function start()
@@ -19,6 +41,7 @@ local function start()
   badges.set_highlights()
   status.suggestions().start(group)
   vim.api.nvim_create_autocmd('ColorScheme', { group = group, callback = badges.set_highlights })
+  vim.api.nvim_create_autocmd('LspAttach', { group = group, callback = function(ev) share_hovers(ev.buf) end })
   vim.api.nvim_create_autocmd('LspProgress', { group = group, callback = status.on_progress })
 end
 
