@@ -152,7 +152,9 @@ class CalibDocument(TextDocument):
     @cached_property
     def language(self) -> str:
         """The identifier of its language, of bounded length."""
-        return bounded(identifier_of(self.language_id or "plaintext"))
+        # lsprotocol lets values of other types through.
+        known = isinstance(self.language_id, str) and self.language_id
+        return bounded(identifier_of(known or "plaintext"))
 
     @property
     def file(self) -> str:

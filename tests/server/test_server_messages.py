@@ -246,3 +246,12 @@ async def test_a_state_folder_that_others_can_read_is_reported_at_once(tmp_path:
     assert b"Traceback" not in said
     assert stat.S_IMODE(home.stat().st_mode) == 0o755
     assert [path.name for path in home.iterdir()] == ["mine"]
+
+
+async def test_a_document_whose_language_is_no_text_is_one_of_plain_text(raw: Raw) -> None:
+    item = {"uri": "file:///w/a.py", "languageId": 5, "version": 1, "text": "def f():\n    return 1\n"}
+    raw.send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
+    position = {"line": 0, "character": 5}
+    params = {"textDocument": {"uri": "file:///w/a.py"}, "position": position}
+    raw.send({"id": 1, "method": "textDocument/hover", "params": params})
+    assert (await raw.answer(1))["result"] is None
