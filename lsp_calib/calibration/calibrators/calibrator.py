@@ -33,7 +33,7 @@ from lsp_calib.calibration.validation import Interval
 from lsp_calib.confidence.features import BEYOND_NAME, FEATURES, Feature
 from lsp_calib.confidence.measures import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
-from lsp_calib.files import read_file, write_atomically
+from lsp_calib.files import read_file, why, write_atomically
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
 
 MAX_BYTES = 1_000_000  # a calibrator is a few kilobytes; anything larger is something else
@@ -300,12 +300,20 @@ class Calibrator:
         are readable by their owner alone.
         Raises CalibratorError if it cannot be written.
         """
-        text = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if self.source == "shipped" else 0o700)
-            write_atomically(path, text.encode(), 0o644 if self.source == "shipped" else 0o600)
-        except (OSError, UnicodeEncodeError) as error:
-            raise CalibratorError(f"{path} cannot be written: {error}.") from error
+        write_document(path, self.to_json(), shipped=self.source == "shipped")
+
+
+def write_document(path: Path, document: object, *, shipped: bool = False) -> None:
+    """Write a document of JSON types in one step, with its folder.
+
+    shipped: readable by everyone, not by its owner alone. Raises CalibratorError if it cannot be written.
+    """
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if shipped else 0o700)
+        write_atomically(path, text.encode(), 0o644 if shipped else 0o600)
+    except (OSError, UnicodeEncodeError) as error:
+        raise CalibratorError(f"{path} cannot be written: {why(error)}.") from error
 
 
 class FileDocument(Document, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -11,11 +10,11 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import MAX_BYTES
+from lsp_calib.calibration.calibrators.calibrator import MAX_BYTES, write_document
 from lsp_calib.calibration.certificates import Ledger
 from lsp_calib.calibration.document import parse, read, written
 from lsp_calib.errors import CalibratorError
-from lsp_calib.files import open_file, read_file, write_atomically
+from lsp_calib.files import open_file, read_file
 from lsp_calib.lockfile import lock
 
 # Seconds to wait for another process; a refit that holds the lock takes seconds at most.
@@ -49,11 +48,7 @@ class Held:
         """
         if self.ledger == self._on_disk:
             return
-        text = json.dumps(written(self.ledger), indent=2, allow_nan=False) + "\n"
-        try:
-            write_atomically(self._path, text.encode(), 0o600)
-        except OSError as error:
-            raise CalibratorError(f"{self._path} cannot be written: {error}.") from error
+        write_document(self._path, written(self.ledger))
         self._on_disk = self.ledger
 
 

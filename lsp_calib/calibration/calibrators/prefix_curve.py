@@ -19,13 +19,11 @@ from typing import Self
 import attrs
 from msgspec.structs import replace
 
-from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator import FileDocument
+from lsp_calib.calibration.calibrators.calibrator import FileDocument, write_document
 from lsp_calib.calibration.calibrators.curve import Weighted
 from lsp_calib.calibration.document import Count, Text, as_floats, written
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
 from lsp_calib.errors import CalibratorError, DataError
-from lsp_calib.files import write_atomically
 from lsp_calib.values import ModelIdentity
 
 FOLDER = "prefixes"
@@ -169,10 +167,4 @@ class PrefixCurve(
     def save(self, folder: Path) -> None:
         """Write the file that `CalibratorStore.prefix_curves` finds in a folder. Raises CalibratorError if
         that fails."""
-        path = folder / f"{self.model.sha256[:16]}-{self.prompt_version}.json"
-        try:
-            home.private_folder(folder)
-            text = json.dumps(written(self), indent=2) + "\n"
-            write_atomically(path, text.encode("utf-8"), 0o600)
-        except OSError as error:
-            raise CalibratorError(f"{path} cannot be written: {error.strerror or error}.") from error
+        write_document(folder / f"{self.model.sha256[:16]}-{self.prompt_version}.json", written(self))
