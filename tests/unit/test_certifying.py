@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import random
 from collections.abc import Iterator
@@ -154,10 +153,10 @@ class TestSettingAside:
         before = calibrators.choose(PURPOSE).calibrator
 
         def full(*_: object) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise CalibratorError("The file cannot be written: No space left on device.")
 
         with monkeypatch.context() as context:
-            context.setattr(ledger_file, "write_atomically", full)
+            context.setattr(ledger_file, "write_document", full)
             with pytest.raises(CalibratorError, match="No space left"):
                 refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=None)
         assert calibrators.choose(PURPOSE).calibrator == before

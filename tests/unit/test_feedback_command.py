@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import stat
 import time
@@ -21,6 +20,7 @@ from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
 from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.cli import main
 from lsp_calib.commands.feedback import spellings
+from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence, ModelIdentity
@@ -191,7 +191,7 @@ class TestPurge:
         """The promise of certificates is over all there will ever be; how many labels a refit had is over."""
 
         def full(*_: object) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise CalibratorError("The file cannot be written: No space left on device.")
 
         folder = state.state_dir() / "calibrators" / "certificates"
         used = Ledger(promise=Promise(), key="k", read_until=5.0, aside=45, tried_n=2000, tried_until=9.0)
@@ -206,7 +206,7 @@ class TestPurge:
         (folder.parent / "mine.json").write_text("{}")
         with editing(folder / "asked.json") as held:
             held.ledger = replace(left, tried_n=50)
-        monkeypatch.setattr(ledger_file, "write_atomically", full)
+        monkeypatch.setattr(ledger_file, "write_document", full)
         assert "No space left" in invoke("purge", "--yes", "--json", "--calibrators").stderr
         assert read_ledger(folder / "asked.json").asked == 3, "an error forgets nothing"
 
