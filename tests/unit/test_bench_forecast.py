@@ -13,8 +13,7 @@ from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.speeds import Speed
 from lsp_calib.tools.bench import PARTS
 from lsp_calib.tools.bench.forecast import Cost, Forecast, Part, Unit, Watch, about
-from lsp_calib.tools.bench.measurement import Options, costs
-from lsp_calib.tools.bench.run import _OFF, chosen
+from lsp_calib.tools.bench.run import _OFF, Options, chosen, costs
 
 CARD = load_cards()["qwen2.5-coder-1.5b"]
 SPEED = Speed(1.0, 40, 60.0, 10.0)

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lsp_calib.errors import EngineError
-from lsp_calib.tools.bench.json_lines import JsonLines
+from lsp_calib.tools.bench.processes import JsonLines
 
 ECHO = """
 import json, sys
-from lsp_calib.tools.bench.json_lines import answer
+from lsp_calib.tools.bench.processes import answer
 for line in sys.stdin:
     answer(json.loads(line))
 """

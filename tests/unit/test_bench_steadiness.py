@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lsp_calib.tools.bench.steadiness import Counts, Shown, repeats_next, repeats_rest
 from lsp_calib.tools.bench.trace import Kind, Step
+from lsp_calib.tools.bench.typist import Counts, Shown, repeats_next, repeats_rest
 
 BEFORE = Shown((0, 4), "foo(1)")
 
@@ -81,4 +81,4 @@ def test_the_counts_add_up() -> None:
     lines = ["f()", "f(a)"]
     once = Counts(3, 1, 5, 2).after(None, typed("("), lines, Shown((0, 2), "a)"))
     twice = once.after(None, typed("("), lines, Shown((0, 2), "a"))
-    assert twice.to_json() == {"typedAlong": 3, "changed": 1, "repeatsRest": 6, "repeatsNext": 3}
+    assert twice == Counts(typed_along=3, changed=1, repeats_rest=6, repeats_next=3)

@@ -1,4 +1,4 @@
-"""A server to compare with: llama.cpp's `llama-server`, asked for the same tokens over HTTP.
+"""A server to compare with: llama.cpp's `llama-server`, asked for the same tokens over HTTP, key by key.
 
 https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 """
@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
 
 from lsp_calib.errors import LspCalibError, SettingsError
-from lsp_calib.tools.bench.typist import Place
+from lsp_calib.settings import Trusted
+from lsp_calib.tools.bench.server import Served, scratch_folder, served, settled, until_idle
+from lsp_calib.tools.bench.trace import Edit, Step
+from lsp_calib.tools.bench.typist import Place, Reading, Typist
 
 # Seconds; enough on a busy machine.
 _PATIENCE = 120.0
@@ -47,12 +51,6 @@ class PeerReading:
     predicted: int
     prompt_tokens: int
     peer: PeerAnswer
-
-
-@attrs.frozen
-class PeerPass:
-    description: dict[str, object]
-    readings: tuple[PeerReading, ...]
 
 
 class Peer:
@@ -140,3 +138,60 @@ class Peer:
             self._connection.close()
             raise self._absent(path, error) from error
         return answer
+
+
+async def against(
+    peer: Peer,
+    readings: Sequence[Reading],
+    edits: Sequence[Edit],
+    trusted: Trusted,
+    seed: int,
+    keep: Callable[[PeerReading], None],
+    step: Callable[[int, int], None],
+) -> None:
+    """Type in a fresh server, and ask the peer the same questions as that server asks its model.
+
+    Greedy answers repeat, so the first pass (`readings`) tells how many tokens the peer has to generate.
+    Chance decides which of the two is asked first. step: called with (keystrokes done, keystrokes in all).
+    """
+    chance = random.Random(seed)
+    known = {(reading.edit, reading.at): reading for reading in readings}
+    done, total = 0, sum(len(edit.steps) for edit in edits)
+    with scratch_folder(trusted) as scratch:
+        async with served(scratch) as server:
+            for edit in edits:
+                typist = Typist(server.editor, scratch, edit)
+                for at, key in enumerate(edit.steps):
+                    first = chance.random() < 0.5
+                    found = await _key(peer, server, typist, key, known[edit.name, at], peer_first=first)
+                    if found is not None:
+                        keep(found)
+                    done += 1
+                    step(done, total)
+                typist.close()
+
+
+async def _key(
+    peer: Peer, server: Served, typist: Typist, key: Step, expected: Reading, *, peer_first: bool
+) -> PeerReading | None:
+    """Type a key and ask the peer the same; None if the model was not asked."""
+    predicted = expected.generated if expected.asked_model else 0
+    answer = None
+    before = await until_idle(server.probe)
+    if predicted and peer_first:
+        answer = await peer.finish_line(expected.prompt, predicted)
+    wall, _ = await typist.answer(key)
+    after = await settled(server.probe)
+    if predicted and not peer_first:
+        answer = await peer.finish_line(expected.prompt, predicted)
+    if answer is None:
+        return None
+    return PeerReading(
+        place=expected.place,
+        wall_ms=wall,
+        evaluated=after.prompt_tokens - before.prompt_tokens,
+        generated=after.generated_tokens - before.generated_tokens,
+        predicted=predicted,
+        prompt_tokens=len(expected.prompt),
+        peer=answer,
+    )

@@ -109,8 +109,12 @@ class Edit:
 
     def replay(self) -> list[str]:
         """The lines after all steps."""
+        return self.lines_after(len(self.steps))
+
+    def lines_after(self, count: int) -> list[str]:
+        """The lines after the first `count` steps."""
         lines = list(self.before)
-        for step in self.steps:
+        for step in self.steps[:count]:
             step.apply(lines)
         return lines
 
@@ -120,10 +124,8 @@ class Edit:
             return self
         jump = next((at for at, step in enumerate(self.steps) if at and step.jump), 0)
         first = min(max(jump - count // 2, 0), len(self.steps) - count)
-        lines = list(self.before)
-        for step in self.steps[:first]:
-            step.apply(lines)
-        part = attrs.evolve(self, before=tuple(lines), steps=self.steps[first : first + count])
+        before = tuple(self.lines_after(first))
+        part = attrs.evolve(self, before=before, steps=self.steps[first : first + count])
         return attrs.evolve(part, after_sha256=sha256_of(part.replay()))
 
     def closing(self) -> Edit:

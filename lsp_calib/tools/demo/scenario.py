@@ -21,13 +21,13 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
 from lsp_calib.inference.models.cards import choose, explained
 from lsp_calib.settings import Trusted, resolve_trusted
-from lsp_calib.tools.client import SERVER, Document, Editor
+from lsp_calib.tools.client import SERVER, Document, Editor, suggestion_of
 from lsp_calib.tools.demo import words
 from lsp_calib.tools.demo.evidence import StateReader
 from lsp_calib.tools.demo.report import DemoReport, since
 from lsp_calib.tools.demo.screen import Screen
 from lsp_calib.tools.demo.user import FILE, HOVERED, PLACES, Action, line_of
-from lsp_calib.tools.demo.writing import ANSWER, Writer, about, suggestion_of
+from lsp_calib.tools.demo.writing import ANSWER, Writer, about
 
 # Seconds; enough on a busy machine.
 _LOAD, _HOVER, _REFIT, _SETTLE, _STORED = 180.0, 120.0, 60.0, 10.0, 10.0

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
 
 from lsprotocol import types
 
 from lsp_calib.feedback.lines import shared_ends
-from lsp_calib.tools.client import Document, Editor
+from lsp_calib.tools.client import Document, Editor, suggestion_of
 from lsp_calib.tools.demo import words
 from lsp_calib.tools.demo.report import DemoReport, since
 from lsp_calib.tools.demo.screen import Screen
@@ -144,12 +143,6 @@ class Writer:
         self._document.save()
         place = next(place for place in places if place.find(self._original)[0] == best.line)
         await self._visit(place, action=Action.KEPT_ANYWAY)
-
-
-def suggestion_of(item: types.InlineCompletionItem | None) -> dict[str, Any] | None:
-    """The suggestion object that an item carries."""
-    carried = item.command.arguments if item and item.command else None
-    return dict(carried[0]) if carried and isinstance(carried[0], dict) else None
 
 
 def about(diagnostic: types.Diagnostic) -> str | None:
