@@ -32,7 +32,7 @@ def test_only_keys_for_which_the_model_was_asked_both_times_are_pairs() -> None:
 
 def test_the_report_has_the_times_of_prompt_and_generation_apart() -> None:
     notes = Summaries(
-        first=[FirstSummary(900.0 + n, 600.0 + n, 300.0, 500, 40, 12, 60) for n in range(3)],
+        first=[FirstSummary(900.0 + n, 600.0 + n, 300.0, 500, 460, 12, 60) for n in range(3)],
         known_ms=[1.0, 2.0, 3.0],
         new_ms=[100.0, BUDGET + 5.0, BUDGET + 900.0],
         made=1,

@@ -402,10 +402,10 @@ class TestModelsThatCannotRun:
             SimpleNamespace(card=SimpleNamespace(name=name, path=Path(f"/{name}.gguf")), fits=True)
             for name in ("small", "good")
         ]
-        found = run._speeds(entries, Trusted(model=named), lambda _: None)
+        found = models.speeds(entries, Trusted(model=named), lambda _: None)
         assert run.to_json(found)["usable"] is usable
         assert sum("could not be measured" in one.says for one in found) == len(failing)
-        elsewhere = run._speeds(entries, Trusted(model=named, remote_url="http://h/v1"), lambda _: None)
+        elsewhere = models.speeds(entries, Trusted(model=named, remote_url="http://h/v1"), lambda _: None)
         assert run.to_json(elsewhere)["usable"]
 
 

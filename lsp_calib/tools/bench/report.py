@@ -126,6 +126,11 @@ def to_json(notes: Notes) -> dict[str, Any]:
     }
 
 
+def _spreads(items: Sequence[object], **names: str) -> dict[str, Any]:
+    """Spreads of attributes. names: the attribute for each key."""
+    return {key: spread_of([getattr(item, name) for item in items]) for key, name in names.items()}
+
+
 def is_empty(report: dict[str, Any]) -> bool:
     """Whether there is no reading that a report could show."""
     parts = ("cancel", "typingOn", "longFile", "two", "idle", "peer", "beside", "summaries")
@@ -268,11 +273,10 @@ def typing_on(bursts: Sequence[Burst]) -> dict[str, Any] | None:
         share = round((at_once - then) / statistics.median(one.typed_ms for one in long), 3)
     return {
         "keys": KEYS,
-        "typedMs": spread_of([one.typed_ms for one in long]),
-        "thenMs": spread_of([one.then_ms for one in long]),
-        "atOnceMs": spread_of([one.then_ms for one in single]),
-        "thenTokens": spread_of([one.then_tokens for one in long]),
-        "atOnceTokens": spread_of([one.then_tokens for one in single]),
+        **_spreads(long, typedMs="typed_ms", thenMs="then_ms"),
+        **_spreads(single, atOnceMs="then_ms"),
+        **_spreads(long, thenTokens="then_tokens"),
+        **_spreads(single, atOnceTokens="then_tokens"),
         "shareUsed": share,
     }
 
@@ -354,9 +358,7 @@ def beside(measured: Beside) -> dict[str, Any] | None:
         "processes": measured.processes,
         "sharedBySession": shared_by_session(),
         "keys": measured.keys,
-        "generated": spread_of([one.generated for one in quiet]),
-        "evaluated": spread_of([one.evaluated for one in quiet]),
-        "quietMs": spread_of([one.ms for one in quiet]),
+        **_spreads(quiet, generated="generated", evaluated="evaluated", quietMs="ms"),
         **{how.value: _run(quiet, runs[how]) if how in runs else None for how in How},
     }
 
@@ -419,13 +421,9 @@ def summaries(measured: Summaries) -> dict[str, Any] | None:
     return {
         "first": {
             "n": len(first),
-            "lines": spread_of([one.lines for one in first]),
-            "wallMs": spread_of([one.wall_ms for one in first]),
-            "promptMs": spread_of([one.prompt_ms for one in first]),
-            "generateMs": spread_of([one.generate_ms for one in first]),
-            "promptTokens": spread_of([one.prompt_tokens for one in first]),
-            "evaluated": spread_of([one.prompt_tokens - one.reused for one in first]),
-            "generated": spread_of([one.tokens for one in first]),
+            **_spreads(first, lines="lines", wallMs="wall_ms", promptMs="prompt_ms"),
+            **_spreads(first, generateMs="generate_ms", promptTokens="prompt_tokens"),
+            **_spreads(first, evaluated="evaluated", generated="tokens"),
         }
         if first
         else None,

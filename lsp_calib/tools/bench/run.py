@@ -16,7 +16,6 @@ from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.speeds import known_speed
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.terminal import tell
-from lsp_calib.tools.bench import PARTS
 from lsp_calib.tools.bench.beside import AFTER, SCOUTED, How, measure_beside
 from lsp_calib.tools.bench.comparisons import (
     LONG_CHUNKS,
@@ -43,23 +42,16 @@ LIMIT = 600.0
 Progress = Callable[[str], None]
 
 _SHORT: dict[str, Any] = {"steps": 36, "cancels": 3, "typing_on": False, "long_file": False, "idle": 2.0}
-# The options that are set if --only names a part, and if it leaves the part out.
-_ON: dict[str, dict[str, Any]] = {
-    "typing-on": {"typing_on": True},
-    "long-file": {"long_file": True},
-    "two": {"two": True},
-    "beside": {"beside": 1},
-    "summaries": {"summaries": True},
-}
-_OFF: dict[str, dict[str, Any]] = {
-    "typing": {"typing": False},
-    "cancel": {"cancels": 0},
-    "typing-on": {"typing_on": False},
-    "long-file": {"long_file": False},
-    "idle": {"idle": 0.0},
-    "two": {"two": False},
-    "beside": {"beside": 0},
-    "summaries": {"summaries": False},
+# By part: the option that is 0 if --only leaves it out, and what it is if --only names it (None: unchanged).
+_SWITCHES: dict[str, tuple[str, int | None]] = {
+    "typing": ("typing", True),
+    "cancel": ("cancels", None),
+    "typing-on": ("typing_on", True),
+    "long-file": ("long_file", True),
+    "idle": ("idle", None),
+    "two": ("two", True),
+    "beside": ("beside", 1),
+    "summaries": ("summaries", True),
 }
 # The parts that share one server, in order.
 _MAIN = (Part.TYPING, Part.CANCEL, Part.TYPING_ON, Part.LONG_FILE, Part.IDLE)
@@ -159,11 +151,11 @@ def chosen(*, short: bool, only: Collection[str], given: dict[str, Any]) -> dict
     """`Options` by name: those of the short form, replaced by those that `only` sets and by `given`."""
     options: dict[str, Any] = dict(_SHORT) if short else {}
     off: dict[str, Any] = {}
-    for part in PARTS if only else ():
-        if part in only:
-            options |= _ON.get(part, {})
-        else:
-            off |= _OFF[part]
+    for part, (option, value) in _SWITCHES.items() if only else ():
+        if part not in only:
+            off[option] = 0
+        elif value is not None:
+            options[option] = value
     return {**options, **{name: value for name, value in given.items() if value is not None}, **off}
 
 

@@ -52,7 +52,7 @@ class FirstSummary:
     prompt_ms: float
     generate_ms: float
     prompt_tokens: int
-    reused: int
+    evaluated: int
     tokens: int
     lines: int
 
@@ -120,7 +120,7 @@ async def first_summaries(server: Served, notes: Summaries) -> None:
                     prompt_ms=timing["promptMs"],
                     generate_ms=timing["generateMs"],
                     prompt_tokens=timing["promptTokens"],
-                    reused=timing["promptReused"],
+                    evaluated=timing["promptTokens"] - timing["promptReused"],
                     tokens=made["tokens"],
                     lines=function.code.count("\n") + 1,
                 )

@@ -174,8 +174,27 @@ class Measurement:
         )
 
 
-def measure(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> Finding | Measurement:
-    """The speed of one installed model, or why it could not be measured (see `does_not_run`)."""
+def speeds(usable: Sequence[Entry], trusted: Trusted, progress: Callable[[str], None]) -> list[Finding]:
+    """The speed of each model, or why it could not be measured, and the recommended model."""
+    found: list[Finding] = []
+    measured: list[Measurement] = []
+    for entry in usable:
+        if entry.fits is not False:
+            finding, one = _measured(entry, trusted, progress)
+            found.append(finding)
+            measured += [one] if one else []
+    # Completions need the model that the settings name, or else any; or a server elsewhere.
+    for at, finding in enumerate(found):
+        needed = not measured or finding.data.get("model") == trusted.model
+        if needed and finding.data.get("runs") is False and not trusted.remote_url:
+            found[at] = attrs.evolve(finding, fatal=True)
+    advice = recommend(measured, [entry.card.name for entry in usable], trusted)
+    return found if advice is None else [*found, advice]
+
+
+def _measured(
+    entry: Entry, trusted: Trusted, progress: Callable[[str], None]
+) -> tuple[Finding, Measurement | None]:
     name, quiet = entry.card.name, is_quiet()
     options = short_options(attrs.evolve(trusted, model=str(entry.card.path), remote_url=None))
     try:
@@ -185,16 +204,14 @@ def measure(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> 
         advice = f"Run `lsp-calib models verify {name}`, then `lsp-calib bench --model {name}`."
         # Any other error is one of measuring, as when its time is over.
         runs = not isinstance(error, ModelError | EngineDiedError)
-        return problem("speed", says, advice, data={"model": name, "runs": runs})
+        return problem("speed", says, advice, data={"model": name, "runs": runs}), None
     found = measurement(name, report, quiet=quiet)
     if found is None:
-        return note("speed", f"{name} could not be timed: every answer came from memory.")
-    return found
-
-
-def does_not_run(finding: Finding) -> bool:
-    """Whether a finding of `measure` says that the model cannot answer."""
-    return finding.data.get("runs") is False
+        return note("speed", f"{name} could not be timed: every answer came from memory."), None
+    level = Level.GOOD if found.quick else Level.NOTE
+    verdict = "quick enough" if found.quick else f"slower than {BUDGET_MS:.0f} ms"
+    data = {**attrs.asdict(found), "quick": found.quick}
+    return Finding("speed", f"{name} is {verdict}: {found.words}.", level=level, data=data), found
 
 
 def measurement(model: str, report: dict[str, Any], *, quiet: bool = True) -> Measurement | None:
@@ -214,13 +231,6 @@ def measurement(model: str, report: dict[str, Any], *, quiet: bool = True) -> Me
         load=report["machine"]["load"],
         quiet=quiet,
     )
-
-
-def described(measured: Measurement) -> Finding:
-    level = Level.GOOD if measured.quick else Level.NOTE
-    verdict = "quick enough" if measured.quick else f"slower than {BUDGET_MS:.0f} ms"
-    says = f"{measured.model} is {verdict}: {measured.words}."
-    return Finding("speed", says, level=level, data={**attrs.asdict(measured), "quick": measured.quick})
 
 
 def recommend(measured: Sequence[Measurement], preference: Sequence[str], trusted: Trusted) -> Finding | None:

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.engines import open_engine
-from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.json_text import json_text
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.terminal import Console, tell
@@ -83,29 +82,8 @@ def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
     found.append(checks.feedback())
     found.append(checks.processes())
     if not quick and not engine.fatal:
-        found += _speeds(usable, trusted, progress)
+        found += models.speeds(usable, trusted, progress)
     return found
-
-
-def _speeds(usable: Sequence[Entry], trusted: Trusted, progress: Callable[[str], None]) -> list[Finding]:
-    found: list[Finding] = []
-    measured: list[models.Measurement] = []
-    for entry in usable:
-        if entry.fits is False:
-            continue
-        one = models.measure(entry, trusted, progress)
-        if isinstance(one, Finding):
-            found.append(one)
-        else:
-            measured.append(one)
-            found.append(models.described(one))
-    # Completions need the model that the settings name, or else any; or a server elsewhere.
-    for at, one in enumerate(found):
-        needed = not measured or one.data.get("model") == trusted.model
-        if needed and models.does_not_run(one) and not trusted.remote_url:
-            found[at] = attrs.evolve(one, fatal=True)
-    advice = models.recommend(measured, [entry.card.name for entry in usable], trusted)
-    return found if advice is None else [*found, advice]
 
 
 def _remote(trusted: Trusted) -> Finding:
