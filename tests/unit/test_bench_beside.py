@@ -18,7 +18,16 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench import processes
-from lsp_calib.tools.bench.beside import SCOUTED, Asked, Beside, How, Run, chosen, line_before_each, scenes
+from lsp_calib.tools.bench.comparisons import (
+    SCOUTED,
+    Asked,
+    Beside,
+    How,
+    Run,
+    chosen,
+    line_before_each,
+    scenes,
+)
 from lsp_calib.tools.bench.report import BACK, after, back_after, beside
 from lsp_calib.tools.bench.table import _beside as beside_lines
 from lsp_calib.tools.bench.trace import load_trace

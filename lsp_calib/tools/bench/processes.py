@@ -202,9 +202,8 @@ def end_all(processes: Sequence[Popen[bytes]]) -> None:
     for one in processes:
         one.kill()
     for one in processes:
-        one.wait()
-        if one.stdout is not None:
-            one.stdout.close()
+        with one:  # closes its output and waits
+            pass
 
 
 @contextlib.asynccontextmanager

@@ -13,8 +13,17 @@ import attrs
 from lsp_calib import __version__
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process.wire import Stats
-from lsp_calib.tools.bench.beside import Asked, Beside, How, Run
-from lsp_calib.tools.bench.comparisons import LONG_FILE, LongFile, Pairs, Two, where_asked
+from lsp_calib.tools.bench.comparisons import (
+    LONG_FILE,
+    Asked,
+    Beside,
+    How,
+    LongFile,
+    Pairs,
+    Run,
+    Two,
+    where_asked,
+)
 from lsp_calib.tools.bench.forecast import Stopped
 from lsp_calib.tools.bench.peer import PeerReading
 from lsp_calib.tools.bench.processes import shared_by_session

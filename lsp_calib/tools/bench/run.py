@@ -16,13 +16,16 @@ from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.speeds import known_speed
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.terminal import tell
-from lsp_calib.tools.bench.beside import AFTER, SCOUTED, How, measure_beside
 from lsp_calib.tools.bench.comparisons import (
+    AFTER,
     LONG_CHUNKS,
     LONG_FILE,
     LONG_STEPS,
+    SCOUTED,
+    How,
     edits_for_two,
     long_file,
+    measure_beside,
     two_servers,
 )
 from lsp_calib.tools.bench.forecast import Cost, Forecast, Part, Stopped, Unit, Watch, until_stopped

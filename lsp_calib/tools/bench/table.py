@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lsp_calib.terminal import Console
-from lsp_calib.tools.bench.beside import How
+from lsp_calib.tools.bench.comparisons import How
 from lsp_calib.tools.bench.forecast import Stopped
 
 _PLACES = {
