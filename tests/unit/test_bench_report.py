@@ -13,9 +13,8 @@ from lsp_calib.tools.bench.comparisons import Pairs
 from lsp_calib.tools.bench.peer import PeerAnswer, PeerReading
 from lsp_calib.tools.bench.processes import Replayed
 from lsp_calib.tools.bench.table import print_report
-from lsp_calib.tools.bench.typist import Counts, Place, Reading, before_last_line
+from lsp_calib.tools.bench.typist import Counts, Place, Reading
 from lsp_calib.tools.bench.uncached import Burst
-from lsp_calib.values import Prompt, Segment
 
 
 def reading(place: Place = Place.KEYSTROKE, wall: float = 100.0, **changes: object) -> Reading:
@@ -224,20 +223,3 @@ def test_new_lines_within_their_line_and_the_text_below_are_counted() -> None:
     others = [reading(evaluated=500), reading(place=Place.NEWLINE), attrs.evolve(FROM_MEMORY, tail=9)]
     assert report.new_lines([*within, beyond, *others]) == {"n": 4, "within": 3}
     assert report.new_lines(others) is None
-
-
-@pytest.mark.parametrize(
-    ("segments", "left"),
-    [
-        ([("control", "<P>"), ("text", "a\nb\n"), ("control", "<S>"), ("text", "below")], "a\n"),
-        ([("text", "a\nb\n    return")], "a\n"),
-        ([("text", "only\n")], ""),
-        ([("text", "")], ""),
-    ],
-)
-def test_what_stood_before_the_line_just_finished(segments: list[tuple[str, str]], left: str) -> None:
-    prompt = Prompt(tuple((Segment(kind), text) for kind, text in segments), ".x", "1")
-    before = before_last_line(prompt)
-    assert before.segments[-1] == (Segment.TEXT, left)
-    assert before.segments[:-1] == prompt.segments[: len(before.segments) - 1]
-    assert before.forced == ""
