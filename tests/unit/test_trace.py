@@ -17,7 +17,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.tools.bench.trace import Edit, Kind, Step, dump_trace, load_trace, select, sha256_of
+from lsp_calib.tools.bench.trace import Edit, Kind, Step, load_trace, select, sha256_of
 
 EDITS = load_trace()
 EACH = pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
@@ -56,7 +56,7 @@ class TestTheRecordingThatIsShipped:
         for commit, name in record_typing.SOURCES:
             committed(f"{commit}^", name)
         file = record_typing.RECORDING.read_bytes()
-        again = dump_trace(list(record_typing.recordings()))
+        again = record_typing.dump_trace(list(record_typing.recordings()))
         assert json.loads(decompress(again)) == json.loads(decompress(file))
 
     def test_it_is_large_enough_to_measure_with_and_small_enough_to_ship(self) -> None:
@@ -66,7 +66,7 @@ class TestTheRecordingThatIsShipped:
         assert sum(step.kind is Kind.NEWLINE for step in steps) >= 40
         assert sum(step.kind is Kind.BACKSPACE for step in steps) >= 20
         assert sum(step.jump for step in steps) >= 10
-        assert len(dump_trace(EDITS)) < 300_000
+        assert len(record_typing.dump_trace(EDITS)) < 300_000
 
     @EACH
     def test_there_are_always_thirty_lines_below_the_cursor(self, edit: Edit) -> None:
@@ -215,7 +215,7 @@ class TestParts:
         assert any(step.kind is Kind.TYPE and not step.jump for step in steps)
 
     def test_a_damaged_recording_is_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        (tmp_path / "trace.json.gz").write_bytes(dump_trace(EDITS)[:-20])
+        (tmp_path / "trace.json.gz").write_bytes(record_typing.dump_trace(EDITS)[:-20])
         monkeypatch.setattr("lsp_calib.tools.bench.trace.resources.files", lambda _: tmp_path)
         with pytest.raises(DataError, match=r"trace\.json\.gz"):
             load_trace()
@@ -271,5 +271,5 @@ def test_a_step_replaces_what_stands_between_its_ends(lines: list[str], text: st
         expected[: first + len(text)].count("\n"),
         len(expected[: first + len(text)].rpartition("\n")[2]),
     )
-    assert Step.from_json(step.to_json()) == step
+    assert Step.from_json(record_typing.step_to_json(step)) == step
     assert attrs.evolve(step.shifted(3), start=step.start, end=step.end) == step

@@ -1,6 +1,6 @@
-"""Recorded typing: its format, reading it, and replaying it into a list of lines.
+"""Recorded typing: reading it, and replaying it into a list of lines.
 
-`record.py` makes the shipped recording, and explains which parts of it are real.
+`tests/programs/record_typing.py` makes the shipped recording, and explains which parts of it are real.
 """
 
 from __future__ import annotations
@@ -83,9 +83,6 @@ class Step:
             start=(self.start[0] + lines, self.start[1]),
             end=(self.end[0] + lines, self.end[1]),
         )
-
-    def to_json(self) -> list[Any]:
-        return [self.kind.value, *self.start, *self.end, self.text, self.pause_ms, int(self.jump)]
 
     @classmethod
     def from_json(cls, row: Sequence[Any]) -> Self:
@@ -189,25 +186,6 @@ def load_trace() -> tuple[Edit, ...]:
     except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
         raise DataError(f"The recorded typing {_FILE} cannot be read: {error}. Install again.") from error
     return edits
-
-
-def dump_trace(edits: Sequence[Edit]) -> bytes:
-    """The file's bytes for `load_trace`; the same edits give the same bytes."""
-    raw = {
-        "format": "lsp-calib recorded typing 1",
-        "edits": [
-            {
-                "name": edit.name,
-                "commit": edit.commit,
-                "before": list(edit.before),
-                "afterSha256": edit.after_sha256,
-                "steps": [step.to_json() for step in edit.steps],
-            }
-            for edit in edits
-        ],
-    }
-    text = json.dumps(raw, ensure_ascii=False, separators=(",", ":"))
-    return gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)
 
 
 def sha256_of(lines: Sequence[str]) -> str:
