@@ -89,10 +89,8 @@ class Screen:
 
     def check(self, ok: bool, text: str, ms: float | None = None) -> None:
         """Print a step as done or failed, with its time at the right edge."""
-        line = Table.grid(expand=True, padding=(0, 1))
-        line.add_column(width=1)
-        line.add_column(ratio=1)
-        line.add_column(justify="right", no_wrap=True)
+        columns = (Column(width=1), Column(ratio=1), Column(justify="right", no_wrap=True))
+        line = Table.grid(*columns, expand=True, padding=(0, 1))
         mark = Text("✓", style="green") if ok else Text("✗", style="red")
         line.add_row(mark, text, Text("" if ms is None else duration(ms), style="dim"))
         self.console.print(Padding(line, (0, 0, 0, 1)))
@@ -115,16 +113,10 @@ class Screen:
     @contextmanager
     def loading(self, text: str) -> Iterator[None]:
         """Show a bar for `load_progress` during the wait."""
-        if not self.alive:
-            yield
-            return
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:.0f} %"),
-        )
-        with Progress(*columns, console=self.console, transient=True) as progress:
+        texts = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %")
+        with Progress(
+            SpinnerColumn(), *texts, console=self.console, transient=True, disable=not self.alive
+        ) as progress:
             self._bar = progress, progress.add_task(text, total=100)
             yield
             self._bar = None
