@@ -69,11 +69,10 @@ class Peer:
         self.url = url.rstrip("/")
         self._path = parts.path.rstrip("/")
         self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=_PATIENCE)
-        self._seconds = 0.0  # time of the last answer, without making the request and parsing the answer
 
     async def describe(self) -> dict[str, Any]:
         """The model's file and the build, as far as the peer reports them."""
-        answer = await asyncio.to_thread(self._send, "GET", "/props", None)
+        answer, _ = await asyncio.to_thread(self._send, "GET", "/props", None)
         return {"modelPath": answer.get("model_path"), "build": answer.get("build_info")}
 
     async def finish_line(self, prompt: Sequence[int], generated: int) -> PeerAnswer:
@@ -93,51 +92,44 @@ class Peer:
         self._connection.close()
 
     def _timed(self, body: dict[str, Any]) -> PeerAnswer:
-        self._reconnect()
-        answer = self._send("POST", "/completion", body)
-        ms = 1e3 * self._seconds
+        answer, seconds = self._send("POST", "/completion", body)
         try:
-            timings = answer["timings"]
             return PeerAnswer(
-                ms, int(answer["tokens_evaluated"]), int(timings["prompt_n"]), int(answer["tokens_predicted"])
+                ms=1e3 * seconds,
+                evaluated=int(answer["timings"]["prompt_n"]),
+                prompt_tokens=int(answer["tokens_evaluated"]),
+                generated=int(answer["tokens_predicted"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LspCalibError(
                 f"The peer at {self.url} answered without {error}: is it a llama-server of 2024 or later?"
             ) from error
 
-    def _reconnect(self) -> None:
-        """Open a new connection outside the measured time: servers close unused connections."""
-        self._connection.close()
-        try:
-            self._connection.connect()
-        except OSError as error:
-            raise self._absent("/completion", error) from error
-
-    def _absent(self, path: str, error: Exception) -> LspCalibError:
-        return LspCalibError(
-            f"The peer at {self.url} did not answer {path} ({error!r}). Start it first: "
-            "`llama-server -m MODEL --port PORT`."
-        )
-
-    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[dict[str, Any], float]:
+        """The answer, and its seconds without connecting, making the request and parsing the answer."""
         data = None if body is None else json.dumps(body).encode()
+        connection = self._connection
         try:
+            # Servers close unused connections.
+            connection.close()
+            connection.connect()
             began = time.perf_counter()
-            self._connection.request(method, self._path + path, data, {"Content-Type": "application/json"})
-            response = self._connection.getresponse()
+            connection.request(method, self._path + path, data, {"Content-Type": "application/json"})
+            response = connection.getresponse()
             content = response.read()
-            self._seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - began
             if response.status != 200:
                 raise LspCalibError(
                     f"The peer at {self.url} answered {path} with status {response.status}: "
                     f"{content[:200].decode('utf-8', 'replace')}"
                 )
-            answer: dict[str, Any] = json.loads(content)
+            return json.loads(content), seconds
         except (OSError, http.client.HTTPException, ValueError) as error:
-            self._connection.close()
-            raise self._absent(path, error) from error
-        return answer
+            connection.close()
+            raise LspCalibError(
+                f"The peer at {self.url} did not answer {path} ({error!r}). Start it first: "
+                "`llama-server -m MODEL --port PORT`."
+            ) from error
 
 
 async def against(
