@@ -38,7 +38,7 @@ _BATCH = 5.0
 
 
 class Part(enum.StrEnum):
-    """The parts of a bench, named as in its report."""
+    """The parts of a bench, named as in its report, in the order in which they are measured."""
 
     TYPING = "typing"
     CANCEL = "cancel"

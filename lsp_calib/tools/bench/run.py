@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 import attrs
@@ -45,16 +45,17 @@ LIMIT = 600.0
 Progress = Callable[[str], None]
 
 _SHORT: dict[str, Any] = {"steps": 36, "cancels": 3, "typing_on": False, "long_file": False, "idle": 2.0}
-# By part: the option that is 0 if --only leaves it out, and what it is if --only names it (None: unchanged).
-_SWITCHES: dict[str, tuple[str, int | None]] = {
-    "typing": ("typing", True),
-    "cancel": ("cancels", None),
-    "typing-on": ("typing_on", True),
-    "long-file": ("long_file", True),
-    "idle": ("idle", None),
-    "two": ("two", True),
-    "beside": ("beside", 1),
-    "summaries": ("summaries", True),
+# By name: the part, the option that is 0 if --only leaves it out, and its value if --only names it (None: as
+# without --only).
+_SWITCHES: dict[str, tuple[Part, str, int | None]] = {
+    "typing": (Part.TYPING, "typing", True),
+    "cancel": (Part.CANCEL, "cancels", None),
+    "typing-on": (Part.TYPING_ON, "typing_on", True),
+    "long-file": (Part.LONG_FILE, "long_file", True),
+    "idle": (Part.IDLE, "idle", None),
+    "two": (Part.TWO, "two", True),
+    "beside": (Part.BESIDE, "beside", 1),
+    "summaries": (Part.SUMMARIES, "summaries", True),
 }
 # The parts that share one server, in order.
 _MAIN = (Part.TYPING, Part.CANCEL, Part.TYPING_ON, Part.LONG_FILE, Part.IDLE)
@@ -99,19 +100,10 @@ class Options:
 
     def parts(self) -> tuple[Part, ...]:
         """The parts to measure, in order."""
-        wanted: Mapping[Part, object] = {
-            Part.TYPING: self.typing,
-            Part.CANCEL: self.cancels,
-            Part.TYPING_ON: self.typing_on,
-            Part.LONG_FILE: self.long_file,
-            Part.IDLE: self.idle,
-            Part.TWO: self.two,
-            # The peer repeats the requests of typing.
-            Part.PEER: self.peer and self.typing,
-            Part.BESIDE: self.beside,
-            Part.SUMMARIES: self.summaries,
-        }
-        return tuple(part for part, is_wanted in wanted.items() if is_wanted)
+        wanted = {part for part, option, _ in _SWITCHES.values() if getattr(self, option)}
+        if self.peer and self.typing:  # it repeats the requests of typing
+            wanted.add(Part.PEER)
+        return tuple(part for part in Part if part in wanted)
 
 
 def run(
@@ -154,7 +146,7 @@ def chosen(*, short: bool, only: Collection[str], given: dict[str, Any]) -> dict
     """`Options` by name: those of the short form, replaced by those that `only` sets and by `given`."""
     options: dict[str, Any] = dict(_SHORT) if short else {}
     off: dict[str, Any] = {}
-    for part, (option, value) in _SWITCHES.items() if only else ():
+    for part, (_, option, value) in _SWITCHES.items() if only else ():
         if part not in only:
             off[option] = 0
         elif value is not None:

@@ -54,7 +54,7 @@ _PARTS = {
 }
 _INSERTED = (Action.KEPT, Action.KEPT_ANYWAY, Action.EDITED)
 
-_Show = Callable[[str, str], None]
+_Show = Callable[[str], None]
 
 
 def run(*, as_json: bool, model: str | None) -> int:
@@ -141,27 +141,21 @@ class _Writer:
     async def _act(self, shown: Shown, item: types.InlineCompletionItem, show: _Show) -> None:
         # Give a person time to read; output to a pipe needs no pause.
         reading = _READING if self._screen.alive else 0.0
-        match shown.action:
-            case Action.LEFT_ALONE:
-                await asyncio.sleep(_READING)
-            case Action.TYPED_OVER:
-                await asyncio.sleep(reading)
-                await self._type(shown.line, shown.column, shown.expected, show)
-            case Action.EDITED:
-                await asyncio.sleep(reading)
-                await self._insert(shown, item, show)
-                await asyncio.sleep(reading)
-                await self._edit(shown, show)
-            case _:
-                await asyncio.sleep(reading)
-                await self._insert(shown, item, show)
+        await asyncio.sleep(_READING if shown.action is Action.LEFT_ALONE else reading)
+        if shown.action is Action.TYPED_OVER:
+            await self._type(shown.line, shown.column, shown.expected, show)
+        elif shown.action is not Action.LEFT_ALONE:
+            await self._insert(shown, item, show)
+        if shown.action is Action.EDITED:
+            await asyncio.sleep(reading)
+            await self._edit(shown, show)
 
     async def _insert(self, shown: Shown, item: types.InlineCompletionItem, show: _Show) -> None:
         """Accept as an editor does on Tab: insert the text, run the item's command, pull diagnostics."""
         refreshes = self._editor.refreshes
         assert item.command is not None
         self._document.replace(shown.line, shown.column, shown.column, shown.text)
-        show(self._document.lines[shown.line], "")
+        show(self._document.lines[shown.line])
         await self._editor.command(item.command.command, *(item.command.arguments or ()))
         await self._editor.until(
             lambda: self._editor.refreshes > refreshes, "its request to pull diagnostics", _REFRESHED
@@ -184,7 +178,7 @@ class _Writer:
         """Type one character after the other, as on a keyboard. The first one removes the ghost text."""
         for offset, char in enumerate(text):
             self._document.replace(line, at + offset, at + offset, char)
-            show(self._document.lines[line], "")
+            show(self._document.lines[line])
             await asyncio.sleep(_BETWEEN_KEYS if self._screen.alive else 0.0)
 
     async def _keep_anyway(self, places: list[Place]) -> None:
@@ -388,7 +382,7 @@ class _Demo:
         }
         with self.report.step("refit") as step, self.screen.waiting("fitting"):
             result: dict[str, Any] = await self.editor.command("lsp-calib.refit", seconds=_REFIT)
-            refitted = evidence.refitted(result)
+            refitted, changes = evidence.refitted(result)
             step["n"] = result["n"]
             # The refit compared on exactly these labels; if promoted, the new calibrator is in use.
             step["ok"] = (
@@ -397,12 +391,12 @@ class _Demo:
                 and result["after"] is not None
                 and result["promoted"] == (refitted is not None)
             )
-        self.report.refit = {**result, "changes": refitted.changes if refitted else []}
+        self.report.refit = {**result, "changes": changes}
         done = "A new calibrator is in force" if result["promoted"] else "The calibrator stays as it was"
         self.screen.paragraph(f"{done} (n = {result['n']}): {result['reason']}.")
-        self.screen.refit(result, self.report.refit["changes"])
+        self.screen.refit(result, changes)
         if refitted is not None:
-            await self._ask_again(refitted.calibrator, evidence)
+            await self._ask_again(refitted, evidence)
 
     async def _ask_again(self, calibrator: Calibrator, evidence: StateReader) -> None:
         """Ask again at the unchanged line: the same question, now with the new calibrator."""

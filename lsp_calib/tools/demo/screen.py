@@ -126,17 +126,17 @@ class Screen:
             self._bar[0].update(self._bar[1], completed=percentage)
 
     @contextmanager
-    def typing(self, shown: Shown) -> Iterator[Callable[[str, str], None]]:
-        """Show the line while the user edits it. Yields a function that takes its text and its ghost text."""
+    def typing(self, shown: Shown) -> Iterator[Callable[[str], None]]:
+        """Show the line while the user edits it. Yields a function that takes its text."""
 
-        def picture(line: str, ghost: str) -> RenderableType:
+        def picture(line: str, ghost: str = "") -> RenderableType:
             return Group(self._line(f"line {shown.line + 1}", line, ghost), self._verdict(shown))
 
         if not self.alive:
-            yield lambda _line, _ghost: None
+            yield lambda _: None
             return
         with Live(picture(shown.before, shown.text), console=self.console, transient=True) as live:
-            yield lambda line, ghost: live.update(picture(line, ghost), refresh=True)
+            yield lambda line: live.update(picture(line), refresh=True)
 
     def outcome(self, shown: Shown, line: str) -> None:
         """Print a suggestion as it was shown, and the final line."""

@@ -216,17 +216,6 @@ def since(started: float) -> float:
     return round((time.perf_counter() - started) * 1e3, 1)
 
 
-@attrs.frozen
-class Refitted:
-    """The new calibrator, and its confidences beside the old ones.
-
-    changes: for each label: id, raw, before, after, tierBefore, tierAfter, correct.
-    """
-
-    calibrator: Calibrator
-    changes: Sequence[Mapping[str, Any]]
-
-
 class StateReader:
     """Reads a server's state folder, while the server is running."""
 
@@ -246,12 +235,16 @@ class StateReader:
         """The calibrator with which the server started."""
         return self._shelf.choose(self._purpose(self._rows()), personal=False).calibrator
 
-    def refitted(self, result: Mapping[str, Any]) -> Refitted | None:
-        """The refitted calibrator. None if the answer of `lsp-calib.refit` does not name the one in use."""
+    def refitted(self, result: Mapping[str, Any]) -> tuple[Calibrator | None, list[dict[str, Any]]]:
+        """The refitted calibrator, and its confidences beside the old ones.
+
+        For each label: id, raw, before, after, tierBefore, tierAfter, correct. None and nothing if the answer
+        of `lsp-calib.refit` does not name the calibrator in use.
+        """
         rows = self._rows()
         old, new = self.shipped(), self._shelf.choose(self._purpose(rows)).calibrator
         if not result["calibrator"] or result["calibrator"]["id"] != new.id or new.id == old.id:
-            return None
+            return None, []
         policy = PRESETS["balanced"]
         changes = []
         for row in rows:
@@ -270,7 +263,7 @@ class StateReader:
                     "correct": row["label"]["correct"],
                 }
             )
-        return Refitted(new, sorted(changes, key=lambda one: -one["raw"]))
+        return new, sorted(changes, key=lambda one: -one["raw"])
 
     def probability(self, calibrator: Calibrator, suggestion_id: str) -> float | None:
         """What a calibrator says of a suggestion that was shown; None if it is not in the store (yet)."""
