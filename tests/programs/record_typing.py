@@ -20,6 +20,7 @@ text after the cursor. The random numbers are seeded: the same commits make the 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import random
 import subprocess
@@ -30,7 +31,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.tools.bench import trace
-from lsp_calib.tools.bench.trace import Edit, Kind, Place, Step, sha256_of
+from lsp_calib.tools.bench.trace import Edit, Kind, Place, Step
 
 RECORDING = Path(trace.__file__).with_name("trace.json.gz")
 
@@ -213,6 +214,11 @@ def recordings() -> Iterator[Edit]:
     """An edit for each of `SOURCES`. Raises subprocess.CalledProcessError without their history."""
     for commit, path in SOURCES:
         yield record(path, commit, at_commit(f"{commit}^", path), at_commit(commit, path))
+
+
+def sha256_of(lines: Sequence[str]) -> str:
+    """Hexadecimal SHA-256 of the document with these lines."""
+    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
 
 
 def dump_trace(edits: Sequence[Edit]) -> bytes:

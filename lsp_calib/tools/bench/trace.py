@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import gzip
-import hashlib
 import json
 import zlib
 from collections.abc import Sequence
@@ -95,7 +94,7 @@ class Edit:
     """One document being edited.
 
     name: for people. commit: of this repository, the source of the text. before: lines at the start.
-    after_sha256: of the text at the end, in UTF-8.
+    after_sha256: of the text at the end of the whole edit, in UTF-8.
     """
 
     name: str
@@ -122,8 +121,7 @@ class Edit:
         jump = next((at for at, step in enumerate(self.steps) if at and step.jump), 0)
         first = min(max(jump - count // 2, 0), len(self.steps) - count)
         before = tuple(self.lines_after(first))
-        part = attrs.evolve(self, before=before, steps=self.steps[first : first + count])
-        return attrs.evolve(part, after_sha256=sha256_of(part.replay()))
+        return attrs.evolve(self, before=before, steps=self.steps[first : first + count])
 
     def closing(self) -> Edit:
         """The same edit in an editor that closes brackets and quotes as they are opened.
@@ -172,10 +170,7 @@ class Edit:
             + self.before
             + tuple(_filler(distance) for distance in range(1, more - above + 1))
         )
-        longer = attrs.evolve(
-            self, before=lines, steps=tuple(step.shifted(above) for step in self.steps), after_sha256=""
-        )
-        return attrs.evolve(longer, after_sha256=sha256_of(longer.replay()))
+        return attrs.evolve(self, before=lines, steps=tuple(step.shifted(above) for step in self.steps))
 
 
 def load_trace() -> tuple[Edit, ...]:
@@ -186,11 +181,6 @@ def load_trace() -> tuple[Edit, ...]:
     except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
         raise DataError(f"The recorded typing {_FILE} cannot be read: {error}. Install again.") from error
     return edits
-
-
-def sha256_of(lines: Sequence[str]) -> str:
-    """Hexadecimal SHA-256 of the document with these lines."""
-    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
 
 
 def select(edits: Sequence[Edit], steps: int) -> tuple[Edit, ...]:
