@@ -25,9 +25,6 @@ T = TypeVar("T")
 # Seconds to wait for requests that do not need a model.
 _PROMPT = 20.0
 
-OWN_GROUP: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
-"""For `subprocess`: Ctrl-C in the terminal does not reach the process, so that we can end it in order."""
-
 CAPABILITIES = types.ClientCapabilities(
     general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16]),
     window=types.WindowClientCapabilities(
@@ -93,9 +90,10 @@ class Editor(LanguageClient):
 
         own_group: start it so that Ctrl-C in the terminal does not reach it.
         """
-        more = OWN_GROUP if own_group else {}
+        # Then we can end it in order.
+        group = 0 if own_group and os.name == "posix" else None
         try:
-            await self.start_io(*command, env=dict(env), cwd=cwd, **more)
+            await self.start_io(*command, env=dict(env), cwd=cwd, process_group=group)
         except OSError as error:
             raise LspCalibError(f"{command[0]} could not be started: {error}.") from error
         assert self._server is not None
@@ -383,3 +381,9 @@ class Document:
         params = types.HoverParams(self.identifier, self.position(line, column))
         answer: types.Hover | None = await self._editor.ask(types.TEXT_DOCUMENT_HOVER, params, seconds)
         return answer
+
+
+def suggestion_of(item: types.InlineCompletionItem | None) -> dict[str, Any] | None:
+    """The suggestion object that an item carries."""
+    carried = item.command.arguments if item and item.command else None
+    return dict(carried[0]) if carried and isinstance(carried[0], dict) else None

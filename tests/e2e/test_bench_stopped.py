@@ -58,7 +58,7 @@ class Bench:
             for one in psutil.Process(self.process.pid).children(recursive=True):
                 self.seen[one.pid] = one
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    if "lsp_calib.tools.bench.busy_loop" in one.cmdline():
+                    if {"lsp_calib.tools.bench.processes", "busy"} <= set(one.cmdline()):
                         busy[one.pid] = one
         self.busy |= busy
         self.most_at_once = max(self.most_at_once, len(busy))

@@ -23,11 +23,10 @@ import attrs
 import numpy as np
 
 from lsp_calib.settings import Trusted
-from lsp_calib.tools.bench.cancel import open_dense
-from lsp_calib.tools.bench.probe import Probe, connect, until_idle
-from lsp_calib.tools.bench.server import Scratch, scratch_folder, serving
+from lsp_calib.tools.bench.server import Scratch, Served, scratch_folder, served, until_idle
 from lsp_calib.tools.bench.statistics import median_ratio
-from lsp_calib.tools.client import Document, Editor
+from lsp_calib.tools.bench.uncached import open_dense
+from lsp_calib.tools.client import Document
 
 _SIZE = 200_000
 # Seconds; enough on a busy machine.
@@ -89,11 +88,10 @@ KINDS: dict[str, tuple[str, Callable[[random.Random], str]]] = {
 }
 
 
-async def type_in(
-    editor: Editor, scratch: Scratch, probe: Probe, kind: str, keys: int
-) -> tuple[list[float], list[tuple[int, int]]]:
+async def type_in(server: Served, kind: str, keys: int) -> tuple[list[float], list[tuple[int, int]]]:
     """Milliseconds, and tokens evaluated and generated, of each key but the first, whose prompt is new."""
     language, made = KINDS[kind]
+    editor, scratch, probe = server.editor, server.scratch, server.probe
     path = scratch.project / f"data_{kind.replace(' ', '_')}.{language[:2]}"
     path.write_text(made(random.Random(0)), "utf-8")
     document = Document(editor, path, language)
@@ -117,11 +115,10 @@ async def type_in(
     return times[1:], tokens[1:]
 
 
-async def ask_beside(
-    editor: Editor, scratch: Scratch, probe: Probe, times: int
-) -> tuple[list[tuple[float, float]], int]:
+async def ask_beside(server: Served, times: int) -> tuple[list[tuple[float, float]], int]:
     """Pairs of milliseconds to a completion: while another document's is made, and alone. And how often the
     other was answered only afterwards."""
+    editor, scratch, probe = server.editor, server.scratch, server.probe
     chance = random.Random(1)
     path = scratch.project / "asked.py"
     path.write_text(_code(), "utf-8")
@@ -158,18 +155,18 @@ async def ask_beside(
 
 async def measure(scratch: Scratch, kinds: Sequence[str], keys: int, times: int) -> None:
     """Print both tables."""
-    async with serving(scratch, ahead=False) as (editor, _), connect(scratch) as probe:
+    async with served(scratch, ahead=False) as server:
         print("| a key in | the model is asked | evaluated, generated (median) | ms, median | p95 |")
         print("|---|---:|---:|---:|---:|")
         for kind in kinds:
-            found, tokens = await type_in(editor, scratch, probe, kind, keys)
+            found, tokens = await type_in(server, kind, keys)
             asked = sum(evaluated > 0 for evaluated, _ in tokens)
             work = ", ".join(f"{np.median(counts):.0f}" for counts in zip(*tokens, strict=True))
             cells = (work, f"{np.median(found):.1f}", f"{np.quantile(found, 0.95):.1f}")
             print(f"| {kind} | {asked} of {len(tokens)} | {' | '.join(cells)} |", flush=True)
         if not times:
             return
-        pairs, order = await ask_beside(editor, scratch, probe, times)
+        pairs, order = await ask_beside(server, times)
         ratio = median_ratio(pairs)
         beside, alone = (float(np.median(one)) for one in zip(*pairs, strict=True))
         print(

@@ -19,6 +19,9 @@ text after the cursor. The random numbers are seeded: the same commits make the 
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
 import random
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -28,7 +31,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.tools.bench import trace
-from lsp_calib.tools.bench.trace import Edit, Kind, Place, Step, dump_trace, sha256_of
+from lsp_calib.tools.bench.trace import Edit, Kind, Place, Step
 
 RECORDING = Path(trace.__file__).with_name("trace.json.gz")
 
@@ -211,6 +214,34 @@ def recordings() -> Iterator[Edit]:
     """An edit for each of `SOURCES`. Raises subprocess.CalledProcessError without their history."""
     for commit, path in SOURCES:
         yield record(path, commit, at_commit(f"{commit}^", path), at_commit(commit, path))
+
+
+def sha256_of(lines: Sequence[str]) -> str:
+    """Hexadecimal SHA-256 of the document with these lines."""
+    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+
+
+def dump_trace(edits: Sequence[Edit]) -> bytes:
+    """The file's bytes for `trace.load_trace`; the same edits give the same bytes."""
+    raw = {
+        "format": "lsp-calib recorded typing 1",
+        "edits": [
+            {
+                "name": edit.name,
+                "commit": edit.commit,
+                "before": list(edit.before),
+                "afterSha256": edit.after_sha256,
+                "steps": [step_to_json(step) for step in edit.steps],
+            }
+            for edit in edits
+        ],
+    }
+    text = json.dumps(raw, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)
+
+
+def step_to_json(step: Step) -> list[object]:
+    return [step.kind.value, *step.start, *step.end, step.text, step.pause_ms, int(step.jump)]
 
 
 if __name__ == "__main__":

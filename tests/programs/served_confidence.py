@@ -43,8 +43,7 @@ from lsp_calib.evaluation.tasks import Task, plain
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.local.vocabulary_only import read_pieces
 from lsp_calib.inference.models.cards import locate
-from lsp_calib.tools.client import Document, Editor
-from lsp_calib.tools.demo.writing import suggestion_of
+from lsp_calib.tools.client import Document, Editor, suggestion_of
 from lsp_calib.values import Evidence
 
 TIERS = ("accept", "review", "reject")

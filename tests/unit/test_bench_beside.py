@@ -1,40 +1,31 @@
-"""Beside busy processes: which keys are typed, what is made of the readings, and that no process stays."""
+"""Beside busy processes: which keys are typed, and what is made of the readings."""
 
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
-import psutil
 import pytest
 from rich.console import Console
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.tools.bench import busy
-from lsp_calib.tools.bench.report_beside import BACK, after, back_after, beside
-from lsp_calib.tools.bench.table_beside import beside_lines
-from lsp_calib.tools.bench.trace import load_trace
-from lsp_calib.tools.bench.under_load import (
+from lsp_calib.tools.bench.comparisons import (
     SCOUTED,
     Asked,
     Beside,
-    BesideNotes,
     How,
     Run,
-    RunNotes,
     chosen,
     line_before_each,
     scenes,
 )
+from lsp_calib.tools.bench.report import BACK, after, back_after, beside
+from lsp_calib.tools.bench.table import _beside as beside_lines
+from lsp_calib.tools.bench.trace import load_trace
 
-posix = pytest.mark.skipif(os.name != "posix", reason="there are no sessions elsewhere")
 SCENES = scenes(load_trace())
 
 
@@ -42,18 +33,18 @@ def asked(key: int, ms: float, at: float = 0.0, generated: int = 5) -> Asked:
     return Asked(key, at, ms, 4, generated)
 
 
-def quiet(count: int = 60, keys: int = 12) -> tuple[Asked, ...]:
+def quiet(count: int = 60, keys: int = 12) -> list[Asked]:
     """Each key takes its own time."""
-    return tuple(asked(at % keys, 100.0 + 10 * (at % keys), 0.2 * at) for at in range(count))
+    return [asked(at % keys, 100.0 + 10 * (at % keys), 0.2 * at) for at in range(count)]
 
 
-def slower(by: float | Callable[[int], float], count: int = 60) -> tuple[Asked, ...]:
+def slower(by: float | Callable[[int], float], count: int = 60) -> list[Asked]:
     factor = by if callable(by) else lambda _: by
-    return tuple(asked(one.key, factor(at) * one.ms, 0.5 * at) for at, one in enumerate(quiet(count)))
+    return [asked(one.key, factor(at) * one.ms, 0.5 * at) for at, one in enumerate(quiet(count))]
 
 
-def found(run: Run, before: tuple[Asked, ...] | None = None) -> dict[str, Any]:
-    document = beside(Beside(1, 12, quiet() if before is None else before, (run,), True))
+def found(run: Run, before: list[Asked] | None = None) -> dict[str, Any]:
+    document = beside(Beside(1, 12, quiet() if before is None else before, [run]))
     assert document is not None
     result: dict[str, Any] = document[run.how.value]
     return result
@@ -61,7 +52,7 @@ def found(run: Run, before: tuple[Asked, ...] | None = None) -> dict[str, Any]:
 
 class TestFigures:
     def test_a_constant_factor_is_found_exactly(self) -> None:
-        result = found(Run(How.EQUAL, slower(2.5), (), 0.9, False))
+        result = found(Run(How.EQUAL, slower(2.5), [], 0.9, False))
         for name in ("p50Ratio", "p95Ratio", "medianOfRatios"):
             assert result[name] == pytest.approx([2.5, 2.5, 2.5])
         assert result["worstRatio"] == 2.5
@@ -70,7 +61,7 @@ class TestFigures:
         assert result["after"] is None
 
     def test_the_first_ten_are_told_apart(self) -> None:
-        result = found(Run(How.EQUAL, slower(lambda at: 20.0 if at < 3 else 2.0), (), None, None))
+        result = found(Run(How.EQUAL, slower(lambda at: 20.0 if at < 3 else 2.0), [], None, None))
         assert result["first"]["n"] == 10
         assert result["first"]["worstRatio"] == 20
         assert result["first"]["medianOfRatios"][0] == 2
@@ -79,33 +70,31 @@ class TestFigures:
 
     def test_a_run_that_was_stopped_is_set_against_the_same_keys(self) -> None:
         # The keys take longer and longer: against all of the quiet ones, the first of them would be too fast.
-        rising = tuple(asked(at, 100.0 * (at + 1)) for at in range(60))
-        run = Run(How.NICE, tuple(asked(at, 150.0 * (at + 1)) for at in range(7)), (), None, True)
+        rising = [asked(at, 100.0 * (at + 1)) for at in range(60)]
+        run = Run(How.NICE, [asked(at, 150.0 * (at + 1)) for at in range(7)], [], None, True)
         result = found(run, rising)
         assert result["n"] == 7
         assert result["p50Ratio"][0] == pytest.approx(1.5)
 
     def test_pairs_that_did_other_work_are_left_out_and_counted(self) -> None:
-        readings = list(slower(2.0))
+        readings = slower(2.0)
         readings[4] = asked(readings[4].key, 5000.0, generated=60)
-        result = found(Run(How.EQUAL, tuple(readings), (), None, None))
+        result = found(Run(How.EQUAL, readings, [], None, None))
         assert (result["n"], result["unequal"]) == (59, 1)
         assert result["worstRatio"] == 2
         assert result["first"]["n"] == 9
 
     def test_without_a_run_there_is_the_quiet_machine_alone(self) -> None:
-        document = beside(Beside(1, 12, quiet(9), (), None))
+        document = beside(Beside(1, 12, quiet(9)))
         assert document is not None
         assert document["quietMs"]["n"] == 9
         assert document["equalShare"] is document["niceSameSession"] is None
-        assert beside(None) is None
 
-    def test_notes_without_a_reading_are_nothing(self) -> None:
-        assert BesideNotes(processes=1).values() is None
-        notes = BesideNotes(processes=1, keys=12, quiet=list(quiet(3)), runs=[RunNotes(How.EQUAL)])
-        values = notes.values()
-        assert values is not None
-        assert values.runs == ()
+    def test_without_a_reading_there_is_nothing(self) -> None:
+        assert beside(Beside(processes=1)) is None
+        document = beside(Beside(1, 12, quiet(3), [Run(How.EQUAL)]))
+        assert document is not None
+        assert document["equalShare"] is None
 
 
 class TestAfterwards:
@@ -131,8 +120,10 @@ class TestAfterwards:
 
 
 def test_the_words_hold_the_figures() -> None:
-    run = Run(How.NICE, slower(1.5), tuple(asked(0, 100.0, 0.3 * at) for at in range(30)), 0.5, False)
-    lines = "\n".join(beside_lines(beside(Beside(2, 12, quiet(), (run,), True))))
+    run = Run(How.NICE, slower(1.5), [asked(0, 100.0, 0.3 * at) for at in range(30)], 0.5, False)
+    document = beside(Beside(2, 12, quiet(), [run]))
+    assert document is not None
+    lines = "\n".join(beside_lines(document))
     out = io.StringIO()
     Console(file=out, width=400, highlight=False).print(lines)
     text = out.getvalue()
@@ -142,7 +133,6 @@ def test_the_words_hold_the_figures() -> None:
     assert "The first 10 of them" in text
     assert "back to 1.1 after 0.0 s" in text
     assert "They were not in the model's session." in text
-    assert beside_lines(None) == []
 
 
 class TestKeys:
@@ -174,95 +164,3 @@ class TestKeys:
         tried = [(generated, (0, at)) for at, generated in enumerate([30, 20, 0, 3])]
         assert chosen(tried) == [(0, 0), (0, 1), (0, 3)]
         assert chosen([(0, (0, 0))]) == []
-
-
-def processor_seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
-
-
-class TestBusyProcesses:
-    async def test_they_want_a_core_in_a_session_of_their_own_and_are_gone_afterwards(self) -> None:
-        async with busy.busy_elsewhere(2, 30) as pids:
-            processes = [psutil.Process(pid) for pid in pids]
-            before = [processor_seconds(one) for one in processes]
-            time.sleep(0.6)
-            # However many others want a core, each gets some of it.
-            for one, was in zip(processes, before, strict=True):
-                assert processor_seconds(one) > was
-            if os.name == "posix":
-                assert [os.getsid(pid) for pid in pids] == pids
-                assert busy.in_one_session([os.getpid(), *pids]) is False
-        assert not any(one.is_running() for one in processes)
-
-    async def test_they_are_gone_after_an_error(self) -> None:
-        processes = []
-
-        async def stopped() -> None:
-            async with busy.busy_elsewhere(1, 30) as pids:
-                processes.append(psutil.Process(pids[0]))
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            await stopped()
-        assert not processes[0].is_running()
-
-    @posix
-    def test_they_end_when_their_parent_is_killed(self) -> None:
-        code = (
-            "import time; from lsp_calib.tools.bench.busy import start_busy\n"
-            "print(*(one.pid for one in start_busy(2, seconds=60, new_session=True)), flush=True)\n"
-            "time.sleep(60)"
-        )
-        parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-        assert parent.stdout is not None
-        with parent.stdout:
-            processes = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
-        parent.kill()
-        parent.wait()
-        assert len(processes) == 2
-        psutil.wait_procs(processes, timeout=30)
-        assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in processes)
-
-    @posix
-    def test_they_are_as_nice_as_asked(self) -> None:
-        started = busy.start_busy(1, nice=busy.NICEST, seconds=30)
-        try:
-            assert psutil.Process(started[0].pid).nice() == 19
-        finally:
-            busy.end_all(started)
-
-    @posix
-    def test_they_end_by_themselves(self) -> None:
-        [process] = busy.start_busy(1, seconds=0.3)
-        try:
-            assert process.wait(60) == 0
-        finally:
-            busy.end_all([process])
-
-    def test_processor_time_is_that_of_all(self) -> None:
-        if busy.used([os.getpid()]) is None:
-            pytest.skip("this system does not tell the processor time of others")
-        processes = busy.start_busy(1, seconds=30)
-        try:
-            pids = [processes[0].pid]
-            before = busy.used(pids)
-            time.sleep(0.3)
-            now = busy.used(pids)
-            assert before is not None
-            assert now is not None
-            assert now > before
-        finally:
-            busy.end_all(processes)
-        assert busy.used(pids) is None
-
-
-@posix
-def test_processes_of_one_session_are_told_from_others() -> None:
-    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
-    try:
-        assert busy.in_one_session([os.getpid(), os.getpid()]) is True
-        assert busy.in_one_session([os.getpid(), other.pid]) is False
-    finally:
-        other.communicate()
-    assert busy.in_one_session([os.getpid(), other.pid]) is None

@@ -14,8 +14,7 @@ import pytest_asyncio
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.process.client import ModelProcess
-from lsp_calib.tools.bench.idle import cpu_seconds
-from lsp_calib.tools.bench.raw import Raw, raw_process
+from lsp_calib.tools.bench.processes import Raw, cpu_seconds, raw_process
 from lsp_calib.values import Prompt, Segment
 
 SEGMENTS = ((Segment.TEXT, "def add(a, b):\n    # <|im_end|> 🎉\n"), (Segment.CONTROL, "<|im_end|>"))

@@ -9,15 +9,12 @@ import pytest
 from rich.console import Console
 
 from lsp_calib.tools.bench import report
-from lsp_calib.tools.bench.comparisons import LongFile, Two
-from lsp_calib.tools.bench.peer import PeerAnswer, PeerPass, PeerReading
-from lsp_calib.tools.bench.raw import Replayed
-from lsp_calib.tools.bench.steadiness import Counts
+from lsp_calib.tools.bench.comparisons import Pairs
+from lsp_calib.tools.bench.peer import PeerAnswer, PeerReading
+from lsp_calib.tools.bench.processes import Replayed
 from lsp_calib.tools.bench.table import print_report
-from lsp_calib.tools.bench.typing_on import Burst, TypedOn
-from lsp_calib.tools.bench.typing_on import typed_on as typed_on_of
-from lsp_calib.tools.bench.typist import Place, Reading, before_last_line
-from lsp_calib.values import Prompt, Segment
+from lsp_calib.tools.bench.typist import Counts, Place, Reading
+from lsp_calib.tools.bench.uncached import Burst
 
 
 def reading(place: Place = Place.KEYSTROKE, wall: float = 100.0, **changes: object) -> Reading:
@@ -118,10 +115,15 @@ class TestSpeed:
         assert report.speed([reading(Place.COLD, suggestion=None, source="none", evaluated=200)]) is None
 
 
+def pairs(*times: tuple[float, float], from_memory: tuple[float, float] | None = None) -> Pairs:
+    """from_memory: one for which the model was not asked both times."""
+    found: Pairs = [((one, True), (two, True)) for one, two in times]
+    return found if from_memory is None else [*found, ((from_memory[0], True), (from_memory[1], False))]
+
+
 class TestComparisons:
     def test_the_long_file_is_set_against_the_short_one(self) -> None:
-        pairs = ((10.0, 12.0), (20.0, 22.0), (30.0, 33.0), (1.0, 3.0))
-        found = report.long_file(LongFile((500, 50_000), pairs, (True, True, True, False)))
+        found = report.long_file(pairs((10.0, 12.0), (20.0, 22.0), (30.0, 33.0), from_memory=(1.0, 3.0)))
         assert found is not None
         assert found["p50Ms"] == [20.0, 22.0]
         assert found["p50Ratio"][0] == pytest.approx(1.1)
@@ -129,14 +131,13 @@ class TestComparisons:
         assert found["extraMs"][0] == pytest.approx(2.0)
 
     def test_a_long_file_without_questions_to_the_model_has_no_ratio(self) -> None:
-        found = report.long_file(LongFile((500, 50_000), ((1.0, 3.0),), (False,)))
+        found = report.long_file(pairs(from_memory=(1.0, 3.0)))
         assert found is not None
         assert found["p50Ratio"] is None
 
     def test_two_servers_are_each_set_against_themselves_alone(self) -> None:
-        first = ((10.0, 15.0), (20.0, 30.0), (1.0, 1.0))
-        second = ((20.0, 20.0), (20.0, 20.0), (20.0, 90.0))
-        found = report.two(Two((first, second), ((True, True, False), (True, True, True))))
+        first = pairs((10.0, 15.0), (20.0, 30.0), from_memory=(1.0, 1.0))
+        found = report.two([first, pairs((20.0, 20.0), (20.0, 20.0), (20.0, 90.0))])
         assert found is not None
         assert [one["p50Ratio"][0] for one in found["servers"]] == [1.5, 1.0]
 
@@ -153,8 +154,8 @@ class TestComparisons:
                 peer=PeerAnswer(100.0, values["prompt"], 5, values["theirs"]),
             )
 
-        passed = PeerPass({"build": "b1"}, (pair(), pair(prompt=201), pair(generated=3), pair(theirs=9)))
-        found = report.against_peer(passed)
+        readings = [pair(), pair(prompt=201), pair(generated=3), pair(theirs=9)]
+        found = report.against_peer({"build": "b1"}, readings)
         assert found is not None
         assert found["build"] == "b1"
         assert found["p50Ratio"][0] == pytest.approx(0.9)
@@ -169,9 +170,7 @@ def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
     readings = [reading(place) for place in Place for _ in range(3)] + [FROM_MEMORY]
     document = {
         **dict.fromkeys(("cancel", "longFile", "two", "idle", "peer", "beside", "summaries", "stopped")),
-        "typingOn": report.typing_on(
-            TypedOn(20, (3000.0,) * 3, (900.0,) * 3, (3000.0,) * 3, (450,) * 3, (1500,) * 3)
-        ),
+        "typingOn": report.typing_on([Burst(20, 3000.0, 900.0, 450), Burst(1, 0.0, 3000.0, 1500)] * 3),
         "model": "a-model",
         "quantisation": "Q4",
         "engine": "an engine",
@@ -208,15 +207,14 @@ def test_what_was_used_of_the_time_spent_typing_is_what_the_answer_came_sooner()
         Burst(20, typed_ms=2000.0, then_ms=3500.0, then_tokens=1050),
         Burst(1, typed_ms=0.0, then_ms=5000.0, then_tokens=1500),
     ]
-    typed_on = typed_on_of(bursts * 3)
-    found = report.typing_on(typed_on)
+    found = report.typing_on(bursts * 3)
     assert found is not None
     assert found["shareUsed"] == pytest.approx(0.75)
     assert found["keys"] == 20
     assert found["thenMs"]["p50"][0] == 3500
     assert found["thenTokens"]["p50"][0] == 1050
     assert found["atOnceTokens"]["p50"][0] == 1500
-    assert report.typing_on(None) is None
+    assert report.typing_on([]) is None
 
 
 def test_new_lines_within_their_line_and_the_text_below_are_counted() -> None:
@@ -225,20 +223,3 @@ def test_new_lines_within_their_line_and_the_text_below_are_counted() -> None:
     others = [reading(evaluated=500), reading(place=Place.NEWLINE), attrs.evolve(FROM_MEMORY, tail=9)]
     assert report.new_lines([*within, beyond, *others]) == {"n": 4, "within": 3}
     assert report.new_lines(others) is None
-
-
-@pytest.mark.parametrize(
-    ("segments", "left"),
-    [
-        ([("control", "<P>"), ("text", "a\nb\n"), ("control", "<S>"), ("text", "below")], "a\n"),
-        ([("text", "a\nb\n    return")], "a\n"),
-        ([("text", "only\n")], ""),
-        ([("text", "")], ""),
-    ],
-)
-def test_what_stood_before_the_line_just_finished(segments: list[tuple[str, str]], left: str) -> None:
-    prompt = Prompt(tuple((Segment(kind), text) for kind, text in segments), ".x", "1")
-    before = before_last_line(prompt)
-    assert before.segments[-1] == (Segment.TEXT, left)
-    assert before.segments[:-1] == prompt.segments[: len(before.segments) - 1]
-    assert before.forced == ""

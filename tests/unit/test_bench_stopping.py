@@ -16,13 +16,13 @@ from rich.console import Console
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.tools.bench.measured import Measured, Notes
-from lsp_calib.tools.bench.report import to_json
-from lsp_calib.tools.bench.stopping import Stopped, until_stopped
+from lsp_calib.tools.bench.forecast import Stopped, until_stopped
+from lsp_calib.tools.bench.report import Notes, is_empty, to_json
 from lsp_calib.tools.bench.table import print_report
-from lsp_calib.tools.bench.typing_on import Burst
 from lsp_calib.tools.bench.typist import Place, Reading
+from lsp_calib.tools.bench.uncached import Burst
 
+CARD = load_cards()["smollm2-135m"]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are sent as POSIX has it")
 
 
@@ -130,7 +130,7 @@ def test_exit_codes_are_those_of_the_signals_and_the_limit_is_none() -> None:
 
 def stopped_notes() -> Notes:
     """Nine keystrokes, one cancelled request, half of a burst: then it was stopped."""
-    notes = Notes(engine="an engine", start_ms=1500.0)
+    notes = Notes(CARD, engine="an engine", start_ms=1500.0)
     notes.readings += [reading(at) for at in range(9)]
     notes.cancelled.alone = (900.0, 1500)
     notes.cancelled.idle_ms.append(5.0)
@@ -144,8 +144,8 @@ def stopped_notes() -> Notes:
 
 
 def document(notes: Notes, unfinished: list[str]) -> dict[str, Any]:
-    card = load_cards()["smollm2-135m"]
-    return to_json(notes.measured(card, Stopped.INTERRUPT, unfinished, 480.0))
+    notes.end(Stopped.INTERRUPT, unfinished, 480.0)
+    return to_json(notes)
 
 
 def test_what_was_read_is_in_the_report_with_the_number_of_readings() -> None:
@@ -169,7 +169,9 @@ def test_what_was_read_is_in_the_report_with_the_number_of_readings() -> None:
     )
 
 
-@pytest.mark.parametrize("notes", [stopped_notes(), Notes(), Notes(engine="an engine", start_ms=1.0)])
+@pytest.mark.parametrize(
+    "notes", [stopped_notes(), Notes(CARD), Notes(CARD, engine="an engine", start_ms=1.0)]
+)
 def test_whatever_there_is_can_be_printed(notes: Notes) -> None:
     out = io.StringIO()
     print_report(document(notes, ["typing"]), Console(file=out, width=200, highlight=False))
@@ -182,12 +184,7 @@ def test_whatever_there_is_can_be_printed(notes: Notes) -> None:
 
 
 def test_a_bench_without_any_reading_is_empty() -> None:
-    card = load_cards()["smollm2-135m"]
-
-    def measured(notes: Notes) -> Measured:
-        return notes.measured(card, Stopped.LIMIT, ["typing"], 1.0)
-
-    assert measured(Notes()).empty
-    assert measured(Notes(engine="an engine", start_ms=10.0)).empty
-    assert not measured(stopped_notes()).empty
-    assert not measured(Notes(readings=[reading(0)])).empty
+    assert is_empty(to_json(Notes(CARD)))
+    assert is_empty(to_json(Notes(CARD, engine="an engine", start_ms=10.0)))
+    assert not is_empty(to_json(stopped_notes()))
+    assert not is_empty(to_json(Notes(CARD, readings=[reading(0)])))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,30 +15,29 @@ from rich.console import Console
 
 from lsp_calib.syntax import functions
 from lsp_calib.tools.bench import summaries as bench
-from lsp_calib.tools.bench.report_summaries import summaries, summaries_lines
-from lsp_calib.tools.bench.summaries import BUDGET, FIRST, LINES, FirstSummary, SummariesNotes, modules
+from lsp_calib.tools.bench.report import summaries
+from lsp_calib.tools.bench.summaries import BUDGET, FIRST, LINES, FirstSummary, Pass, Summaries, modules
+from lsp_calib.tools.bench.table import _summaries as summaries_lines
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
 
 STEPS = 32
 
 
 def test_only_keys_for_which_the_model_was_asked_both_times_are_pairs() -> None:
-    notes = SummariesNotes(
-        without={0: [(1.0, True), (2.0, True), (3.0, False), (4.0, True)], 1: [(5.0, True), (6.0, True)]},
-        beside={0: [(10.0, True), (20.0, True), (30.0, True), (40.0, False)]},
-    )
+    without = Pass([(1.0, True), (2.0, True), (3.0, False), (4.0, True)])
+    beside = Pass([(10.0, True), (20.0, True), (30.0, True), (40.0, False)])
+    notes = Summaries(passes=[(beside, without), (Pass(), Pass([(5.0, True), (6.0, True)]))])
     assert notes.pairs() == [(20.0, 2.0)]
 
 
 def test_the_report_has_the_times_of_prompt_and_generation_apart() -> None:
-    notes = SummariesNotes(
-        first=[FirstSummary(900.0 + n, 600.0 + n, 300.0, 500, 40, 12, 60) for n in range(3)],
+    notes = Summaries(
+        first=[FirstSummary(900.0 + n, 600.0 + n, 300.0, 500, 460, 12, 60) for n in range(3)],
         known_ms=[1.0, 2.0, 3.0],
         new_ms=[100.0, BUDGET + 5.0, BUDGET + 900.0],
         made=1,
         late=2,
-        without={0: [(50.0, True)] * 9},
-        beside={0: [(55.0, True)] * 9},
+        passes=[(Pass([(55.0, True)] * 9), Pass([(50.0, True)] * 9))],
     )
     found = summaries(notes)
     assert found is not None
@@ -56,14 +56,12 @@ def test_the_report_has_the_times_of_prompt_and_generation_apart() -> None:
 
 
 def test_what_was_not_measured_is_left_out() -> None:
-    assert summaries(None) is None
-    assert summaries_lines(None) == []
-    found = summaries(SummariesNotes(known_ms=[1.0]))
+    assert summaries(Summaries()) is None
+    found = summaries(Summaries(known_ms=[1.0]))
     assert found is not None
     assert found["first"] is None
     assert found["typing"] is None
-    assert len(summaries_lines(found)) == 1
-    assert SummariesNotes().empty
+    assert len(list(summaries_lines(found))) == 1
 
 
 def test_the_standard_library_has_enough_long_functions() -> None:
@@ -97,15 +95,13 @@ class Desk:
         _editor: Any,
         _scratch: Any,
         edit: Edit,
-        keep: Callable[[Any], None],
         pace: float = 1.0,
-        on_suggestion: Callable[[Any], None] = lambda _: None,
-    ) -> None:
+    ) -> AsyncIterator[tuple[float, Any]]:
         self._passes += 1
         for _ in edit.steps:
             await asyncio.sleep(0.001)
-            keep((float(self._passes), True))
-            on_suggestion({"timing": {"promptTokens": 100 + self._passes, "promptReused": 100}})
+            timing = {"promptTokens": 100 + self._passes, "promptReused": 100}
+            yield float(self._passes), {"source": "model", "timing": timing}
         self.typed.append((edit.name, pace))
 
     def document(self, _editor: Any, path: Path, _language: str) -> Any:
@@ -132,17 +128,15 @@ class Desk:
 async def test_each_excerpt_is_typed_in_both_conditions_after_a_time_that_does_not_count(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    desk, notes, steps = Desk(monkeypatch, tmp_path), SummariesNotes(), []
+    desk, notes, steps = Desk(monkeypatch, tmp_path), Summaries(), []
     edits = select(load_trace(), STEPS)
-    nothing: Any = None
-    scratch: Any = desk
-    await bench.type_beside(
-        nothing, scratch, nothing, edits, notes, lambda done, total: steps.append((done, total))
-    )
+    server: Any = SimpleNamespace(editor=None, scratch=desk, probe=None)
+    await bench.type_beside(server, edits, notes, lambda done, total: steps.append((done, total)))
     assert [pace for _, pace in desk.typed] == [0.0, 1.0, 1.0] * len(edits)
     # In the first excerpt the one beside summaries comes first, in the second one last.
-    assert notes.beside[0][0][0] < notes.without[0][0][0]
-    assert notes.beside[1][0][0] > notes.without[1][0][0]
+    (first, first_without), (last, last_without) = notes.passes
+    assert first.answers[0][0] < first_without.answers[0][0]
+    assert last.answers[0][0] > last_without.answers[0][0]
     keys = sum(len(edit.steps) for edit in edits)
     assert len(notes.pairs()) == keys - len(edits)
     assert steps[-1] == (3 * keys, 3 * keys)

@@ -1,100 +1,138 @@
-"""Compares the same keystrokes in a long and a short file, and at one server alone and two at once."""
+"""Compares the same keystrokes in two conditions.
+
+They are typed in a long and a short file, at one server alone and at two at once, and on a quiet machine and
+beside busy processes, which want a core: how much longer they take then, and how soon that is over. Beside
+those, each asks the model for a few tokens, with all of its prompt except the current line in the cache, so
+that the readings differ only in the other processes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import enum
+import re
+import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import attrs
 
-from lsp_calib.tools.bench.probe import Probe, connect, settled
-from lsp_calib.tools.bench.server import Scratch, serving
-from lsp_calib.tools.bench.trace import Edit, load_trace
+from lsp_calib.tools.bench.processes import NICEST, SharedSession, busy_elsewhere, in_one_session, used
+from lsp_calib.tools.bench.server import Scratch, Served, connect, serving, settled, until_idle
+from lsp_calib.tools.bench.trace import Edit, Kind, Step, load_trace
 from lsp_calib.tools.bench.typist import Answered, Typist, asked_model, type_in_rhythm
-from lsp_calib.tools.client import Editor
 
 LONG_FILE = (500, 50_000)
 LONG_STEPS = 12
 LONG_CHUNKS = 4
 # Keystrokes that make two edits.
 _LEAST_FOR_TWO = 32
+# Seconds of readings after the busy processes have ended.
+AFTER = 10.0
+# Lines of a document.
+_LINES = 600
+_SCENES = 3
+# Number of keys to try in a scene: the last of a line, since the rest of the line is short there.
+SCOUTED = 16
+_KEYS = 12
+_FEWEST_KEYS = 4
+# A key is used if this many tokens were generated for it.
+_FEW = range(2, 9)
+# A busy process ends by itself after this many seconds.
+_LONGEST = 3600.0
 
-Progress = Callable[[str], None]
-
-
-@attrs.frozen
-class LongFile:
-    """The same keystrokes in a short and in a long document.
-
-    pairs: (milliseconds in the short, in the long document). asked: whether the model was asked in both.
-    """
-
-    lines: tuple[int, int]
-    pairs: tuple[tuple[float, float], ...]
-    asked: tuple[bool, ...]
+Pairs = list[tuple[Answered, Answered]]
+"""Answers to the same keystrokes in two conditions."""
 
 
 @attrs.define
-class LongFileNotes:
-    """given: the answers by (turn, keystroke), and then by the length of the document."""
+class LongFile:
+    """The same keystrokes in a short and in a long document.
+
+    given: the answers by (turn, keystroke), and then by the length of the document.
+    """
 
     given: dict[tuple[int, int], dict[int, Answered]] = attrs.field(factory=dict)
 
     def add(self, turn: int, at: int, lines: int, answered: Answered) -> None:
         self.given.setdefault((turn, at), {})[lines] = answered
 
-    def values(self) -> LongFile | None:
-        """The keystrokes that were typed in both documents; None if there are none."""
+    def pairs(self) -> Pairs:
+        """(short, long) of the keystrokes that were typed in both documents."""
         short, long = LONG_FILE
-        both = [(one[short], one[long]) for one in self.given.values() if short in one and long in one]
-        if not both:
-            return None
-        return LongFile(
-            LONG_FILE,
-            tuple((one[0], two[0]) for one, two in both),
-            tuple(one[1] and two[1] for one, two in both),
-        )
-
-
-@attrs.frozen
-class Two:
-    """The same keystrokes, in the recorded rhythm, at two servers: each alone, then both at once.
-
-    pairs: for each server, (milliseconds alone, together). asked: whether the model was asked both times.
-    """
-
-    pairs: tuple[tuple[tuple[float, float], ...], ...]
-    asked: tuple[tuple[bool, ...], ...]
+        return [(one[short], one[long]) for one in self.given.values() if short in one and long in one]
 
 
 @attrs.define
-class TwoNotes:
-    """Answers of each server, alone and together."""
+class Two:
+    """The same keystrokes, in the recorded rhythm, at two servers: each alone, then both at once."""
 
     alone: tuple[list[Answered], list[Answered]] = attrs.field(factory=lambda: ([], []))
     together: tuple[list[Answered], list[Answered]] = attrs.field(factory=lambda: ([], []))
 
-    def values(self) -> Two | None:
-        """The keystrokes typed both times, without the first of a document; None if there are none."""
-        both = [
-            list(zip(one, two, strict=False))[1:] for one, two in zip(self.alone, self.together, strict=True)
-        ]
-        if not any(both):
-            return None
-        return Two(
-            tuple(tuple((one[0], two[0]) for one, two in server) for server in both),
-            tuple(tuple(one[1] and two[1] for one, two in server) for server in both),
-        )
+    def pairs(self) -> list[Pairs]:
+        """At each server, (alone, together) of the keystrokes typed both times, the first ones left out."""
+        both = zip(self.alone, self.together, strict=True)
+        return [list(zip(one, two, strict=False))[1:] for one, two in both]
+
+
+class How(enum.StrEnum):
+    """The relation of the busy processes to the model process."""
+
+    EQUAL = "equalShare"  # each in its own session
+    NICE = "niceSameSession"  # at nice 19, in the model process's session
+
+    @property
+    def words(self) -> str:
+        equal = "of an equal share (another session)"
+        return equal if self is How.EQUAL else "at nice 19 in the model's session"
+
+
+@attrs.frozen
+class Asked:
+    """One keystroke. key: its number, from 0. at: seconds from the start of its phase until it was typed."""
+
+    key: int
+    at: float
+    ms: float
+    evaluated: int
+    generated: int
+
+    def same_work(self, other: Asked) -> bool:
+        return (self.key, self.evaluated, self.generated) == (other.key, other.evaluated, other.generated)
+
+
+@attrs.define
+class Run:
+    """Readings beside busy processes, and after those have ended.
+
+    share: the part of a processor that each of them used. same_session: whether all were in the model
+    process's session. Each is None if unknown.
+    """
+
+    how: How
+    readings: list[Asked] = attrs.field(factory=list)
+    after: list[Asked] = attrs.field(factory=list)
+    share: float | None = None
+    same_session: bool | None = None
+
+
+@attrs.define
+class Beside:
+    """processes: number of busy processes. keys: number of keystrokes, which are repeated in turn."""
+
+    processes: int = 0
+    keys: int = 0
+    quiet: list[Asked] = attrs.field(factory=list)
+    runs: list[Run] = attrs.field(factory=list)
+
+
+def where_asked(pairs: Pairs) -> list[tuple[float, float]]:
+    """The milliseconds of the pairs for which the model was asked both times."""
+    return [(one, two) for (one, asked), (two, asked_too) in pairs if asked and asked_too]
 
 
 async def long_file(
-    editor: Editor,
-    scratch: Scratch,
-    probe: Probe,
-    edits: Sequence[Edit],
-    notes: LongFileNotes,
-    step: Callable[[int, int], None],
+    server: Served, edits: Sequence[Edit], notes: LongFile, step: Callable[[int, int], None]
 ) -> None:
     """Type the same keystrokes in both documents, by turns. The first of each is left out: its cache is cold.
 
@@ -105,11 +143,11 @@ async def long_file(
     for turn in range(LONG_CHUNKS):
         edit = fitting[turn % len(fitting)].excerpt(LONG_STEPS)
         for lines in LONG_FILE if turn % 2 else reversed(LONG_FILE):
-            typist = Typist(editor, scratch, edit.padded(lines))
+            typist = Typist(server.editor, server.scratch, edit.padded(lines))
             for at, key in enumerate(typist.edit.steps):
                 ms, suggestion = await typist.answer(key)
                 # Wait for evaluation ahead: it must not delay the next key, which may be in either document.
-                await settled(probe)
+                await settled(server.probe)
                 if at:
                     notes.add(turn, at, lines, (ms, asked_model(suggestion)))
                 done += 1
@@ -123,7 +161,7 @@ def edits_for_two(steps: int) -> tuple[Edit, ...]:
 
 
 async def two_servers(
-    scratch: Scratch, steps: int, notes: TwoNotes, progress: Progress, step: Callable[[int, int], None]
+    scratch: Scratch, steps: int, notes: Two, say: Callable[[str], None], step: Callable[[int, int], None]
 ) -> None:
     """Type at two servers of one user, each with its own document.
 
@@ -131,32 +169,175 @@ async def two_servers(
     """
     edits = edits_for_two(steps)
     done = 0
+    async with serving(scratch) as (first, _), serving(scratch) as (second, _), connect(scratch) as probe:
+        editors = (first, second)
 
-    def count(into: list[Answered], answered: Answered) -> None:
-        nonlocal done
-        done += 1
-        into.append(answered)
-        step(done, 3 * sum(len(edit.steps) for edit in edits))
+        async def type_at(server: int, into: list[Answered], pace: float = 1.0) -> None:
+            nonlocal done
+            async for ms, suggestion in type_in_rhythm(editors[server], scratch, edits[server], pace):
+                into.append((ms, asked_model(suggestion)))
+                done += 1
+                step(done, 3 * sum(len(edit.steps) for edit in edits))
 
-    async with (
-        serving(scratch) as (first, _),
-        serving(scratch) as (second, _),
-        connect(scratch) as probe,
-    ):
-        pairs = list(zip((first, second), edits, strict=True))
-        progress("Typing at one server, then at another one.")
-        for editor, edit in pairs:
+        say("Typing at one server, then at another one.")
+        for server in (0, 1):
             # Warm up, so that the cache holds equally much of the documents, alone and together.
-            await type_in_rhythm(editor, scratch, edit, partial(count, []), pace=0.0)
-        for (editor, edit), into in zip(pairs, notes.alone, strict=True):
+            await type_at(server, [], pace=0.0)
+        for server in (0, 1):
             # Wait for one server's evaluation ahead, so that it does not delay the other one's first keys.
             await settled(probe)
-            await type_in_rhythm(editor, scratch, edit, partial(count, into))
+            await type_at(server, notes.alone[server])
         await settled(probe)
-        progress("Typing at two servers at once.")
-        await asyncio.gather(
-            *(
-                type_in_rhythm(editor, scratch, edit, partial(count, into))
-                for (editor, edit), into in zip(pairs, notes.together, strict=True)
-            )
-        )
+        say("Typing at two servers at once.")
+        await asyncio.gather(*(type_at(server, notes.together[server]) for server in (0, 1)))
+
+
+async def measure_beside(
+    server: Served,
+    shared: SharedSession | None,
+    edits: Sequence[Edit],
+    requests: int,
+    notes: Beside,
+    missing: dict[str, str],
+    step: Callable[[str, int], None],
+) -> None:
+    """Measure `requests` keystrokes on a quiet machine, and as many beside each kind of busy processes.
+
+    shared: the session of the server's model process. step: called with (phase, number of keystrokes so far).
+    """
+    hand = _Hand(server, scenes(edits), step)
+    await hand.choose_keys()
+    notes.keys = len(hand.keys)
+    if not hand.keys:
+        missing["beside"] = "the model offered nothing at any of the keystrokes tried"
+        return
+    await hand.lead_in()
+    began = time.monotonic()
+    for _ in range(requests):
+        notes.quiet.append(await hand.next("on the quiet machine", began))
+    for how in How:
+        if how is How.EQUAL:
+            busy = busy_elsewhere(notes.processes, _LONGEST)
+        elif shared is not None and shared.model == server.probe.pid:
+            busy = shared.busy(notes.processes, NICEST, _LONGEST)
+        else:
+            missing[f"beside.{how}"] = "the model process could not be put into a session with others"
+            continue
+        run = Run(how)
+        notes.runs.append(run)
+        await hand.lead_in()
+        async with busy as pids:
+            began, before = time.monotonic(), used(pids)
+            run.same_session = in_one_session([server.probe.pid or 0, *pids])
+            for _ in range(requests):
+                run.readings.append(await hand.next(f"processes {how.words}", began))
+                now = used(pids)
+                if before is not None and now is not None:
+                    run.share = (now - before) / notes.processes / (time.monotonic() - began)
+        ended = time.monotonic()
+        while time.monotonic() < ended + AFTER:
+            run.after.append(await hand.next("after they have ended", ended))
+
+
+class _Hand:
+    """Types the same keys again and again. keys: (scene, key in the scene) of the used ones.
+
+    A scene is a document in which keys of one line are typed, in any order.
+    """
+
+    def __init__(self, server: Served, edits: Sequence[Edit], step: Callable[[str, int], None]) -> None:
+        self.keys: list[tuple[int, int]] = []
+        self._server, self._edits, self._step = server, edits, step
+        self._scenes: list[tuple[Typist, list[str]]] = []
+        self._typed = self._next = 0
+
+    async def choose_keys(self) -> None:
+        """Type the keys of one scene after the other until enough of them were answered with few tokens."""
+        tried: list[tuple[int, tuple[int, int]]] = []
+        for number, edit in enumerate(self._edits):
+            typist = Typist(self._server.editor, self._server.scratch, edit)
+            self._scenes.append((typist, line_before_each(edit)))
+            for key in range(len(edit.steps)):
+                asked = await self._ask((number, key))
+                tried.append((asked.generated, (number, key)))
+                self._step("choosing keystrokes", self._typed)
+            if sum(generated in _FEW for generated, _ in tried) >= _KEYS:
+                break
+        self.keys = chosen(tried)
+
+    async def lead_in(self) -> None:
+        """Type the last of the keys, so that every phase starts with the same cache."""
+        await self._ask(self.keys[-1])
+        self._next = 0
+
+    async def next(self, phase: str, began: float) -> Asked:
+        """The next key's reading. began: by `time.monotonic`, when the phase began."""
+        number = self._next % len(self.keys)
+        self._next += 1
+        asked = await self._ask(self.keys[number])
+        self._step(phase, self._typed)
+        return attrs.evolve(asked, key=number, at=asked.at - began)
+
+    async def _ask(self, key: tuple[int, int]) -> Asked:
+        typist, lines = self._scenes[key[0]]
+        document, steps = typist.document, typist.edit.steps
+        line = steps[0].start[0]
+        document.replace(line, 0, len(document.lines[line]), lines[key[1]])
+        # The server remembers its answers for as long as a document is open.
+        document.reopen()
+        before = await until_idle(self._server.probe)
+        at = time.monotonic()
+        ms, _ = await typist.answer(steps[key[1]])
+        after = await until_idle(self._server.probe)
+        self._typed += 1
+        evaluated = after.prompt_tokens - before.prompt_tokens
+        return Asked(-1, at, ms, evaluated, after.generated_tokens - before.generated_tokens)
+
+
+def scenes(edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """From each edit, the last keys of the line of code with most keys, in a long document."""
+    found = []
+    for edit in edits:
+        if steps := _longest_line(edit)[-SCOUTED:]:
+            first = next(at for at, step in enumerate(edit.steps) if step is steps[0])
+            before = tuple(edit.lines_after(first))
+            found.append(attrs.evolve(edit, before=before, steps=steps).padded(_LINES))
+    return tuple(found[:_SCENES])
+
+
+def chosen(tried: Sequence[tuple[int, tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Choose the keys to use, in typing order. tried: (number of tokens generated, key) pairs."""
+    few = [key for generated, key in tried if generated in _FEW][:_KEYS]
+    if len(few) >= _FEWEST_KEYS:
+        return few
+    asked = sorted(one for one in tried if one[0])
+    return sorted(key for _, key in asked[:_KEYS])
+
+
+def line_before_each(edit: Edit) -> list[str]:
+    """The text of the edited line before each step; all steps are in that line."""
+    line, lines = edit.steps[0].start[0], list(edit.before)
+    found = []
+    for step in edit.steps:
+        found.append(lines[line])
+        step.apply(lines)
+    return found
+
+
+def _longest_line(edit: Edit) -> tuple[Step, ...]:
+    """The longest run of consecutive keys in one line of code; empty if it is too short."""
+    runs: list[list[Step]] = [[]]
+    lines = list(edit.before)
+    for step in edit.steps:
+        step.apply(lines)
+        if step.kind is not Kind.TYPE or step.jump or (runs[-1] and step.start != runs[-1][-1].cursor):
+            runs.append([])
+        if step.kind is Kind.TYPE and _is_code(lines[step.start[0]]):
+            runs[-1].append(step)
+    best = max(runs, key=len)
+    return tuple(best) if len(best) >= SCOUTED else ()
+
+
+def _is_code(line: str) -> bool:
+    """Whether a line is code, not prose; completions of prose may be long."""
+    return re.match(r"\s*[\w.]+( = |\()|\s*return \w", line) is not None

@@ -1,13 +1,18 @@
-"""Estimates how long a bench will take, from the model's speed and then from its progress."""
+"""The end of a bench: estimated from the model's speed and then from its progress, or made to come early."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import enum
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any
 
 import attrs
 
+from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.models.speeds import Speed
 
@@ -33,7 +38,7 @@ _BATCH = 5.0
 
 
 class Part(enum.StrEnum):
-    """The parts of a bench, named as in its report."""
+    """The parts of a bench, named as in its report, in the order in which they are measured."""
 
     TYPING = "typing"
     CANCEL = "cancel"
@@ -165,3 +170,67 @@ def about(seconds: float, *, exact: bool = False) -> str:
         return f"{prefix}{seconds if exact else 5 * round(seconds / 5):g} s"
     minutes = round(seconds / 60)
     return f"{prefix}{minutes} min" if minutes < 100 else f"{prefix}{minutes / 60:.1f} h"
+
+
+class Stopped(enum.StrEnum):
+    """Why a bench was stopped early."""
+
+    LIMIT = "limit"
+    INTERRUPT = "SIGINT"
+    TERMINATE = "SIGTERM"
+
+    @property
+    def words(self) -> str:
+        others = "by Ctrl-C" if self is Stopped.INTERRUPT else "by a signal to terminate"
+        return "at its time limit" if self is Stopped.LIMIT else others
+
+    @property
+    def exit_code(self) -> int:
+        """128 + the signal's number, as in shells; 0 at the limit, which the user asked for."""
+        return {Stopped.LIMIT: 0, Stopped.INTERRUPT: 130, Stopped.TERMINATE: 143}[self]
+
+
+async def until_stopped(work: Coroutine[Any, Any, None], limit: float) -> Stopped | None:
+    """Run `work`; cancel it at the limit (seconds, 0 for none) or on a signal. Returns the reason.
+
+    All that `work` has started is ended before this returns. Raises the errors of `work` until it is stopped.
+    """
+    task = asyncio.ensure_future(work)
+    why: list[Stopped] = []
+
+    def terminate() -> None:
+        why.append(Stopped.TERMINATE)
+        task.cancel()
+
+    with _on_terminate(terminate):
+        try:
+            done, _ = await asyncio.wait({task}, timeout=limit or None)
+            if not done:
+                why.append(Stopped.LIMIT)
+        except asyncio.CancelledError:
+            # `asyncio.run` cancels the task on Ctrl-C. A second Ctrl-C ends the program at once.
+            why.append(Stopped.INTERRUPT)
+            current = asyncio.current_task()
+            if current is not None:
+                current.uncancel()
+        if not why:
+            task.result()
+            return None
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, LspCalibError, OSError):
+            await task
+        return why[0]
+
+
+@contextlib.contextmanager
+def _on_terminate(call: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGTERM, call)
+    except (NotImplementedError, RuntimeError, ValueError):
+        yield  # Windows, or not the main thread
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A server to compare with: llama.cpp's `llama-server`, asked for the same tokens over HTTP.
+"""A server to compare with: llama.cpp's `llama-server`, asked for the same tokens over HTTP, key by key.
 
 https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 """
@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
 
 from lsp_calib.errors import LspCalibError, SettingsError
-from lsp_calib.tools.bench.typist import Place
+from lsp_calib.settings import Trusted
+from lsp_calib.tools.bench.server import Served, scratch_folder, served, settled, until_idle
+from lsp_calib.tools.bench.trace import Edit, Step
+from lsp_calib.tools.bench.typist import Place, Reading, Typist
 
 # Seconds; enough on a busy machine.
 _PATIENCE = 120.0
@@ -49,12 +53,6 @@ class PeerReading:
     peer: PeerAnswer
 
 
-@attrs.frozen
-class PeerPass:
-    description: dict[str, object]
-    readings: tuple[PeerReading, ...]
-
-
 class Peer:
     """A llama-server. Raises SettingsError for an invalid address."""
 
@@ -71,11 +69,10 @@ class Peer:
         self.url = url.rstrip("/")
         self._path = parts.path.rstrip("/")
         self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=_PATIENCE)
-        self._seconds = 0.0  # time of the last answer, without making the request and parsing the answer
 
     async def describe(self) -> dict[str, Any]:
         """The model's file and the build, as far as the peer reports them."""
-        answer = await asyncio.to_thread(self._send, "GET", "/props", None)
+        answer, _ = await asyncio.to_thread(self._send, "GET", "/props", None)
         return {"modelPath": answer.get("model_path"), "build": answer.get("build_info")}
 
     async def finish_line(self, prompt: Sequence[int], generated: int) -> PeerAnswer:
@@ -95,48 +92,98 @@ class Peer:
         self._connection.close()
 
     def _timed(self, body: dict[str, Any]) -> PeerAnswer:
-        self._reconnect()
-        answer = self._send("POST", "/completion", body)
-        ms = 1e3 * self._seconds
+        answer, seconds = self._send("POST", "/completion", body)
         try:
-            timings = answer["timings"]
             return PeerAnswer(
-                ms, int(answer["tokens_evaluated"]), int(timings["prompt_n"]), int(answer["tokens_predicted"])
+                ms=1e3 * seconds,
+                evaluated=int(answer["timings"]["prompt_n"]),
+                prompt_tokens=int(answer["tokens_evaluated"]),
+                generated=int(answer["tokens_predicted"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LspCalibError(
                 f"The peer at {self.url} answered without {error}: is it a llama-server of 2024 or later?"
             ) from error
 
-    def _reconnect(self) -> None:
-        """Open a new connection outside the measured time: servers close unused connections."""
-        self._connection.close()
-        try:
-            self._connection.connect()
-        except OSError as error:
-            raise self._absent("/completion", error) from error
-
-    def _absent(self, path: str, error: Exception) -> LspCalibError:
-        return LspCalibError(
-            f"The peer at {self.url} did not answer {path} ({error!r}). Start it first: "
-            "`llama-server -m MODEL --port PORT`."
-        )
-
-    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[dict[str, Any], float]:
+        """The answer, and its seconds without connecting, making the request and parsing the answer."""
         data = None if body is None else json.dumps(body).encode()
+        connection = self._connection
         try:
+            # Servers close unused connections.
+            connection.close()
+            connection.connect()
             began = time.perf_counter()
-            self._connection.request(method, self._path + path, data, {"Content-Type": "application/json"})
-            response = self._connection.getresponse()
+            connection.request(method, self._path + path, data, {"Content-Type": "application/json"})
+            response = connection.getresponse()
             content = response.read()
-            self._seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - began
             if response.status != 200:
                 raise LspCalibError(
                     f"The peer at {self.url} answered {path} with status {response.status}: "
                     f"{content[:200].decode('utf-8', 'replace')}"
                 )
-            answer: dict[str, Any] = json.loads(content)
+            return json.loads(content), seconds
         except (OSError, http.client.HTTPException, ValueError) as error:
-            self._connection.close()
-            raise self._absent(path, error) from error
-        return answer
+            connection.close()
+            raise LspCalibError(
+                f"The peer at {self.url} did not answer {path} ({error!r}). Start it first: "
+                "`llama-server -m MODEL --port PORT`."
+            ) from error
+
+
+async def against(
+    peer: Peer,
+    readings: Sequence[Reading],
+    edits: Sequence[Edit],
+    trusted: Trusted,
+    seed: int,
+    keep: Callable[[PeerReading], None],
+    step: Callable[[int, int], None],
+) -> None:
+    """Type in a fresh server, and ask the peer the same questions as that server asks its model.
+
+    Greedy answers repeat, so the first pass (`readings`) tells how many tokens the peer has to generate.
+    Chance decides which of the two is asked first. step: called with (keystrokes done, keystrokes in all).
+    """
+    chance = random.Random(seed)
+    known = {(reading.edit, reading.at): reading for reading in readings}
+    done, total = 0, sum(len(edit.steps) for edit in edits)
+    with scratch_folder(trusted) as scratch:
+        async with served(scratch) as server:
+            for edit in edits:
+                typist = Typist(server.editor, scratch, edit)
+                for at, key in enumerate(edit.steps):
+                    first = chance.random() < 0.5
+                    found = await _key(peer, server, typist, key, known[edit.name, at], peer_first=first)
+                    if found is not None:
+                        keep(found)
+                    done += 1
+                    step(done, total)
+                typist.close()
+
+
+async def _key(
+    peer: Peer, server: Served, typist: Typist, key: Step, expected: Reading, *, peer_first: bool
+) -> PeerReading | None:
+    """Type a key and ask the peer the same; None if the model was not asked."""
+    predicted = expected.generated if expected.asked_model else 0
+    answer = None
+    before = await until_idle(server.probe)
+    if predicted and peer_first:
+        answer = await peer.finish_line(expected.prompt, predicted)
+    wall, _ = await typist.answer(key)
+    after = await settled(server.probe)
+    if predicted and not peer_first:
+        answer = await peer.finish_line(expected.prompt, predicted)
+    if answer is None:
+        return None
+    return PeerReading(
+        place=expected.place,
+        wall_ms=wall,
+        evaluated=after.prompt_tokens - before.prompt_tokens,
+        generated=after.generated_tokens - before.generated_tokens,
+        predicted=predicted,
+        prompt_tokens=len(expected.prompt),
+        peer=answer,
+    )

@@ -28,7 +28,7 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
-from lsp_calib.tools.bench.json_lines import answer
+from lsp_calib.tools.bench.processes import answer
 from lsp_calib.tools.bench.statistics import common_prefix
 
 

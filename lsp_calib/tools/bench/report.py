@@ -1,55 +1,112 @@
-"""The report of a bench as one JSON document."""
+"""The readings of a bench, and its report of them as one JSON document."""
 
 from __future__ import annotations
 
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
 
 from lsp_calib import __version__
-from lsp_calib.tools.bench.comparisons import LongFile, Two
-from lsp_calib.tools.bench.measured import Measured
-from lsp_calib.tools.bench.peer import PeerPass
-from lsp_calib.tools.bench.report_beside import beside
-from lsp_calib.tools.bench.report_summaries import summaries
+from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.inference.process.wire import Stats
+from lsp_calib.tools.bench.comparisons import (
+    LONG_FILE,
+    Asked,
+    Beside,
+    How,
+    LongFile,
+    Pairs,
+    Run,
+    Two,
+    where_asked,
+)
+from lsp_calib.tools.bench.forecast import Stopped
+from lsp_calib.tools.bench.peer import PeerReading
+from lsp_calib.tools.bench.processes import shared_by_session
+from lsp_calib.tools.bench.server import Idle
 from lsp_calib.tools.bench.statistics import (
     interval,
-    median_of,
     median_ratio,
+    percentile,
     ratio_of_percentiles,
     spread_of,
 )
-from lsp_calib.tools.bench.steadiness import Counts
-from lsp_calib.tools.bench.typing_on import TypedOn
-from lsp_calib.tools.bench.typist import Place, Reading
+from lsp_calib.tools.bench.summaries import BUDGET, Summaries
+from lsp_calib.tools.bench.typist import Counts, Place, Reading
+from lsp_calib.tools.bench.uncached import KEYS, Burst, Cancelled
 
 FORMAT = 1
+FIRST = 10
+BACK = 1.1
+"""Latency counts as recovered at this ratio to that of the quiet machine."""
+# Number of consecutive readings that show the recovery.
+_IN_A_ROW = 5
+_WINDOWS = ((0.0, 5.0), (5.0, 10.0))
 # A prompt needs this many tokens to measure the speed of a batch.
 _LONG = 32
 _MERGED = 2
+# Milliseconds beyond the budget that the answer of a hover may take: it is written and read.
+_MORE = 50.0
 _TYPING = (Place.KEYSTROKE, Place.NEWLINE)
 
+Milliseconds = Sequence[tuple[float, float]]
 
-def to_json(measured: Measured) -> dict[str, Any]:
+
+@attrs.define
+class Notes:
+    """The readings so far. Each part adds its own, so that a stopped bench still has its readings.
+
+    stats, engine, start_ms: of the server of the main part, or else of the first one. peer: its description.
+    missing: parts that were not measured, with reasons. stopped: None if it ran to its end.
+    """
+
+    card: ModelCard
+    stats: Stats | None = None
+    engine: str | None = None
+    start_ms: float | None = None
+    readings: list[Reading] = attrs.field(factory=list)
+    idle: Idle | None = None
+    cancelled: Cancelled = attrs.field(factory=Cancelled)
+    bursts: list[Burst] = attrs.field(factory=list)
+    long_file: LongFile = attrs.field(factory=LongFile)
+    two: Two = attrs.field(factory=Two)
+    peer: dict[str, object] = attrs.field(factory=dict)
+    against: list[PeerReading] = attrs.field(factory=list)
+    beside: Beside = attrs.field(factory=Beside)
+    summaries: Summaries = attrs.field(factory=Summaries)
+    missing: dict[str, str] = attrs.field(factory=dict)
+    stopped: Stopped | None = None
+    seconds: float = 0.0
+
+    def end(self, stopped: Stopped | None, unfinished: Iterable[str], seconds: float) -> None:
+        """unfinished: the parts that were cut short or not begun when it was stopped."""
+        self.stopped, self.seconds = stopped, seconds
+        if stopped:
+            # A part that was cut short may still have readings.
+            words = f"the bench was stopped {stopped.words} before this was finished"
+            self.missing = {**dict.fromkeys(unfinished, words), **self.missing}
+
+
+def to_json(notes: Notes) -> dict[str, Any]:
     """The document of `lsp-calib bench --json`; docs/bench.md explains each value.
 
     Values with an interval are [estimate, lower bound, upper bound]; values that were not measured are null,
     with the reason in `notMeasured`.
     """
-    readings, stats = measured.readings, measured.stats
+    readings, stats = notes.readings, notes.stats
     return {
         "format": FORMAT,
         "lspCalib": __version__,
-        "model": measured.card.name,
-        "quantisation": measured.card.quantisation,
-        "engine": measured.engine,
+        "model": notes.card.name,
+        "quantisation": notes.card.quantisation,
+        "engine": notes.engine,
         "threads": stats.threads if stats else None,
-        "stopped": measured.stopped.value if measured.stopped else None,
-        "seconds": round(measured.seconds, 1),
+        "stopped": notes.stopped.value if notes.stopped else None,
+        "seconds": round(notes.seconds, 1),
         "machine": {
             "system": platform.system(),
             "architecture": platform.machine(),
@@ -57,7 +114,7 @@ def to_json(measured: Measured) -> dict[str, Any]:
             "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         },
         "steps": len(readings),
-        "startMs": None if measured.start_ms is None else round(measured.start_ms, 1),
+        "startMs": None if notes.start_ms is None else round(notes.start_ms, 1),
         "latencyMs": latencies(readings),
         "answers": answers(readings),
         "faults": faults(readings),
@@ -66,16 +123,27 @@ def to_json(measured: Measured) -> dict[str, Any]:
         "ahead": {"tokens": stats.ahead_tokens, "ms": round(stats.ahead_ms, 1)} if stats else None,
         "overhead": overhead(readings),
         "speed": speed(readings),
-        "cancel": cancel(measured),
-        "typingOn": typing_on(measured.typed_on),
-        "longFile": long_file(measured.long_file),
-        "two": two(measured.two),
-        "idle": idle(measured),
-        "peer": against_peer(measured.peer),
-        "beside": beside(measured.beside),
-        "summaries": summaries(measured.summaries),
-        "notMeasured": measured.missing,
+        "cancel": cancel(notes.cancelled),
+        "typingOn": typing_on(notes.bursts),
+        "longFile": long_file(notes.long_file.pairs()),
+        "two": two(notes.two.pairs()),
+        "idle": idle(notes.idle),
+        "peer": against_peer(notes.peer, notes.against),
+        "beside": beside(notes.beside),
+        "summaries": summaries(notes.summaries),
+        "notMeasured": notes.missing,
     }
+
+
+def _spreads(items: Sequence[object], **names: str) -> dict[str, Any]:
+    """Spreads of attributes. names: the attribute for each key."""
+    return {key: spread_of([getattr(item, name) for item in items]) for key, name in names.items()}
+
+
+def is_empty(report: dict[str, Any]) -> bool:
+    """Whether there is no reading that a report could show."""
+    parts = ("cancel", "typingOn", "longFile", "two", "idle", "peer", "beside", "summaries")
+    return not report["steps"] and all(report[part] is None for part in parts)
 
 
 def latencies(readings: Sequence[Reading]) -> dict[str, Any]:
@@ -100,18 +168,23 @@ def faults(readings: Sequence[Reading]) -> dict[str, Any] | None:
     """Suggestions that changed while they were typed, and those that repeat what is there."""
     if not readings:
         return None
-    counts = [r.counts for r in readings]
-    return Counts(*(sum(column) for column in zip(*map(attrs.astuple, counts), strict=True))).to_json()
+    columns = zip(*(attrs.astuple(r.counts) for r in readings), strict=True)
+    total = Counts(*(sum(column) for column in columns))
+    return {
+        "typedAlong": total.typed_along,
+        "changed": total.changed,
+        "repeatsRest": total.repeats_rest,
+        "repeatsNext": total.repeats_next,
+    }
 
 
 def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:
     """Prompt tokens evaluated, compared with those that changed, for requests to the model."""
-    asked = [r for r in readings if r.place is place and r.asked_model and r.needed]
-    if not asked:
+    pairs = [(r.evaluated, r.needed) for r in readings if r.place is place and r.asked_model and r.needed]
+    if not pairs:
         return None
-    pairs = [(float(r.evaluated), float(r.needed or 1)) for r in asked]
     return {
-        "n": len(asked),
+        "n": len(pairs),
         "evaluated": spread_of([evaluated for evaluated, _ in pairs]),
         "needed": spread_of([needed for _, needed in pairs]),
         "medianRatio": interval(median_ratio(pairs)),
@@ -132,10 +205,10 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
     """Time to the suggestion, divided by the time of the same tokens in llama.cpp, in two ways."""
     asked = [r for r in readings if r.asked_model]
     inside = [(r.wall_ms, r.decode_ms) for r in asked if r.decode_ms]
-    bare = [r for r in asked if r.raw is not None]
+    bare = [(r, r.raw) for r in asked if r.raw is not None]
     # The bare loop has one cache, the server several. If it kept fewer tokens, its work was not the same.
-    same = [r for r in bare if r.raw and r.raw.evaluated == r.evaluated]
-    pairs = _over_raw(same)
+    same = [(r.place, (r.wall_ms, raw.ms)) for r, raw in bare if raw.evaluated == r.evaluated]
+    pairs = [pair for _, pair in same]
     return {
         "overDecode": interval(median_ratio(inside)),
         "inside": len(inside),
@@ -144,17 +217,17 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
         "unequal": len(bare) - len(pairs),
         "medianWallMs": round(statistics.median(wall for wall, _ in pairs), 2) if pairs else None,
         "medianRawMs": round(statistics.median(raw for _, raw in pairs), 2) if pairs else None,
-        "places": {
-            place.value: {"overRaw": interval(median_ratio(found)), "n": len(found)}
-            for place in Place
-            if (found := _over_raw([r for r in same if r.place is place]))
-        },
+        "places": _by_place(same, "overRaw"),
     }
 
 
-def _over_raw(readings: Sequence[Reading]) -> list[tuple[float, float]]:
-    """Milliseconds to the suggestion, and those of the same tokens in the bare loop."""
-    return [(r.wall_ms, r.raw.ms) for r in readings if r.raw]
+def _by_place(pairs: Sequence[tuple[Place, tuple[float, float]]], name: str) -> dict[str, Any]:
+    """The median of the ratios, by kind of keystroke."""
+    return {
+        place.value: {name: interval(median_ratio(found)), "n": len(found)}
+        for place in Place
+        if (found := [pair for kind, pair in pairs if kind is place])
+    }
 
 
 def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
@@ -185,66 +258,61 @@ def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
     }
 
 
-def cancel(measured: Measured) -> dict[str, Any] | None:
-    done = measured.cancelled
-    if done is None:
+def cancel(measured: Cancelled) -> dict[str, Any] | None:
+    """None until a request was cancelled."""
+    if measured.alone is None or not (measured.idle_ms or measured.superseded_ms or measured.too_late):
         return None
     return {
-        "toIdleMs": spread_of(done.idle_ms),
-        "supersededToNextMs": spread_of(done.superseded_ms),
-        "tooLate": done.too_late,
-        "promptTokens": done.prompt_tokens,
-        "uncancelledMs": round(done.alone_ms, 1),
+        "toIdleMs": spread_of(measured.idle_ms),
+        "supersededToNextMs": spread_of(measured.superseded_ms),
+        "tooLate": measured.too_late,
+        "promptTokens": measured.alone[1],
+        "uncancelledMs": round(measured.alone[0], 1),
     }
 
 
-def typing_on(measured: TypedOn | None) -> dict[str, Any] | None:
+def typing_on(bursts: Sequence[Burst]) -> dict[str, Any] | None:
     """Times of typing on, and the share of the typing time by which the last answer came sooner."""
-    if measured is None:
+    if not bursts:
         return None
-    read = (measured.typed_ms, measured.then_ms, measured.at_once_ms)
+    long, single = ([one for one in bursts if (one.keys > 1) is several] for several in (True, False))
     share = None
-    if all(read):
-        typed, then, at_once = (statistics.median(values) for values in read)
-        share = round((at_once - then) / typed, 3)
+    if long and single:
+        at_once, then = (statistics.median(one.then_ms for one in some) for some in (single, long))
+        share = round((at_once - then) / statistics.median(one.typed_ms for one in long), 3)
     return {
-        "keys": measured.keys,
-        "typedMs": spread_of(measured.typed_ms),
-        "thenMs": spread_of(measured.then_ms),
-        "atOnceMs": spread_of(measured.at_once_ms),
-        "thenTokens": spread_of([float(count) for count in measured.then_tokens]),
-        "atOnceTokens": spread_of([float(count) for count in measured.at_once_tokens]),
+        "keys": KEYS,
+        **_spreads(long, typedMs="typed_ms", thenMs="then_ms"),
+        **_spreads(single, atOnceMs="then_ms"),
+        **_spreads(long, thenTokens="then_tokens"),
+        **_spreads(single, atOnceTokens="then_tokens"),
         "shareUsed": share,
     }
 
 
-def long_file(measured: LongFile | None) -> dict[str, Any] | None:
-    if measured is None:
+def long_file(pairs: Pairs) -> dict[str, Any] | None:
+    """pairs: answers in the short and in the long document."""
+    if not pairs:
         return None
-    asked = [pair for pair, was in zip(measured.pairs, measured.asked, strict=True) if was]
+    asked = where_asked(pairs)
     return {
-        "lines": list(measured.lines),
-        "n": len(measured.pairs),
-        "extraMs": interval(median_of([long - short for short, long in measured.pairs])),
+        "lines": list(LONG_FILE),
+        "n": len(pairs),
+        "extraMs": interval(percentile([long - short for (short, _), (long, _) in pairs], 50)),
         "asked": len(asked),
         "p50Ms": [round(statistics.median(times), 2) for times in zip(*asked, strict=True)] or None,
         "p50Ratio": interval(ratio_of_percentiles([(long, short) for short, long in asked], 50)),
     }
 
 
-def two(measured: Two | None) -> dict[str, Any] | None:
-    if measured is None:
+def two(servers: Sequence[Pairs]) -> dict[str, Any] | None:
+    """servers: of each, answers alone and together."""
+    if not any(servers):
         return None
-    return {
-        "servers": [
-            _together([pair for pair, was in zip(pairs, asked, strict=True) if was])
-            for pairs, asked in zip(measured.pairs, measured.asked, strict=True)
-        ]
-    }
+    return {"servers": [_together(where_asked(pairs)) for pairs in servers]}
 
 
-def _together(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """pairs: milliseconds alone and together, where the model was asked both times."""
+def _together(pairs: Milliseconds) -> dict[str, Any]:
     return {
         "aloneMs": spread_of([alone for alone, _ in pairs]),
         "togetherMs": spread_of([together for _, together in pairs]),
@@ -252,43 +320,142 @@ def _together(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     }
 
 
-def idle(measured: Measured) -> dict[str, Any] | None:
-    watched = measured.idle
+def idle(watched: Idle | None) -> dict[str, Any] | None:
     if watched is None:
         return None
-    return {
-        "seconds": round(watched.seconds, 2),
-        "serverCpuMs": _ms(watched.server),
-        "modelCpuMs": _ms(watched.model),
-    }
+    server, model = (
+        None if used is None else round(1e3 * used, 1) for used in (watched.server, watched.model)
+    )
+    return {"seconds": round(watched.seconds, 2), "serverCpuMs": server, "modelCpuMs": model}
 
 
-def against_peer(passed: PeerPass | None) -> dict[str, Any] | None:
-    if passed is None:
+def against_peer(description: dict[str, object], readings: Sequence[PeerReading]) -> dict[str, Any] | None:
+    if not readings:
         return None
-    readings = passed.readings
     pairs = [(r.wall_ms, r.peer.ms) for r in readings]
     return {
-        **passed.description,
+        **description,
         "n": len(readings),
         "oursMs": spread_of([ours for ours, _ in pairs]),
         "peerMs": spread_of([theirs for _, theirs in pairs]),
-        "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
-        "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
-        "medianOfRatios": interval(median_ratio(pairs)),
-        "places": {
-            place.value: {"medianOfRatios": interval(median_ratio(found)), "n": len(found)}
-            for place in Place
-            if (found := [(r.wall_ms, r.peer.ms) for r in readings if r.place is place])
-        },
+        **_ratios(pairs),
+        "places": _by_place([(r.place, (r.wall_ms, r.peer.ms)) for r in readings], "medianOfRatios"),
         # If these are not 0, the two did not do the same work.
         "otherPromptLength": sum(r.peer.prompt_tokens != r.prompt_tokens for r in readings),
         "otherAnswerLength": sum(r.generated != r.predicted for r in readings),
         "otherPeerAnswerLength": sum(r.peer.generated != r.predicted for r in readings),
-        "evaluated": spread_of([float(r.evaluated) for r in readings]),
-        "peerEvaluated": spread_of([float(r.peer.evaluated) for r in readings]),
+        "evaluated": spread_of([r.evaluated for r in readings]),
+        "peerEvaluated": spread_of([r.peer.evaluated for r in readings]),
     }
 
 
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else round(1e3 * seconds, 1)
+def _ratios(pairs: Milliseconds) -> dict[str, Any]:
+    return {
+        "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
+        "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
+        "medianOfRatios": interval(median_ratio(pairs)),
+    }
+
+
+def beside(measured: Beside) -> dict[str, Any] | None:
+    """How much slower beside other work, and for how long."""
+    quiet = measured.quiet
+    if not quiet:
+        return None
+    runs = {run.how: run for run in measured.runs if run.readings}
+    return {
+        "processes": measured.processes,
+        "sharedBySession": shared_by_session(),
+        "keys": measured.keys,
+        **_spreads(quiet, generated="generated", evaluated="evaluated", quietMs="ms"),
+        **{how.value: _run(quiet, runs[how]) if how in runs else None for how in How},
+    }
+
+
+def _run(quiet: Sequence[Asked], run: Run) -> dict[str, Any]:
+    # Each phase types the same keys in the same order; a stopped run has fewer of them.
+    both = list(zip(run.readings, quiet, strict=False))
+    pairs = [(one.ms, other.ms) for one, other in both if one.same_work(other)]
+    first = [(one.ms, other.ms) for one, other in both[:FIRST] if one.same_work(other)]
+    return {
+        "besideMs": spread_of([one.ms for one in run.readings]),
+        **_with_worst(pairs),
+        "unequal": len(both) - len(pairs),
+        "first": _with_worst(first),
+        "busyShare": None if run.share is None else round(run.share, 3),
+        "sameSession": run.same_session,
+        "after": after(quiet, run.after),
+    }
+
+
+def _with_worst(pairs: Milliseconds) -> dict[str, Any]:
+    """pairs: milliseconds beside busy processes and without, of the same work."""
+    worst = round(max(a / b for a, b in pairs), 3) if pairs else None
+    return {"n": len(pairs), **_ratios(pairs), "worstRatio": worst}
+
+
+def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any] | None:
+    """The readings after the busy processes ended, relative to the same keys on the quiet machine.
+
+    None without readings.
+    """
+    found = []  # (seconds, ratio to the median of the quiet readings of the same key and work)
+    for one in readings:
+        if usual := [other.ms for other in quiet if other.same_work(one)]:
+            found.append((one.at, one.ms / statistics.median(usual)))
+    if not found:
+        return None
+    windows = {
+        f"seconds{low:.0f}To{high:.0f}": {
+            "n": len(inside := [ratio for at, ratio in found if low <= at < high]),
+            "medianOfRatios": interval(percentile(inside, 50)),
+        }
+        for low, high in _WINDOWS
+    }
+    return {**windows, "backAfterS": back_after(found)}
+
+
+def back_after(found: Sequence[tuple[float, float]]) -> float | None:
+    """Seconds until the first of five ratios in a row whose median is at most 1.1; None if there is none."""
+    for at in range(len(found) - _IN_A_ROW + 1):
+        if statistics.median(ratio for _, ratio in found[at : at + _IN_A_ROW]) <= BACK:
+            return round(found[at][0], 2)
+    return None
+
+
+def summaries(measured: Summaries) -> dict[str, Any] | None:
+    first, pairs = measured.first, measured.pairs()
+    if not (first or measured.known_ms or measured.new_ms):
+        return None
+    return {
+        "first": {
+            "n": len(first),
+            **_spreads(first, lines="lines", wallMs="wall_ms", promptMs="prompt_ms"),
+            **_spreads(first, generateMs="generate_ms", promptTokens="prompt_tokens"),
+            **_spreads(first, evaluated="evaluated", generated="tokens"),
+        }
+        if first
+        else None,
+        "hover": {
+            "budgetMs": BUDGET,
+            "knownMs": spread_of(measured.known_ms),
+            "newMs": spread_of(measured.new_ms),
+            "worstNewMs": round(max(measured.new_ms), 1) if measured.new_ms else None,
+            "withinBudget": sum(ms <= BUDGET + _MORE for ms in measured.new_ms),
+            "made": measured.made,
+            "late": measured.late,
+        },
+        "typing": {
+            "n": len(pairs),
+            "withoutMs": spread_of([without for _, without in pairs]),
+            "besideMs": spread_of([beside for beside, _ in pairs]),
+            "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
+            "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
+            "evaluated": {
+                "beside": sum(beside for beside, _ in measured.evaluated_pairs()),
+                "without": sum(without for _, without in measured.evaluated_pairs()),
+            },
+        }
+        if pairs
+        else None,
+    }

@@ -1,4 +1,4 @@
-"""Starts a real server for the bench: `lsp-calib serve` in a scratch state folder, with the user's model."""
+"""A real server for the bench: `lsp-calib serve` in a scratch state folder, with the user's model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ import attrs
 from lsp_calib import home, lockfile
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.prompt import Layout, LayoutChooser
-from lsp_calib.errors import LspCalibError, ModelError
+from lsp_calib.errors import EngineError, LspCalibError, ModelError
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
+from lsp_calib.inference.process.client import ModelProcess
+from lsp_calib.inference.process.wire import Stats
+from lsp_calib.server.follow_ups import AHEAD_PAUSE
 from lsp_calib.settings import Trusted
+from lsp_calib.tools.bench.processes import cpu_seconds
 from lsp_calib.tools.client import SERVER, Editor
 from lsp_calib.values import ModelIdentity
 
-# Seconds; enough on a busy machine.
-LOAD = 300.0
+# Seconds; enough on a busy machine: to load the model, and to end the work that is under way.
+_LOAD, _PATIENCE = 300.0, 120.0
+_POLL = 0.004
 _STATES = ("ready", "noModel", "error")
 # For a busy server to end after it is stopped, and then for the model process to end.
 _END = 5.0
@@ -128,7 +133,7 @@ async def serving(
     await editor.start(SERVER, env=env, cwd=scratch.project, own_group=True)
     try:
         await editor.open_session(scratch.project, settings)
-        await editor.until(lambda: editor.state in _STATES, "loading the model", LOAD)
+        await editor.until(lambda: editor.state in _STATES, "loading the model", _LOAD)
         if editor.state != "ready":
             raise ModelError(" ".join(editor.messages) or editor.state_message)
         yield editor, 1e3 * (time.perf_counter() - began)
@@ -141,3 +146,84 @@ async def serving(
         raise
     finally:
         await editor.close()
+
+
+@contextlib.asynccontextmanager
+async def connect(scratch: Scratch) -> AsyncIterator[ModelProcess]:
+    """A second client of the model process that the server uses. Raises EngineError without one."""
+    trusted = scratch.trusted
+    with state_folder(scratch.home):
+        process = ModelProcess(
+            str(scratch.model),
+            threads=trusted.threads,
+            gpu_layers=trusted.gpu_layers,
+            mlock=trusted.mlock,
+            linger=0.0,
+        )
+        try:
+            await process.ready()
+        except BaseException:
+            await process.close()
+            raise
+    try:
+        yield process
+    finally:
+        await process.close()
+
+
+@attrs.frozen
+class Served:
+    """A server whose model is ready. probe: of its model process. start_ms: from its start until then."""
+
+    scratch: Scratch
+    editor: Editor
+    probe: ModelProcess
+    start_ms: float
+
+
+@contextlib.asynccontextmanager
+async def served(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[Served]:
+    """As `serving`, with a probe."""
+    async with serving(scratch, ahead=ahead) as (editor, ms), connect(scratch) as probe:
+        yield Served(scratch, editor, probe, ms)
+
+
+async def settled(probe: ModelProcess) -> Stats:
+    """As `until_idle`, after a wait in which the server can begin its evaluation in pauses."""
+    await asyncio.sleep(2 * AHEAD_PAUSE)
+    return await until_idle(probe)
+
+
+async def until_idle(probe: ModelProcess) -> Stats:
+    """Wait until there is no work; returns the stats. Raises EngineError after two minutes."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        stats = await probe.stats()
+        if stats.idle_since is not None and not stats.running and not stats.waiting:
+            return stats
+        await asyncio.sleep(_POLL)
+    raise EngineError(f"The model process has been busy for {_PATIENCE:.0f} s. Is another program using it?")
+
+
+@attrs.frozen
+class Idle:
+    """Processor seconds used in `seconds` after the last keystroke; None if the system does not report it."""
+
+    seconds: float
+    server: float | None
+    model: float | None
+
+
+async def watch_idle(server: Served, seconds: float) -> Idle:
+    await until_idle(server.probe)
+    pids = server.editor.pid or 0, server.probe.pid or 0
+    await asyncio.sleep(1)  # wait for work that follows the last answer
+    before = [cpu_seconds(pid) for pid in pids]
+    began = time.monotonic()
+    await asyncio.sleep(seconds)
+    watched = time.monotonic() - began
+    used = [
+        None if old is None or (new := cpu_seconds(pid)) is None else new - old
+        for old, pid in zip(before, pids, strict=True)
+    ]
+    return Idle(watched, *used)

@@ -25,73 +25,47 @@ class Value:
     low: float | None
     high: float | None
 
-    def to_json(self) -> list[float | None]:
-        """[estimate, lower bound, upper bound]"""
-        return [None if one is None else round(one, 3) for one in (self.value, self.low, self.high)]
-
-
-@attrs.frozen
-class Spread:
-    """Median and 95th percentile of n readings."""
-
-    p50: Value
-    p95: Value
-    n: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {"p50": self.p50.to_json(), "p95": self.p95.to_json(), "n": self.n}
-
-
-def spread(readings: Sequence[float]) -> Spread | None:
-    """p50 and p95 of readings in the order they were taken; None if there are none."""
-    if not readings:
-        return None
-    values = np.asarray(readings, dtype=np.float64)
-    return Spread(
-        _estimate(values, lambda rows: np.percentile(rows, 50, axis=-1)),
-        _estimate(values, lambda rows: np.percentile(rows, 95, axis=-1)),
-        len(readings),
-    )
-
 
 def spread_of(readings: Sequence[float]) -> dict[str, Any] | None:
-    """`spread` as JSON."""
-    found = spread(readings)
-    return found.to_json() if found else None
+    """p50 and p95 of n readings in the order they were taken, as JSON; None if there are none."""
+    if not len(readings):
+        return None
+    both = {f"p{percent}": interval(percentile(readings, percent)) for percent in (50, 95)}
+    return {**both, "n": len(readings)}
 
 
 def interval(value: Value | None) -> list[float | None] | None:
     """A value as JSON: [estimate, lower bound, upper bound]."""
-    return value.to_json() if value else None
+    if value is None:
+        return None
+    return [None if one is None else round(one, 3) for one in (value.value, value.low, value.high)]
+
+
+def percentile(readings: Sequence[float], percent: float) -> Value | None:
+    """A percentile of readings in the order they were taken; None if there are none."""
+    if not len(readings):
+        return None
+    values = np.asarray(readings, dtype=np.float64)
+    return _estimate(values, lambda rows: np.percentile(rows, percent, axis=-1))
 
 
 def median_ratio(pairs: Sequence[tuple[float, float]]) -> Value | None:
     """Median of a / b over pairs (a, b) in the order they were taken; None without a positive b."""
-    return median_of([a / b for a, b in pairs if b > 0])
-
-
-def median_of(readings: Sequence[float]) -> Value | None:
-    """Median of readings in the order they were taken; None if there are none."""
-    if not readings:
-        return None
-    values = np.asarray(readings, dtype=np.float64)
-    return _estimate(values, lambda rows: np.median(rows, axis=-1))
+    return percentile([a / b for a, b in pairs if b > 0], 50)
 
 
 def ratio_of_percentiles(pairs: Sequence[tuple[float, float]], percent: float) -> Value | None:
     """Percentile of all a divided by that of all b; pairs are resampled together. None if it is undefined."""
-    if not pairs:
-        return None
-    both = np.asarray(pairs, dtype=np.float64)
-    if np.percentile(both[:, 1], percent) <= 0:
+    both = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
+    if not len(both) or np.percentile(both[:, 1], percent) <= 0:
         return None
 
     def ratio(rows: Floats) -> Floats:
-        low = np.percentile(rows[..., 1], percent, axis=-1)
-        high: Floats = np.percentile(rows[..., 0], percent, axis=-1)
-        return high / np.maximum(low, np.finfo(np.float64).tiny)
+        high, low = np.moveaxis(np.percentile(rows, percent, axis=-2), -1, 0)
+        found: Floats = high / np.maximum(low, np.finfo(np.float64).tiny)
+        return found
 
-    return _estimate(both, ratio, axis=-2)
+    return _estimate(both, ratio)
 
 
 def resamples(n: int, rng: np.random.Generator, draws: int = _DRAWS) -> NDArray[np.int64]:
@@ -124,15 +98,11 @@ def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def _estimate(values: Floats, statistic: Callable[[Floats], Floats], *, axis: int = -1) -> Value:
-    n = values.shape[axis]
+def _estimate(values: Floats, statistic: Callable[[Floats], Floats]) -> Value:
+    """values: the readings along the first axis."""
     value = float(statistic(values))
-    if n < 3:
+    if len(values) < 3:
         return Value(value, None, None)
-    low, high = _bounds(statistic(values[resamples(n, np.random.default_rng(_SEED))]))
-    return Value(value, low, high)
-
-
-def _bounds(drawn: Floats) -> tuple[float, float]:
+    drawn = statistic(values[resamples(len(values), np.random.default_rng(_SEED))])
     low, high = np.percentile(drawn, [(100 - _LEVEL) / 2, (100 + _LEVEL) / 2])
-    return float(low), float(high)
+    return Value(value, float(low), float(high))

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ from lsp_calib.badges import tier_shown
 from lsp_calib.errors import LspCalibError
 from lsp_calib.settings import Settings
 from lsp_calib.syntax import Function, functions
-from lsp_calib.tools.bench.probe import Probe, settled, until_idle
-from lsp_calib.tools.bench.server import Scratch
+from lsp_calib.tools.bench.comparisons import where_asked
+from lsp_calib.tools.bench.server import Served, settled, until_idle
 from lsp_calib.tools.bench.trace import Edit
-from lsp_calib.tools.bench.typist import Answered, type_in_rhythm
-from lsp_calib.tools.client import Document, Editor
+from lsp_calib.tools.bench.typist import ANSWER, Answered, asked_model, type_in_rhythm
+from lsp_calib.tools.client import Document
 
 FIRST = 8
 """Functions that are summarised one after the other."""
@@ -35,7 +34,6 @@ LINES = (55, 65)
 BUDGET = Settings().hover_budget_ms
 """Milliseconds that a hover waits for its summary, as the server does by default."""
 
-_ANSWER = 120.0
 # Lines of the functions that are read while somebody types: those of a screen.
 _SHORT = (8, 40)
 # Characters of a module beyond which it is left out: the first summary in it would measure the parser.
@@ -54,20 +52,27 @@ class FirstSummary:
     prompt_ms: float
     generate_ms: float
     prompt_tokens: int
-    reused: int
+    evaluated: int
     tokens: int
     lines: int
 
 
 @attrs.define
-class SummariesNotes:
+class Pass:
+    """An excerpt typed once: its answers, and the prompt tokens evaluated for each of them."""
+
+    answers: list[Answered] = attrs.field(factory=list)
+    evaluated: list[int] = attrs.field(factory=list)
+
+
+@attrs.define
+class Summaries:
     """Readings of summaries.
 
     first: of long functions, while nothing else is done. known_ms, new_ms: milliseconds that hovers took
     while somebody typed, on functions with a known summary and on others. made, late: of the latter, those
-    that had the summary, and those that said that it is being made. without, beside: answers of each excerpt
-    of the typing, by its number; beside: while summaries are made. evaluated: prompt tokens evaluated for
-    each of these answers, by excerpt and whether it was beside summaries.
+    that had the summary, and those that said that it is being made. passes: the excerpts, each typed beside
+    summaries that are made, and without.
     """
 
     first: list[FirstSummary] = attrs.field(factory=list)
@@ -75,109 +80,82 @@ class SummariesNotes:
     new_ms: list[float] = attrs.field(factory=list)
     made: int = 0
     late: int = 0
-    without: dict[int, list[Answered]] = attrs.field(factory=dict)
-    beside: dict[int, list[Answered]] = attrs.field(factory=dict)
-    evaluated: dict[tuple[int, bool], list[int]] = attrs.field(factory=dict)
-
-    @property
-    def empty(self) -> bool:
-        return not (self.first or self.known_ms or self.new_ms)
+    passes: list[tuple[Pass, Pass]] = attrs.field(factory=list)
 
     def evaluated_pairs(self) -> list[tuple[int, int]]:
         """(beside, without) of the prompt tokens evaluated for each key, first ones left out."""
         return [
             pair
-            for at in self.without
-            for pair in list(
-                zip(self.evaluated.get((at, True), ()), self.evaluated.get((at, False), ()), strict=False)
-            )[1:]
+            for beside, without in self.passes
+            for pair in list(zip(beside.evaluated, without.evaluated, strict=False))[1:]
         ]
 
     def pairs(self) -> list[tuple[float, float]]:
         """(beside, without) of each key for which the model was asked both times, first ones left out."""
-        found = []
-        for at, alone in self.without.items():
-            for one, two in list(zip(self.beside.get(at, ()), alone, strict=False))[1:]:
-                if one[1] and two[1]:
-                    found.append((one[0], two[0]))
-        return found
+        return [
+            pair
+            for beside, without in self.passes
+            for pair in where_asked(list(zip(beside.answers, without.answers, strict=False))[1:])
+        ]
 
 
-async def first_summaries(
-    editor: Editor, scratch: Scratch, probe: Probe, notes: SummariesNotes, step: Callable[[int, int], None]
-) -> None:
+async def first_summaries(server: Served, notes: Summaries) -> None:
     """Summarise functions of about 60 lines, each of another file, none of which the model has seen.
 
     Raises LspCalibError if the standard library has no such function.
     """
-    found = _opened(editor, scratch, LINES)
-    for at, (document, function) in zip(range(FIRST), found, strict=False):
-        await until_idle(probe)
+    for _, (document, function) in zip(range(FIRST), _opened(server, LINES), strict=False):
+        await until_idle(server.probe)
         place = document.position(function.start, 0)
         argument = {"uri": document.uri, "position": {"line": place.line, "character": place.character}}
         began = asyncio.get_running_loop().time()
-        made: Any = await editor.command("lsp-calib.showSummary", argument, seconds=_ANSWER)
+        made: Any = await server.editor.command("lsp-calib.showSummary", argument, seconds=ANSWER)
         wall = 1e3 * (asyncio.get_running_loop().time() - began)
         document.close()
         if made is not None:
-            notes.first.append(_first(wall, made, function))
-        step(at + 1, FIRST)
+            timing = made["timing"]
+            notes.first.append(
+                FirstSummary(
+                    wall_ms=wall,
+                    prompt_ms=timing["promptMs"],
+                    generate_ms=timing["generateMs"],
+                    prompt_tokens=timing["promptTokens"],
+                    evaluated=timing["promptTokens"] - timing["promptReused"],
+                    tokens=made["tokens"],
+                    lines=function.code.count("\n") + 1,
+                )
+            )
     if not notes.first:
         raise LspCalibError("The standard library of this Python has no functions to summarise.")
 
 
-def _first(wall: float, made: Any, function: Function) -> FirstSummary:
-    timing = made["timing"]
-    return FirstSummary(
-        wall,
-        timing["promptMs"],
-        timing["generateMs"],
-        timing["promptTokens"],
-        timing["promptReused"],
-        made["tokens"],
-        function.code.count("\n") + 1,
-    )
-
-
 async def type_beside(
-    editor: Editor,
-    scratch: Scratch,
-    probe: Probe,
-    edits: Sequence[Edit],
-    notes: SummariesNotes,
-    step: Callable[[int, int], None],
+    server: Served, edits: Sequence[Edit], notes: Summaries, step: Callable[[int, int], None]
 ) -> None:
     """Type each edit in the recorded rhythm without and with summaries in the background, by turns.
 
     Each is typed once more before that, so that the cache holds equally much of it both times.
     """
     total, done = 3 * sum(len(edit.steps) for edit in edits), 0
-    reader = _Reader(_opened(editor, scratch, _SHORT), notes)
+    reader = _Reader(_opened(server, _SHORT), notes)
 
-    def count(into: list[Answered], answered: Answered) -> None:
+    async def type_(edit: Edit, into: Pass, pace: float = 1.0) -> None:
         nonlocal done
-        done += 1
-        into.append(answered)
-        step(done, total)
+        async for ms, suggestion in type_in_rhythm(server.editor, server.scratch, edit, pace):
+            done += 1
+            into.answers.append((ms, asked_model(suggestion)))
+            into.evaluated.append(_evaluated(suggestion))
+            step(done, total)
 
     for at, edit in enumerate(edits):
-        await type_in_rhythm(editor, scratch, edit, partial(count, []), pace=0.0)
-        for beside in (False, True) if at % 2 else (True, False):
-            await settled(probe)
-            kept = (notes.beside if beside else notes.without).setdefault(at, [])
-            evaluated = notes.evaluated.setdefault((at, beside), [])
-            typing = type_in_rhythm(
-                editor,
-                scratch,
-                edit,
-                partial(count, kept),
-                on_suggestion=lambda one, into=evaluated: into.append(_evaluated(one)),  # type: ignore[misc]
-            )
-            if beside:
-                await reader.while_(typing)
-            else:
-                await typing
-    await until_idle(probe)
+        await type_(edit, Pass(), pace=0.0)
+        beside, without = Pass(), Pass()
+        notes.passes.append((beside, without))
+        for into in (without, beside) if at % 2 else (beside, without):
+            await settled(server.probe)
+            typing = type_(edit, into)
+            await (reader.while_(typing) if into is beside else typing)
+    await until_idle(server.probe)
 
 
 def _evaluated(suggestion: dict[str, Any] | None) -> int:
@@ -189,13 +167,13 @@ def _evaluated(suggestion: dict[str, Any] | None) -> int:
 class _Reader:
     """Simulates hovering over one function after the other, and over known ones again."""
 
-    def __init__(self, found: Iterator[tuple[Document, Function]], notes: SummariesNotes) -> None:
+    def __init__(self, found: Iterator[tuple[Document, Function]], notes: Summaries) -> None:
         self._found = found
         self._notes = notes
         self._known: list[tuple[Document, Function]] = []
         self._stopped = asyncio.Event()
 
-    async def while_(self, typing: Any) -> None:
+    async def while_(self, typing: Coroutine[Any, Any, None]) -> None:
         """Read until `typing` has ended, and a last summary that is being made has been as well."""
         self._stopped = asyncio.Event()
         new, known = asyncio.create_task(self._new()), asyncio.create_task(self._again())
@@ -232,12 +210,12 @@ class _Reader:
         """Its milliseconds and its text: with a tier if there is a summary; "" without a hover."""
         # By the loop's clock: with several requests under way, the bytes that came last may be another's.
         began = asyncio.get_running_loop().time()
-        found = await document.hover(function.start, 0, _ANSWER)
+        found = await document.hover(function.start, 0, ANSWER)
         ms = 1e3 * (asyncio.get_running_loop().time() - began)
         return ms, found.contents.value if found and isinstance(found.contents, types.MarkupContent) else ""
 
 
-def _opened(editor: Editor, scratch: Scratch, lines: tuple[int, int]) -> Iterator[tuple[Document, Function]]:
+def _opened(server: Served, lines: tuple[int, int]) -> Iterator[tuple[Document, Function]]:
     """Functions of so many lines with their files, each opened when it is met.
 
     Of long functions one of each file, so that none of its prompt is cached; of others all.
@@ -256,9 +234,9 @@ def _opened(editor: Editor, scratch: Scratch, lines: tuple[int, int]) -> Iterato
         ]
         if not fitting:
             continue
-        copy = scratch.project / f"{path.stem}_{lines[0]}.py"
+        copy = server.scratch.project / f"{path.stem}_{lines[0]}.py"
         copy.write_text(source, "utf-8")
-        document = Document(editor, copy, "python")
+        document = Document(server.editor, copy, "python")
         for one in fitting[:1] if lines == LINES else fitting:
             yield document, one
 

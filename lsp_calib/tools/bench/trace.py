@@ -1,13 +1,12 @@
-"""Recorded typing: its format, reading it, and replaying it into a list of lines.
+"""Recorded typing: reading it, and replaying it into a list of lines.
 
-`record.py` makes the shipped recording, and explains which parts of it are real.
+`tests/programs/record_typing.py` makes the shipped recording, and explains which parts of it are real.
 """
 
 from __future__ import annotations
 
 import enum
 import gzip
-import hashlib
 import json
 import zlib
 from collections.abc import Sequence
@@ -84,9 +83,6 @@ class Step:
             end=(self.end[0] + lines, self.end[1]),
         )
 
-    def to_json(self) -> list[Any]:
-        return [self.kind.value, *self.start, *self.end, self.text, self.pause_ms, int(self.jump)]
-
     @classmethod
     def from_json(cls, row: Sequence[Any]) -> Self:
         kind, line, column, last, end, text, pause, jump = row
@@ -98,7 +94,7 @@ class Edit:
     """One document being edited.
 
     name: for people. commit: of this repository, the source of the text. before: lines at the start.
-    after_sha256: of the text at the end, in UTF-8.
+    after_sha256: of the text at the end of the whole edit, in UTF-8.
     """
 
     name: str
@@ -109,8 +105,12 @@ class Edit:
 
     def replay(self) -> list[str]:
         """The lines after all steps."""
+        return self.lines_after(len(self.steps))
+
+    def lines_after(self, count: int) -> list[str]:
+        """The lines after the first `count` steps."""
         lines = list(self.before)
-        for step in self.steps:
+        for step in self.steps[:count]:
             step.apply(lines)
         return lines
 
@@ -120,11 +120,8 @@ class Edit:
             return self
         jump = next((at for at, step in enumerate(self.steps) if at and step.jump), 0)
         first = min(max(jump - count // 2, 0), len(self.steps) - count)
-        lines = list(self.before)
-        for step in self.steps[:first]:
-            step.apply(lines)
-        part = attrs.evolve(self, before=tuple(lines), steps=self.steps[first : first + count])
-        return attrs.evolve(part, after_sha256=sha256_of(part.replay()))
+        before = tuple(self.lines_after(first))
+        return attrs.evolve(self, before=before, steps=self.steps[first : first + count])
 
     def closing(self) -> Edit:
         """The same edit in an editor that closes brackets and quotes as they are opened.
@@ -173,10 +170,7 @@ class Edit:
             + self.before
             + tuple(_filler(distance) for distance in range(1, more - above + 1))
         )
-        longer = attrs.evolve(
-            self, before=lines, steps=tuple(step.shifted(above) for step in self.steps), after_sha256=""
-        )
-        return attrs.evolve(longer, after_sha256=sha256_of(longer.replay()))
+        return attrs.evolve(self, before=lines, steps=tuple(step.shifted(above) for step in self.steps))
 
 
 def load_trace() -> tuple[Edit, ...]:
@@ -187,30 +181,6 @@ def load_trace() -> tuple[Edit, ...]:
     except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
         raise DataError(f"The recorded typing {_FILE} cannot be read: {error}. Install again.") from error
     return edits
-
-
-def dump_trace(edits: Sequence[Edit]) -> bytes:
-    """The file's bytes for `load_trace`; the same edits give the same bytes."""
-    raw = {
-        "format": "lsp-calib recorded typing 1",
-        "edits": [
-            {
-                "name": edit.name,
-                "commit": edit.commit,
-                "before": list(edit.before),
-                "afterSha256": edit.after_sha256,
-                "steps": [step.to_json() for step in edit.steps],
-            }
-            for edit in edits
-        ],
-    }
-    text = json.dumps(raw, ensure_ascii=False, separators=(",", ":"))
-    return gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)
-
-
-def sha256_of(lines: Sequence[str]) -> str:
-    """Hexadecimal SHA-256 of the document with these lines."""
-    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
 
 
 def select(edits: Sequence[Edit], steps: int) -> tuple[Edit, ...]:

@@ -1,30 +1,31 @@
-"""Replays an edit: one change, one request, one reading."""
+"""Replays an edit: one change, one request, one reading, and the faults of the suggestion."""
 
 from __future__ import annotations
 
 import asyncio
 import enum
 import itertools
-from collections.abc import AsyncGenerator, Callable, Sequence
+import re
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import attrs
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import build_prompt
-from lsp_calib.tools.bench.probe import Probe, settled, until_idle
-from lsp_calib.tools.bench.raw import Raw, Replayed
-from lsp_calib.tools.bench.server import Scratch
+from lsp_calib.tools.bench import trace
+from lsp_calib.tools.bench.processes import Raw, Replayed
+from lsp_calib.tools.bench.server import Scratch, Served, settled, until_idle
 from lsp_calib.tools.bench.statistics import tokens_needed
-from lsp_calib.tools.bench.steadiness import Counts, Shown
 from lsp_calib.tools.bench.trace import Edit, Kind, Step
-from lsp_calib.tools.client import Document, Editor
-from lsp_calib.tools.demo.writing import suggestion_of
+from lsp_calib.tools.client import Document, Editor, suggestion_of
 from lsp_calib.values import Prompt, Segment
 
 # Seconds; enough on a busy machine.
-_ANSWER = 120.0
+ANSWER = 120.0
 _names = itertools.count()
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+_WORD = re.compile(r"\w")
 
 Answered = tuple[float, bool]
 """Milliseconds until an answer, and whether the model was asked for it."""
@@ -37,6 +38,41 @@ class Place(enum.StrEnum):
     JUMP = "jump"  # the first after the cursor was moved to another place
     NEWLINE = "newLine"
     KEYSTROKE = "keystroke"
+
+
+@attrs.frozen
+class Shown:
+    """What is on screen after a step: the text at the cursor, None if nothing is offered."""
+
+    cursor: trace.Place
+    text: str | None
+
+
+@attrs.frozen
+class Counts:
+    """Faults of suggestions.
+
+    typed_along: keystrokes that typed the next character of the suggestion on screen, with some of it left.
+    changed: those of them after which something else than its rest was offered, or nothing.
+    repeats_rest: suggestions that end with what stands after the cursor anyway. repeats_next: those that make
+    their line the same as the next one.
+    """
+
+    typed_along: int = 0
+    changed: int = 0
+    repeats_rest: int = 0
+    repeats_next: int = 0
+
+    def after(self, before: Shown | None, step: Step, lines: Sequence[str], now: Shown) -> Counts:
+        """The counts with one more step. before: the screen before it, None at the start. lines: after it."""
+        rest = _rest(before, step)
+        text = now.text or ""
+        return Counts(
+            self.typed_along + (rest is not None),
+            self.changed + (rest is not None and text != rest),
+            self.repeats_rest + repeats_rest(lines, now.cursor, text),
+            self.repeats_next + repeats_next(lines, now.cursor, text),
+        )
 
 
 @attrs.frozen
@@ -88,7 +124,7 @@ class Typist:
         """Make a step and ask at the cursor; returns (milliseconds until the answer, suggestion)."""
         self.document.edit(step.start, step.end, step.inserted)
         began = self._editor.sent_at
-        item = await self.document.complete(*step.cursor, _ANSWER)
+        item = await self.document.complete(*step.cursor, ANSWER)
         return 1e3 * (self._editor.received_at - began), suggestion_of(item)
 
     def prompt(self, step: Step) -> Prompt:
@@ -101,16 +137,16 @@ class Typist:
 
 
 async def type_edit(
-    editor: Editor, scratch: Scratch, edit: Edit, *, probe: Probe, raw: Raw | None, replay: bool
+    server: Served, edit: Edit, raw: Raw | None, *, replay: bool
 ) -> AsyncGenerator[Reading, None]:
     """Yield a reading for each step. raw: used to tokenise, and with `replay` to repeat the model's work."""
-    typist = Typist(editor, scratch, edit)
+    typist = Typist(server.editor, server.scratch, edit)
     asked: Sequence[int] = ()
     shown: Shown | None = None
-    before = await until_idle(probe)
+    before = await until_idle(server.probe)
     for at, step in enumerate(edit.steps):
         wall, suggestion = await typist.answer(step)
-        after = await settled(probe)
+        after = await settled(server.probe)
         prompt = typist.prompt(step)
         tokens = await raw.tokens_of(prompt) if raw else []
         screen = Shown(step.cursor, suggestion["text"] if suggestion else None)
@@ -144,25 +180,18 @@ async def type_edit(
 
 
 async def type_in_rhythm(
-    editor: Editor,
-    scratch: Scratch,
-    edit: Edit,
-    keep: Callable[[Answered], None],
-    pace: float = 1.0,
-    on_suggestion: Callable[[dict[str, Any] | None], None] = lambda _: None,
-) -> None:
-    """Type an edit; each answer goes to `keep`.
+    editor: Editor, scratch: Scratch, edit: Edit, pace: float = 1.0
+) -> AsyncGenerator[tuple[float, dict[str, Any] | None], None]:
+    """Type an edit; yield each answer, as `Typist.answer` returns it.
 
     pace: factor for the recorded pauses; an answer that takes longer than its pause delays the next step.
-    on_suggestion: called with what each answer suggests.
     """
     typist = Typist(editor, scratch, edit)
     waited = 0.0
     for step in edit.steps:
         await asyncio.sleep(max(pace * step.pause_ms - waited, 0.0) / 1e3)
         waited, suggestion = await typist.answer(step)
-        keep((waited, asked_model(suggestion)))
-        on_suggestion(suggestion)
+        yield waited, suggestion
     typist.close()
 
 
@@ -178,6 +207,43 @@ def before_last_line(prompt: Prompt) -> Prompt:
 def asked_model(suggestion: dict[str, Any] | None) -> bool:
     """Whether an answer came from the model, not from memory. An empty answer comes from the model."""
     return suggestion is None or suggestion["source"] == "model"
+
+
+def repeats_rest(lines: Sequence[str], cursor: trace.Place, text: str) -> bool:
+    """Whether a text ends with what stands after the cursor. Brackets that it opens itself it must close."""
+    rest = lines[cursor[0]][cursor[1] :].strip()
+    if not rest or not text.rstrip().endswith(rest):
+        return False
+    return bool(_WORD.search(rest)) or not _closes_its_own(text)
+
+
+def repeats_next(lines: Sequence[str], cursor: trace.Place, text: str) -> bool:
+    """Whether a text makes its line the same as the next one that is not blank.
+
+    Lines of brackets alone do not count: they often stand there twice.
+    """
+    line, column = cursor
+    whole = (lines[line][:column] + text + lines[line][column:]).strip()
+    following = next((other.strip() for other in lines[line + 1 :] if other.strip()), "")
+    return bool(text) and whole == following and _WORD.search(whole) is not None
+
+
+def _rest(before: Shown | None, step: Step) -> str | None:
+    """What must be offered after the step; None if it is not the next piece of what was on screen."""
+    if before is None or not before.text or not step.text:
+        return None
+    along = step.start == step.end == before.cursor and before.text.startswith(step.text)
+    return before.text[len(step.text) :] or None if along else None
+
+
+def _closes_its_own(text: str) -> bool:
+    opened: list[str] = []
+    for char in text:
+        if char in _PAIRS.values():
+            opened.append(char)
+        elif char in _PAIRS and (not opened or opened.pop() != _PAIRS[char]):
+            return False
+    return True
 
 
 def _place(at: int, step: Step) -> Place:

@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,30 @@ import lsp_calib
 from lsp_calib.badges import tier_shown
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
+from lsp_calib.feedback.lines import shared_ends
 from lsp_calib.inference.models.cards import choose, explained
 from lsp_calib.settings import Trusted, resolve_trusted
-from lsp_calib.tools.client import SERVER, Document, Editor
-from lsp_calib.tools.demo import words
-from lsp_calib.tools.demo.evidence import StateReader
-from lsp_calib.tools.demo.report import DemoReport, since
+from lsp_calib.tools.client import SERVER, Document, Editor, suggestion_of
 from lsp_calib.tools.demo.screen import Screen
-from lsp_calib.tools.demo.user import FILE, HOVERED, PLACES, Action, line_of
-from lsp_calib.tools.demo.writing import ANSWER, Writer, about, suggestion_of
+from lsp_calib.tools.demo.user import (
+    FILE,
+    HOVERED,
+    PLACES,
+    Action,
+    DemoReport,
+    Place,
+    Shown,
+    StateReader,
+    decide,
+    line_of,
+    since,
+)
 
 # Seconds; enough on a busy machine.
-_LOAD, _HOVER, _REFIT, _SETTLE, _STORED = 180.0, 120.0, 60.0, 10.0, 10.0
+_LOAD, _ANSWER, _REFIT, _SETTLE, _STORED, _REFRESHED = 180.0, 120.0, 60.0, 10.0, 10.0, 10.0
+# A suggestion shown for less than 0.75 s counts as unread; leaving it alone would give no label.
+_READING = 1.0
+_BETWEEN_KEYS = 0.015
 
 _STATES = ("ready", "noModel", "error")
 _PARTS = {
@@ -40,6 +53,8 @@ _PARTS = {
     "leave alone": (Action.LEFT_ALONE,),
 }
 _INSERTED = (Action.KEPT, Action.KEPT_ANYWAY, Action.EDITED)
+
+_Show = Callable[[str], None]
 
 
 def run(*, as_json: bool, model: str | None) -> int:
@@ -64,8 +79,129 @@ def run(*, as_json: bool, model: str | None) -> int:
     return code or (0 if report.ok else 1)
 
 
+class _Writer:
+    """Rewrites the lines of `PLACES`; all events go to the report and to the screen."""
+
+    def __init__(self, editor: Editor, document: Document, screen: Screen, report: DemoReport) -> None:
+        self._editor = editor
+        self._document = document
+        self._screen = screen
+        self._report = report
+        self._original = tuple(document.lines)
+
+    async def write(self) -> None:
+        """Visit all places. Keep at least one suggestion if there is any; leave the last one alone."""
+        *places, last = PLACES
+        for place in places:
+            await self._visit(place, last_chance=place is places[-1])
+        if not any(one.action is Action.KEPT for one in self._report.suggestions):
+            await self._keep_anyway(places)
+        await self._visit(last, action=Action.LEFT_ALONE)
+
+    async def _visit(self, place: Place, *, last_chance: bool = False, action: Action | None = None) -> None:
+        """Write one line: ask there, and react to the answer as the user would, or as `action` demands."""
+        document, past = self._document, list(self._report.suggestions)
+        line, column = place.find(self._original)
+        expected = self._original[line][column:]
+        document.replace(line, column, len(document.lines[line]), "")
+        started = time.perf_counter()
+        with self._screen.waiting(f"line {line + 1}: asking the model"):
+            item = await document.complete(line, column, _ANSWER)
+        ms, before = since(started), document.lines[line]
+        if item is None and (why := await self._hidden(line)):
+            self._screen.nothing(line, before, ms, hidden=why)
+            started = time.perf_counter()
+            with self._screen.waiting(f"line {line + 1}: asking by hand"):
+                item = await document.complete(line, column, _ANSWER, by_hand=True)
+            ms = since(started)
+        wire = suggestion_of(item)
+        if item is None or wire is None:
+            self._screen.nothing(line, before, ms)
+            document.replace(line, column, column, expected)
+            return
+        shown = Shown(line, column, before, expected, wire, ms)
+        shown.action = action or decide(shown, past, last_chance=last_chance)
+        # The server's memory may offer a suggestion a second time; the last outcome counts.
+        self._report.suggestions[:] = [*(one for one in past if one.id != shown.id), shown]
+        started = time.perf_counter()
+        with self._screen.typing(shown) as show:
+            await self._act(shown, item, show)
+        shown.spent_ms = since(started)
+        self._screen.outcome(shown, document.lines[line])
+
+    async def _hidden(self, line: int) -> str:
+        """Why the server hides the suggestion that was asked for last; empty if it hides none."""
+        explained = await self._editor.command("lsp-calib.explain", {"uri": self._document.uri})
+        if not isinstance(explained, dict) or explained.get("reason") != "hidden":
+            return ""
+        why = str(explained["message"])
+        self._report.hidden.append({"line": line + 1, "message": why})
+        return why
+
+    async def _act(self, shown: Shown, item: types.InlineCompletionItem, show: _Show) -> None:
+        # Give a person time to read; output to a pipe needs no pause.
+        reading = _READING if self._screen.alive else 0.0
+        await asyncio.sleep(_READING if shown.action is Action.LEFT_ALONE else reading)
+        if shown.action is Action.TYPED_OVER:
+            await self._type(shown.line, shown.column, shown.expected, show)
+        elif shown.action is not Action.LEFT_ALONE:
+            await self._insert(shown, item, show)
+        if shown.action is Action.EDITED:
+            await asyncio.sleep(reading)
+            await self._edit(shown, show)
+
+    async def _insert(self, shown: Shown, item: types.InlineCompletionItem, show: _Show) -> None:
+        """Accept as an editor does on Tab: insert the text, run the item's command, pull diagnostics."""
+        refreshes = self._editor.refreshes
+        assert item.command is not None
+        self._document.replace(shown.line, shown.column, shown.column, shown.text)
+        show(self._document.lines[shown.line])
+        await self._editor.command(item.command.command, *(item.command.arguments or ()))
+        await self._editor.until(
+            lambda: self._editor.refreshes > refreshes, "its request to pull diagnostics", _REFRESHED
+        )
+        self._report.diagnostics += await self._diagnostics_about(shown)
+
+    async def _edit(self, shown: Shown, show: _Show) -> None:
+        """Replace the wrong part with the intended text. The first change removes the diagnostic."""
+        line = shown.line
+        inserted, target = self._document.lines[line], self._original[line]
+        start, end = shared_ends(inserted, target)
+        self._document.replace(line, start, len(inserted) - end, "")
+        await self._type(line, start, target[start : len(target) - end], show)
+        self._report.stale += [shown.id for _ in await self._diagnostics_about(shown)]
+
+    async def _diagnostics_about(self, shown: Shown) -> list[types.Diagnostic]:
+        return [one for one in await self._document.diagnostics() if about(one) == shown.id]
+
+    async def _type(self, line: int, at: int, text: str, show: _Show) -> None:
+        """Type one character after the other, as on a keyboard. The first one removes the ghost text."""
+        for offset, char in enumerate(text):
+            self._document.replace(line, at + offset, at + offset, char)
+            show(self._document.lines[line])
+            await asyncio.sleep(_BETWEEN_KEYS if self._screen.alive else 0.0)
+
+    async def _keep_anyway(self, places: list[Place]) -> None:
+        """If none was right: save, return to the place of the most confident one, and keep its suggestion."""
+        if not self._report.suggestions:
+            return
+        best = max(self._report.suggestions, key=lambda one: one.wire["confidence"] or 0.0)
+        self._screen.paragraph(
+            "No suggestion was what the user meant. "
+            "The most confident one is requested again and kept anyway.",
+            style="yellow",
+        )
+        # Save now to settle the suggestions that were typed over, before one of them is kept.
+        self._document.save()
+        place = next(place for place in places if place.find(self._original)[0] == best.line)
+        await self._visit(place, action=Action.KEPT_ANYWAY)
+
+
 class _Demo:
     """One run. Server and state live in `scratch`: the user's feedback and calibrators stay as they are."""
+
+    document: Document
+    """Open from `_write` on."""
 
     def __init__(self, screen: Screen, report: DemoReport, scratch: Path, model: str | None) -> None:
         self.screen = screen
@@ -75,11 +211,14 @@ class _Demo:
         self.folder.mkdir()
         self.trusted, self.problems = resolve_trusted(Trusted(model=model), Trusted())
         self.editor = Editor(screen.load_progress)
-        self.document: Document | None = None
 
     async def tell(self) -> None:
         started = time.perf_counter()
-        self.screen.title(words.INTRODUCTION)
+        self.screen.title(
+            "A language server, a client that behaves as an editor does, and a real model. Everything "
+            "happens in a temporary folder: your own feedback and calibrators stay as they are. Nothing "
+            "leaves this machine."
+        )
         try:
             await self._start()
             await self._write()
@@ -90,22 +229,14 @@ class _Demo:
             await self._end()
         finally:
             await self.editor.close()
-        self.screen.section("What this means")
-        for text in words.closing(self.report.suggestions, evidence.shipped()):
-            self.screen.paragraph(text)
-        self._count(since(started))
-
-    def _count(self, ms: float) -> None:
-        steps = self.report.steps
-        done = sum(step["ok"] for step in steps)
-        self.screen.console.print()
-        for step in steps:
-            if not step["ok"]:
-                self.screen.check(False, words.failed(step["name"]))
-        self.screen.check(done == len(steps), f"{done} of {len(steps)} steps happened", ms)
+        self.screen.meaning(self.report.suggestions, evidence.shipped())
+        self.screen.count(self.report.steps, since(started))
 
     async def _start(self) -> None:
-        self.screen.section("Start the server", words.START)
+        self.screen.section(
+            "Start the server",
+            "`lsp-calib serve`, over standard input and output, as an editor would start it.",
+        )
         for problem in self.problems:
             self.screen.say(problem, style="yellow")
         # The folder is removed at the end of the demo, so no process may outlive it.
@@ -153,10 +284,13 @@ class _Demo:
         path = self.folder / source.name
         shutil.copyfile(source, path)
         self.document = document = Document(self.editor, path, "python")
-        task = words.WRITE.format(file=path.name, n=len(document.lines), places=len(PLACES))
-        self.screen.section("Write code", task)
+        self.screen.section(
+            "Write code",
+            f"{path.name} ({len(document.lines)} lines). The user rewrites {len(PLACES)} of its lines and "
+            "knows what each should be. A suggestion that matches is kept; others are typed over or edited.",
+        )
         with self.report.step("complete") as step:
-            await Writer(self.editor, document, self.screen, self.report).write()
+            await _Writer(self.editor, document, self.screen, self.report).write()
             ids = {one.id for one in self.report.suggestions}
             step["n"] = len(ids)
             step["places"] = len(PLACES)
@@ -164,23 +298,27 @@ class _Demo:
 
     def _show_diagnostics(self) -> None:
         """Check the diagnostics: one for each inserted suggestion, with its tier, until an edit."""
-        self.screen.section("Diagnostics", words.DIAGNOSTICS)
+        self.screen.section(
+            "Diagnostics",
+            "As the editor pulled them when a suggestion was inserted, before its line was changed or saved.",
+        )
         inserted = {one.id: one.wire["tier"] for one in self.report.suggestions if one.action in _INSERTED}
         with self.report.step("diagnose") as step:
             told = {about(one): one.code for one in self.report.diagnostics}
             step["n"] = len(told)
             step["ok"] = bool(told) and told == inserted and not self.report.stale
-        self.screen.diagnostics(self._document().path.name, self.report.diagnostics)
+        self.screen.diagnostics(self.document.path.name, self.report.diagnostics)
 
     async def _hover(self) -> None:
-        document = self._document()
+        document = self.document
         line = line_of(document.lines, HOVERED)
-        self.screen.section("Hover over a function", words.HOVER.format(function=HOVERED))
+        what = f"A summary of `{HOVERED}`, made while you wait, and how far to trust it."
+        self.screen.section("Hover over a function", what)
         with self.report.step("hover") as step, self.screen.waiting("reading the function"):
-            deadline, polls, tier, value = time.monotonic() + _HOVER, 0, None, ""
+            deadline, polls, tier, value = time.monotonic() + _ANSWER, 0, None, ""
             while tier is None and time.monotonic() < deadline:
                 polls += 1
-                hover = await document.hover(line, len("def "), _HOVER)
+                hover = await document.hover(line, len("def "), _ANSWER)
                 if hover is None:
                     break
                 value = hover.contents.value if isinstance(hover.contents, types.MarkupContent) else ""
@@ -195,16 +333,21 @@ class _Demo:
             }
             step["polls"] = polls
             step["ok"] = tier is not None and bool(summary.strip())
-        self.screen.hover(f"def {HOVERED}", value or words.NO_SUMMARY)
+        self.screen.hover(f"def {HOVERED}", value or "The model gave no summary.")
 
     async def _settle(self) -> StateReader:
         """Save and close the file, and read the resulting labels from the store."""
-        self.screen.section("Save and close: suggestions become labels", words.SAVE)
+        self.screen.section(
+            "Save and close: suggestions become labels",
+            "Saving settles whether each suggestion was right, and closing the file those still on the "
+            "screen. The server saw only the changes to the document; the feedback store holds numbers and "
+            "no source text.",
+        )
         evidence = StateReader(self.home)
         shown = self.report.suggestions
         with self.report.step("settle") as step, self.screen.waiting("waiting for the feedback store"):
-            self._document().save()
-            self._document().reopen()
+            self.document.save()
+            self.document.reopen()
             deadline = time.monotonic() + _SETTLE
             while not all(one.label for one in shown) and time.monotonic() < deadline:
                 await asyncio.sleep(0.1)
@@ -227,7 +370,10 @@ class _Demo:
         return evidence
 
     async def _refit(self, evidence: StateReader) -> None:
-        self.screen.section("Refit", words.REFIT)
+        self.screen.section(
+            "Refit",
+            "`lsp-calib.refit` fits the calibrator to this user, and keeps the result only on evidence.",
+        )
         # Repeated suggestions for one line, without leaving it, count once.
         known = {
             one.label["episode"]
@@ -236,7 +382,7 @@ class _Demo:
         }
         with self.report.step("refit") as step, self.screen.waiting("fitting"):
             result: dict[str, Any] = await self.editor.command("lsp-calib.refit", seconds=_REFIT)
-            refitted = evidence.refitted(result)
+            refitted, changes = evidence.refitted(result)
             step["n"] = result["n"]
             # The refit compared on exactly these labels; if promoted, the new calibrator is in use.
             step["ok"] = (
@@ -245,11 +391,12 @@ class _Demo:
                 and result["after"] is not None
                 and result["promoted"] == (refitted is not None)
             )
-        self.report.refit = {**result, "changes": refitted.changes if refitted else []}
-        self.screen.paragraph(words.refitted(result))
-        self.screen.refit(result, self.report.refit["changes"])
+        self.report.refit = {**result, "changes": changes}
+        done = "A new calibrator is in force" if result["promoted"] else "The calibrator stays as it was"
+        self.screen.paragraph(f"{done} (n = {result['n']}): {result['reason']}.")
+        self.screen.refit(result, changes)
         if refitted is not None:
-            await self._ask_again(refitted.calibrator, evidence)
+            await self._ask_again(refitted, evidence)
 
     async def _ask_again(self, calibrator: Calibrator, evidence: StateReader) -> None:
         """Ask again at the unchanged line: the same question, now with the new calibrator."""
@@ -257,7 +404,8 @@ class _Demo:
         if left is None:
             return
         with self.report.step("ask again") as step, self.screen.waiting("asking once more"):
-            now = suggestion_of(await self._asked_by_hand(left.line, left.column)) or {}
+            item = await self.document.complete(left.line, left.column, _ANSWER, by_hand=True)
+            now = suggestion_of(item) or {}
             step["suggestion"] = now
             if now and now["confidence"] is not None:
                 due = await self._due(calibrator, evidence, now["id"])
@@ -268,10 +416,7 @@ class _Demo:
                     and abs(now["confidence"] - due) < 1e-3
                 )
         if step["ok"]:
-            self.screen.paragraph(words.again(left, now))
-
-    async def _asked_by_hand(self, line: int, column: int) -> types.InlineCompletionItem | None:
-        return await self._document().complete(line, column, ANSWER, by_hand=True)
+            self.screen.again(left, now)
 
     async def _due(self, calibrator: Calibrator, evidence: StateReader, suggestion_id: str) -> float | None:
         """What the calibrator says of a suggestion, once the server has written it to its store."""
@@ -287,6 +432,8 @@ class _Demo:
             step["exitCode"] = await self.editor.quit()
             step["ok"] = step["exitCode"] == 0
 
-    def _document(self) -> Document:
-        assert self.document is not None
-        return self.document
+
+def about(diagnostic: types.Diagnostic) -> str | None:
+    """The id of the suggestion that a diagnostic is about."""
+    data = diagnostic.data
+    return data.get("id") if isinstance(data, dict) else None

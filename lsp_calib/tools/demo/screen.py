@@ -16,10 +16,13 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.spinner import Spinner
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+from lsp_calib.badges import percent
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.commands.printing import badge
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.demo.user import CURSOR, Action, Shown
 
 _WIDEST = 96
@@ -32,6 +35,22 @@ _DONE = {
     Action.TYPED_OVER: ("typed", "cyan", "the user typed over it"),
     Action.EDITED: ("edited", "cyan", "inserted, then edited into what was meant"),
     Action.LEFT_ALONE: ("left", "cyan", "the user saw it, and left it alone"),
+}
+_FAILED = {
+    "complete": "too few suggestions: the model had nothing to offer at most places",
+    "keep": "keep: no suggestion was kept and labelled as kept",
+    "type over": "type over: no suggestion was wrong, or its label does not say that it was typed over",
+    "edit": "edit: no suggestion was inserted and then edited, or its label does not say so",
+    "leave alone": "leave alone: the label does not say that the line was left alone",
+    "diagnose": "diagnose: the diagnostics are not those of the inserted suggestions",
+    "settle": "settle: not every suggestion has its label",
+    "refit": "refit: it compared no calibrators on the labels above",
+    "ask again": "ask again: the answer was not assessed by the new calibrator",
+}
+_MEASURES = {
+    "logLoss": "log loss (lower is better)",
+    "brier": "Brier score (lower is better)",
+    "meanConfidence": "mean confidence",
 }
 _SEVERITY = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
@@ -50,9 +69,8 @@ class Screen:
         self._section = 0
 
     def title(self, text: str) -> None:
-        heading = Text(" lsp-calib demo ", style="bold reverse")
         self.console.print()
-        self.console.print(heading)
+        self.console.print(Text(" lsp-calib demo ", style="bold reverse"))
         self.say(text)
 
     def section(self, title: str, text: str = "") -> None:
@@ -65,16 +83,14 @@ class Screen:
     def say(self, text: str | Text, style: str = "") -> None:
         self.console.print(Padding(Text(text, style=style) if isinstance(text, str) else text, (0, 0, 0, 1)))
 
-    def paragraph(self, text: str) -> None:
+    def paragraph(self, text: str, style: str = "") -> None:
         self.console.print()
-        self.say(text)
+        self.say(text, style)
 
     def check(self, ok: bool, text: str, ms: float | None = None) -> None:
         """Print a step as done or failed, with its time at the right edge."""
-        line = Table.grid(expand=True, padding=(0, 1))
-        line.add_column(width=1)
-        line.add_column(ratio=1)
-        line.add_column(justify="right", no_wrap=True)
+        columns = (Column(width=1), Column(ratio=1), Column(justify="right", no_wrap=True))
+        line = Table.grid(*columns, expand=True, padding=(0, 1))
         mark = Text("✓", style="green") if ok else Text("✗", style="red")
         line.add_row(mark, text, Text("" if ms is None else duration(ms), style="dim"))
         self.console.print(Padding(line, (0, 0, 0, 1)))
@@ -97,16 +113,10 @@ class Screen:
     @contextmanager
     def loading(self, text: str) -> Iterator[None]:
         """Show a bar for `load_progress` during the wait."""
-        if not self.alive:
-            yield
-            return
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:.0f} %"),
-        )
-        with Progress(*columns, console=self.console, transient=True) as progress:
+        texts = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %")
+        with Progress(
+            SpinnerColumn(), *texts, console=self.console, transient=True, disable=not self.alive
+        ) as progress:
             self._bar = progress, progress.add_task(text, total=100)
             yield
             self._bar = None
@@ -116,17 +126,17 @@ class Screen:
             self._bar[0].update(self._bar[1], completed=percentage)
 
     @contextmanager
-    def typing(self, shown: Shown) -> Iterator[Callable[[str, str], None]]:
-        """Show the line while the user edits it. Yields a function that takes its text and its ghost text."""
+    def typing(self, shown: Shown) -> Iterator[Callable[[str], None]]:
+        """Show the line while the user edits it. Yields a function that takes its text."""
 
-        def picture(line: str, ghost: str) -> RenderableType:
+        def picture(line: str, ghost: str = "") -> RenderableType:
             return Group(self._line(f"line {shown.line + 1}", line, ghost), self._verdict(shown))
 
         if not self.alive:
-            yield lambda _line, _ghost: None
+            yield lambda _: None
             return
         with Live(picture(shown.before, shown.text), console=self.console, transient=True) as live:
-            yield lambda line, ghost: live.update(picture(line, ghost), refresh=True)
+            yield lambda line: live.update(picture(line), refresh=True)
 
     def outcome(self, shown: Shown, line: str) -> None:
         """Print a suggestion as it was shown, and the final line."""
@@ -139,23 +149,15 @@ class Screen:
         if rewritten:
             self._row(self._line(word, line, None, colour))
 
-    def none_right(self, text: str) -> None:
-        self.console.print()
-        self.say(text, style="yellow")
-
-    def nothing(self, line: int, before: str, ms: float) -> None:
-        """Print that the model offered nothing."""
+    def nothing(self, line: int, before: str, ms: float, *, hidden: str = "") -> None:
+        """Print that the model offered nothing, or that its suggestion is hidden, and why."""
+        what, then = ("hidden", "asks by hand") if hidden else ("no suggestion", "types on")
         self.console.print()
         self._row(self._line(f"line {line + 1}", before, ""))
-        words = f"no suggestion · {duration(ms)} · the user types on"
+        words = f"{what} · {duration(ms)} · the user {then}"
         self._row(Text(" " * (_GUTTER + 1) + words, style="dim"))
-
-    def hidden(self, line: int, before: str, why: str, ms: float) -> None:
-        """Print that a suggestion is hidden, and why."""
-        self.console.print()
-        self._row(self._line(f"line {line + 1}", before, ""))
-        self._row(Text(" " * (_GUTTER + 1) + f"hidden · {duration(ms)} · the user asks by hand", style="dim"))
-        self.say(why, style="dim")
+        if hidden:
+            self.say(hidden, style="dim")
 
     def diagnostics(self, file: str, found: Sequence[types.Diagnostic]) -> None:
         """Print diagnostics like the list of problems in an editor."""
@@ -169,17 +171,17 @@ class Screen:
             self.console.print(Padding(message, (0, 0, 0, 3)))
 
     def hover(self, title: str, markdown: str) -> None:
-        body = Markdown(markdown)
-        panel = Panel(body, title=Text(title), title_align="left", border_style="dim", box=box.ROUNDED)
+        panel = Panel(
+            Markdown(markdown), title=Text(title), title_align="left", border_style="dim", box=box.ROUNDED
+        )
         self.console.print(Padding(panel, (0, 0, 0, 1)))
 
     def labels(self, shown: Sequence[Shown]) -> None:
-        table = _new_table()
-        table.add_column("line", justify="right")
-        table.add_column("suggestion", no_wrap=True, ratio=1)
-        table.add_column("marked", no_wrap=True)
-        table.add_column("became", no_wrap=True)
-        table.add_column("label", no_wrap=True)
+        table = _new_table(
+            Column("line", justify="right"),
+            Column("suggestion", no_wrap=True, ratio=1),
+            *(Column(title, no_wrap=True) for title in ("marked", "became", "label")),
+        )
         for one in shown:
             label = one.label or {"how": "nothing yet", "correct": None}
             table.add_row(
@@ -194,22 +196,14 @@ class Screen:
 
     def refit(self, result: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> None:
         if result["before"] and result["after"]:
-            table = _new_table()
-            table.add_column(f"on {result['n']} labels, unseen by both")
-            table.add_column("before", justify="right")
-            table.add_column("after", justify="right")
+            numbers = (Column(title, justify="right") for title in ("before", "after"))
+            table = _new_table(f"on {result['n']} labels, unseen by both", *numbers)
             for key, words in _MEASURES.items():
                 table.add_row(words, _number(result["before"].get(key)), _number(result["after"].get(key)))
             self._table(table)
         if changes:
-            self.console.print()
-            self.say("What it changed, for the same suggestions:")
-            table = _new_table()
-            table.add_column("raw", justify="right")
-            table.add_column("before")
-            table.add_column("")
-            table.add_column("after")
-            table.add_column("it was")
+            self.paragraph("What it changed, for the same suggestions:")
+            table = _new_table(Column("raw", justify="right"), "before", "", "after", "it was")
             for one in changes:
                 table.add_row(
                     f"{one['raw']:.2f}",
@@ -219,6 +213,30 @@ class Screen:
                     _correct(one["correct"]),
                 )
             self._table(table)
+
+    def again(self, before: Shown, now: Mapping[str, Any]) -> None:
+        """Print the answer to the same question with the new calibrator."""
+        what = "makes the same suggestion" if now["text"] == before.text else f"suggests {now['text']!r}"
+        was = before.wire["confidence"]
+        self.paragraph(
+            f"Line {before.line + 1} was left unchanged. Asked there again, the server {what}, with "
+            f"{percent(now['confidence'])} instead of {'nothing' if was is None else percent(was)}."
+        )
+
+    def meaning(self, shown: Sequence[Shown], calibrator: Calibrator) -> None:
+        """Print the meaning of the numbers, and the next steps."""
+        self.section("What this means")
+        for text in (_judged(shown), _quality(shown, calibrator), *_next(shown)):
+            self.paragraph(text)
+
+    def count(self, steps: Sequence[Mapping[str, Any]], ms: float) -> None:
+        """Print which steps failed, and how many did not."""
+        done = sum(step["ok"] for step in steps)
+        self.console.print()
+        for step in steps:
+            if not step["ok"]:
+                self.check(False, _FAILED.get(step["name"], f"{step['name']}: the step failed"))
+        self.check(done == len(steps), f"{done} of {len(steps)} steps happened", ms)
 
     def _row(self, text: Text) -> None:
         # One `print` of several texts would join them and ignore the overflow setting of each.
@@ -249,15 +267,8 @@ class Screen:
         self.console.print(Padding(table, (0, 0, 0, 2)))
 
 
-def _new_table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
-
-
-_MEASURES = {
-    "logLoss": "log loss (lower is better)",
-    "brier": "Brier score (lower is better)",
-    "meanConfidence": "mean confidence",
-}
+def _new_table(*columns: Column | str) -> Table:
+    return Table(*columns, box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
 
 
 def duration(ms: float) -> str:
@@ -272,3 +283,46 @@ def _correct(value: bool | None) -> Text:
     if value is None:
         return Text("says nothing", style="dim")
     return Text("✓ right", style="green") if value else Text("✗ wrong", style="red")
+
+
+def _judged(shown: Sequence[Shown]) -> str:
+    tiers = {
+        tier: [one for one in shown if one.wire["tier"] == tier] for tier in ("accept", "review", "reject")
+    }
+    counted = ", ".join(f"{len(ones)} {tier}" for tier, ones in tiers.items())
+    rejected = tiers["reject"]
+    wrong = sum(not one.right for one in rejected)
+    judged = f"{len(shown)} suggestion{'' if len(shown) == 1 else 's'}: {counted}."
+    if rejected:
+        judged += f" Of the {len(rejected)} marked reject, {wrong} {'was' if wrong == 1 else 'were'} wrong"
+        judged += ": rightly rejected." if wrong == len(rejected) else "."
+    return judged
+
+
+def _quality(shown: Sequence[Shown], calibrator: Calibrator) -> str:
+    model = shown[0].wire["model"] if shown else calibrator.purpose.model.name
+    if not calibrator.n:
+        known = (
+            f"{model} has no labels yet: its confidence is uncalibrated, from other models' labels, and "
+            "never above review."
+        )
+    else:
+        share = calibrator.n_correct / calibrator.n
+        known = (
+            f"On {calibrator.n} lines of real source, {percent(share)} of what {model} suggested was "
+            "exactly right. Most is marked reject, and should be: a weak model that says so is still useful."
+        )
+    return f"{known} The places here were chosen to show every case; they are no measurement."
+
+
+def _next(shown: Sequence[Shown]) -> list[str]:
+    words = ["Next: let your editor start `lsp-calib serve`; editor-configs/ has VS Code, Neovim and others."]
+    cards = load_cards()
+    mine = cards.get(shown[0].wire["model"]) if shown else None
+    best = max(cards.values(), key=lambda card: card.size)
+    if mine is not None and best.size > mine.size:
+        words.append(
+            f"A better model: `lsp-calib models pull {best.name}` ({best.size / 1e9:.1f} GB); this demo then "
+            f"uses it."
+        )
+    return words

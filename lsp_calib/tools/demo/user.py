@@ -1,16 +1,29 @@
-"""The demo's user: the places to write at, and the reaction to each suggestion."""
+"""The demo's user, and the evidence: the places, the reactions, and what the server made of them."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import attrs
+from lsprotocol import types
+from lsprotocol.converters import get_converter
 
-from lsp_calib.errors import DataError
+from lsp_calib import home
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.feedback.events import How
 from lsp_calib.feedback.lines import shared_ends
+from lsp_calib.feedback.rows import evidence_of
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import Evidence, ModelIdentity
 
 
 class Action(enum.StrEnum):
@@ -146,3 +159,128 @@ def line_of(lines: Sequence[str], function: str) -> int:
         if line.startswith(f"def {function}("):
             return at
     raise DataError(f"The demo's file has no function {function}.")
+
+
+@attrs.define
+class DemoReport:
+    """The events of the demo, as `--json` prints them.
+
+    diagnostics: as pulled when a suggestion was inserted. stale: suggestions whose diagnostic remained after
+    their line was edited. hidden: places where the server showed nothing by itself, and why; the user asked
+    there by hand.
+    """
+
+    steps: list[dict[str, Any]] = attrs.field(factory=list)
+    suggestions: list[Shown] = attrs.field(factory=list)
+    hover: dict[str, Any] = attrs.field(factory=dict)
+    diagnostics: list[types.Diagnostic] = attrs.field(factory=list)
+    stale: list[str] = attrs.field(factory=list)
+    hidden: list[dict[str, Any]] = attrs.field(factory=list)
+    refit: dict[str, Any] = attrs.field(factory=dict)
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None and bool(self.steps) and all(step["ok"] for step in self.steps)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[dict[str, Any]]:
+        """A running step. The caller sets its `ok` from the evidence; until then the step is not ok."""
+        entry: dict[str, Any] = {"name": name, "ok": False, "ms": 0.0}
+        self.steps.append(entry)
+        started = time.perf_counter()
+        try:
+            yield entry
+        except LspCalibError as error:
+            entry["ok"], entry["error"] = False, str(error)
+            raise
+        finally:
+            entry["ms"] = since(started)
+
+    def to_json(self) -> dict[str, Any]:
+        labelled = [one for one in self.suggestions if one.label is not None]
+        document: dict[str, Any] = {
+            "steps": self.steps,
+            "suggestions": [one.to_json() for one in self.suggestions],
+            "hidden": self.hidden,
+            "hover": self.hover,
+            "diagnostics": get_converter().unstructure(self.diagnostics),
+            "labels": [{"id": one.id, **(one.label or {})} for one in labelled],
+            "refit": self.refit,
+        }
+        return document if self.error is None else {**document, "error": self.error}
+
+
+def since(started: float) -> float:
+    """Milliseconds since a reading of `time.perf_counter`."""
+    return round((time.perf_counter() - started) * 1e3, 1)
+
+
+class StateReader:
+    """Reads a server's state folder, while the server is running."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._shelf = CalibratorStore(state / "calibrators", home.shipped_models() / "calibrators")
+
+    def labels(self) -> dict[str, dict[str, Any]]:
+        """`correct`, `how` and `episode` of settled suggestions, by suggestion id."""
+        return {
+            row["id"]: {key: row["label"][key] for key in ("correct", "how", "episode")}
+            for row in self._rows()
+            if row["label"] is not None
+        }
+
+    def shipped(self) -> Calibrator:
+        """The calibrator with which the server started."""
+        return self._shelf.choose(self._purpose(self._rows()), personal=False).calibrator
+
+    def refitted(self, result: Mapping[str, Any]) -> tuple[Calibrator | None, list[dict[str, Any]]]:
+        """The refitted calibrator, and its confidences beside the old ones.
+
+        For each label: id, raw, before, after, tierBefore, tierAfter, correct. None and nothing if the answer
+        of `lsp-calib.refit` does not name the calibrator in use.
+        """
+        rows = self._rows()
+        old, new = self.shipped(), self._shelf.choose(self._purpose(rows)).calibrator
+        if not result["calibrator"] or result["calibrator"]["id"] != new.id or new.id == old.id:
+            return None, []
+        policy = PRESETS["balanced"]
+        changes = []
+        for row in rows:
+            if row["label"] is None or row["label"]["correct"] is None:
+                continue
+            evidence = _evidence(row)
+            before, after = old.assess(evidence, policy), new.assess(evidence, policy)
+            changes.append(
+                {
+                    "id": row["id"],
+                    "raw": round(row["raw"], 4),
+                    "before": round(before.calibrated or 0.0, 4),
+                    "after": round(after.calibrated or 0.0, 4),
+                    "tierBefore": before.tier.value,
+                    "tierAfter": after.tier.value,
+                    "correct": row["label"]["correct"],
+                }
+            )
+        return new, sorted(changes, key=lambda one: -one["raw"])
+
+    def probability(self, calibrator: Calibrator, suggestion_id: str) -> float | None:
+        """What a calibrator says of a suggestion that was shown; None if it is not in the store (yet)."""
+        row = next((row for row in self._rows() if row["id"] == suggestion_id), None)
+        return None if row is None else calibrator.probability(_evidence(row))
+
+    def _rows(self) -> list[dict[str, Any]]:
+        with closing(FeedbackStore(self._state / "feedback.db")) as store:
+            return list(store.export())
+
+    @staticmethod
+    def _purpose(rows: Sequence[Mapping[str, Any]]) -> Purpose:
+        row = rows[0]
+        # The store does not keep the quantisation; the checksum identifies the file.
+        model = ModelIdentity(row["model"], "", row["model_sha256"])
+        return Purpose(model, row["prompt_version"], "line", row["language"])
+
+
+def _evidence(row: Mapping[str, Any]) -> Evidence:
+    return evidence_of(row["logprobs"], row["features"], row["features_version"], row["place"])

@@ -30,17 +30,14 @@ _LINE = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 # Errors that this package, Python or its libraries raise: a class from the user's code is not among them.
-_KNOWN = (
-    {name for name, one in vars(builtins).items() if inspect.isclass(one) and issubclass(one, BaseException)}
-    | {name for name, one in vars(errors).items() if inspect.isclass(one) and issubclass(one, BaseException)}
-    | {
-        "JsonRpcException",
-        "JsonRpcInvalidParams",
-        "FeatureRequestError",
-        "StructureHandlerError",
-        "SQLITE_BUSY",
-    }
-)
+_KNOWN = {
+    name
+    for name, one in (vars(builtins) | vars(errors)).items()
+    if inspect.isclass(one) and issubclass(one, BaseException)
+} | {
+    *("JsonRpcException", "JsonRpcInvalidParams", "FeatureRequestError", "StructureHandlerError"),
+    "SQLITE_BUSY",
+}
 _READ_ME = """\
 Written by `lsp-calib doctor --bundle` for a bug report.
 
@@ -72,11 +69,10 @@ def write_bundle(path: Path, report: dict[str, Any]) -> None:
             archive.writestr("README.txt", _READ_ME)
             archive.writestr("doctor.json", json.dumps(scrubbed(report), ensure_ascii=False, indent=2))
             archive.writestr("log.txt", "".join(line + "\n" for line in _logs()))
-    except OSError as error:
+    except BaseException as error:
         path.unlink(missing_ok=True)
-        raise _unusable(path, error) from error
-    except BaseException:
-        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _unusable(path, error) from error
         raise
 
 

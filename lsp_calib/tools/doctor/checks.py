@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import json
 import os
 import platform
 import shutil
 import sqlite3
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
+
+import attrs
 
 from lsp_calib import __version__, home, lockfile
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -21,14 +26,17 @@ from lsp_calib.completion.prompt import LayoutChooser
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.feedback.events import EventKind, Source
 from lsp_calib.feedback.rows import parsed
-from lsp_calib.inference import backends
+from lsp_calib.inference import backends, processor
+from lsp_calib.inference.backend import Hardware
+from lsp_calib.inference.local import compiler
 from lsp_calib.inference.models.cards import explained, locate
 from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
 from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
+from lsp_calib.inference.process import acceleration
+from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.settings import Trusted
 from lsp_calib.settings.table import TRUSTED
-from lsp_calib.tools.doctor.finding import Finding, Level
 from lsp_calib.values import ModelIdentity
 
 # With less free space, writing the feedback store and the log may soon fail.
@@ -40,6 +48,38 @@ _ENGINES = {
     ),
     "xllamacpp": ("the ready-made engine: no compiler needed", "pip install 'lsp-calib[prebuilt]'"),
 }
+_REBUILD = "pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
+_PREPARE = 'eval "$(python -m lsp_calib.inference.local.compiler)"; '
+_NEWER = f"CC=gcc-14 CXX=g++-14 {_REBUILD}"
+
+
+class Level(enum.StrEnum):
+    """good: it works. note: worth knowing. problem: it does not work, or not as it should."""
+
+    GOOD = "good"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@attrs.frozen
+class Finding:
+    """The result of one check, good unless said otherwise.
+
+    about: the subject, such as "engine" or "model". says: the result as a sentence. advice: next steps for
+    the user, empty if none. fatal: whether completions cannot work before that is done.
+    data: the same for programs, JSON types only.
+    """
+
+    about: str
+    level: Level = attrs.field(default=Level.GOOD, kw_only=True)
+    says: str
+    advice: str = ""
+    fatal: bool = False
+    data: dict[str, Any] = attrs.field(factory=dict)
+
+
+note = partial(Finding, level=Level.NOTE)
+problem = partial(Finding, level=Level.PROBLEM)
 
 
 def package() -> Finding:
@@ -56,7 +96,7 @@ def package() -> Finding:
         f"lsp-calib {__version__}, Python {data['python']}, {data['system']} on {data['architecture']}, "
         f"{data['processors']} processors."
     )
-    return Finding("package", Level.GOOD, says, data=data)
+    return Finding("package", says, data=data)
 
 
 def engine(trusted: Trusted) -> Finding:
@@ -72,21 +112,73 @@ def engine(trusted: Trusted) -> Finding:
         factory = backends.find()
     except ModelError as error:
         if trusted.remote_url:
-            return Finding(
-                "engine",
-                Level.NOTE,
-                "No engine is installed here; the remote server is used.",
-                data=data,
-            )
-        return Finding(
-            "engine", Level.PROBLEM, str(error), "Install one of the engines.", fatal=True, data=data
-        )
+            return note("engine", "No engine is installed here; the remote server is used.", data=data)
+        return problem("engine", str(error), "Install one of the engines.", fatal=True, data=data)
     chosen = "llama-cpp-python" if factory.__module__.endswith(".llama") else "xllamacpp"
     data["chosen"] = chosen
     says = f"Models run in {chosen} {versions[chosen] or ''}".rstrip() + "."
     if missing:
         says += f" {'; '.join(missing)}."
-    return Finding("engine", Level.GOOD, says, data=data)
+    return Finding("engine", says, data=data)
+
+
+def engine_speed() -> list[Finding]:
+    """One finding about the library that runs models; none if there is no such library."""
+    try:
+        hardware = backends.find().hardware()
+    except ModelError:
+        return []
+    choices = acceleration.remembered(acceleration.machine(hardware))
+    return [described(hardware, choices)]
+
+
+def described(hardware: Hardware, choices: list[AccelerationChoice]) -> Finding:
+    """The finding. choices: the results of trials on this machine with this build."""
+    data = {
+        "build": hardware.build,
+        "processor": processor.name(),
+        "amx": hardware.amx,
+        "gpu": hardware.gpu,
+        "chosen": sorted({choice.acceleration.name for choice in choices}),
+        "failed": sorted({f"{one.name}: {one.outcome.how}" for choice in choices for one in choice.failed}),
+    }
+    for choice in choices:
+        if choice.failed:
+            return note("acceleration", acceleration.failure(choice), _advice(hardware, choice), data=data)
+    names = {choice.acceleration.name for choice in choices}
+    if "gpu" in names:
+        says = "llama.cpp uses the GPU, which was faster than the processor."
+    elif hardware.gpu and choices:
+        says = "llama.cpp uses the processor, which was faster than the GPU."
+    elif hardware.amx and names == {"cpu-without-amx"}:
+        says = "llama.cpp runs without AMX, because it was slower with it."
+    elif hardware.amx and choices:
+        says = "llama.cpp uses all instructions of this processor, AMX included."
+    elif processor.has_amx() and not hardware.amx:
+        return _without_amx(data)
+    else:
+        says = "llama.cpp uses all instructions of this processor."
+    return Finding("acceleration", says, data=data)
+
+
+def _without_amx(data: dict[str, object]) -> Finding:
+    says = "This processor has AMX, but llama.cpp was compiled without it."
+    if compiler.flags() == compiler.WITHOUT_AMX:
+        says += " The installed compiler generates AMX code that crashes, so this is its fastest build."
+        advice = f"Try a build with AMX and a newer compiler (GCC 14, Clang): `{_NEWER}`."
+        return Finding("acceleration", says, advice, data=data)
+    return note("acceleration", says, f"Build it with AMX: `{_PREPARE}{_REBUILD}`.", data=data)
+
+
+def _advice(hardware: Hardware, choice: AccelerationChoice) -> str:
+    failed = {one.name for one in choice.failed}
+    if "gpu" in failed:
+        return "Update the GPU's driver or the library, or set `gpuLayers = 0` in config.toml."
+    without_amx = hardware.amx and choice.acceleration.amx is False and choice.acceleration.repack
+    if without_amx and compiler.flags() != compiler.MENDED:
+        return f"A newer compiler (GCC 14, Clang) makes AMX code that works and may be faster: `{_NEWER}`."
+    prepare = _PREPARE if hardware.amx else ""
+    return f"Build the library again, for this processor: `{prepare}{_REBUILD}`."
 
 
 def state_folder() -> list[Finding]:
@@ -94,38 +186,21 @@ def state_folder() -> list[Finding]:
     try:
         folder = home.state_dir()
     except LspCalibError as error:
-        return [
-            Finding("state", Level.PROBLEM, str(error), "Set LSP_CALIB_HOME to another folder.", fatal=True)
-        ]
+        return [problem("state", str(error), "Set LSP_CALIB_HOME to another folder.", fatal=True)]
     free = shutil.disk_usage(folder).free
     data = {"path": str(folder), "freeBytes": free}
-    found = [Finding("state", Level.GOOD, f"State lives in {folder}, readable by you alone.", data=data)]
+    found = [Finding("state", f"State lives in {folder}, readable by you alone.", data=data)]
     if not os.access(folder, os.W_OK):
-        found[0] = Finding(
-            "state",
-            Level.PROBLEM,
-            f"{folder} cannot be written, so feedback cannot be kept.",
-            "Change its owner to your user, or set LSP_CALIB_HOME to another folder.",
-            data=data,
-        )
+        says = f"{folder} cannot be written, so feedback cannot be kept."
+        advice = "Change its owner to your user, or set LSP_CALIB_HOME to another folder."
+        found = [problem("state", says, advice, data=data)]
     if free < _LEAST_FREE:
-        found.append(
-            Finding(
-                "state",
-                Level.PROBLEM,
-                f"The disk with {folder} has {free / 1e6:.0f} MB left.",
-                "Free some space.",
-            )
-        )
+        says = f"The disk with {folder} has {free / 1e6:.0f} MB left."
+        found.append(problem("state", says, "Free some space."))
     if os.name == "posix" and folder.stat().st_mode & 0o077:
-        found.append(
-            Finding(
-                "state",
-                Level.PROBLEM,
-                f"Other users can read {folder}; its file system does not support permissions.",
-                "Set LSP_CALIB_HOME to a folder on a disk of this machine.",
-            )
-        )
+        says = f"Other users can read {folder}; its file system does not support permissions."
+        advice = "Set LSP_CALIB_HOME to a folder on a disk of this machine."
+        found.append(problem("state", says, advice))
     return found
 
 
@@ -133,18 +208,12 @@ def configuration(trusted: Trusted, problems: Sequence[str]) -> list[Finding]:
     """The settings, and their problems."""
     set_ = _shown(trusted)
     listed = ", ".join(f"{key} = {_in_words(value)}" for key, value in set_.items())
-    found = [
-        Finding(
-            "configuration",
-            Level.GOOD,
-            f"Settings of your own: {listed}." if set_ else "All settings have their defaults.",
-            data=set_,
-        )
-    ]
+    says = f"Settings of your own: {listed}." if set_ else "All settings have their defaults."
     advice = (
         "Correct it in config.toml, the environment or the command line; docs/reference.md has all settings."
     )
-    return found + [Finding("configuration", Level.PROBLEM, problem, advice) for problem in problems]
+    wrong = [problem("configuration", one, advice) for one in problems]
+    return [Finding("configuration", says, data=set_), *wrong]
 
 
 def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
@@ -152,18 +221,17 @@ def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
     entries = [entry for entry in inventory() if entry.installed]
     usable = [entry for entry in entries if not entry.fault]
     found = [_model(entry) for entry in entries]
-    if trusted.model and not trusted.remote_url and (wrong := _misnamed(trusted.model)):
-        found.append(Finding("model", Level.PROBLEM, wrong, "Correct `model`, or leave it out.", fatal=True))
-    elif not usable and not trusted.remote_url and not trusted.model:
-        found.append(
-            Finding(
-                "model",
-                Level.PROBLEM,
-                "No usable model is installed.",
-                "Run `lsp-calib models pull smollm2-135m` for a small one (98 MB).",
-                fatal=True,
-            )
-        )
+    if trusted.remote_url:
+        return found, usable
+    if trusted.model:
+        try:
+            locate(trusted.model)
+        except LspCalibError as error:
+            advice = "Correct `model`, or leave it out."
+            found.append(problem("model", str(error), advice, fatal=True))
+    elif not usable:
+        advice = "Run `lsp-calib models pull smollm2-135m` for a small one (98 MB)."
+        found.append(problem("model", "No usable model is installed.", advice, fatal=True))
     return found, usable
 
 
@@ -179,7 +247,7 @@ def chosen(trusted: Trusted) -> list[Finding]:
     layouts = LayoutChooser(CalibratorStore.open().has_labels, lambda: wanted_window(trusted))
     size, window = layouts.explained(card, identity)
     data = {"model": card.name, "window": size.value}
-    return [Finding("choice", Level.GOOD, f"{explained(trusted.model, card)} {window}", data=data)]
+    return [Finding("choice", f"{explained(trusted.model, card)} {window}", data=data)]
 
 
 def encoder() -> Finding:
@@ -192,22 +260,20 @@ def encoder() -> Finding:
             verify_encoder(card)
         except LspCalibError as error:
             advice = f"Run `lsp-calib models remove {card.name}` and `lsp-calib models pull {card.name}`."
-            return Finding("encoder", Level.PROBLEM, str(error), advice, data=data)
+            return problem("encoder", str(error), advice, data=data)
         says = f"{card.name} is installed: how well a summary fits its code counts for its confidence."
-        return Finding("encoder", Level.GOOD, says, data=data)
+        return Finding("encoder", says, data=data)
     missing = [] if extra else ["`pip install 'lsp-calib[similarity]'`"]
     missing += [] if card.installed else [f"`lsp-calib models pull {card.name}` ({card.size / 1e6:.0f} MB)"]
     says = "No sentence encoder: the confidence of summaries rests on less evidence."
-    return Finding("encoder", Level.NOTE, says, f"Run {' and '.join(missing)}.", data=data)
+    return note("encoder", says, f"Run {' and '.join(missing)}.", data=data)
 
 
 def feedback() -> Finding:
     """Whether the feedback store can be read, and how much is in it. It is opened for reading only."""
     path = home.state_dir() / "feedback.db"
     if not path.exists():
-        return Finding(
-            "feedback", Level.GOOD, "No feedback yet: the store is made with the first suggestion."
-        )
+        return Finding("feedback", "No feedback yet: the store is made with the first suggestion.")
     try:
         # With mode=ro SQLite still reads the write-ahead log of another process.
         with contextlib.closing(
@@ -216,51 +282,42 @@ def feedback() -> Finding:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 raise sqlite3.DatabaseError(verdict)
-            (suggestions,) = connection.execute("SELECT COUNT(*) FROM suggestions").fetchone()
-            (labels,) = connection.execute("SELECT COUNT(correct) FROM labels").fetchone()
-            (replayed,) = connection.execute(
-                "SELECT COUNT(*) FROM suggestions WHERE source = ?", (Source.REPLAY.value,)
+            suggestions, replayed, labels = connection.execute(
+                "SELECT COUNT(*), COUNT(CASE WHEN source = ? THEN 1 END), "
+                "(SELECT COUNT(correct) FROM labels) FROM suggestions",
+                (Source.REPLAY.value,),
             ).fetchone()
             removed = connection.execute(
                 "SELECT kind, data, COUNT(*) FROM events WHERE kind IN (?, ?) GROUP BY kind, data",
                 (EventKind.WITHHELD.value, EventKind.CUT.value),
             ).fetchall()
     except sqlite3.Error as error:
-        return Finding(
+        return problem(
             "feedback",
-            Level.PROBLEM,
             f"The feedback store {path} cannot be read: {error}.",
             "The server moves a damaged store aside and starts a new one. To do so now, close your editors "
             "and move the file away.",
         )
-    counts: dict[str, dict[str, int]] = {EventKind.WITHHELD.value: {}, EventKind.CUT.value: {}}
+    counts = {kind.value: Counter[str]() for kind in (EventKind.WITHHELD, EventKind.CUT)}
     for kind, event, n in removed:
-        for reason in parsed(event) or ():
-            counts[kind][reason] = counts[kind].get(reason, 0) + n
+        counts[kind].update(dict.fromkeys(parsed(event) or (), n))
     shown, known = suggestions - replayed, labels - replayed  # each replayed line has its label
     data = {"suggestions": shown, "labels": known, "replayed": replayed, **counts}
     says = f"{shown} suggestions remembered, {known} with a label."
     says += f" {replayed} lines that you typed were replayed." if replayed else ""
     for what, kind in (("Answers withheld", EventKind.WITHHELD), ("Ends of answers cut off", EventKind.CUT)):
         if by_reason := counts[kind.value]:
-            ordered = sorted(by_reason.items(), key=lambda pair: -pair[1])
-            says += f" {what}: {', '.join(f'{reason} {n}' for reason, n in ordered)}."
-    return Finding("feedback", Level.GOOD, says, data=data)
+            says += f" {what}: {', '.join(f'{reason} {n}' for reason, n in by_reason.most_common())}."
+    return Finding("feedback", says, data=data)
 
 
 def processes() -> Finding:
     """The running model processes of this user."""
     held = (lockfile.holder(lock) for lock in sorted((home.state_dir() / "run").glob("*.lock")))
     running = [pid for pid in held if pid is not None]
-    if not running:
-        return Finding(
-            "process",
-            Level.GOOD,
-            "No model process is running; one starts with the editor.",
-            data={"pids": []},
-        )
     words = ", ".join(str(pid) if pid != lockfile.UNKNOWN else "number not known" for pid in running)
-    return Finding("process", Level.GOOD, f"Model process running: {words}.", data={"pids": running})
+    none = "No model process is running; one starts with the editor."
+    return Finding("process", f"Model process running: {words}." if running else none, data={"pids": running})
 
 
 def _model(entry: Entry) -> Finding:
@@ -268,24 +325,11 @@ def _model(entry: Entry) -> Finding:
     size = f"{card.size / 1e6:.0f} MB, {card.quantisation or 'quantisation not known'}"
     if entry.fault:
         advice = f"Run `lsp-calib models pull {card.name}` again, or `lsp-calib models remove {card.name}`."
-        return Finding(
-            "model", Level.PROBLEM, f"{card.name} cannot be used: {entry.fault}.", advice, data=data
-        )
+        return problem("model", f"{card.name} cannot be used: {entry.fault}.", advice, data=data)
     if entry.fits is False:
         says = f"{card.name} ({size}) needs about {entry.needs / 1e6:.0f} MB of memory; less is free now."
-        return Finding("model", Level.NOTE, says, "Close other programs, or use a smaller model.", data=data)
-    return Finding(
-        "model", Level.GOOD, f"{card.name} ({size}), about {entry.needs / 1e6:.0f} MB of memory.", data=data
-    )
-
-
-def _misnamed(model: str) -> str:
-    """The reason why the server would not find the model in the settings; "" if it would find it."""
-    try:
-        locate(model)
-    except LspCalibError as error:
-        return str(error)
-    return ""
+        return note("model", says, "Close other programs, or use a smaller model.", data=data)
+    return Finding("model", f"{card.name} ({size}), about {entry.needs / 1e6:.0f} MB of memory.", data=data)
 
 
 def _shown(trusted: Trusted) -> dict[str, Any]:

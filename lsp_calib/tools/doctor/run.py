@@ -14,13 +14,12 @@ from rich.text import Text
 
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.engines import open_engine
-from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.json_text import json_text
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.terminal import Console, tell
-from lsp_calib.tools.doctor import acceleration, calibrator_checks, checks, speed
+from lsp_calib.tools.doctor import checks, models
 from lsp_calib.tools.doctor.bundle import check_place, write_bundle
-from lsp_calib.tools.doctor.finding import Finding, Level
+from lsp_calib.tools.doctor.checks import Finding, Level, problem
 
 FORMAT = 1
 # Seconds to wait for an answer of a remote server.
@@ -36,7 +35,8 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
     """
     if bundle is not None:
         check_place(bundle)
-    findings = examine(quick=quick, progress=_silent if as_json else _tell)
+    # With --json only the document is printed.
+    findings = examine(quick=quick, progress=(lambda _: None) if as_json else tell)
     report = to_json(findings)
     if as_json:
         print(json_text(report, sys.stdout.encoding))
@@ -49,21 +49,13 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
     return 0 if report["usable"] else 1
 
 
-def _tell(text: str) -> None:
-    tell(text)
-
-
-def _silent(text: str) -> None:
-    """Show nothing: with --json only the document is printed."""
-
-
 def to_json(findings: Sequence[Finding]) -> dict[str, Any]:
     """The document of `lsp-calib doctor --json`."""
     return {
         "format": FORMAT,
         "usable": not any(finding.fatal for finding in findings),
         "problems": sum(finding.level is Level.PROBLEM for finding in findings),
-        "findings": [finding.to_json() for finding in findings],
+        "findings": [attrs.asdict(finding, recurse=False) for finding in findings],
     }
 
 
@@ -79,40 +71,19 @@ def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
     found += checks.configuration(trusted, problems)
     engine = checks.engine(trusted)
     found.append(engine)
-    found += acceleration.findings()
+    found += checks.engine_speed()
     if trusted.remote_url:
         found.append(_remote(trusted))
-    models, usable = checks.models(trusted)
-    found += models
+    installed, usable = checks.models(trusted)
+    found += installed
     found += checks.chosen(trusted)
-    found += calibrator_checks.calibrators(usable, trusted)
+    found += models.calibrators(usable, trusted)
     found.append(checks.encoder())
     found.append(checks.feedback())
     found.append(checks.processes())
     if not quick and not engine.fatal:
-        found += _speeds(usable, trusted, progress)
+        found += models.speeds(usable, trusted, progress)
     return found
-
-
-def _speeds(usable: Sequence[Entry], trusted: Trusted, progress: Callable[[str], None]) -> list[Finding]:
-    found: list[Finding] = []
-    measured: list[speed.Measurement] = []
-    for entry in usable:
-        if entry.fits is False:
-            continue
-        one = speed.measure(entry, trusted, progress)
-        if isinstance(one, Finding):
-            found.append(one)
-        else:
-            measured.append(one)
-            found.append(speed.described(one))
-    # Completions need the model that the settings name, or else any; or a server elsewhere.
-    for at, one in enumerate(found):
-        needed = not measured or one.data.get("model") == trusted.model
-        if needed and speed.does_not_run(one) and not trusted.remote_url:
-            found[at] = attrs.evolve(one, fatal=True)
-    advice = speed.recommend(measured, [entry.card.name for entry in usable], trusted)
-    return found if advice is None else [*found, advice]
 
 
 def _remote(trusted: Trusted) -> Finding:
@@ -132,12 +103,10 @@ def _remote(trusted: Trusted) -> Finding:
         name = asyncio.run(ask())
     except TimeoutError:
         says = f"The remote server did not answer within {_REMOTE:.0f} s."
-        return Finding("remote", Level.PROBLEM, says, advice, fatal=True)
+        return problem("remote", says, advice, fatal=True)
     except LspCalibError as error:
-        return Finding("remote", Level.PROBLEM, str(error), advice, fatal=True)
-    return Finding(
-        "remote", Level.GOOD, f"The remote server answers; its model is {name}.", data={"model": name}
-    )
+        return problem("remote", str(error), advice, fatal=True)
+    return Finding("remote", f"The remote server answers; its model is {name}.", data={"model": name})
 
 
 def _print(findings: Sequence[Finding], console: Console, *, quick: bool) -> None:

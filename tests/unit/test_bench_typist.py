@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lsp_calib.tools.bench.steadiness import Counts, Shown, repeats_next, repeats_rest
 from lsp_calib.tools.bench.trace import Kind, Step
+from lsp_calib.tools.bench.typist import Counts, Shown, before_last_line, repeats_next, repeats_rest
+from lsp_calib.values import Prompt, Segment
 
 BEFORE = Shown((0, 4), "foo(1)")
 
@@ -81,4 +82,21 @@ def test_the_counts_add_up() -> None:
     lines = ["f()", "f(a)"]
     once = Counts(3, 1, 5, 2).after(None, typed("("), lines, Shown((0, 2), "a)"))
     twice = once.after(None, typed("("), lines, Shown((0, 2), "a"))
-    assert twice.to_json() == {"typedAlong": 3, "changed": 1, "repeatsRest": 6, "repeatsNext": 3}
+    assert twice == Counts(typed_along=3, changed=1, repeats_rest=6, repeats_next=3)
+
+
+@pytest.mark.parametrize(
+    ("segments", "left"),
+    [
+        ([("control", "<P>"), ("text", "a\nb\n"), ("control", "<S>"), ("text", "below")], "a\n"),
+        ([("text", "a\nb\n    return")], "a\n"),
+        ([("text", "only\n")], ""),
+        ([("text", "")], ""),
+    ],
+)
+def test_what_stood_before_the_line_just_finished(segments: list[tuple[str, str]], left: str) -> None:
+    prompt = Prompt(tuple((Segment(kind), text) for kind, text in segments), ".x", "1")
+    before = before_last_line(prompt)
+    assert before.segments[-1] == (Segment.TEXT, left)
+    assert before.segments[:-1] == prompt.segments[: len(before.segments) - 1]
+    assert before.forced == ""

@@ -1,4 +1,4 @@
-"""Measures how soon the model is idle again after a request is cancelled or superseded."""
+"""Requests in documents of which nothing is cached: cancelled ones, and those of typing without a pause."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.tools.bench.probe import Probe, until_idle
-from lsp_calib.tools.bench.server import Scratch
-from lsp_calib.tools.client import Document, Editor
-from lsp_calib.tools.demo.writing import suggestion_of
+from lsp_calib.tools.bench.server import Scratch, Served, until_idle
+from lsp_calib.tools.bench.typist import ANSWER
+from lsp_calib.tools.client import Document, Editor, suggestion_of
 
-_ANSWER = 120.0
+BURSTS = 3
+KEYS = 20
+"""Number of keys typed in a row."""
+
 _WIDTH = 60
 # By turns, nearly each of them a token. Digits are too, but count as data, where nothing is asked by itself.
 _LETTERS, _SIGNS = "bcdfghjkmnpqrstvwxz", "!#%&*+-/:;<=>?^|~"
 _LINES = 200
+# Seconds between two keys: median, and standard deviation of the logarithm.
+_PAUSE, _SPREAD = 0.15, 0.3
 _names = itertools.count()
 
 
-@attrs.frozen
+@attrs.define
 class Cancelled:
     """idle_ms: from `$/cancelRequest` until the model process was idle, one reading each.
 
     superseded_ms: from sending the next request for the same document until the model began with it.
-    too_late: requests that finished before they could be cancelled. prompt_tokens: of the cancelled prompts.
-    alone_ms: duration of such a request if it is not cancelled.
+    too_late: requests that finished before they could be cancelled. alone: milliseconds and prompt tokens of
+    such a request that is not cancelled.
     """
-
-    idle_ms: tuple[float, ...]
-    superseded_ms: tuple[float, ...]
-    too_late: int
-    prompt_tokens: int
-    alone_ms: float
-
-
-@attrs.define
-class CancelNotes:
-    """As `Cancelled`, during the measurement. alone: milliseconds and tokens of an uncancelled request."""
 
     idle_ms: list[float] = attrs.field(factory=list)
     superseded_ms: list[float] = attrs.field(factory=list)
     too_late: int = 0
     alone: tuple[float, int] | None = None
 
-    def values(self) -> Cancelled | None:
-        """The readings; None until a request was cancelled."""
-        if self.alone is None or not (self.idle_ms or self.superseded_ms or self.too_late):
-            return None
-        ms, tokens = self.alone
-        return Cancelled(tuple(self.idle_ms), tuple(self.superseded_ms), self.too_late, tokens, ms)
+
+@attrs.frozen
+class Burst:
+    """`keys` keys typed in a row, each with a request that cancels the previous one, as in editors.
+
+    typed_ms: from first to last. then_ms: from the last to its answer. then_tokens: prompt tokens evaluated
+    from the last key on, of 1,500 to 2,000 in the prompt.
+    """
+
+    keys: int
+    typed_ms: float
+    then_ms: float
+    then_tokens: int
 
 
 def dense(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
@@ -77,26 +77,28 @@ def dense(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
     return lines, max(range(middle, middle + 16), key=shown)
 
 
+def open_dense(editor: Editor, scratch: Scratch, chance: random.Random) -> tuple[Document, int]:
+    """Open a new document of this kind; returns it and the line at which the prompt contains most of it."""
+    lines, line = dense(scratch.card, chance)
+    path = scratch.project / f"dense_{next(_names)}.json"
+    path.write_text("\n".join(lines), "utf-8")
+    return Document(editor, path, "json"), line
+
+
 async def cancel_and_wait(
-    editor: Editor,
-    scratch: Scratch,
-    probe: Probe,
-    count: int,
-    seed: int,
-    notes: CancelNotes,
-    step: Callable[[int, int], None],
+    server: Served, count: int, seed: int, notes: Cancelled, step: Callable[[int, int], None]
 ) -> None:
     """Cancel `count` requests after a random share of their expected time, and supersede as many others.
 
     step: called with (requests done, requests in all).
     """
-    chance = random.Random(seed)
-    notes.alone = await _alone(editor, scratch, probe, chance)
+    chance, probe = random.Random(seed), server.probe
+    alone, _ = notes.alone = await _alone(server, chance)
     for turn in range(2 * count):
-        document, line = open_dense(editor, scratch, chance)
+        document, line = open_dense(server.editor, server.scratch, chance)
         await until_idle(probe)
         cancel = document.complete_later(line, 0)
-        await asyncio.sleep(chance.uniform(0.02, 0.7) * notes.alone[0] / 1e3)
+        await asyncio.sleep(chance.uniform(0.02, 0.7) * alone / 1e3)
         if (await probe.stats()).idle_since is not None:
             notes.too_late += 1
         elif turn % 2:
@@ -114,13 +116,21 @@ async def cancel_and_wait(
         step(turn + 1, 2 * count)
 
 
-async def _alone(editor: Editor, scratch: Scratch, probe: Probe, chance: random.Random) -> tuple[float, int]:
-    document, line = open_dense(editor, scratch, chance)
-    before = await until_idle(probe)
+async def type_on(server: Served, seed: int, keep: Callable[[Burst], None]) -> None:
+    """Measure several times, by turns, how long the answer takes after 20 keys and after a single one."""
+    chance = random.Random(f"typing on {seed}")
+    for turn in range(BURSTS):
+        for keys in (KEYS, 1) if turn % 2 else (1, KEYS):
+            keep(await _burst(server, chance, keys))
+
+
+async def _alone(server: Served, chance: random.Random) -> tuple[float, int]:
+    document, line = open_dense(server.editor, server.scratch, chance)
+    before = await until_idle(server.probe)
     began = time.perf_counter()
-    await document.complete(line, 0, _ANSWER)
+    await document.complete(line, 0, ANSWER)
     ms = 1e3 * (time.perf_counter() - began)
-    after = await until_idle(probe)
+    after = await until_idle(server.probe)
     document.close()
     tokens = after.prompt_tokens - before.prompt_tokens
     if not tokens:
@@ -136,7 +146,7 @@ async def _supersede(document: Document) -> list[float]:
     Computed as its total time minus the time in the model; empty if that is not reported.
     """
     began = time.perf_counter()
-    item = await document.complete(0, 0, _ANSWER)
+    item = await document.complete(0, 0, ANSWER)
     whole = 1e3 * (time.perf_counter() - began)
     suggestion = suggestion_of(item)
     if suggestion is None:
@@ -145,9 +155,22 @@ async def _supersede(document: Document) -> list[float]:
     return [max(whole - float(timing["promptMs"]) - float(timing["generateMs"]), 0.0)]
 
 
-def open_dense(editor: Editor, scratch: Scratch, chance: random.Random) -> tuple[Document, int]:
-    """Open a new document of this kind; returns it and the line at which the prompt contains most of it."""
-    lines, line = dense(scratch.card, chance)
-    path = scratch.project / f"dense_{next(_names)}.json"
-    path.write_text("\n".join(lines), "utf-8")
-    return Document(editor, path, "json"), line
+async def _burst(server: Served, chance: random.Random, keys: int) -> Burst:
+    editor = server.editor
+    document, line = open_dense(editor, server.scratch, chance)
+    await until_idle(server.probe)
+    began = 0.0
+    for column in range(keys - 1):
+        document.replace(line, column, column, chance.choice("0123456789"))
+        began = began or editor.sent_at
+        cancel = document.complete_later(line, column + 1)
+        await asyncio.sleep(chance.lognormvariate(0, _SPREAD) * _PAUSE)
+        cancel()
+    before = await server.probe.stats()
+    document.replace(line, keys - 1, keys - 1, chance.choice("0123456789"))
+    last = editor.sent_at
+    await document.complete(line, keys, ANSWER)
+    then = 1e3 * (editor.received_at - last)
+    after = await until_idle(server.probe)
+    document.close()
+    return Burst(keys, 1e3 * (last - (began or last)), then, after.prompt_tokens - before.prompt_tokens)

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from lsp_calib.tools.bench.statistics import (
     common_prefix,
+    interval,
     median_ratio,
+    percentile,
     ratio_of_percentiles,
     resamples,
-    spread,
+    spread_of,
     tokens_needed,
 )
 
@@ -23,12 +25,14 @@ class TestSpreads:
     def test_percentiles_are_those_of_the_readings_and_within_their_intervals(
         self, times: list[float]
     ) -> None:
-        found = spread(times)
+        found = spread_of(times)
         assert found is not None
-        assert found.n == len(times)
-        assert found.p50.value == pytest.approx(np.percentile(times, 50))
-        assert found.p95.value == pytest.approx(np.percentile(times, 95))
-        for value in (found.p50, found.p95):
+        assert found["n"] == len(times)
+        for percent in (50, 95):
+            value = percentile(times, percent)
+            assert value is not None
+            assert value.value == pytest.approx(np.percentile(times, percent))
+            assert found[f"p{percent}"] == interval(value)
             if len(times) < 3:
                 assert value.low is value.high is None
             else:
@@ -37,7 +41,7 @@ class TestSpreads:
                 assert min(times) - 1e-9 <= value.low <= value.high <= max(times) + 1e-9
 
     def test_without_readings_there_is_nothing(self) -> None:
-        assert spread([]) is None
+        assert spread_of([]) is None
         assert median_ratio([]) is None
         assert median_ratio([(1.0, 0.0)]) is None
         assert ratio_of_percentiles([], 50) is None
@@ -47,11 +51,11 @@ class TestSpreads:
         rng = np.random.default_rng(1)
         held = 0
         for _ in range(200):
-            found = spread(list(rng.lognormal(3, 0.6, size=60)))
+            found = percentile(list(rng.lognormal(3, 0.6, size=60)), 50)
             assert found is not None
-            assert found.p50.low is not None
-            assert found.p50.high is not None
-            held += found.p50.low <= np.exp(3) <= found.p50.high
+            assert found.low is not None
+            assert found.high is not None
+            held += found.low <= np.exp(3) <= found.high
         assert 0.85 <= held / 200 <= 1.0
 
     def test_readings_that_hang_together_make_wider_intervals(self) -> None:
@@ -60,11 +64,11 @@ class TestSpreads:
         for _ in range(40):
             slow = np.repeat(rng.normal(100, 10, size=25), 8)
             for times, into in ((slow, wide), (rng.permutation(slow), narrow)):
-                found = spread(list(times))
+                found = percentile(list(times), 50)
                 assert found is not None
-                assert found.p50.low is not None
-                assert found.p50.high is not None
-                into.append(found.p50.high - found.p50.low)
+                assert found.low is not None
+                assert found.high is not None
+                into.append(found.high - found.low)
         assert np.median(wide) > 1.2 * np.median(narrow)
 
 
