@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from lsp_calib.cli.shared import Group, json_option, print_json, say, tell
+from lsp_calib.cli.shared import Group, json_option, print_json, say, show, tell
 
 
 @click.group(cls=Group)
@@ -20,11 +20,7 @@ def calibrators_list(as_json: bool) -> None:
     """The calibrators in force, and those that are kept."""
     from lsp_calib.commands.calibrators import list_calibrators
 
-    listing = list_calibrators()
-    if as_json:
-        print_json(listing.to_wire())
-    else:
-        listing.print()
+    show(list_calibrators(), as_json=as_json)
 
 
 @calibrators.command("show")
@@ -37,11 +33,7 @@ def calibrators_show(wanted: str | None, as_json: bool) -> None:
     """
     from lsp_calib.commands.calibrators import show_calibrators
 
-    description = show_calibrators(wanted)
-    if as_json:
-        print_json(description.to_wire())
-    else:
-        description.print()
+    show(show_calibrators(wanted), as_json=as_json)
 
 
 @calibrators.command("rollback")

@@ -12,6 +12,7 @@ import click
 from lsp_calib.cli.evaluation_options import (
     FILE,
     FOLDER,
+    asking_of,
     default_output,
     held_out_option,
     observe_option,
@@ -22,7 +23,6 @@ from lsp_calib.cli.evaluation_options import (
     run_or_replay,
     said,
     seed_option,
-    take_workers,
     worker_options,
 )
 from lsp_calib.cli.shared import (
@@ -30,7 +30,7 @@ from lsp_calib.cli.shared import (
     LongCommand,
     json_option,
     model_option,
-    print_json,
+    show,
     tell,
     threads_option,
     warn,
@@ -173,8 +173,8 @@ def calibrate(
     Each PATH is a project, kept together in cross-validation, or a file of lines (.jsonl, docs/data.md). The
     calibrator is put in force for all your work if it predicts these lines no worse than the present one.
     """
+    from lsp_calib.commands.calibrate import CalibrationOptions, FromGit, recompute
     from lsp_calib.commands.calibrate import calibrate as run
-    from lsp_calib.commands.committed import FromGit
 
     if not from_git and (authors or commits):
         raise SettingsError("--author and --commits choose commits: add --from-git, or leave them out.")
@@ -188,27 +188,12 @@ def calibrate(
         )
     wish = FromGit(authors, commits or FromGit().commits, tell) if from_git else None
     if sources is not None:
-        from lsp_calib.commands.recompute import recompute
-
         tell(recompute(options["records"], options["paths"], sources, options["model"]))
         # Its vocabulary gave the records' answers, whatever its file is called.
         options["model"] = None
-    workers = take_workers(options)
-    apart = options.pop("held_out")
+    asking = asking_of(options, quiet=quiet or as_json, lines=progress == "lines")
     options["task"] = said("task")
-    report = run(
-        **options,
-        from_git=wish,
-        held_out_projects=apart,
-        workers=workers,
-        quiet=quiet or as_json,
-        lines=progress == "lines",
-        say=warn,
-    )
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
+    show(run(CalibrationOptions(asking=asking, from_git=wish, **options)), as_json=as_json)
 
 
 @click.group(name="eval", cls=Group)
@@ -436,11 +421,8 @@ def token(as_json: bool, quiet: bool, **options: Any) -> None:
     """Calibration of whole distributions over tokens, on functions: ECE, classwise ECE and Full-ECE."""
     from lsp_calib.commands.evaluate import count_tokens
 
-    report = count_tokens(**options, say=warn, quiet=quiet or as_json)
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
+    asking = asking_of(options, quiet=quiet or as_json)
+    show(count_tokens(**options, asking=asking), as_json=as_json)
 
 
 def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -482,11 +464,7 @@ def confidence(as_json: bool, **options: Any) -> None:
     """Measure the gain of each step of evidence for lines: an ablation for each file of records."""
     from lsp_calib.commands.confidence import compare_evidence
 
-    report = compare_evidence(**options)
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
+    show(compare_evidence(**options), as_json=as_json)
 
 
 @evaluate.command(cls=LongCommand)
@@ -532,19 +510,9 @@ def paper(as_json: bool, quiet: bool, threads: int, data_dir: Path | None, **opt
         )
     else:
         folder: Path = options["output"] / "records"
-        decode_missing(
-            options["study"],
-            folder,
-            warn,
-            model=options["model"],
-            threads=threads,
-            data_dir=data_dir,
-            seed=options["seed"],
-            quiet=quiet or as_json,
-        )
+        named = {name: options[name] for name in ("model", "seed")}
+        asking = asking_of({**named, "threads": threads}, quiet=quiet or as_json)
+        decode_missing(options["study"], folder, asking, data_dir)
         options |= {"records": folder, "model": None}
     report = repeat_studies(**options, say=(lambda _: None) if quiet or as_json else tell)
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
+    show(report, as_json=as_json)

@@ -17,7 +17,7 @@ from lsp_calib.cli.evaluation_options import (
     run_or_replay,
     seed_option,
 )
-from lsp_calib.cli.shared import Command, LongCommand, json_option, print_json
+from lsp_calib.cli.shared import Command, LongCommand, json_option, show
 
 OBSERVED = (
     *("margin", "text", "encoder", "follow-up", "samples", "agreement"),
@@ -38,10 +38,7 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
     from lsp_calib.commands.thresholds import derive_thresholds
 
     report = derive_thresholds(data_dir, output)
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
+    show(report, as_json=as_json)
 
 
 @click.command(cls=LongCommand)

@@ -11,14 +11,12 @@ from typing import Any
 import attrs
 from rich.table import Table
 
-from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
-from lsp_calib.commands.record_files import check_question
-from lsp_calib.completion.prompt import PLAIN_VERSION, WindowSize
+from lsp_calib.commands.records import AskingOptions, check_question, collect_records
+from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
-from lsp_calib.evaluation.collect import Workers
 from lsp_calib.evaluation.groups import check_groups
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, check_header, read_records
@@ -26,7 +24,7 @@ from lsp_calib.evaluation.reflective_scores import needed_by, score_reflective
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, counted, score
 from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import Task, held_out, project_names
+from lsp_calib.evaluation.tasks import Task, project_names
 from lsp_calib.evaluation.thresholds import Thresholds, shipped_thresholds
 from lsp_calib.settings import Trusted, engine_choice
 from lsp_calib.terminal import Console
@@ -53,57 +51,41 @@ class EvaluationReport:
             console.print(f"{what} are in {self.folder}.", soft_wrap=True)
 
 
+@attrs.frozen(kw_only=True)
+class ScoringOptions:
+    """How records are scored.
+
+    resamples: of the bootstrap. thresholds: of similarities, by which records that hold some are judged;
+    None: the shipped ones. measure: of `reflective_scores.FORMS`, to score what the model says of its answers
+    in the place of their probabilities; None: these.
+    """
+
+    resamples: int = RESAMPLES
+    thresholds: Path | None = None
+    measure: str | None = None
+
+
 def evaluate(
-    task: Task,
-    output: Path,
-    workers: Workers,
-    say: Say,
-    *,
-    model: str | None,
-    threads: int,
-    seed: int,
-    held_out_projects: int | None = None,
-    resamples: int = RESAMPLES,
-    observe: frozenset[str] = frozenset(),
-    window: WindowSize | None = None,
-    augment: bool = False,
-    thresholds: Path | None = None,
-    measure: str | None = None,
-    quiet: bool = False,
+    task: Task, output: Path, asking: AskingOptions, scoring: ScoringOptions | None = None
 ) -> EvaluationReport:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
-    The same call resumes a run that was stopped. held_out_projects: their number; None: those that a run that
-    is there has held out. thresholds, measure: as for `replay`. The other arguments
-    are as for `collect_records`.
-    Raises SettingsError if the folder cannot be made, or if nothing that `measure` needs is observed;
-    DataError for items of too few files; and what `collect` and `score` raise.
+    The same call resumes a run that was stopped. Raises SettingsError if the folder cannot be made, or if
+    nothing that the measure needs is observed; DataError for items of too few files; and what `collect` and
+    `score` raise.
     """
+    scoring = scoring or ScoringOptions()
     # What cannot be scored fails before the model is asked.
     groups = [(id_, str(payload["group"])) for id_, payload in task.items]
-    apart = held_out([group for _, group in groups], held_out_projects or 0, seed)
+    apart = asking.apart([group for _, group in groups])
     check_groups(groups, apart, "functions" if task.name in (SUMMARY, SYNTHESIS) else "lines")
-    rules = None if thresholds is None else Thresholds.load(thresholds)
+    rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
     _make(output)
-    if measure is not None and not (output / RECORDS).exists():
-        _check_observed(measure, observe)
-    header, records = collect_records(
-        task,
-        workers,
-        output / RECORDS,
-        say,
-        model=model,
-        threads=threads,
-        seed=seed,
-        quiet=quiet,
-        held_out=None if held_out_projects is None else apart,
-        observe=observe,
-        window=window,
-        augment=augment,
-    )
+    if scoring.measure is not None and not (output / RECORDS).exists():
+        _check_observed(scoring.measure, asking.observe)
+    header, records = collect_records(task, output / RECORDS, asking)
     apart = frozenset(header.held_out).intersection(record.group for record in records)
-    records = _judged(header, records, rules)
-    scores = _scores(header, records, apart, measure, resamples=resamples, seed=seed)
+    scores = _scores(header, _judged(header, records, rules), apart, scoring, asking.seed)
     report.write(scores, output)
     return EvaluationReport(scores, output, recorded=True)
 
@@ -112,36 +94,27 @@ def replay(
     task: str,
     records: Path,
     output: Path | None,
-    *,
-    seed: int,
-    held_out_projects: int | None = None,
-    resamples: int = RESAMPLES,
-    thresholds: Path | None = None,
-    measure: str | None = None,
+    asking: AskingOptions,
+    scoring: ScoringOptions,
     language: str | None = None,
-    model: str | None = None,
-    window: WindowSize | None = None,
 ) -> EvaluationReport:
     """Score existing records, without a model.
 
-    held_out_projects: their number; None: those that the records name. thresholds: of similarities, by which
-    records that hold some are judged; None: the shipped ones. measure: of `reflective_scores.FORMS`, to score
-    what the model says of its answers in the place of their probabilities; None: these. language,
-    model, window: that they are said to be of. Raises DataError if the records are of another task, language,
-    model or window, or the thresholds are for other similarities.
+    asking: its model and window, and the language, are those that the records are said to be of. Raises
+    DataError if the records are of another task, language, model or window, or the thresholds are for other
+    similarities.
     """
     header, found = read_records(records)
     if header.task != task:
         raise DataError(f"{records} holds records of the task {header.task!r}, not of {task!r}.")
     check_header(records, header, None, language)
-    check_question(records, header, model, window)
+    check_question(records, header, asking.model, asking.window)
     groups = [record.group for record in found]
-    if held_out_projects is None:
-        apart = frozenset(header.held_out).intersection(groups)
-    else:
-        apart = held_out(groups, held_out_projects, seed)
-    judged = _judged(header, found, None if thresholds is None else Thresholds.load(thresholds))
-    scores = _scores(header, judged, apart, measure, resamples=resamples, seed=seed)
+    apart = frozenset(header.held_out).intersection(groups)
+    if asking.held_out is not None:
+        apart = asking.apart(groups)
+    rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
+    scores = _scores(header, _judged(header, found, rules), apart, scoring, asking.seed)
     if output is not None:
         _make(output)
         report.write(scores, output)
@@ -149,28 +122,16 @@ def replay(
 
 
 def judged_by_tests(
-    task: Task,
-    paths: Sequence[Path],
-    environment: Path | None,
-    output: Path,
-    say: Say,
-    *,
-    quiet: bool = False,
+    task: Task, paths: Sequence[Path], environment: Path | None, output: Path, say: Say, *, quiet: bool
 ) -> Task:
     """The lines of a task that their projects' tests reach; see `covering_tests.with_tests`, whose errors it
     raises. environment: None: the one that lsp-calib runs in. output: the folder of the run."""
     from lsp_calib.evaluation.covering_tests import with_tests
 
     _make(output)
+    roots = {group: root for root, group in project_names(paths)}
     with item_progress("Running tests on the reference", quiet=quiet) as show:
-        return with_tests(
-            task,
-            {group: root for root, group in project_names(paths)},
-            environment or Path(sys.prefix),
-            output / "tests",
-            say,
-            show,
-        )
+        return with_tests(task, roots, environment or Path(sys.prefix), output / "tests", say, show)
 
 
 @attrs.frozen
@@ -201,21 +162,13 @@ class TokenReport:
         console.print(f"The numbers are in {self.path}.", soft_wrap=True)
 
 
-def count_tokens(
-    positions: int,
-    data_dir: Path | None,
-    output: Path,
-    say: Say,
-    *,
-    model: str | None,
-    threads: int,
-    quiet: bool = False,
-) -> TokenReport:
+def count_tokens(positions: int, data_dir: Path | None, output: Path, asking: AskingOptions) -> TokenReport:
     """Count the distributions over tokens of a model on functions, see `token_study.study`, whose errors it
     raises. output: the folder. SettingsError if it cannot be made, or for a remote engine."""
     from lsp_calib.evaluation import token_study
 
-    choice = engine_choice(settings_in_force(Trusted(model=model, threads=threads), say))
+    given = Trusted(model=asking.model, threads=asking.threads)
+    choice = engine_choice(settings_in_force(given, asking.say))
     if choice.remote is not None:
         raise SettingsError(
             "`eval token` needs a model on this machine: a server does not report whole distributions. "
@@ -223,7 +176,7 @@ def count_tokens(
         )
     items = token_study.texts(data_dir)
     _make(output)
-    with item_progress("Counting distributions", quiet=quiet) as show:
+    with item_progress("Counting distributions", quiet=asking.quiet) as show:
         header, numbers = token_study.study(
             choice,
             items,
@@ -236,16 +189,11 @@ def count_tokens(
 
 
 def _scores(
-    header: Header,
-    records: list[Record],
-    apart: frozenset[str],
-    measure: str | None,
-    *,
-    resamples: int,
-    seed: int,
+    header: Header, records: list[Record], apart: frozenset[str], options: ScoringOptions, seed: int
 ) -> Scores:
-    if measure is not None:
-        return score_reflective(header, records, measure, apart, resamples=resamples, seed=seed)
+    resamples = options.resamples
+    if options.measure is not None:
+        return score_reflective(header, records, options.measure, apart, resamples=resamples, seed=seed)
     try:
         scores = score(header, records, apart, resamples=resamples, seed=seed)
     except DataError as error:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from openai_server import serving
 
 from lsp_calib.cli import main
-from lsp_calib.commands import overview as overview_module
+from lsp_calib.commands import summarize_all as overview_module
 from lsp_calib.commands.summarize_all import Overview
 from lsp_calib.errors import EngineDiedError
 from lsp_calib.inference.engine import LoadedModel, Request
