@@ -19,6 +19,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+SOURCE = click.Path(exists=True, path_type=Path)
+LINES_OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
+"""What `--observe` adds to the records of lines."""
 seed_option = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws."
 )
@@ -42,6 +45,38 @@ output_option = click.option(
 )
 replay_option = click.option(
     "--records", type=FILE, help="Score the records in this file, without a model or source."
+)
+
+
+language_option = click.option(
+    "--language",
+    metavar="ID",
+    help="The language of the source, by its LSP identifier, such as java. Default: python if there is any, "
+    "else the only language there is.",
+)
+no_suffix_option = click.option(
+    "--no-suffix",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Also complete N further lines with nothing below them, as where new code is written.",
+)
+
+
+def _sized(_context: click.Context, _option: click.Parameter, value: str) -> Any:
+    from lsp_calib.completion.prompt import WindowSize
+
+    return None if value == "auto" else WindowSize(value)
+
+
+window_option = click.option(
+    "--window",
+    type=click.Choice(["auto", "small", "large"]),
+    default="auto",
+    show_default=True,
+    callback=_sized,
+    help="How much the model sees. large: twice as much of the document as small, and pieces of other files "
+    "of the project for models that know of files. auto: as when it serves an editor on this machine.",
 )
 
 

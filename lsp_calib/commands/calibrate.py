@@ -27,6 +27,7 @@ from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.commands.calibration_trial import LINE, TASKS, Comparison, Judged, labels_of
 from lsp_calib.commands.engine import Say, settings_in_force
+from lsp_calib.commands.feedback import feedback_store
 from lsp_calib.commands.records import (
     AskingOptions,
     check_output,
@@ -51,7 +52,6 @@ from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import Task, line_task
 from lsp_calib.exclusion import Exclusion
-from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.settings import Trusted
 from lsp_calib.terminal import Console
 
@@ -314,15 +314,11 @@ def _committed_task(
 @contextmanager
 def _labelled_lines() -> Iterator[Callable[[Collection[str]], Collection[str]]]:
     """Tells which lines have labels of their own, by the feedback store; none if there is none yet."""
-    path = home.state_dir() / "feedback.db"
-    if not path.exists():
+    if not (home.state_dir() / "feedback.db").exists():
         yield lambda _: ()
         return
-    store = FeedbackStore(path)
-    try:
+    with feedback_store() as store:
         yield store.accepted_lines().among
-    finally:
-        store.close()
 
 
 def _kept_in(options: CalibrationOptions, items: Task, engine: Trusted) -> Path:

@@ -1,8 +1,14 @@
-"""`lsp-calib eval TASK`: generate answers (or replay records), score them, write the tables."""
+"""`lsp-calib eval`: the answers to a task, or its records, scored; the tables.
+
+`eval TASK`: a model's answers. `token`: distributions over tokens. `confidence`: how much each step of
+evidence adds to the confidence of lines. `thresholds`: from which similarity on a summary counts as like a
+person's.
+"""
 
 from __future__ import annotations
 
 import datetime
+import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -11,25 +17,37 @@ from typing import Any
 import attrs
 from rich.table import Table
 
+from lsp_calib.calibration.similarity_threshold import Setting
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
-from lsp_calib.commands.records import AskingOptions, check_question, collect_records
+from lsp_calib.commands.records import AskingOptions, check_question, collect_records, make_folder
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import report
+from lsp_calib.evaluation import ablation_report, report
+from lsp_calib.evaluation.ablation import Ablation, run_ablation
+from lsp_calib.evaluation.ablation_report import MOST
+from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.datasets.folder import checked_file
 from lsp_calib.evaluation.groups import check_groups
 from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.ratings import read_both_orders
 from lsp_calib.evaluation.records import Record, check_header, read_records
 from lsp_calib.evaluation.reflective_scores import needed_by, score_reflective
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, counted, score
+from lsp_calib.evaluation.similarity import listed, shared_encoder
 from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import Task, project_names
-from lsp_calib.evaluation.thresholds import Thresholds, shipped_thresholds
+from lsp_calib.evaluation.thresholds import Derivation, Thresholds, derive, shipped_thresholds
+from lsp_calib.files import replace_file
 from lsp_calib.settings import Trusted, engine_choice
 from lsp_calib.terminal import Console
 
 RECORDS, TOKENS = "records.jsonl", "token.jsonl"
+RATINGS = "haque-ratings"
+
+# Kept in the file; that of `models/thresholds/` was made by this, in a checkout.
+_COMMAND = "lsp-calib eval thresholds --output {}"
 
 
 @attrs.frozen
@@ -80,7 +98,7 @@ def evaluate(
     apart = asking.apart([group for _, group in groups])
     check_groups(groups, apart, "functions" if task.name in (SUMMARY, SYNTHESIS) else "lines")
     rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
-    _make(output)
+    make_folder(output)
     if scoring.measure is not None and not (output / RECORDS).exists():
         _check_observed(scoring.measure, asking.observe)
     header, records = collect_records(task, output / RECORDS, asking)
@@ -116,7 +134,7 @@ def replay(
     rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
     scores = _scores(header, _judged(header, found, rules), apart, scoring, asking.seed)
     if output is not None:
-        _make(output)
+        make_folder(output)
         report.write(scores, output)
     return EvaluationReport(scores, output, recorded=False)
 
@@ -128,7 +146,7 @@ def judged_by_tests(
     raises. environment: None: the one that lsp-calib runs in. output: the folder of the run."""
     from lsp_calib.evaluation.covering_tests import with_tests
 
-    _make(output)
+    make_folder(output)
     roots = {group: root for root, group in project_names(paths)}
     with item_progress("Running tests on the reference", quiet=quiet) as show:
         return with_tests(task, roots, environment or Path(sys.prefix), output / "tests", say, show)
@@ -175,7 +193,7 @@ def count_tokens(positions: int, data_dir: Path | None, output: Path, asking: As
             "Leave `remote.url` out."
         )
     items = token_study.texts(data_dir)
-    _make(output)
+    make_folder(output)
     with item_progress("Counting distributions", quiet=asking.quiet) as show:
         header, numbers = token_study.study(
             choice,
@@ -226,8 +244,158 @@ def _judged(header: Header, records: list[Record], thresholds: Thresholds | None
     return shipped_thresholds(header.similarity).judge(header, records)
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingsError(f"The folder {folder} cannot be created: {error.strerror or error}.") from error
+@attrs.frozen
+class AblationReport:
+    """The ablations, one for each file of records, and the files that were written."""
+
+    ablations: tuple[Ablation, ...]
+    files: tuple[Path, ...] = ()
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "files": [str(file) for file in self.files],
+            "ablations": [ablation.to_json() for ablation in self.ablations],
+        }
+
+    def print(self) -> None:
+        console = Console()
+        ablation_report.print_ablations(self.ablations, console)
+        for file in self.files:
+            console.print(f"Written: {file}", soft_wrap=True)
+
+
+def compare_evidence(
+    records: Sequence[Path],
+    output: Path | None = None,
+    *,
+    figure: bool = False,
+    costs: Mapping[str, float] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> AblationReport:
+    """The ablation of each file of line records.
+
+    output: the folder for confidence.md, .csv and .json, and with `figure` for the figures. costs,
+    resamples, seed: as for `ablation.climb`.
+    Raises DataError for records of another task, SettingsError for a figure without a folder or of more files
+    than it can show.
+    """
+    if figure and output is None:
+        raise SettingsError("Say where to write the figures: add --output FOLDER.")
+    if figure and len(records) > MOST:
+        raise SettingsError(
+            f"A figure shows the ablations of at most {MOST} files of records; {len(records)} were given. "
+            f"Name at most {MOST}, or leave --figure out: the tables are of any number."
+        )
+    ablations = []
+    for path in records:
+        header, found = read_records(path)
+        if header.task != "line":
+            raise DataError(f"{path} holds records of the task {header.task!r}, not of lines.")
+        ablations.append(run_ablation(header, found, costs=costs, resamples=resamples, seed=seed))
+    if output is None:
+        return AblationReport(tuple(ablations))
+    make_folder(output)
+    ablation_report.write(ablations, output)
+    files = [output / f"confidence.{kind}" for kind in ("md", "csv", "json")]
+    if figure:
+        files += ablation_report.draw(ablations, output)
+    return AblationReport(tuple(ablations), tuple(files))
+
+
+@attrs.frozen
+class ThresholdReport:
+    """What was derived, and the file that holds it (None: it is only shown)."""
+
+    derivation: Derivation
+    file: Path | None
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "file": None if self.file is None else str(self.file),
+            **self.derivation.to_json(_command(self.file)),
+        }
+
+    def print(self) -> None:
+        found = self.derivation
+        console = Console()
+        console.print(
+            f"{found.pairs} rated pairs; most people agree on {found.agreement.setting.positives}, the mean "
+            f"of three ratings on {found.positives}; encoder {found.listed.encoder} "
+            f"(SHA-256 {found.listed.sha256[:12]}).",
+            soft_wrap=True,
+        )
+        for title, columns, rows in tables(found):
+            table = Table(title=title)
+            for at, column in enumerate(columns):
+                table.add_column(column, no_wrap=at < 2)
+            for row in rows:
+                table.add_row(*row)
+            console.print(table)
+        agreement = found.agreement
+        console.print(
+            f"P(most agree) = sigmoid({agreement.slope:.1f} {agreement.setting.metric} "
+            f"{agreement.intercept:+.2f}), AUC {agreement.auc:.3f} on pairs left out.",
+            soft_wrap=True,
+        )
+        if self.file is not None:
+            console.print(f"Written: {self.file}", soft_wrap=True)
+
+
+def derive_thresholds(data_dir: Path | None, output: Path | None) -> ThresholdReport:
+    """Derive the thresholds of the installed encoder from the ratings in the evaluation data.
+
+    data_dir: the folder with the data sets; None: LSP_CALIB_DATA. output: the file to write.
+    Raises DataError if the data are missing or other ones, or the file cannot be written; SettingsError and
+    NoModelError as `Encoder.open`.
+    """
+    ratings = read_both_orders(checked_file(RATINGS, data_dir))
+    encoder = shared_encoder()
+    found = derive(ratings, encoder, listed(encoder), (RATINGS, data_set(RATINGS).sha256))
+    if output is not None:
+        replace_file(output, json.dumps(found.to_json(_command(output)), indent=2) + "\n")
+    return ThresholdReport(found, output)
+
+
+def tables(found: Derivation) -> list[tuple[str, Sequence[str], list[list[str]]]]:
+    """The settings and the similarities, each as title, columns and rows."""
+    settings = []
+    for name, setting in found.settings.items():
+        if setting is None:
+            settings.append([name, "none meets the criterion", "", "", "", "", ""])
+            continue
+        other = found.others[name]
+        left_out = f"{other.precision:.2f}, {other.recall:.2f} ({other.selected})"
+        settings.append([name, setting.metric, *_cells(setting), f"{setting.selected}", left_out])
+    alone = [
+        [
+            metric,
+            f"{value:.3f} ({low:.3f} to {high:.3f})",
+            *(
+                "none"
+                if setting is None
+                else f"{setting.threshold:.2f} ({100 * setting.precision:.0f}, {100 * setting.recall:.0f})"
+                for setting in found.alone[metric].values()
+            ),
+        ]
+        for metric, (value, low, high) in found.auc.items()
+    ]
+    papers = next(iter(found.alone.values()))
+    columns = ("setting", "similarity", "from", "P", "R", "n", "left out: P, R (n)")
+    return [
+        ("Thresholds, chosen over all similarities: precision P, recall R, n selected", columns, settings),
+        (
+            "Each similarity alone: from (P %, R %)",
+            ("similarity", "AUC (95 %)", *papers),
+            alone,
+        ),
+    ]
+
+
+def _cells(setting: Setting) -> tuple[str, str, str]:
+    return f"{setting.threshold:.2f}", f"{setting.precision:.2f}", f"{setting.recall:.2f}"
+
+
+def _command(output: Path | None) -> str:
+    # No path of this machine goes into a file that may be shipped.
+    return _COMMAND.format("FILE" if output is None or output.is_absolute() else output.as_posix())

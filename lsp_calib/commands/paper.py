@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lsp_calib.commands.engine import Say, settings_in_force
-from lsp_calib.commands.records import AskingOptions
-from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
+from lsp_calib.commands.records import AskingOptions, make_folder
+from lsp_calib.errors import LspCalibError, StoppedError
 from lsp_calib.evaluation.datasets.catalogue import data_set
 from lsp_calib.evaluation.journal import journal_path
 from lsp_calib.evaluation.paper import page
@@ -80,12 +80,7 @@ def repeat_studies(
     made.
     """
     if output is not None:
-        try:
-            output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SettingsError(
-                f"The folder {output} cannot be created: {error.strerror or error}."
-            ) from error
+        make_folder(output)
     files = find_files(records, model)
     used = largest(files)
     built = tuple(_build(name, used, files, seed, say) for name in STUDIES if study in (name, "all"))

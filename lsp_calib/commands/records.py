@@ -86,6 +86,14 @@ def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Head
         )
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder for records or tables, if it is not there. Raises SettingsError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"The folder {folder} cannot be created: {error.strerror or error}.") from error
+
+
 def check_place(path: Path) -> None:
     """Raises SettingsError if there is no such folder, DataError if no file can be made in it.
 

@@ -13,7 +13,7 @@ from test_runner_scores import HEADER, made_up
 
 from lsp_calib import home as home_folder
 from lsp_calib.cli import main
-from lsp_calib.cli.summaries import MEASURES
+from lsp_calib.cli.evaluation import MEASURES
 from lsp_calib.commands import calibrate as command
 from lsp_calib.commands import evaluate, records
 from lsp_calib.completion.prompt import Layout, WindowSize
