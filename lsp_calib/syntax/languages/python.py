@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lsp_calib.syntax.function import Function
-from lsp_calib.syntax.languages.rules import LanguageRules, Path, Place
+from lsp_calib.syntax.languages.rules import Function, LanguageRules, Path, Place
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
