@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from lsp_calib.badges import BADGES, percent, tier_words
+from lsp_calib.badges import BADGES, percent, tier_sentence, tier_words
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.reliability import ReliabilityBin, reliability
 from lsp_calib.terminal import Console
@@ -40,9 +40,6 @@ def print_suggestions(suggestions: Sequence[Suggestion]) -> None:
     for suggestion in suggestions:
         confidence = suggestion.confidence
         if suggestion.kind == "summary":
-            # Imported late: only summaries need it.
-            from lsp_calib.summarization.wording import tier_sentence
-
             style = BADGES[confidence.tier.value]
             console.print(Text(suggestion.text))
             words = f"{tier_words(confidence.tier, 'summary')}: {tier_sentence(confidence)}."

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.badges import DOTS, percent, tier_words
+from lsp_calib.badges import DOTS, percent, tier_sentence, tier_words
 from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, wanted_window, with_engine
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import REMOVED, Removal
@@ -30,9 +30,8 @@ from lsp_calib.languages import family_of, name_of
 from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.summarization import Example, SummaryService
-from lsp_calib.summarization.installed_encoder import installed_encoder
+from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.prompt import SHOTS
-from lsp_calib.summarization.wording import tier_sentence
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, functions, has_grammar, innermost_function
 from lsp_calib.text_lines import split_lines
