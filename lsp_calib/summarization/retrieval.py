@@ -7,19 +7,20 @@ Source: Robertson and Zaragoza 2009, in the variant of Lucene (Kamphuis et al. 2
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
+import numpy as np
 
 from lsp_calib.summarization.examples import Example, Terms, likeness, terms_of
 
 if TYPE_CHECKING:
     import bm25s
-    import numpy as np
-    from numpy.typing import NDArray
 
 K1, B = 1.5, 0.75
 # From this likeness on two functions count as the same one: a copy would give the answer away.
@@ -99,7 +100,7 @@ class Ranking(Generic[Group]):
         """The score that a query would have if it were a function of the ranking itself."""
         with self._lock:
             index = self._index
-        return index.score(query, query)
+        return index.ideal(query)
 
     def _beside(self) -> Iterator[tuple[Group, tuple[Terms, ...]]]:
         """The groups that are not in the index as they are now."""
@@ -111,24 +112,19 @@ class _Index(Generic[Group]):
     """An index of functions as they were when it was built."""
 
     def __init__(self, functions: dict[Group, tuple[Terms, ...]]) -> None:
-        import numpy as np
-
         self.functions = functions
         self._rows = [(group, at) for group, terms in functions.items() for at in range(len(terms))]
         terms = [one for several in functions.values() for one in several]
-        hashes = np.concatenate([one.hashes for one in terms]) if terms else np.empty(0, np.uint64)
-        self._vocabulary, ids, self._frequency = np.unique(hashes, return_inverse=True, return_counts=True)
-        self._length = sum(one.length for one in terms) / len(terms) if terms else 0.0
-        self._scores = _scores(terms, ids.tolist(), len(self._vocabulary)) if len(hashes) else None
+        self._frequency = Counter(word for one in terms for word in one)
+        self._length = sum(_length(one) for one in terms) / len(terms) if terms else 0.0
+        self._scores = _scores(terms) if self._frequency else None
 
     def best(self, query: Terms, count: int, now: dict[Group, tuple[Terms, ...]]) -> Iterator[Ranked[Group]]:
         """The best of the functions whose groups are still as they were."""
-        import numpy as np
-
-        if self._scores is None:
+        known = [word for word in query if word in self._frequency]
+        if self._scores is None or not known:
             return
-        known = np.flatnonzero(np.isin(self._vocabulary, query.hashes, assume_unique=True))
-        scores = self._scores.get_scores_from_ids(known)
+        scores = self._scores.get_scores(known)
         # More than wanted: some may be gone. Ties at the end are cut by their order, as in `Ranking.best`.
         taken = min(len(scores), max(4 * count, count + 256))
         for row in np.argsort(-scores, kind="stable")[:taken].tolist():
@@ -141,62 +137,46 @@ class _Index(Generic[Group]):
     ) -> Iterator[Ranked[Group]]:
         """The functions of groups that are not in the index, with the statistics of the index."""
         rarity = self._rarity(query)
-        lengths = [one.length for _, functions in groups for one in functions]
+        lengths = [_length(one) for _, functions in groups for one in functions]
         average = self._length or (sum(lengths) / len(lengths) if lengths else 1.0)
         for group, functions in groups:
             for at, one in enumerate(functions):
-                score = _score(query, one, rarity, average)
+                score = _score(one, rarity, average)
                 if score > 0:
                     yield Ranked(group, at, score, one)
 
-    def score(self, query: Terms, one: Terms) -> float:
-        """The score of a function for a query, with the statistics of the index."""
-        return _score(query, one, self._rarity(query), self._length or one.length)
+    def ideal(self, query: Terms) -> float:
+        """The score of a function for its own words, with the statistics of the index."""
+        return _score(query, self._rarity(query), self._length or _length(query))
 
-    def _rarity(self, query: Terms) -> NDArray[np.float64]:
+    def _rarity(self, query: Terms) -> dict[str, float]:
         """The weight of each word of a query, by the functions that have it."""
-        import numpy as np
-
-        at = np.searchsorted(self._vocabulary, query.hashes)
-        inside = np.minimum(at, max(len(self._vocabulary) - 1, 0))
-        if len(self._vocabulary):
-            same = self._vocabulary[inside] == query.hashes
-            frequency = np.where(same, self._frequency[inside], 0)
-        else:
-            frequency = np.zeros(len(query.hashes))
         n = len(self._rows)
-        return np.array([math.log(1 + (n - one + 0.5) / (one + 0.5)) for one in frequency.tolist()])
+        found = ((word, self._frequency[word]) for word in query)
+        return {word: math.log(1 + (n - one + 0.5) / (one + 0.5)) for word, one in found}
 
 
-def _score(query: Terms, one: Terms, rarity: NDArray[np.float64], average: float) -> float:
+def _length(one: Terms) -> int:
+    """How many words there are."""
+    return sum(one.values())
+
+
+def _score(one: Terms, rarity: dict[str, float], average: float) -> float:
     """rarity: the weight of each word of the query. average: length of a function."""
-    import numpy as np
-
-    _, mine, there = np.intersect1d(query.hashes, one.hashes, assume_unique=True, return_indices=True)
-    counts = one.counts[there]
-    damped = counts / (counts + K1 * (1 - B + B * one.length / (average or 1.0)))
-    return float((rarity[mine] * damped).sum())
+    norm = K1 * (1 - B + B * _length(one) / (average or 1.0))
+    shared = ((weight, one[word]) for word, weight in rarity.items() if word in one)
+    return sum(weight * n / (n + norm) for weight, n in shared)
 
 
-def _scores(functions: Sequence[Terms], ids: list[int], words: int) -> bm25s.BM25:
-    """The index of bm25s. ids: of the words of all functions one after the other, below `words`."""
-    import logging
-
+def _scores(functions: Sequence[Terms]) -> bm25s.BM25:
+    """The index of bm25s."""
     import bm25s
 
     # It logs at every call, and asks for everything to be logged.
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     index = bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="numpy")
-    documents, at = [], 0
-    for one in functions:
-        n = len(one.hashes)
-        counts = one.counts.astype(int).tolist()
-        documents.append(
-            [id_ for id_, count in zip(ids[at : at + n], counts, strict=True) for _ in range(count)]
-        )
-        at += n
-    vocabulary = {str(id_): id_ for id_ in range(words)}
-    index.index((documents, vocabulary), show_progress=False, create_empty_token=False)
+    documents = [list(Counter(one).elements()) for one in functions]
+    index.index(documents, show_progress=False, create_empty_token=False)
     return index
 
 
@@ -228,7 +208,7 @@ class ExamplePool:
         self._groups = groups
         self._ranking = Ranking[int]()
         for at, example in enumerate(examples):
-            self._ranking.put(at, (terms_of(example.code, b""),))
+            self._ranking.put(at, (terms_of(example.code),))
         self._ranking.build()
 
     def best(self, code: str, count: int, without: str | None = None) -> list[Example]:
@@ -249,7 +229,7 @@ class ExamplePool:
 
         admits: whether the example at an index may be taken.
         """
-        query = terms_of(code, b"")
+        query = terms_of(code)
         ideal = self._ranking.ideal(query)
         groups = self._groups
         ranked = self._ranking.best(query, max(20 * count, 200))
