@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -110,6 +111,18 @@ class LanguageRules:
     @exact.default
     def _has_brackets(self) -> bool:
         return bool(self.brackets)
+
+
+def grammar_of(package: str, name: str = "language") -> Callable[[], Language]:
+    """Loads a grammar when it is called: seldom are all of them needed. name: of the function of the package
+    that gives it."""
+
+    def load() -> Language:
+        from tree_sitter import Language
+
+        return Language(getattr(import_module(package), name)())
+
+    return load
 
 
 def last_row(node: Node) -> int:
