@@ -92,14 +92,17 @@ def bins_text(bins: Sequence[ReliabilityBin]) -> str:
 
 
 @contextmanager
-def download_progress(title: str, *, files: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error; yields the function that moves it: bytes done and in all, a file.
+def download_progress(
+    title: str, *, files: bool = False, quiet: bool = False
+) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on standard error unless `quiet`; yields the function that moves it: bytes done and in
+    all, a file.
 
     files: files or projects are counted instead of bytes.
     """
     counted = (MofNCompleteColumn(),) if files else (DownloadColumn(), TransferSpeedColumn())
     columns = (TextColumn("{task.description}"), BarColumn(), *counted)
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
         task = progress.add_task(title, total=None)
 
         def update(done: int, total: int, what: str) -> None:

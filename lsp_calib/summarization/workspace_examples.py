@@ -17,8 +17,16 @@ import attrs
 
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import family_of, language_of
-from lsp_calib.summarization.examples import Example, Terms, has_length, is_short, terms_of
-from lsp_calib.summarization.retrieval import Ranked, Ranking, chosen
+from lsp_calib.summarization.examples import (
+    Example,
+    Ranked,
+    Ranking,
+    Terms,
+    chosen,
+    has_length,
+    is_short,
+    terms_of,
+)
 from lsp_calib.syntax import Function, documentation_sentence, functions, has_grammar
 from lsp_calib.workspace_files import Stamp, is_made_by_a_program, lines_of, stamp_of, walk
 

@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.summarization import workspace_examples
-from lsp_calib.summarization.examples import Example, likeness, terms_of, words_of
-from lsp_calib.summarization.retrieval import K1, B, ExamplePool, Ranking
+from lsp_calib.summarization.examples import (
+    K1,
+    B,
+    Example,
+    ExamplePool,
+    Ranking,
+    likeness,
+    terms_of,
+    words_of,
+)
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, functions
 from lsp_calib.text_lines import split_lines
