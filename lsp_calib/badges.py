@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lsp_calib.values import Tier
+    from lsp_calib.values import Confidence, Tier
 
 # The badge that an editor shows for each tier, and for each state. Colour comes before
 # words: arXiv 2510.22614 reports that developers prefer it. The colours are names that every terminal knows.
@@ -65,3 +65,24 @@ def percent(probability: float | None) -> str:
     if 0.0 < probability < 0.005:
         return "<1 %"
     return ">99 %" if 0.995 <= probability < 1.0 else f"{100 * probability:.0f} %"
+
+
+def tier_sentence(confidence: Confidence) -> str:
+    """What the confidence of a summary means, in numbers that people can picture; no full stop.
+
+    Right is a summary that is like what a person wrote of the function, and the labels are such comparisons.
+    """
+    probability = confidence.calibrated
+    if probability is None:
+        return confidence.reason
+    n = confidence.calibrator.n
+    checked = f"({n:,} checked)" if n else "(a guess, from other languages)"
+    return f"{_in_ten(probability)} summaries like this match what a person wrote {checked}"
+
+
+def _in_ten(probability: float) -> str:
+    """A probability in [0, 1] as so many in 10."""
+    tenths = round(probability * 10)
+    if tenths < 1:
+        return "fewer than 1 in 20"
+    return "more than 19 in 20" if tenths > 9 else f"about {tenths} in 10"

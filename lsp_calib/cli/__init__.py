@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lsp_calib import __version__
-from lsp_calib.cli.calibrators import calibrators
-from lsp_calib.cli.data import data
-from lsp_calib.cli.evaluation import calibrate, evaluate
-from lsp_calib.cli.feedback import feedback
-from lsp_calib.cli.models import models
+from lsp_calib.cli.evaluation import evaluate
+from lsp_calib.cli.learning import calibrate, calibrators, feedback, refit, report
+from lsp_calib.cli.models import data, models
 from lsp_calib.cli.shared import (
     Group,
     engine_given,
@@ -27,13 +25,10 @@ from lsp_calib.cli.shared import (
     remote_option,
     say,
     serve_model_option,
-    tell,
     threads_option,
     warn,
 )
-from lsp_calib.cli.summaries import summary, thresholds
 from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
-from lsp_calib.report.theme import THEMES, ThemeName
 from lsp_calib.tools.bench import PARTS
 
 if TYPE_CHECKING:
@@ -180,8 +175,8 @@ def complete(
     place: str, as_json: bool, model: str | None, threads: int, remote: str | None, window: Any
 ) -> None:
     """Complete LINE at COL, or at its end without COL. Both count from 1."""
-    from lsp_calib.commands.complete import complete_at
     from lsp_calib.commands.printing import print_suggestions
+    from lsp_calib.commands.suggestions import complete_at
 
     given = engine_given(model, remote, threads=threads, window=window)
     suggestions = complete_at(*place_in_file(place, column=True), given, warn)
@@ -219,7 +214,7 @@ def summarize(
     LINE is one of its signature or its body. With --all the place is FILE or DIR.
     """
     from lsp_calib.commands.printing import print_suggestions
-    from lsp_calib.commands.summarize import summarize_at
+    from lsp_calib.commands.suggestions import summarize_at
 
     given = engine_given(model, remote, threads=threads)
     if everything:
@@ -235,7 +230,7 @@ def summarize(
 
 def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) -> None:
     from lsp_calib.commands.printing import item_progress
-    from lsp_calib.commands.summarize_all import Overview, overview
+    from lsp_calib.commands.suggestions import Overview, overview
 
     if not path.exists():
         raise SettingsError(f"There is no file or folder {path}.")
@@ -257,64 +252,6 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) 
         raise click.exceptions.Exit(130)
     if failed is not None:
         raise failed
-
-
-@main.command()
-@json_option
-@model_option
-@remote_option
-def refit(as_json: bool, model: str | None, remote: str | None) -> None:
-    """Refit your calibrators on your feedback.
-
-    There is one for each language.
-    """
-    from lsp_calib.commands.refit import refit_now
-
-    refits = refit_now(engine_given(model, remote), warn)
-    if as_json:
-        print_json(refits.to_wire())
-    else:
-        for sentence in refits.sentences():
-            say(sentence)
-
-
-@main.command()
-@click.option(
-    "--html",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a page to FILE.",
-)
-@click.option("--open", "opens", is_flag=True, help="Show the page in your browser.")
-@click.option(
-    "--theme",
-    type=click.Choice(THEMES),
-    help="The page's colours; auto (default): as your system prefers.",
-)
-@json_option
-def report(file: Path | None, opens: bool, theme: ThemeName | None, as_json: bool) -> None:
-    """Show whether the probabilities on your suggestions came true.
-
-    Also what learning has changed. In the terminal, or as one page of HTML that needs no network and runs
-    no script.
-    """
-    from lsp_calib.commands.report import current_report, open_page, print_report, save_report
-    from lsp_calib.feedback.report import to_wire
-
-    page = file is not None or opens
-    if theme is not None and not page:
-        raise SettingsError("--theme is of the page: add --html FILE or --open.")
-    found = current_report()
-    if as_json:
-        print_json(to_wire(found))
-    elif not page:
-        print_report(found)
-    if page:
-        path = save_report(found, file, theme or "auto")
-        tell(f"The report is {path}.")
-        if opens:
-            open_page(path)
 
 
 @main.command()
@@ -383,7 +320,5 @@ def doctor(as_json: bool, quick: bool, bundle: Path | None) -> None:
     raise SystemExit(run(as_json=as_json, quick=quick, bundle=bundle))
 
 
-for command in (summary, thresholds):
-    evaluate.add_command(command)
-for command in (calibrate, calibrators, data, evaluate, feedback, models):
+for command in (calibrate, calibrators, data, evaluate, feedback, models, refit, report):
     main.add_command(command)

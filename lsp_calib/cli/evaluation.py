@@ -1,8 +1,7 @@
-"""The commands that measure and fit: `eval TASK`, `calibrate`."""
+"""The commands that measure models: `eval TASK`."""
 
 from __future__ import annotations
 
-import datetime
 import math
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,13 @@ import click
 from lsp_calib.cli.evaluation_options import (
     FILE,
     FOLDER,
+    LINES_OBSERVED,
+    SOURCE,
+    asking_of,
     default_output,
     held_out_option,
+    language_option,
+    no_suffix_option,
     observe_option,
     quiet_option,
     refuse_with_records,
@@ -22,193 +26,29 @@ from lsp_calib.cli.evaluation_options import (
     run_or_replay,
     said,
     seed_option,
-    take_workers,
-    worker_options,
+    window_option,
 )
 from lsp_calib.cli.shared import (
     Group,
     LongCommand,
     json_option,
     model_option,
-    print_json,
+    show,
     tell,
     threads_option,
     warn,
 )
 from lsp_calib.errors import SettingsError
 
-_SOURCE = click.Path(exists=True, path_type=Path)
-
-_language = click.option(
-    "--language",
-    metavar="ID",
-    help="The language of the source, by its LSP identifier, such as java. Default: python if there is any, "
-    "else the only language there is.",
-)
-_no_suffix = click.option(
-    "--no-suffix",
-    type=click.IntRange(0),
-    default=0,
-    metavar="N",
-    help="Also complete N further lines with nothing below them, as where new code is written.",
-)
-OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
 REFLECTED = ("ask", "verbalised")
-_observe = observe_option(OBSERVED)
-
-
-def _sized(_context: click.Context, _option: click.Parameter, value: str) -> Any:
-    from lsp_calib.completion.prompt import WindowSize
-
-    return None if value == "auto" else WindowSize(value)
-
-
-_window = click.option(
-    "--window",
-    type=click.Choice(["auto", "small", "large"]),
-    default="auto",
-    show_default=True,
-    callback=_sized,
-    help="How much the model sees. large: twice as much of the document as small, and pieces of other files "
-    "of the project for models that know of files. auto: as when it serves an editor on this machine.",
+SUMMARIES_OBSERVED = (
+    *("margin", "text", "encoder", "follow-up", "samples", "agreement"),
+    *("ask", "verbalised", "scale", "likelihood"),
 )
-
-
-def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str | None) -> str | None:
-    try:
-        return day and datetime.date.fromisoformat(day).isoformat()
-    except ValueError:
-        raise click.BadParameter(f"it must be a day such as 2026-01-31, not {day!r}.") from None
-
-
-@click.command(cls=LongCommand)
-@click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
-@click.option(
-    "--task",
-    type=click.Choice(["line", "summary"]),
-    default="line",
-    show_default=True,
-    help="line: completions of lines. summary: summaries of functions; documented ones are summarised with "
-    "their documentation hidden, and compared with it (`models pull minilm-l6-v2`, extra `evaluation`).",
+MEASURES = ("ask", "normalised", "verbalised", "scale")
+_data_dir = click.option(
+    "--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA."
 )
-@_language
-@click.option(
-    "--samples",
-    type=click.IntRange(20),
-    default=400,
-    show_default=True,
-    help="Lines or functions to ask for.",
-)
-@click.option(
-    "--from-git",
-    is_flag=True,
-    help="Complete the newest lines of your commits in the repositories of PATH instead, each as if the "
-    "cursor had been in it then.",
-)
-@click.option(
-    "--author",
-    "authors",
-    metavar="ADDRESS",
-    multiple=True,
-    help="With --from-git: the e-mail address (or name) of your commits; repeat it for several. Default: the "
-    "user.email of your own git configuration.",
-)
-@click.option(
-    "--commits",
-    type=click.IntRange(1, 1_000_000),
-    metavar="N",
-    help="With --from-git: look at the newest N commits (1000).",
-)
-@_no_suffix
-@_window
-@seed_option
-@held_out_option
-@click.option(
-    "--records",
-    type=FILE,
-    help="Keep (and resume) generations in this file; without PATH, fit on those in it.",
-)
-@click.option(
-    "--sources",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Before fitting on --records, compute their text features again from the projects in this folder "
-    "(`data pull projects`), and write them into the file. Takes the model's vocabulary, no decoding.",
-)
-@click.option("--output", type=FILE, help="Write the calibrator to this file only; the one in force stays.")
-@click.option(
-    "--install", is_flag=True, help="Put the new calibrator in force even if the present one predicts better."
-)
-@click.option(
-    "--created",
-    metavar="DATE",
-    callback=_checked_date,
-    help="YYYY-MM-DD; default: the day of the records, or today.",
-)
-@click.option(
-    "--exclude",
-    metavar="PATTERN",
-    multiple=True,
-    help="A pattern of files that no model may see, beside those of `exclude` in config.toml; repeat it for "
-    "several.",
-)
-@_observe
-@worker_options
-@quiet_option
-@click.option("--progress", type=click.Choice(["bar", "lines"]), default="bar", hidden=True)  # for the server
-@json_option
-@model_option
-@threads_option
-def calibrate(
-    as_json: bool,
-    quiet: bool,
-    progress: str,
-    sources: Path | None,
-    from_git: bool,
-    authors: tuple[str, ...],
-    commits: int | None,
-    **options: Any,
-) -> None:
-    """Fit a calibrator on source code or on your own lines.
-
-    Each PATH is a project, kept together in cross-validation, or a file of lines (.jsonl, docs/data.md). The
-    calibrator is put in force for all your work if it predicts these lines no worse than the present one.
-    """
-    from lsp_calib.commands.calibrate import calibrate as run
-    from lsp_calib.commands.committed import FromGit
-
-    if not from_git and (authors or commits):
-        raise SettingsError("--author and --commits choose commits: add --from-git, or leave them out.")
-    if options["records"] is not None and not options["paths"]:
-        # The seed chooses what is held out of records, and nothing else.
-        seed = ("seed",) if not options["held_out"] else ()
-        refuse_with_records(
-            "Without PATH a calibrator is fitted on the answers in --records, and no model is asked: "
-            "{options} would change nothing. Leave that out; or name source (PATH...), to ask a model.",
-            seed,
-        )
-    wish = FromGit(authors, commits or FromGit().commits, tell) if from_git else None
-    if sources is not None:
-        from lsp_calib.commands.recompute import recompute
-
-        tell(recompute(options["records"], options["paths"], sources, options["model"]))
-        # Its vocabulary gave the records' answers, whatever its file is called.
-        options["model"] = None
-    workers = take_workers(options)
-    apart = options.pop("held_out")
-    options["task"] = said("task")
-    report = run(
-        **options,
-        from_git=wish,
-        held_out_projects=apart,
-        workers=workers,
-        quiet=quiet or as_json,
-        lines=progress == "lines",
-        say=warn,
-    )
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
 
 
 @click.group(name="eval", cls=Group)
@@ -217,10 +57,10 @@ def evaluate() -> None:
 
 
 @evaluate.command(cls=LongCommand)
-@click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
-@_language
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=SOURCE)
+@language_option
 @click.option("--samples", type=click.IntRange(0), default=400, show_default=True, help="Lines to complete.")
-@_no_suffix
+@no_suffix_option
 @click.option(
     "--behind-openers",
     type=click.IntRange(0),
@@ -263,11 +103,11 @@ def evaluate() -> None:
     help="With --tests: the virtual environment that has pytest and what the tests need. Default: that of "
     "lsp-calib.",
 )
-@_window
+@window_option
 @seed_option
 @held_out_option
 @resamples_option
-@observe_option((*OBSERVED, *REFLECTED))
+@observe_option((*LINES_OBSERVED, *REFLECTED))
 @run_options
 def line(
     paths: tuple[Path, ...],
@@ -307,7 +147,7 @@ def line(
             raise SettingsError(f"With --condition prefix, {', '.join(given)} cannot be had: leave it out.")
     if environment is not None and not tests:
         raise SettingsError("--environment is for --tests: add that, or leave it out.")
-    strange = sorted(options["observe"].difference(REFLECTED if studied else OBSERVED))
+    strange = sorted(options["observe"].difference(REFLECTED if studied else LINES_OBSERVED))
     if strange:
         where = "--condition editor" if studied else "--condition prefix"
         raise SettingsError(f"--observe {','.join(strange)} is for {where}: leave it out.")
@@ -342,18 +182,18 @@ def line(
 
 
 @evaluate.command(cls=LongCommand)
-@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@_data_dir
 @click.option(
     "--samples", type=click.IntRange(20), help="Number of lines, drawn at random; default: all 1,033."
 )
 @click.option(
     "--tests/--no-tests", default=True, help="Run the functions' tests on the answers as well, in a sandbox."
 )
-@_window
+@window_option
 @seed_option
 @held_out_option
 @resamples_option
-@_observe
+@observe_option(LINES_OBSERVED)
 @run_options
 def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: Any) -> None:
     """Fill in lines removed from HumanEval's functions: exactly, or so that the tests pass."""
@@ -372,7 +212,7 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
     show_default=True,
     help="The functions. mbpp: the description is put inside the function as its docstring.",
 )
-@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@_data_dir
 @click.option(
     "--samples", type=click.IntRange(20), help="Number of functions, drawn at random; default: all."
 )
@@ -398,7 +238,7 @@ def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: 
     show_default=True,
     help="The bugs: of Defects4J, or of ManySStuBs4J.",
 )
-@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@_data_dir
 @click.option("--samples", type=click.IntRange(20), help="Number of bugs, drawn at random; default: all.")
 @seed_option
 @held_out_option
@@ -414,7 +254,7 @@ def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any
 
 
 @evaluate.command(cls=LongCommand)
-@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@_data_dir
 @click.option(
     "--positions",
     type=click.IntRange(1000),
@@ -436,11 +276,8 @@ def token(as_json: bool, quiet: bool, **options: Any) -> None:
     """Calibration of whole distributions over tokens, on functions: ECE, classwise ECE and Full-ECE."""
     from lsp_calib.commands.evaluate import count_tokens
 
-    report = count_tokens(**options, say=warn, quiet=quiet or as_json)
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
+    asking = asking_of(options, quiet=quiet or as_json)
+    show(count_tokens(**options, asking=asking), as_json=as_json)
 
 
 def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -480,13 +317,9 @@ def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[st
 @json_option
 def confidence(as_json: bool, **options: Any) -> None:
     """Measure the gain of each step of evidence for lines: an ablation for each file of records."""
-    from lsp_calib.commands.confidence import compare_evidence
+    from lsp_calib.commands.evaluate import compare_evidence
 
-    report = compare_evidence(**options)
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
+    show(compare_evidence(**options), as_json=as_json)
 
 
 @evaluate.command(cls=LongCommand)
@@ -511,7 +344,7 @@ def confidence(as_json: bool, **options: Any) -> None:
     metavar="M",
     help="Only records of this model, by its name (default: of all); or the model to ask.",
 )
-@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@_data_dir
 @threads_option
 @seed_option
 @quiet_option
@@ -532,19 +365,68 @@ def paper(as_json: bool, quiet: bool, threads: int, data_dir: Path | None, **opt
         )
     else:
         folder: Path = options["output"] / "records"
-        decode_missing(
-            options["study"],
-            folder,
-            warn,
-            model=options["model"],
-            threads=threads,
-            data_dir=data_dir,
-            seed=options["seed"],
-            quiet=quiet or as_json,
-        )
+        named = {name: options[name] for name in ("model", "seed")}
+        asking = asking_of({**named, "threads": threads}, quiet=quiet or as_json)
+        decode_missing(options["study"], folder, asking, data_dir)
         options |= {"records": folder, "model": None}
     report = repeat_studies(**options, say=(lambda _: None) if quiet or as_json else tell)
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
+    show(report, as_json=as_json)
+
+
+@evaluate.command()
+@_data_dir
+@click.option("--output", type=FILE, help="Write the thresholds to this file.")
+@json_option
+def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> None:
+    """From which similarity on people called two summaries similar: for the installed encoder."""
+    from lsp_calib.commands.evaluate import derive_thresholds
+
+    report = derive_thresholds(data_dir, output)
+    show(report, as_json=as_json)
+
+
+@evaluate.command(cls=LongCommand)
+@_data_dir
+@click.option(
+    "--language",
+    type=click.Choice(["python", "java"]),
+    default="python",
+    show_default=True,
+    help="The language of the functions.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(20),
+    metavar="N",
+    help="Functions to summarise, drawn at random; default: all.",
+)
+@click.option(
+    "--thresholds",
+    type=FILE,
+    help="Judge by the thresholds in this file (`eval thresholds --output FILE`); default: the shipped ones.",
+)
+@click.option(
+    "--augment",
+    is_flag=True,
+    help="Show the model facts about the code beside it, as `summarize --augment` does.",
+)
+@observe_option(SUMMARIES_OBSERVED)
+@click.option(
+    "--measure",
+    type=click.Choice(MEASURES),
+    help="Score what the model says of its own summaries, in the place of their probabilities. The records "
+    "must hold it: --observe follow-up,ask,verbalised,scale.",
+)
+@seed_option
+@held_out_option
+@resamples_option
+@run_options
+def summary(data_dir: Path | None, language: str, samples: int | None, **options: Any) -> None:
+    """Summaries of functions whose documentation is hidden: how often they are like a person's, and whether
+    the confidence knows."""
+    from lsp_calib.evaluation.summary_task import SUMMARY, summary_task
+
+    seed = options["seed"]
+    if options["records"] is None and options["output"] is None:
+        options["output"] = Path("lsp-calib-eval") / f"{SUMMARY}-{language}"
+    run_or_replay(SUMMARY, lambda: summary_task(data_dir, language, samples, seed), options)

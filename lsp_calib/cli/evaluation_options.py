@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from lsp_calib.cli.shared import json_option, model_option, print_json, threads_option, warn
+from lsp_calib.cli.shared import json_option, model_option, show, threads_option, warn
 from lsp_calib.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lsp_calib.commands.records import AskingOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+SOURCE = click.Path(exists=True, path_type=Path)
+LINES_OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
+"""What `--observe` adds to the records of lines."""
 seed_option = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws."
 )
@@ -42,6 +48,38 @@ replay_option = click.option(
 )
 
 
+language_option = click.option(
+    "--language",
+    metavar="ID",
+    help="The language of the source, by its LSP identifier, such as java. Default: python if there is any, "
+    "else the only language there is.",
+)
+no_suffix_option = click.option(
+    "--no-suffix",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Also complete N further lines with nothing below them, as where new code is written.",
+)
+
+
+def _sized(_context: click.Context, _option: click.Parameter, value: str) -> Any:
+    from lsp_calib.completion.prompt import WindowSize
+
+    return None if value == "auto" else WindowSize(value)
+
+
+window_option = click.option(
+    "--window",
+    type=click.Choice(["auto", "small", "large"]),
+    default="auto",
+    show_default=True,
+    callback=_sized,
+    help="How much the model sees. large: twice as much of the document as small, and pieces of other files "
+    "of the project for models that know of files. auto: as when it serves an editor on this machine.",
+)
+
+
 def observe_option(known: Sequence[str]) -> Callable[[F], F]:
     """The option for what records hold besides what every record holds: names among those known, as a set."""
 
@@ -63,7 +101,7 @@ def observe_option(known: Sequence[str]) -> Callable[[F], F]:
 
 
 def worker_options(command: F) -> F:
-    """The options for workers, which `take_workers` turns into one value."""
+    """The options for workers, which `asking_of` turns into one value."""
     for option in (
         click.option(
             "--remote",
@@ -92,18 +130,24 @@ def run_options(command: F) -> F:
     return replay_option(output_option(command))
 
 
-def take_workers(options: dict[str, Any]) -> Any:
-    from lsp_calib.evaluation.collect import Workers
+# The options of `AskingOptions` that have the same names on the command line.
+_OF_ASKING = ("model", "threads", "seed", "held_out", "observe", "window", "augment", "created")
 
-    backend, scheduler = options.pop("backend"), options.pop("scheduler")
-    if (backend == "dask") != bool(scheduler):
-        raise SettingsError("--backend dask and --scheduler ADDRESS belong together.")
-    return Workers(
-        jobs=options.pop("jobs"),
-        model_per_job=options.pop("model_per_job"),
-        scheduler=scheduler or "",
-        remotes=options.pop("remotes"),
-    )
+
+def asking_of(options: dict[str, Any], *, quiet: bool, lines: bool = False) -> AskingOptions:
+    """How a model is asked, by those of a command's options that say so: they are taken out of `options`."""
+    from lsp_calib.commands.records import AskingOptions
+    from lsp_calib.evaluation.collect import ALONE, Workers
+
+    workers = ALONE
+    if "backend" in options:
+        backend, scheduler = options.pop("backend"), options.pop("scheduler")
+        if (backend == "dask") != bool(scheduler):
+            raise SettingsError("--backend dask and --scheduler ADDRESS belong together.")
+        named = {name: options.pop(name) for name in ("jobs", "model_per_job", "remotes")}
+        workers = Workers(**named, scheduler=scheduler or "")
+    given = {name: options.pop(name) for name in _OF_ASKING if name in options}
+    return AskingOptions(**given, workers=workers, quiet=quiet, lines=lines, say=warn)
 
 
 def said(option: str) -> Any:
@@ -145,8 +189,8 @@ def default_output(name: str) -> Path:
 
 def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
     """Run a task or replay its records, and print the scores."""
+    from lsp_calib.commands.evaluate import ScoringOptions, replay
     from lsp_calib.commands.evaluate import evaluate as run
-    from lsp_calib.commands.evaluate import replay
 
     if options["records"] is not None:
         refuse_with_records(
@@ -154,34 +198,10 @@ def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, An
             "would change nothing. Leave that out; or leave --records out, to ask a model."
         )
     as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
-    records, apart, seed = options.pop("records"), options.pop("held_out"), options.pop("seed")
-    resamples, workers = options.pop("resamples"), take_workers(options)
+    records, asking = options.pop("records"), asking_of(options, quiet=quiet or as_json)
+    scoring = ScoringOptions(**options)
     if records is not None:
-        thresholds, measure = options.pop("thresholds", None), options.pop("measure", None)
-        report = replay(
-            *(name, records, output),
-            seed=seed,
-            held_out_projects=apart,
-            resamples=resamples,
-            thresholds=thresholds,
-            measure=measure,
-            language=said("language"),
-            model=options["model"],
-            window=options.get("window"),
-        )
+        report = replay(name, records, output, asking, scoring, said("language"))
     else:
-        report = run(
-            make_task(),
-            output or default_output(name),
-            workers,
-            warn,
-            seed=seed,
-            held_out_projects=apart,
-            resamples=resamples,
-            quiet=quiet or as_json,
-            **options,
-        )
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
+        report = run(make_task(), output or default_output(name), asking, scoring)
+    show(report, as_json=as_json)

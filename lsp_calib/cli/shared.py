@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
 from click.core import ParameterSource
@@ -190,6 +190,22 @@ def place_in_file(text: str, *, column: bool) -> tuple[Path, int, int | None]:
 
 def print_json(value: Any) -> None:
     click.echo(json_text(value, sys.stdout.encoding))
+
+
+class Report(Protocol):
+    """What a command has found: one JSON document, or output in a terminal."""
+
+    def to_wire(self) -> Any: ...
+
+    def print(self) -> None: ...
+
+
+def show(report: Report, *, as_json: bool) -> None:
+    """Print what a command has found on standard output."""
+    if as_json:
+        print_json(report.to_wire())
+    else:
+        report.print()
 
 
 def say(text: str, *, nl: bool = True) -> None:

@@ -7,7 +7,8 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -15,6 +16,7 @@ import attrs
 from msgspec.structs import replace
 from rich.table import Table
 
+from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Ranked
@@ -24,30 +26,32 @@ from lsp_calib.calibration.calibrators.purpose import Task as TaskName
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.commands.calibration_trial import LINE, TASKS, Comparison, Judged, labels_of
-from lsp_calib.commands.collect import collect_records
-from lsp_calib.commands.committed import FromGit, committed_task
 from lsp_calib.commands.engine import Say, settings_in_force
-from lsp_calib.commands.record_files import (
+from lsp_calib.commands.feedback import feedback_store
+from lsp_calib.commands.records import (
+    AskingOptions,
     check_output,
     check_place,
     check_question,
+    collect_records,
     remove_unfinished,
     unfinished,
 )
 from lsp_calib.completion.alternatives import shares
-from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.collect import ALONE, Workers
 from lsp_calib.evaluation.datasets.blind import refuse_blind
 from lsp_calib.evaluation.documented_source import documented_task
+from lsp_calib.evaluation.git_history.author import addresses_of_user
+from lsp_calib.evaluation.git_history.committed_lines import Wish, commit_task
 from lsp_calib.evaluation.groups import check_groups
 from lsp_calib.evaluation.header import Header, origin
-from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.lines import GIT
+from lsp_calib.evaluation.recomputed import recompute_features
 from lsp_calib.evaluation.records import Record, check_header, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import held_out, line_task
+from lsp_calib.evaluation.tasks import Task, line_task
+from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Trusted
 from lsp_calib.terminal import Console
 
@@ -149,117 +153,94 @@ class CalibrationReport:
             )
 
 
-def calibrate(
-    paths: tuple[Path, ...],
-    samples: int,
-    seed: int,
-    records: Path | None,
-    output: Path | None,
-    model: str | None,
-    threads: int,
-    *,
-    say: Say,
-    created: str | None = None,
-    held_out_projects: int | None = None,
-    no_suffix: int = 0,
-    install: bool = False,
-    workers: Workers = ALONE,
-    observe: frozenset[Observed] = frozenset(),
-    window: WindowSize | None = None,
-    quiet: bool = False,
-    lines: bool = False,
-    language: str | None = None,
-    from_git: FromGit | None = None,
-    task: str | None = None,
-    exclude: Sequence[str] = (),
-) -> CalibrationReport:
-    """Fit a calibrator on the source below `paths`, each a project.
+@attrs.frozen
+class FromGit:
+    """authors: e-mail addresses or names; none: those of the user's configuration of git. commits: so many
+    are looked at. tell: is told what was taken."""
 
-    task: "line": lines are completed; "summary": documented functions are summarised, their documentation
-        hidden; None: "line", or that of the records. language: of the source; None: Python if there is any,
-        else the only one there is.
+    authors: tuple[str, ...] = ()
+    commits: int = 1000
+    tell: Say = lambda _: None
+
+
+@attrs.frozen(kw_only=True)
+class CalibrationOptions:
+    """What `calibrate` fits a calibrator on, and what becomes of it. Raises SettingsError for options that
+    contradict each other.
+
+    paths: source, each a project. task: "line": lines are completed; "summary": documented functions are
+        summarised, their documentation hidden; None: "line", or that of the records. language: of the source;
+        None: Python if there is any, else the only one there is. samples: how many are asked for.
     from_git: complete lines of the user's commits instead, in the repositories of `paths`.
+    no_suffix: the number of further lines, with nothing below them.
+    exclude: patterns of files that no model may see, beside those of the settings.
     records: the file that keeps the generations; a run continues with those it already holds. None: one in
         the state folder, which is removed at the end. Without `paths` the calibrator is fitted on these
         records: neither a model nor source is needed.
     output: write the calibrator to this file, and leave the one in force alone. None puts it in force for
         this user, in every workspace, if it is no worse than the present one by the rule of a refit, or else
-        keeps it beside the earlier ones.
-    install: put it in force without that proof. created: ISO date; None: the day of the records.
-    held_out_projects: the number of projects left out of the fit; None: those that the records name.
-    no_suffix: the number of further lines, with nothing below them.
-    exclude: patterns of files that no model may see, beside those of the settings.
-    model, threads, observe, window, quiet, lines, say: as for `collect_records`.
+        keeps it beside the earlier ones. install: put it in force without that proof.
+    asking: how the model is asked; its `created` is None for the day of the records.
+    """
+
+    asking: AskingOptions
+    paths: tuple[Path, ...] = ()
+    samples: int = 400
+    records: Path | None = None
+    output: Path | None = None
+    no_suffix: int = 0
+    install: bool = False
+    language: str | None = None
+    from_git: FromGit | None = None
+    task: str | None = None
+    exclude: Sequence[str] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if self.install and self.output is not None:
+            raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
+        if self.from_git is not None and not self.paths:
+            raise SettingsError("--from-git takes the lines of a repository: name its folder (PATH).")
+        if self.from_git is not None and self.no_suffix:
+            raise SettingsError(
+                "With --from-git each commit says what stood below a line: leave --no-suffix out."
+            )
+        if self.task == SUMMARY and (self.from_git is not None or self.no_suffix or self.asking.observe):
+            raise SettingsError("--from-git, --no-suffix and --observe are for lines: leave them out.")
+
+
+def calibrate(options: CalibrationOptions) -> CalibrationReport:
+    """Fit a calibrator on source or on records.
+
     Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
     calibrator is for others), or for records of another task, language, model or window than asked for;
     SettingsError if there is nothing to fit on, or if `output` is a file of something else.
     """
-    if install and output is not None:
-        raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
-    if from_git is not None and not paths:
-        raise SettingsError("--from-git takes the lines of a repository: name its folder (PATH).")
-    if from_git is not None and no_suffix:
-        raise SettingsError(
-            "With --from-git each commit says what stood below a line: leave --no-suffix out."
-        )
-    if task == SUMMARY and (from_git is not None or no_suffix or observe):
-        raise SettingsError("--from-git, --no-suffix and --observe are for lines: leave them out.")
+    output, asking = options.output, options.asking
     # Before the model is asked for hours.
     if output is not None:
         check_output(output)
     kept_in: Path | None = None
-    if paths:
-        if records is not None:
-            check_place(records)
-        given = Trusted(remote_url=next(iter(workers.remotes), None), model=model)
+    if options.paths:
+        if options.records is not None:
+            check_place(options.records)
         # Problems with the settings are reported when the engine is opened.
-        engine = settings_in_force(given, lambda _: None)
-        unseen = (*engine.exclude, *exclude)
-        if task == SUMMARY:
-            items = documented_task(paths, samples, seed, language, unseen)
-        elif from_git is None:
-            items = line_task(paths, samples, seed, no_suffix, language=language, exclude=unseen)
-        else:
-            items = committed_task(paths, samples, seed, language, from_git, unseen)
-        asked_for = [(id_, str(payload["group"])) for id_, payload in items.items]
-        groups = [group for _, group in asked_for]
-        apart = held_out(groups, held_out_projects or 0, seed)
-        if output is not None:
-            refuse_blind(_projects(set(groups) - apart), items.language)
-        check_groups(asked_for, apart, _PLURAL[items.name])
-        if records is None:
-            roots = sorted(str(path.resolve()) for path in paths)
-            git = None if from_git is None else [from_git.authors, from_git.commits]
-            asked_of = [model, workers.remotes, window, sorted(observe)]
-            # An item's id is a place: after an edit other text stands there, to which its answer is none.
-            texts = [hashlib.sha256(json.dumps(item).encode()).hexdigest() for item in items.items]
-            drawn = [samples, seed, no_suffix, items.language, held_out_projects, texts]
-            kept_in = unfinished([roots, items.name, git, *asked_of, *drawn, unseen], engine)
-        header, kept = collect_records(
-            items,
-            workers,
-            records or cast(Path, kept_in),
-            say,
-            model=model,
-            threads=threads,
-            seed=seed,
-            quiet=quiet,
-            lines=lines,
-            created=created,
-            held_out=None if held_out_projects is None else apart,
-            observe=observe,
-            window=window,
+        engine = settings_in_force(
+            Trusted(remote_url=next(iter(asking.workers.remotes), None), model=asking.model), lambda _: None
         )
-    elif records is not None:
-        header, kept = read_records(records)
-        check_header(records, header, task, language)
-        check_question(records, header, model, window)
-        if held_out_projects is not None:
-            apart = held_out([record.group for record in kept], held_out_projects, seed)
+        items = _items(options, engine)
+        if options.records is None:
+            kept_in = _kept_in(options, items, engine)
+        header, kept = collect_records(items, options.records or cast(Path, kept_in), asking)
+    elif options.records is not None:
+        header, kept = read_records(options.records)
+        check_header(options.records, header, options.task, options.language)
+        check_question(options.records, header, asking.model, asking.window)
+        if asking.held_out is not None:
+            apart = asking.apart([record.group for record in kept])
             header = attrs.evolve(header, held_out=tuple(sorted(apart)))
     else:
         raise SettingsError("Name the source to calibrate on (PATH...), or records to fit again (--records).")
-    day = created or header.created or datetime.date.today().isoformat()
+    day = asking.created or header.created or datetime.date.today().isoformat()
     asked = sum(record.group not in header.held_out for record in kept)
     # What is written to a file is for others: by the default, whatever this user prefers.
     criterion = "" if output is not None else settings_in_force(Trusted(), lambda _: None).criterion
@@ -269,7 +250,7 @@ def calibrate(
     present = store.choose(purpose).calibrator
     judged = Judged.of(fitted, header, shown, present, store.known(purpose))
     if output is None:
-        report = _put_in_force(store, fitted.calibrator, judged, asked, install=install)
+        report = _put_in_force(store, fitted.calibrator, judged, asked, install=options.install)
     else:
         fitted.calibrator.save(output)
         reason = "it was written to a file only"
@@ -277,6 +258,80 @@ def calibrate(
     if kept_in is not None:
         remove_unfinished(kept_in)
     return report
+
+
+def _items(options: CalibrationOptions, engine: Trusted) -> Task:
+    """The lines or functions to ask for. Raises DataError if they are too few, or of the blind set."""
+    paths, samples, asking = options.paths, options.samples, options.asking
+    unseen = (*engine.exclude, *options.exclude)
+    if options.task == SUMMARY:
+        items = documented_task(paths, samples, asking.seed, options.language, unseen)
+    elif options.from_git is None:
+        items = line_task(
+            paths, samples, asking.seed, options.no_suffix, language=options.language, exclude=unseen
+        )
+    else:
+        items = _committed_task(paths, samples, asking.seed, options.language, options.from_git, unseen)
+    asked_for = [(id_, str(payload["group"])) for id_, payload in items.items]
+    groups = [group for _, group in asked_for]
+    apart = asking.apart(groups)
+    if options.output is not None:
+        refuse_blind(_projects(set(groups) - apart), items.language)
+    check_groups(asked_for, apart, _PLURAL[items.name])
+    return items
+
+
+def _committed_task(
+    paths: Sequence[Path],
+    samples: int,
+    seed: int,
+    language: str | None,
+    from_git: FromGit,
+    exclude: Sequence[str],
+) -> Task:
+    """The newest lines of the user in the repositories of `paths`.
+
+    exclude: patterns of files that no model may see.
+    Raises SettingsError for a path that is no folder, or if it is not known who the user is; DataError and
+    LspCalibError as `commit_task` and the feedback store do.
+    """
+    other = next((path for path in paths if not path.is_dir()), None)
+    if other is not None:
+        raise SettingsError(f"{other} is no folder. With --from-git each PATH is a repository, or in one.")
+    with _labelled_lines() as made:
+        wish = Wish(
+            authors=from_git.authors or addresses_of_user(),
+            commits=from_git.commits,
+            excluded=Exclusion(tuple(exclude)).reason,
+            labelled=made,
+        )
+        task, sentences = commit_task(paths, samples, seed, language, wish)
+    for sentence in sentences:
+        from_git.tell(sentence)
+    return task
+
+
+@contextmanager
+def _labelled_lines() -> Iterator[Callable[[Collection[str]], Collection[str]]]:
+    """Tells which lines have labels of their own, by the feedback store; none if there is none yet."""
+    if not (home.state_dir() / "feedback.db").exists():
+        yield lambda _: ()
+        return
+    with feedback_store() as store:
+        yield store.accepted_lines().among
+
+
+def _kept_in(options: CalibrationOptions, items: Task, engine: Trusted) -> Path:
+    """The file of a calibration without --records: of all that says what is asked for."""
+    asking, from_git = options.asking, options.from_git
+    roots = sorted(str(path.resolve()) for path in options.paths)
+    git = None if from_git is None else [from_git.authors, from_git.commits]
+    asked_of = [asking.model, asking.workers.remotes, asking.window, sorted(asking.observe)]
+    # An item's id is a place: after an edit other text stands there, to which its answer is none.
+    texts = [hashlib.sha256(json.dumps(item).encode()).hexdigest() for item in items.items]
+    drawn = [options.samples, asking.seed, options.no_suffix, items.language, asking.held_out, texts]
+    unseen = (*engine.exclude, *options.exclude)
+    return unfinished([roots, items.name, git, *asked_of, *drawn, unseen], engine)
 
 
 def _put_in_force(
@@ -362,3 +417,17 @@ def ranked(record: Record) -> Ranked:
 def _projects(groups: Iterable[str]) -> list[str]:
     """The names of the projects, without versions, that groups of records are of."""
     return [origin(group, 1).name for group in groups]
+
+
+def recompute(records: Path | None, paths: tuple[Path, ...], sources: Path, model: str | None) -> str:
+    """Write verdicts and features into the file of records, see `recompute_features`; returns what was done.
+
+    paths: source to complete lines of, for which the features are computed anyway. Raises SettingsError if
+    there is some, or no file of records.
+    """
+    if records is None or paths:
+        raise SettingsError(
+            "--sources computes features of records that are there: give --records FILE, and no PATH."
+        )
+    count = recompute_features(records, sources, model)
+    return f"The features of {count} lines were computed again from {sources} and are in {records}."

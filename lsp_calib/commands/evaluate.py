@@ -1,8 +1,14 @@
-"""`lsp-calib eval TASK`: generate answers (or replay records), score them, write the tables."""
+"""`lsp-calib eval`: the answers to a task, or its records, scored; the tables.
+
+`eval TASK`: a model's answers. `token`: distributions over tokens. `confidence`: how much each step of
+evidence adds to the confidence of lines. `thresholds`: from which similarity on a summary counts as like a
+person's.
+"""
 
 from __future__ import annotations
 
 import datetime
+import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -11,27 +17,37 @@ from typing import Any
 import attrs
 from rich.table import Table
 
-from lsp_calib.commands.collect import collect_records
+from lsp_calib.calibration.similarity_threshold import Setting
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
-from lsp_calib.commands.record_files import check_question
-from lsp_calib.completion.prompt import PLAIN_VERSION, WindowSize
+from lsp_calib.commands.records import AskingOptions, check_question, collect_records, make_folder
+from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import report
-from lsp_calib.evaluation.collect import Workers
+from lsp_calib.evaluation import ablation_report, report
+from lsp_calib.evaluation.ablation import Ablation, run_ablation
+from lsp_calib.evaluation.ablation_report import MOST
+from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.datasets.folder import checked_file
 from lsp_calib.evaluation.groups import check_groups
 from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.ratings import read_both_orders
 from lsp_calib.evaluation.records import Record, check_header, read_records
 from lsp_calib.evaluation.reflective_scores import needed_by, score_reflective
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, counted, score
+from lsp_calib.evaluation.similarity import listed, shared_encoder
 from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import Task, held_out, project_names
-from lsp_calib.evaluation.thresholds import Thresholds, shipped_thresholds
+from lsp_calib.evaluation.tasks import Task, project_names
+from lsp_calib.evaluation.thresholds import Derivation, Thresholds, derive, shipped_thresholds
+from lsp_calib.files import replace_file
 from lsp_calib.settings import Trusted, engine_choice
 from lsp_calib.terminal import Console
 
 RECORDS, TOKENS = "records.jsonl", "token.jsonl"
+RATINGS = "haque-ratings"
+
+# Kept in the file; that of `models/thresholds/` was made by this, in a checkout.
+_COMMAND = "lsp-calib eval thresholds --output {}"
 
 
 @attrs.frozen
@@ -53,57 +69,41 @@ class EvaluationReport:
             console.print(f"{what} are in {self.folder}.", soft_wrap=True)
 
 
+@attrs.frozen(kw_only=True)
+class ScoringOptions:
+    """How records are scored.
+
+    resamples: of the bootstrap. thresholds: of similarities, by which records that hold some are judged;
+    None: the shipped ones. measure: of `reflective_scores.FORMS`, to score what the model says of its answers
+    in the place of their probabilities; None: these.
+    """
+
+    resamples: int = RESAMPLES
+    thresholds: Path | None = None
+    measure: str | None = None
+
+
 def evaluate(
-    task: Task,
-    output: Path,
-    workers: Workers,
-    say: Say,
-    *,
-    model: str | None,
-    threads: int,
-    seed: int,
-    held_out_projects: int | None = None,
-    resamples: int = RESAMPLES,
-    observe: frozenset[str] = frozenset(),
-    window: WindowSize | None = None,
-    augment: bool = False,
-    thresholds: Path | None = None,
-    measure: str | None = None,
-    quiet: bool = False,
+    task: Task, output: Path, asking: AskingOptions, scoring: ScoringOptions | None = None
 ) -> EvaluationReport:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
-    The same call resumes a run that was stopped. held_out_projects: their number; None: those that a run that
-    is there has held out. thresholds, measure: as for `replay`. The other arguments
-    are as for `collect_records`.
-    Raises SettingsError if the folder cannot be made, or if nothing that `measure` needs is observed;
-    DataError for items of too few files; and what `collect` and `score` raise.
+    The same call resumes a run that was stopped. Raises SettingsError if the folder cannot be made, or if
+    nothing that the measure needs is observed; DataError for items of too few files; and what `collect` and
+    `score` raise.
     """
+    scoring = scoring or ScoringOptions()
     # What cannot be scored fails before the model is asked.
     groups = [(id_, str(payload["group"])) for id_, payload in task.items]
-    apart = held_out([group for _, group in groups], held_out_projects or 0, seed)
+    apart = asking.apart([group for _, group in groups])
     check_groups(groups, apart, "functions" if task.name in (SUMMARY, SYNTHESIS) else "lines")
-    rules = None if thresholds is None else Thresholds.load(thresholds)
-    _make(output)
-    if measure is not None and not (output / RECORDS).exists():
-        _check_observed(measure, observe)
-    header, records = collect_records(
-        task,
-        workers,
-        output / RECORDS,
-        say,
-        model=model,
-        threads=threads,
-        seed=seed,
-        quiet=quiet,
-        held_out=None if held_out_projects is None else apart,
-        observe=observe,
-        window=window,
-        augment=augment,
-    )
+    rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
+    make_folder(output)
+    if scoring.measure is not None and not (output / RECORDS).exists():
+        _check_observed(scoring.measure, asking.observe)
+    header, records = collect_records(task, output / RECORDS, asking)
     apart = frozenset(header.held_out).intersection(record.group for record in records)
-    records = _judged(header, records, rules)
-    scores = _scores(header, records, apart, measure, resamples=resamples, seed=seed)
+    scores = _scores(header, _judged(header, records, rules), apart, scoring, asking.seed)
     report.write(scores, output)
     return EvaluationReport(scores, output, recorded=True)
 
@@ -112,65 +112,44 @@ def replay(
     task: str,
     records: Path,
     output: Path | None,
-    *,
-    seed: int,
-    held_out_projects: int | None = None,
-    resamples: int = RESAMPLES,
-    thresholds: Path | None = None,
-    measure: str | None = None,
+    asking: AskingOptions,
+    scoring: ScoringOptions,
     language: str | None = None,
-    model: str | None = None,
-    window: WindowSize | None = None,
 ) -> EvaluationReport:
     """Score existing records, without a model.
 
-    held_out_projects: their number; None: those that the records name. thresholds: of similarities, by which
-    records that hold some are judged; None: the shipped ones. measure: of `reflective_scores.FORMS`, to score
-    what the model says of its answers in the place of their probabilities; None: these. language,
-    model, window: that they are said to be of. Raises DataError if the records are of another task, language,
-    model or window, or the thresholds are for other similarities.
+    asking: its model and window, and the language, are those that the records are said to be of. Raises
+    DataError if the records are of another task, language, model or window, or the thresholds are for other
+    similarities.
     """
     header, found = read_records(records)
     if header.task != task:
         raise DataError(f"{records} holds records of the task {header.task!r}, not of {task!r}.")
     check_header(records, header, None, language)
-    check_question(records, header, model, window)
+    check_question(records, header, asking.model, asking.window)
     groups = [record.group for record in found]
-    if held_out_projects is None:
-        apart = frozenset(header.held_out).intersection(groups)
-    else:
-        apart = held_out(groups, held_out_projects, seed)
-    judged = _judged(header, found, None if thresholds is None else Thresholds.load(thresholds))
-    scores = _scores(header, judged, apart, measure, resamples=resamples, seed=seed)
+    apart = frozenset(header.held_out).intersection(groups)
+    if asking.held_out is not None:
+        apart = asking.apart(groups)
+    rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
+    scores = _scores(header, _judged(header, found, rules), apart, scoring, asking.seed)
     if output is not None:
-        _make(output)
+        make_folder(output)
         report.write(scores, output)
     return EvaluationReport(scores, output, recorded=False)
 
 
 def judged_by_tests(
-    task: Task,
-    paths: Sequence[Path],
-    environment: Path | None,
-    output: Path,
-    say: Say,
-    *,
-    quiet: bool = False,
+    task: Task, paths: Sequence[Path], environment: Path | None, output: Path, say: Say, *, quiet: bool
 ) -> Task:
     """The lines of a task that their projects' tests reach; see `covering_tests.with_tests`, whose errors it
     raises. environment: None: the one that lsp-calib runs in. output: the folder of the run."""
     from lsp_calib.evaluation.covering_tests import with_tests
 
-    _make(output)
+    make_folder(output)
+    roots = {group: root for root, group in project_names(paths)}
     with item_progress("Running tests on the reference", quiet=quiet) as show:
-        return with_tests(
-            task,
-            {group: root for root, group in project_names(paths)},
-            environment or Path(sys.prefix),
-            output / "tests",
-            say,
-            show,
-        )
+        return with_tests(task, roots, environment or Path(sys.prefix), output / "tests", say, show)
 
 
 @attrs.frozen
@@ -201,29 +180,21 @@ class TokenReport:
         console.print(f"The numbers are in {self.path}.", soft_wrap=True)
 
 
-def count_tokens(
-    positions: int,
-    data_dir: Path | None,
-    output: Path,
-    say: Say,
-    *,
-    model: str | None,
-    threads: int,
-    quiet: bool = False,
-) -> TokenReport:
+def count_tokens(positions: int, data_dir: Path | None, output: Path, asking: AskingOptions) -> TokenReport:
     """Count the distributions over tokens of a model on functions, see `token_study.study`, whose errors it
     raises. output: the folder. SettingsError if it cannot be made, or for a remote engine."""
     from lsp_calib.evaluation import token_study
 
-    choice = engine_choice(settings_in_force(Trusted(model=model, threads=threads), say))
+    given = Trusted(model=asking.model, threads=asking.threads)
+    choice = engine_choice(settings_in_force(given, asking.say))
     if choice.remote is not None:
         raise SettingsError(
             "`eval token` needs a model on this machine: a server does not report whole distributions. "
             "Leave `remote.url` out."
         )
     items = token_study.texts(data_dir)
-    _make(output)
-    with item_progress("Counting distributions", quiet=quiet) as show:
+    make_folder(output)
+    with item_progress("Counting distributions", quiet=asking.quiet) as show:
         header, numbers = token_study.study(
             choice,
             items,
@@ -236,16 +207,11 @@ def count_tokens(
 
 
 def _scores(
-    header: Header,
-    records: list[Record],
-    apart: frozenset[str],
-    measure: str | None,
-    *,
-    resamples: int,
-    seed: int,
+    header: Header, records: list[Record], apart: frozenset[str], options: ScoringOptions, seed: int
 ) -> Scores:
-    if measure is not None:
-        return score_reflective(header, records, measure, apart, resamples=resamples, seed=seed)
+    resamples = options.resamples
+    if options.measure is not None:
+        return score_reflective(header, records, options.measure, apart, resamples=resamples, seed=seed)
     try:
         scores = score(header, records, apart, resamples=resamples, seed=seed)
     except DataError as error:
@@ -278,8 +244,158 @@ def _judged(header: Header, records: list[Record], thresholds: Thresholds | None
     return shipped_thresholds(header.similarity).judge(header, records)
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingsError(f"The folder {folder} cannot be created: {error.strerror or error}.") from error
+@attrs.frozen
+class AblationReport:
+    """The ablations, one for each file of records, and the files that were written."""
+
+    ablations: tuple[Ablation, ...]
+    files: tuple[Path, ...] = ()
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "files": [str(file) for file in self.files],
+            "ablations": [ablation.to_json() for ablation in self.ablations],
+        }
+
+    def print(self) -> None:
+        console = Console()
+        ablation_report.print_ablations(self.ablations, console)
+        for file in self.files:
+            console.print(f"Written: {file}", soft_wrap=True)
+
+
+def compare_evidence(
+    records: Sequence[Path],
+    output: Path | None = None,
+    *,
+    figure: bool = False,
+    costs: Mapping[str, float] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> AblationReport:
+    """The ablation of each file of line records.
+
+    output: the folder for confidence.md, .csv and .json, and with `figure` for the figures. costs,
+    resamples, seed: as for `ablation.climb`.
+    Raises DataError for records of another task, SettingsError for a figure without a folder or of more files
+    than it can show.
+    """
+    if figure and output is None:
+        raise SettingsError("Say where to write the figures: add --output FOLDER.")
+    if figure and len(records) > MOST:
+        raise SettingsError(
+            f"A figure shows the ablations of at most {MOST} files of records; {len(records)} were given. "
+            f"Name at most {MOST}, or leave --figure out: the tables are of any number."
+        )
+    ablations = []
+    for path in records:
+        header, found = read_records(path)
+        if header.task != "line":
+            raise DataError(f"{path} holds records of the task {header.task!r}, not of lines.")
+        ablations.append(run_ablation(header, found, costs=costs, resamples=resamples, seed=seed))
+    if output is None:
+        return AblationReport(tuple(ablations))
+    make_folder(output)
+    ablation_report.write(ablations, output)
+    files = [output / f"confidence.{kind}" for kind in ("md", "csv", "json")]
+    if figure:
+        files += ablation_report.draw(ablations, output)
+    return AblationReport(tuple(ablations), tuple(files))
+
+
+@attrs.frozen
+class ThresholdReport:
+    """What was derived, and the file that holds it (None: it is only shown)."""
+
+    derivation: Derivation
+    file: Path | None
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "file": None if self.file is None else str(self.file),
+            **self.derivation.to_json(_command(self.file)),
+        }
+
+    def print(self) -> None:
+        found = self.derivation
+        console = Console()
+        console.print(
+            f"{found.pairs} rated pairs; most people agree on {found.agreement.setting.positives}, the mean "
+            f"of three ratings on {found.positives}; encoder {found.listed.encoder} "
+            f"(SHA-256 {found.listed.sha256[:12]}).",
+            soft_wrap=True,
+        )
+        for title, columns, rows in tables(found):
+            table = Table(title=title)
+            for at, column in enumerate(columns):
+                table.add_column(column, no_wrap=at < 2)
+            for row in rows:
+                table.add_row(*row)
+            console.print(table)
+        agreement = found.agreement
+        console.print(
+            f"P(most agree) = sigmoid({agreement.slope:.1f} {agreement.setting.metric} "
+            f"{agreement.intercept:+.2f}), AUC {agreement.auc:.3f} on pairs left out.",
+            soft_wrap=True,
+        )
+        if self.file is not None:
+            console.print(f"Written: {self.file}", soft_wrap=True)
+
+
+def derive_thresholds(data_dir: Path | None, output: Path | None) -> ThresholdReport:
+    """Derive the thresholds of the installed encoder from the ratings in the evaluation data.
+
+    data_dir: the folder with the data sets; None: LSP_CALIB_DATA. output: the file to write.
+    Raises DataError if the data are missing or other ones, or the file cannot be written; SettingsError and
+    NoModelError as `Encoder.open`.
+    """
+    ratings = read_both_orders(checked_file(RATINGS, data_dir))
+    encoder = shared_encoder()
+    found = derive(ratings, encoder, listed(encoder), (RATINGS, data_set(RATINGS).sha256))
+    if output is not None:
+        replace_file(output, json.dumps(found.to_json(_command(output)), indent=2) + "\n")
+    return ThresholdReport(found, output)
+
+
+def tables(found: Derivation) -> list[tuple[str, Sequence[str], list[list[str]]]]:
+    """The settings and the similarities, each as title, columns and rows."""
+    settings = []
+    for name, setting in found.settings.items():
+        if setting is None:
+            settings.append([name, "none meets the criterion", "", "", "", "", ""])
+            continue
+        other = found.others[name]
+        left_out = f"{other.precision:.2f}, {other.recall:.2f} ({other.selected})"
+        settings.append([name, setting.metric, *_cells(setting), f"{setting.selected}", left_out])
+    alone = [
+        [
+            metric,
+            f"{value:.3f} ({low:.3f} to {high:.3f})",
+            *(
+                "none"
+                if setting is None
+                else f"{setting.threshold:.2f} ({100 * setting.precision:.0f}, {100 * setting.recall:.0f})"
+                for setting in found.alone[metric].values()
+            ),
+        ]
+        for metric, (value, low, high) in found.auc.items()
+    ]
+    papers = next(iter(found.alone.values()))
+    columns = ("setting", "similarity", "from", "P", "R", "n", "left out: P, R (n)")
+    return [
+        ("Thresholds, chosen over all similarities: precision P, recall R, n selected", columns, settings),
+        (
+            "Each similarity alone: from (P %, R %)",
+            ("similarity", "AUC (95 %)", *papers),
+            alone,
+        ),
+    ]
+
+
+def _cells(setting: Setting) -> tuple[str, str, str]:
+    return f"{setting.threshold:.2f}", f"{setting.precision:.2f}", f"{setting.recall:.2f}"
+
+
+def _command(output: Path | None) -> str:
+    # No path of this machine goes into a file that may be shipped.
+    return _COMMAND.format("FILE" if output is None or output.is_absolute() else output.as_posix())

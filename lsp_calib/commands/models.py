@@ -79,11 +79,8 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> CommandResult:
     card = _card(name)
     if card.notice:
         say(card.notice)
-    if quiet:
-        pulled = download.pull(card, lambda *_: None)
-    else:
-        with download_progress(card.title) as progress:
-            pulled = download.pull(card, progress)
+    with download_progress(card.title, quiet=quiet) as progress:
+        pulled = download.pull(card, progress)
     convert(pulled.path)
     sentences = [f"{card.name} is at {pulled.path}, {pulled.checked.words()}."]
     if not card.sha256:
@@ -140,11 +137,8 @@ def remove_model(name: str) -> CommandResult:
 
 
 def _pull_encoder(card: EncoderCard, *, quiet: bool) -> CommandResult:
-    if quiet:
-        pull_encoder(card, lambda *_: None)
-    else:
-        with download_progress(card.title) as progress:
-            pull_encoder(card, progress)
+    with download_progress(card.title, quiet=quiet) as progress:
+        pull_encoder(card, progress)
     return _of_encoder(card)
 
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lsp_calib.commands.engine import Say, settings_in_force
-from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
-from lsp_calib.evaluation.collect import ALONE
+from lsp_calib.commands.records import AskingOptions, make_folder
+from lsp_calib.errors import LspCalibError, StoppedError
 from lsp_calib.evaluation.datasets.catalogue import data_set
 from lsp_calib.evaluation.journal import journal_path
 from lsp_calib.evaluation.paper import page
@@ -80,12 +80,7 @@ def repeat_studies(
     made.
     """
     if output is not None:
-        try:
-            output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SettingsError(
-                f"The folder {output} cannot be created: {error.strerror or error}."
-            ) from error
+        make_folder(output)
     files = find_files(records, model)
     used = largest(files)
     built = tuple(_build(name, used, files, seed, say) for name in STUDIES if study in (name, "all"))
@@ -103,7 +98,7 @@ class Run:
     """Answers that a study needs, as one of the other commands of `eval` makes them.
 
     name: of the folder. items: how many. prompt, answer: tokens of each, about: those of questions about the
-    answer included. make: the task. observe: as for `evaluate`.
+    answer included. make: the task. observe: as for `AskingOptions`.
     """
 
     study: str
@@ -147,17 +142,7 @@ def runs(study: str, data_dir: Path | None, seed: int, say: Say) -> list[Run]:
     return [run for run in found if study in (run.study, "all")]
 
 
-def decode_missing(
-    study: str,
-    folder: Path,
-    say: Say,
-    *,
-    model: str | None,
-    threads: int,
-    data_dir: Path | None,
-    seed: int = 0,
-    quiet: bool = False,
-) -> None:
+def decode_missing(study: str, folder: Path, asking: AskingOptions, data_dir: Path | None) -> None:
     """Ask a model for all answers of a study that `folder` does not hold yet; a stopped call goes on.
 
     First the hours that are left are told. What cannot be asked for, such as for lack of an encoder, is told
@@ -165,9 +150,10 @@ def decode_missing(
     """
     from lsp_calib.commands.evaluate import RECORDS, TOKENS, count_tokens, evaluate
 
-    choice = engine_choice(settings_in_force(Trusted(model=model, threads=threads), say))
-    card, _ = locate(choice.model)
-    wanted = runs(study, data_dir, seed, say)
+    say = asking.say
+    given = Trusted(model=asking.model, threads=asking.threads)
+    card, _ = locate(engine_choice(settings_in_force(given, say)).model)
+    wanted = runs(study, data_dir, asking.seed, say)
     left = {run.name: _left(run, folder / run.name / RECORDS) for run in wanted}
     counts = study in ("full-ece", "all") and not (folder / TOKEN / TOKENS).exists()
     prompt = sum(run.prompt * left[run.name] for run in wanted) + (_POSITIONS if counts else 0)
@@ -186,15 +172,14 @@ def decode_missing(
         if not left[run.name]:
             continue
         say(f"Asking for {run.name}.")
-        options: dict[str, Any] = {"model": model, "threads": threads, "seed": seed, "quiet": quiet}
         try:
-            evaluate(run.make(), folder / run.name, ALONE, say, observe=run.observe, **options)
+            evaluate(run.make(), folder / run.name, attrs.evolve(asking, observe=run.observe))
         except StoppedError:
             raise
         except LspCalibError as error:
             say(f"{run.name} is left out: {error}")
     if counts:
-        count_tokens(_POSITIONS, data_dir, folder / TOKEN, say, model=model, threads=threads, quiet=quiet)
+        count_tokens(_POSITIONS, data_dir, folder / TOKEN, asking)
 
 
 # Tokens a second of a model of a billion parameters on two cores, times a billion, where no speed is known.

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from lsp_calib.badges import BADGES, percent, tier_words
+from lsp_calib.badges import BADGES, percent, tier_sentence, tier_words
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.reliability import ReliabilityBin, reliability
 from lsp_calib.terminal import Console
@@ -40,9 +40,6 @@ def print_suggestions(suggestions: Sequence[Suggestion]) -> None:
     for suggestion in suggestions:
         confidence = suggestion.confidence
         if suggestion.kind == "summary":
-            # Imported late: only summaries need it.
-            from lsp_calib.summarization.wording import tier_sentence
-
             style = BADGES[confidence.tier.value]
             console.print(Text(suggestion.text))
             words = f"{tier_words(confidence.tier, 'summary')}: {tier_sentence(confidence)}."
@@ -95,14 +92,17 @@ def bins_text(bins: Sequence[ReliabilityBin]) -> str:
 
 
 @contextmanager
-def download_progress(title: str, *, files: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error; yields the function that moves it: bytes done and in all, a file.
+def download_progress(
+    title: str, *, files: bool = False, quiet: bool = False
+) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on standard error unless `quiet`; yields the function that moves it: bytes done and in
+    all, a file.
 
     files: files or projects are counted instead of bytes.
     """
     counted = (MofNCompleteColumn(),) if files else (DownloadColumn(), TransferSpeedColumn())
     columns = (TextColumn("{task.description}"), BarColumn(), *counted)
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
         task = progress.add_task(title, total=None)
 
         def update(done: int, total: int, what: str) -> None:

@@ -23,8 +23,7 @@ from lsp_calib.syntax.languages import LanguageRules, rules_of
 from lsp_calib.syntax.line_fit import fit_of
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.parsing import Overrun
-from lsp_calib.syntax.region import region_of
-from lsp_calib.syntax.source_tree import SourceTree, in_prose
+from lsp_calib.syntax.source_tree import SourceTree, in_prose, region_of
 from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Evidence, Generation
 

@@ -17,8 +17,15 @@ from lsp_calib.syntax.languages import LanguageRules, rules_of
 from lsp_calib.syntax.languages.braces import BRACKETS
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.parsing import Overrun
-from lsp_calib.syntax.region import region_of
-from lsp_calib.syntax.source_tree import Balance, SourceTree, balance, errors, is_comment, missing_below
+from lsp_calib.syntax.source_tree import (
+    Balance,
+    SourceTree,
+    balance,
+    errors,
+    is_comment,
+    missing_below,
+    region_of,
+)
 
 # In characters. A shorter line may well stand there twice, such as `else:` or `},`.
 _SHORTEST_REPEAT = 8

@@ -15,9 +15,8 @@ from lsp_calib.evaluation.summary_task import SUMMARY, is_usable, shown_examples
 from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, project_names
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of
-from lsp_calib.summarization.examples import Example, has_length, is_short
+from lsp_calib.summarization.examples import Example, ExamplePool, has_length, is_short
 from lsp_calib.summarization.prompt import SHOTS
-from lsp_calib.summarization.retrieval import ExamplePool
 from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
 

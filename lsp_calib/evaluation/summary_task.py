@@ -14,9 +14,8 @@ from lsp_calib.evaluation.datasets.catalogue import data_set
 from lsp_calib.evaluation.datasets.code_to_text import functions as documented_functions
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import Task
-from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.examples import Example, ExamplePool
 from lsp_calib.summarization.prompt import SHOTS
-from lsp_calib.summarization.retrieval import ExamplePool
 from lsp_calib.summarization.service import first_sentence
 from lsp_calib.summarization.similarity import plain_words
 from lsp_calib.syntax import Function, functions

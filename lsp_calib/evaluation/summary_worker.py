@@ -31,9 +31,8 @@ from lsp_calib.evaluation.summary_observation import (
 from lsp_calib.evaluation.summary_task import STRATUM, SummaryItem, function_of, summary_item_of
 from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
-from lsp_calib.summarization.augmentation import facts_of
 from lsp_calib.summarization.examples import Example
-from lsp_calib.summarization.prompt import build_prompt
+from lsp_calib.summarization.prompt import build_prompt, facts_of
 from lsp_calib.summarization.service import MOST_TOKENS, first_sentence
 from lsp_calib.summarization.similarity import plain_words
 from lsp_calib.syntax import Function

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 from lsprotocol import types
 
-from lsp_calib.badges import tier_words
+from lsp_calib.badges import tier_sentence, tier_words
 from lsp_calib.completion.service import Completion
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.tracker import Tracker
@@ -473,6 +473,4 @@ class Diagnostics:
 def _reason(suggestion: Suggestion) -> str:
     if suggestion.kind != "summary":
         return suggestion.reason
-    from lsp_calib.summarization.wording import tier_sentence
-
     return tier_sentence(suggestion.confidence)

@@ -26,8 +26,8 @@ from lsp_calib.server.summary_requests import ExampleIndex, Running, SummaryRequ
 from lsp_calib.server.text import CalibDocument, part_of_line, place_in, whole_line
 from lsp_calib.server.user_messages import SummaryProgress
 from lsp_calib.summarization import Summary, SummaryService
+from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.insertion import Insertion, insertion
-from lsp_calib.summarization.installed_encoder import installed_encoder
 from lsp_calib.syntax import Call, Function, call_at, functions, has_grammar, may_mean
 
 Scope = Literal["signature", "function"]

@@ -1,7 +1,13 @@
 """Settings: their declarations, their sources, and the handling of wrong values."""
 
-from lsp_calib.settings.parsing import of_the_user, parse, parse_trusted
-from lsp_calib.settings.sources import NOT_TRUSTED_OVER_TCP, engine_choice, resolve_trusted
+from lsp_calib.settings.sources import (
+    NOT_TRUSTED_OVER_TCP,
+    engine_choice,
+    of_the_user,
+    parse,
+    parse_trusted,
+    resolve_trusted,
+)
 from lsp_calib.settings.table import Settings, Trusted
 
 __all__ = [

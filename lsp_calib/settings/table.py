@@ -25,6 +25,7 @@ from lsp_calib.settings.kinds import (
     number,
     one_of,
     or_auto,
+    overrides_kind,
     raised,
     share_or_off,
     switch,
@@ -32,7 +33,6 @@ from lsp_calib.settings.kinds import (
     text_list,
     whole_number,
 )
-from lsp_calib.settings.overrides import overrides_kind
 from lsp_calib.values import Override
 
 _DECLARATION = "setting"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lsp_calib.calibration.tiers import Policy, TierWishes, TooMild, policy_of
-from lsp_calib.settings.parsing import not_counted
+from lsp_calib.settings.sources import not_counted
 from lsp_calib.settings.table import DEFAULTS, Settings, Trusted
 
 

@@ -1,18 +1,23 @@
-"""A sentence encoder on onnxruntime: text in, states of its tokens out."""
+"""A sentence encoder on onnxruntime: text in, states of its tokens out; and the one that is installed."""
 
 from __future__ import annotations
 
+import logging
+import threading
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 import numpy as np
 
-from lsp_calib.errors import ModelFileError, SettingsError
+from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
 from lsp_calib.inference.models.encoders import DEFAULT, EncoderCard, locate_encoder
 from lsp_calib.summarization.similarity import TokenStates, plain_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+_log = logging.getLogger(__name__)
 
 
 @attrs.frozen(eq=False)
@@ -74,3 +79,36 @@ class Encoder:
         (states,) = self._session.run(["last_hidden_state"], inputs)
         special = np.array(encoding.special_tokens_mask, dtype=np.bool_)
         return TokenStates(states[0].astype(np.float64), special)
+
+
+@attrs.define(eq=False)
+class InstalledEncoder:
+    """The encoder of this installation, loaded when it is first asked for. It may be used by several threads.
+
+    name: of its card.
+    """
+
+    name: str = DEFAULT
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _loaded: Encoder | None = attrs.field(default=None, init=False)
+    _damaged: bool = attrs.field(default=False, init=False)
+
+    def __call__(self) -> Encoder | None:
+        """The encoder; None while it or its extra is not installed, and for good if it cannot be loaded: the
+        log says so once."""
+        with self._lock:
+            if self._loaded is None and not self._damaged:
+                try:
+                    self._loaded = Encoder.open(self.name)
+                except (SettingsError, NoModelError):
+                    return None
+                except ModelFileError as error:
+                    self._damaged = True
+                    _log.warning("Summaries are rated without the encoder: %s", error)
+            return self._loaded
+
+
+@cache
+def installed_encoder() -> InstalledEncoder:
+    """The one that all connections of this process share."""
+    return InstalledEncoder()

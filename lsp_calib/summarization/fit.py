@@ -77,8 +77,8 @@ def fit_features(
     if scores:
         values |= {"bm25-max": max(scores), "bm25-mean": sum(scores) / len(scores)}
     if examples:
-        own = terms_of(function.code, b"")
-        values["likeness-max"] = max(likeness(own, terms_of(one.code, b"")) for one in examples)
+        own = terms_of(function.code)
+        values["likeness-max"] = max(likeness(own, terms_of(one.code)) for one in examples)
     if code is not None:
         match = greedy_match(told.words, code.words)
         values |= {"code-cosine": cosine(told, code), "code-f1": match.f1}

@@ -13,16 +13,15 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.characters import without_hidden
 from lsp_calib.confidence.features import FIT_FEATURES, summary_features
 from lsp_calib.inference.engine import Engine, Observe, Priority, Request, Sampling
-from lsp_calib.summarization.augmentation import facts_of
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.features import text_features
-from lsp_calib.summarization.prompt import build_prompt
+from lsp_calib.summarization.fit import Encodes, fit_features
+from lsp_calib.summarization.prompt import build_prompt, facts_of
 from lsp_calib.syntax import Function, first_sentence_end
 from lsp_calib.values import Evidence, Generation, ModelIdentity, Stop, Suggestion
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-    from lsp_calib.summarization.fit import Encodes
 
 MOST_TOKENS = 48
 
@@ -112,7 +111,10 @@ class SummaryService:
         evidence = Evidence()
         if not doubt:
             encoder = None if loading is None else await loading
-            fit = {} if encoder is None else await asyncio.to_thread(_fit, encoder, text, function)
+            fit = {}
+            if encoder is not None:
+                # What is told of examples is not weighed.
+                fit = await asyncio.to_thread(fit_features, encoder, text, function, ())
             evidence = evidence_of(text, function, generation, card.window, fit)
         confidence = self._estimator.assess(purpose, evidence, doubt=doubt, document=document)
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
@@ -125,15 +127,6 @@ class SummaryService:
             purpose, summary.evidence, doubt=summary.doubt, document=summary.document
         )
         return attrs.evolve(summary, suggestion=attrs.evolve(summary.suggestion, confidence=confidence))
-
-
-def _fit(encoder: Encodes, text: str, function: Function) -> Mapping[str, float]:
-    """How a summary fits its function."""
-    # Numpy takes a while to import: the server starts without it.
-    from lsp_calib.summarization.fit import fit_features
-
-    # What is told of examples is not weighed.
-    return fit_features(encoder, text, function, ())
 
 
 def evidence_of(

@@ -1,14 +1,13 @@
 """The documented functions of one workspace folder, and those that resemble a function most.
 
-Kept of a file are the lines of its functions, and keyed hashes: of the words of each (for the ranking) and of
-its text. The text of an example is read again when it is chosen; if it has changed, it is dropped. Nothing is
-written to a disk.
+Kept of a file are the lines of its functions, the words of each without their order (for the ranking), and a
+hash of its text. The text of an example is read again when it is chosen; if it has changed, it is dropped.
+Nothing is written to a disk.
 """
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,8 +17,16 @@ import attrs
 
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import family_of, language_of
-from lsp_calib.summarization.examples import Example, Terms, has_length, is_short, terms_of
-from lsp_calib.summarization.retrieval import Ranked, Ranking, chosen
+from lsp_calib.summarization.examples import (
+    Example,
+    Ranked,
+    Ranking,
+    Terms,
+    chosen,
+    has_length,
+    is_short,
+    terms_of,
+)
 from lsp_calib.syntax import Function, documentation_sentence, functions, has_grammar
 from lsp_calib.workspace_files import Stamp, is_made_by_a_program, lines_of, stamp_of, walk
 
@@ -74,7 +81,6 @@ class WorkspaceExamples:
     def __init__(self, root: Path, exclusion: Callable[[], Exclusion]) -> None:
         self.root = root
         self._exclusion = exclusion
-        self._key = secrets.token_bytes(32)
         self._lock = threading.RLock()
         self._files: dict[str, _File] = {}
         self._rankings: dict[str, Ranking[str]] = {}
@@ -164,7 +170,7 @@ class WorkspaceExamples:
         Neither itself, nor what it holds, nor what holds it, nor a near-duplicate. name: its document's path
         below the folder, "" outside. open_: the lines of open documents, by their paths below the folder.
         """
-        query = terms_of(function.code, self._key)
+        query = terms_of(function.code)
         exclusion = self._exclusion()
         texts = dict(open_ or {})
         found: list[Example] = []
@@ -235,7 +241,7 @@ class WorkspaceExamples:
         for function in functions(lines, language):
             place = self._place(function, language, lines)
             if place is not None:
-                yield place, terms_of(function.code, self._key)
+                yield place, terms_of(function.code)
                 left -= 1
                 if not left:
                     return
@@ -257,7 +263,7 @@ class WorkspaceExamples:
 
     def _digest(self, place: _Place, lines: Sequence[str]) -> bytes:
         text = "\n".join((*lines[slice(*place.documented)], "", *lines[slice(*place.code)]))
-        return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8, key=self._key).digest()
+        return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
 
     def _read(self, path: str, language: str, place: _Place, lines: Sequence[str]) -> Example | None:
         """The example at a place of a file; None if it is no longer there."""

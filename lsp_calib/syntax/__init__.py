@@ -1,10 +1,9 @@
 """The parts of a source file: functions, their signatures and documentation."""
 
 from lsp_calib.syntax.calls import Call, call_at, may_mean
-from lsp_calib.syntax.documentation import documentation_sentence
-from lsp_calib.syntax.function import Function
+from lsp_calib.syntax.documentation import documentation_sentence, first_sentence_end
 from lsp_calib.syntax.functions import function_at, functions, has_grammar, innermost_function, prose_lines
-from lsp_calib.syntax.sentences import first_sentence_end
+from lsp_calib.syntax.languages.rules import Function
 
 __all__ = [
     "Call",

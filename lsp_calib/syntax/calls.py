@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import attrs
 
 from lsp_calib.languages import family_of
-from lsp_calib.syntax.function import Function
+from lsp_calib.syntax.languages.rules import Function
 
 _CALL = re.compile(r"(?<![\w$])([^\W\d][\w$]*)\s*\(")
 # What may stand before the dot of a call to a method of the same object; `super()` is of another class.

@@ -36,7 +36,7 @@ from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import SummaryService
-from lsp_calib.summarization.installed_encoder import installed_encoder
+from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, documentation_sentence, functions

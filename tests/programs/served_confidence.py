@@ -33,10 +33,9 @@ from lsp_calib import home
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.validation import summarise
-from lsp_calib.commands.collect import collect_records
+from lsp_calib.commands.records import AskingOptions, collect_records
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import Layout, build_prompt
-from lsp_calib.evaluation.collect import ALONE
 from lsp_calib.evaluation.lines import LineItem, sample_lines
 from lsp_calib.evaluation.recomputed import answer_of
 from lsp_calib.evaluation.tasks import Task, plain
@@ -160,16 +159,8 @@ def main() -> None:
         wires = asyncio.run(ask_the_server(items, folder, given.model))
         stored = stored_evidence()
         task = Task("line", tuple((item.id, plain(item)) for item in items), "python")
-        header, records = collect_records(
-            task,
-            ALONE,
-            Path(name) / "records.jsonl",
-            print,
-            model=given.model,
-            threads=0,
-            seed=0,
-            quiet=True,
-        )
+        asking = AskingOptions(say=print, model=given.model, quiet=True)
+        header, records = collect_records(task, Path(name) / "records.jsonl", asking)
     served = [
         Served(item, wires[item.id], stored[wires[item.id]["id"]]) for item in items if item.id in wires
     ]

@@ -19,7 +19,7 @@ from lsp_calib.calibration.calibrators.fitting import RECIPES
 from lsp_calib.calibration.scores import skill_score
 from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.cli import main
-from lsp_calib.commands import confidence
+from lsp_calib.commands import evaluate
 from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import ablation_report
@@ -298,8 +298,8 @@ class TestCommand:
     def test_figures_are_of_what_was_computed(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(confidence, "run_ablation", partial(run_ablation, steps=FEW))
-        report = confidence.compare_evidence([file], tmp_path / "out", figure=True, resamples=20)
+        monkeypatch.setattr(evaluate, "run_ablation", partial(run_ablation, steps=FEW))
+        report = evaluate.compare_evidence([file], tmp_path / "out", figure=True, resamples=20)
         report.print()
         drawn = [path for path in report.files if path.suffix == ".svg"]
         names = ["confidence-ladder", "confidence-reliability-m"]
@@ -309,10 +309,10 @@ class TestCommand:
     def test_two_prompts_of_a_model_are_told_apart(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(confidence, "run_ablation", partial(run_ablation, steps=FEW[:2]))
+        monkeypatch.setattr(evaluate, "run_ablation", partial(run_ablation, steps=FEW[:2]))
         other = tmp_path / "other.jsonl"
         write_records(other, attrs.evolve(HEADER, prompt_version="line-prefix-2"), made_up(100, 4, seed=1))
-        report = confidence.compare_evidence([file, other], tmp_path / "out", figure=True, resamples=20)
+        report = evaluate.compare_evidence([file, other], tmp_path / "out", figure=True, resamples=20)
         drawn = {path.stem for path in report.files if path.suffix == ".svg"}
         assert {f"confidence-reliability-m-line-prefix-{n}-light" for n in (1, 2)} <= drawn
         text = (tmp_path / "out" / "confidence.csv").read_text("utf-8")
@@ -321,12 +321,12 @@ class TestCommand:
         keys = [(line["model"], line["prompt"], line["evidence"], line["metric"]) for line in lines]
         assert len(set(keys)) == len(keys)
         # The same prompt twice is drawn as well.
-        assert confidence.compare_evidence([file, file], tmp_path / "twice", figure=True, resamples=20).files
+        assert evaluate.compare_evidence([file, file], tmp_path / "twice", figure=True, resamples=20).files
 
     def test_more_files_than_a_figure_shows_are_refused_before_anything_is_computed(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(confidence, "run_ablation", None)
+        monkeypatch.setattr(evaluate, "run_ablation", None)
         result = self.invoke(file, file, file, "--output", tmp_path / "out", "--figure")
         assert result.exit_code == SettingsError.exit_code
         assert "at most 2 files of records; 3 were given" in result.stderr

@@ -11,8 +11,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.inference.models.cards import ChatFormat
 from lsp_calib.summarization import SummaryService
-from lsp_calib.summarization.augmentation import augmentation
-from lsp_calib.summarization.prompt import build_prompt
+from lsp_calib.summarization.prompt import augmentation, build_prompt
 from lsp_calib.syntax.code_facts import CodeFacts, Flow, Name, code_facts
 
 PYTHON = """def total(self, items: list[Item], tax=0.1, *more, **kw) -> float:

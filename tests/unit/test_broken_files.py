@@ -11,10 +11,9 @@ from language_samples import SAMPLES
 from real_functions import with_call_begun_above
 
 from lsp_calib.syntax import documentation_sentence, functions
-from lsp_calib.syntax.functions import parse
+from lsp_calib.syntax.functions import parse, with_brackets_closed
 from lsp_calib.syntax.languages import LANGUAGES, rules_of
 from lsp_calib.syntax.parsing import Allowance
-from lsp_calib.syntax.repair import with_brackets_closed
 
 
 def closed(source: str, language: str) -> str | None:

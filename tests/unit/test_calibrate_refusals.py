@@ -13,9 +13,9 @@ from test_runner_scores import HEADER, made_up
 
 from lsp_calib import home as home_folder
 from lsp_calib.cli import main
-from lsp_calib.cli.summaries import MEASURES
+from lsp_calib.cli.evaluation import MEASURES
 from lsp_calib.commands import calibrate as command
-from lsp_calib.commands import evaluate, record_files
+from lsp_calib.commands import evaluate, records
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation.documented_source import documented_task
@@ -159,8 +159,7 @@ def test_to_hold_out_nothing_is_told_from_saying_nothing(
         given.append(held_out if held_out is None else len(held_out))
         raise AskedError
 
-    for module in (command, evaluate):
-        monkeypatch.setattr(module, "collect_records", collect)
+    monkeypatch.setattr(records, "collect", collect)
     folders = [project(tmp_path / name, "a.py") for name in "pqrs"]
     run(*folders, *options)
     run_eval("line", *folders, "--output", tmp_path / "out", *options)
@@ -342,7 +341,7 @@ def test_a_large_window_that_does_not_fit_contradicts_no_records(
 ) -> None:
     """It is small then, in the run that made them as well."""
     card = attrs.evolve(load_cards()["smollm2-135m"], context=1000)
-    monkeypatch.setattr("lsp_calib.commands.record_files.load_cards", lambda: {card.name: card})
+    monkeypatch.setattr("lsp_calib.commands.records.load_cards", lambda: {card.name: card})
     path = tmp_path / "r.jsonl"
     model = ModelIdentity(card.name, "Q4", "0" * 64)
     write_records(path, Header("line", "go", model, Layout.of(card, WindowSize.LARGE).version, 0), [])
@@ -403,7 +402,7 @@ class TestGoingOn:
         """The files in which answers were to be kept; the user stops each run."""
         files: list[Path] = []
 
-        def collect(_task: Task, _workers: object, path: Path, *_: object, **__: object) -> Any:
+        def collect(_task: Task, path: Path, _asking: object) -> Any:
             files.append(path)
             journal_path(path).write_text("an answer")
             raise StoppedError("Stopped")
@@ -461,7 +460,7 @@ class TestGoingOn:
     ) -> None:
         """Where that changes the window, and with it the prompts."""
         folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
-        monkeypatch.setattr(record_files, "locate", lambda _: (load_cards()["qwen2.5-coder-1.5b"], home))
+        monkeypatch.setattr(records, "locate", lambda _: (load_cards()["qwen2.5-coder-1.5b"], home))
         for prompt_per_s in (400.0, 390.0, 40.0):
             remember_speed(load_cards()["qwen2.5-coder-1.5b"], Speed(0.3, 40, prompt_per_s))
             run(folder)
@@ -475,7 +474,7 @@ class TestGoingOn:
         other = home / "calibrating" / "other.jsonl"
         other.touch()
 
-        def collect(_task: Task, _workers: object, path: Path, *_: object, **__: object) -> Any:
+        def collect(_task: Task, path: Path, _asking: object) -> Any:
             write_records(path, HEADER, made_up(60, 3))
             journal_path(path).touch()
             return read_records(path)

@@ -121,7 +121,7 @@ def test_ctrl_c_has_one_exit_code(
     def stop(*_: object) -> None:
         raise interruption
 
-    monkeypatch.setattr("lsp_calib.commands.complete.complete_at", stop)
+    monkeypatch.setattr("lsp_calib.commands.suggestions.complete_at", stop)
     result = invoke("complete", f"{source}:1")
     assert (result.exit_code, result.stderr) == (130, "lsp-calib: Stopped.\n")
 
@@ -177,7 +177,7 @@ def test_any_error_is_one_line_and_its_exit_code(
     def fail(*_args: object, **_named: object) -> None:
         raise kind("What happened. What to do.")
 
-    monkeypatch.setattr("lsp_calib.commands.complete.complete_at", fail)
+    monkeypatch.setattr("lsp_calib.commands.suggestions.complete_at", fail)
     assert fails(invoke("complete", f"{source}:1"), kind) == "lsp-calib: What happened. What to do.\n"
 
 
@@ -185,7 +185,7 @@ def test_refit_prints_one_line_for_each_language(monkeypatch: pytest.MonkeyPatch
     python = RefitResult(False, "not enough labels yet: 3 of 5", 3)
     rust = RefitResult(False, "the present calibrator is better: log loss 0.5 against 0.4 on 9 labels", 9)
     refits = Refits((("rust", rust), ("python", python)), "smollm2-135m")
-    monkeypatch.setattr("lsp_calib.commands.refit.refit_now", lambda *_: refits)
+    monkeypatch.setattr("lsp_calib.commands.calibrators.refit_now", lambda *_: refits)
     assert invoke("refit").stdout.splitlines() == [
         f"smollm2-135m, rust: the calibrator stays (9 labels): {rust.reason}.",
         f"smollm2-135m, python: the calibrator stays (3 labels): {python.reason}.",
@@ -215,7 +215,7 @@ def test_an_error_of_the_operating_system_is_one_line_too(
     def fail(*_args: object, **_named: object) -> None:
         raise OSError(28, "No space left on device", "/some/file")
 
-    monkeypatch.setattr("lsp_calib.commands.complete.complete_at", fail)
+    monkeypatch.setattr("lsp_calib.commands.suggestions.complete_at", fail)
     assert "No space left on device" in fails(invoke("complete", f"{source}:1"), errors.LspCalibError)
 
 
@@ -513,10 +513,10 @@ def test_what_can_be_recorded_is_listed_where_something_else_is_asked_for(
 
 
 def test_the_command_line_names_all_that_can_be_recorded() -> None:
-    from lsp_calib.cli.evaluation import OBSERVED
+    from lsp_calib.cli.evaluation_options import LINES_OBSERVED
     from lsp_calib.evaluation.item_worker import Observed
 
-    assert tuple(Observed) == OBSERVED
+    assert tuple(Observed) == LINES_OBSERVED
 
 
 @pytest.mark.usefixtures("home")
@@ -527,11 +527,11 @@ def test_what_can_be_recorded_of_summaries_is_listed_where_something_else_is_ask
 
 
 def test_the_command_line_names_all_that_can_be_recorded_of_summaries_and_all_measures() -> None:
-    from lsp_calib.cli.summaries import MEASURES, OBSERVED
+    from lsp_calib.cli.evaluation import MEASURES, SUMMARIES_OBSERVED
     from lsp_calib.evaluation.reflective_scores import FORMS
     from lsp_calib.evaluation.summary_observation import SummaryObserved
 
-    assert tuple(SummaryObserved) == OBSERVED
+    assert tuple(SummaryObserved) == SUMMARIES_OBSERVED
     assert tuple(FORMS) == MEASURES
 
 

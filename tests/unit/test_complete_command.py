@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.cli import main
-from lsp_calib.commands import complete
+from lsp_calib.commands import suggestions
 from lsp_calib.commands.printing import badge
 from lsp_calib.errors import DataError
 from lsp_calib.inference.engine import EngineState, LoadedModel, Request, StateListener, ignore_state
@@ -55,13 +55,13 @@ def test_without_a_column_it_is_the_line_s_end(
     def run(ask: Callable[[Any], Awaitable[Any]], _given: Trusted, _say: object) -> Any:
         return asyncio.run(ask(asked))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(complete, "with_engine", run)
+    monkeypatch.setattr(suggestions, "with_engine", run)
     for column in (None, 11):
-        complete.complete_at(tmp_path / "mine.py", 1, column, Trusted(), print)
+        suggestions.complete_at(tmp_path / "mine.py", 1, column, Trusted(), print)
     first, second = (request.prompt for request in asked.asked)
     assert second == first
     with pytest.raises(DataError, match="Line 2 ends at column 12: there is no column 13"):
-        complete.complete_at(tmp_path / "mine.py", 1, 12, Trusted(), print)
+        suggestions.complete_at(tmp_path / "mine.py", 1, 12, Trusted(), print)
     assert "\ufeff" not in "".join(text for _, text in first.segments)
     assert f"\n{first.segments[-1][1]}{first.forced}".endswith("\ntotal = pri")
 
@@ -107,11 +107,11 @@ def prompt(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     def run(ask: Callable[[Any], Awaitable[Any]], _given: Trusted, _say: object) -> Any:
         return asyncio.run(ask(engine))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(complete, "with_engine", run)
+    monkeypatch.setattr(suggestions, "with_engine", run)
 
     def of(path: Path, given: Trusted | None = None, *, labels: bool = True) -> str:
         monkeypatch.setattr(CalibratorStore, "has_labels", lambda *_: labels)
-        complete.complete_at(path, 5, None, given or Trusted(), print)
+        suggestions.complete_at(path, 5, None, given or Trusted(), print)
         return "".join(text for _, text in engine.asked[-1].prompt.segments)
 
     return of
@@ -159,7 +159,7 @@ def test_the_window_is_the_one_that_the_user_asks_for(
 
 def test_the_option_of_the_window_is_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given: list[Trusted] = []
-    monkeypatch.setattr(complete, "complete_at", lambda *arguments: given.append(arguments[3]) or [])
+    monkeypatch.setattr(suggestions, "complete_at", lambda *arguments: given.append(arguments[3]) or [])
     (tmp_path / "a.py").write_text("a\n")
     for window in ("small", "large"):
         asked = CliRunner().invoke(main, ["complete", f"{tmp_path / 'a.py'}:1", "--window", window])

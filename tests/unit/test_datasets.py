@@ -25,7 +25,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.cli.data import data as command
+from lsp_calib.cli.models import data as command
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.evaluation.datasets import (

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from test_eval_summary import HEADER, made_up
 
-from lsp_calib.commands.calibrate import calibrate, fit_records
+from lsp_calib.commands.calibrate import CalibrationOptions, fit_records
+from lsp_calib.commands.records import AskingOptions
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.documented_source import documented_task
 from lsp_calib.evaluation.summary_task import summary_item_of
@@ -109,7 +110,11 @@ def test_records_of_summaries_make_a_calibrator_of_summaries() -> None:
     assert calibrator.curve("total") is not None
 
 
-@pytest.mark.parametrize("option", [{"writing_on": 3}, {"observe": frozenset({"margin"})}])
-def test_what_is_for_lines_is_refused(project: Path, option: dict[str, object]) -> None:
+@pytest.mark.parametrize("option", ["no_suffix", "observe"])
+def test_what_is_for_lines_is_refused(project: Path, option: str) -> None:
+    observe = frozenset({"margin"} if option == "observe" else ())
+    asking = AskingOptions(say=lambda _: None, observe=observe)
     with pytest.raises(SettingsError, match="are for lines"):
-        calibrate((project,), 20, 0, None, None, None, 1, say=lambda _: None, task="summary", **option)
+        CalibrationOptions(
+            asking=asking, paths=(project,), task="summary", no_suffix=3 if option == "no_suffix" else 0
+        )

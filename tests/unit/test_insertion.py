@@ -12,8 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lsp_calib.characters import has_hidden
-from lsp_calib.summarization.go_wording import after_name
-from lsp_calib.summarization.insertion import WIDTH, insertion, may_insert, noun
+from lsp_calib.summarization.insertion import WIDTH, after_name, insertion, may_insert, noun
 from lsp_calib.syntax import Function, functions, has_grammar
 from lsp_calib.text_lines import split_lines
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from openai_server import serving
 
 from lsp_calib.cli import main
-from lsp_calib.commands import overview as overview_module
-from lsp_calib.commands.summarize_all import Overview
+from lsp_calib.commands import suggestions
+from lsp_calib.commands.suggestions import Overview
 from lsp_calib.errors import EngineDiedError
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import load_cards
@@ -84,7 +84,7 @@ async def test_a_tree_as_a_page_and_as_json(tree: Path) -> None:
 @pytest.mark.usefixtures("home")
 async def test_stopping_keeps_what_is_done(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by Ctrl-C between two functions: the page says how many there would have been."""
-    real = overview_module.overview
+    real = suggestions.overview
 
     def stopped(root: Path, given_: Trusted, say: Any, progress: Any, into: Overview, **more: Any) -> None:
         def stop(done: int, all_: int) -> None:
@@ -94,7 +94,7 @@ async def test_stopping_keeps_what_is_done(tree: Path, monkeypatch: pytest.Monke
 
         real(root, given_, say, stop, into, **more)
 
-    monkeypatch.setattr(overview_module, "overview", stopped)
+    monkeypatch.setattr(suggestions, "overview", stopped)
     async with serving() as server:
         page = await run("summarize", "--all", tree, "--remote", server.url)
     assert page.exit_code == 130
@@ -130,7 +130,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
         def run(ask: Callable[[Any], Awaitable[Any]], _given: Trusted, _say: object) -> Any:
             return asyncio.run(ask(scripted))
 
-        monkeypatch.setattr(overview_module, "with_engine", run)
+        monkeypatch.setattr(suggestions, "with_engine", run)
         return scripted
 
     return use

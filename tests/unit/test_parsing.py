@@ -18,9 +18,9 @@ from tree_sitter import Language, Parser
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.syntax import functions, parsing, prose_lines
+from lsp_calib.syntax.functions import with_brackets_closed
 from lsp_calib.syntax.languages import rules_of
 from lsp_calib.syntax.parsing import Overrun
-from lsp_calib.syntax.repair import with_brackets_closed
 from lsp_calib.syntax.source_tree import SourceTree
 
 # What slows tree-sitter down: the ends of lines, errors inside each other, tokens without an end, a long list

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from feedback_scene import suggestion
 
-from lsp_calib.commands import refit
+from lsp_calib.commands import calibrators
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.feedback.events import How, Label
 from lsp_calib.feedback.store import FeedbackStore
@@ -42,7 +42,7 @@ def without_a_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(ask: Callable[[Any], Awaitable[Any]], _given: Trusted, _say: object) -> Any:
         return asyncio.run(ask(Loaded()))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(refit, "with_engine", run)
+    monkeypatch.setattr(calibrators, "with_engine", run)
 
 
 def write(home: Path, *versions: str, model: ModelIdentity = LOADED.identity) -> None:
@@ -64,7 +64,7 @@ def write(home: Path, *versions: str, model: ModelIdentity = LOADED.identity) ->
 
 
 def languages() -> list[str]:
-    return [language for language, _ in refit.refit_now(Trusted(), print).results]
+    return [language for language, _ in calibrators.refit_now(Trusted(), print).results]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_labels_of_another_model_say_nothing_of_the_window(home: Path) -> None:
 
 def test_without_labels_it_says_so(home: Path) -> None:
     assert home.is_dir()
-    (only,) = refit.refit_now(Trusted(), print).results
+    (only,) = calibrators.refit_now(Trusted(), print).results
     assert only[0] == "python"
     assert (only[1].promoted, only[1].n) == (False, 0)
 
@@ -108,7 +108,7 @@ def test_without_labels_it_names_the_model_that_has_some(
 ) -> None:
     """The command takes the best installed model, and the editor another one."""
     write(home, SMALL, LARGE, model=model)
-    refits = refit.refit_now(Trusted(), print)
+    refits = calibrators.refit_now(Trusted(), print)
     no_labels, elsewhere = refits.sentences()
     assert no_labels.startswith(f"{CARD.name}, python: the calibrator stays (0 labels)")
     assert elsewhere.startswith(f"6 labels are of {model.name}: ")
@@ -119,14 +119,14 @@ def test_without_labels_it_names_the_model_that_has_some(
 def test_of_several_models_with_labels_the_one_with_most_is_named(home: Path) -> None:
     write(home, SMALL, model=ModelIdentity("my-own", "Q4", "5c" * 32))
     write(home, SMALL, LARGE, model=OTHER)
-    (_, elsewhere) = refit.refit_now(Trusted(), print).sentences()
+    (_, elsewhere) = calibrators.refit_now(Trusted(), print).sentences()
     assert elsewhere.startswith(f"6 labels are of {OTHER.name}, and others of 1 more: ")
 
 
 def test_with_labels_nothing_is_said_of_other_models(home: Path) -> None:
     write(home, SMALL)
     write(home, SMALL, LARGE, model=OTHER)
-    refits = refit.refit_now(Trusted(), print)
+    refits = calibrators.refit_now(Trusted(), print)
     (only,) = refits.sentences()
     assert only.startswith(f"{CARD.name}, go: ")
     assert "note" not in refits.to_wire()

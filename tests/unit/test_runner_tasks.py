@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from runner_scene import record
 
 import lsp_calib
-from lsp_calib.commands import collect as collecting_command
+from lsp_calib.commands import records as records_command
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import collect as collecting
 from lsp_calib.evaluation.collect import Workers
@@ -252,12 +252,11 @@ def test_what_is_to_be_told_of_kept_answers_reaches_the_user(
         say("Some are asked for again.")
         return "header", []
 
-    monkeypatch.setattr(collecting_command, "collect", collect)
+    monkeypatch.setattr(records_command, "collect", collect)
     said: list[str] = []
     path = tmp_path / "r.jsonl"
-    collecting_command.collect_records(
-        *(Task("line", ()), Workers(), path, said.append), model="m", threads=0, seed=0, quiet=True
-    )
+    asking = records_command.AskingOptions(say=said.append, model="m", quiet=True)
+    records_command.collect_records(Task("line", ()), path, asking)
     assert said == ["Some are asked for again."]
 
 

@@ -17,6 +17,7 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.token_level import ClasswiseECE, FullECE
 from lsp_calib.cli import main
 from lsp_calib.commands.paper import decode_missing, repeat_studies
+from lsp_calib.commands.records import AskingOptions
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
 from lsp_calib.errors import DataError, SandboxError, SettingsError, StoppedError
 from lsp_calib.evaluation import engine_host, study_tasks, study_worker, token_study
@@ -403,8 +404,8 @@ class TestDecodingWhatIsMissing:
         asked: list[tuple[str, frozenset[str]]] = []
         said: list[str] = []
 
-        def evaluate(task: Task, folder: Path, *_: Any, observe: frozenset[str], **__: Any) -> None:
-            asked.append((folder.name, observe))
+        def evaluate(task: Task, folder: Path, asking: AskingOptions) -> None:
+            asked.append((folder.name, asking.observe))
             if folder.name == "infill":
                 raise DataError("there is no sandbox")
             folder.mkdir(parents=True)
@@ -420,7 +421,8 @@ class TestDecodingWhatIsMissing:
             monkeypatch.setattr(study_tasks, name, lambda *_, items=items: Task("line", items))
 
         def decode() -> None:
-            decode_missing(*("spiess", tmp_path, said.append), model="smollm2-135m", threads=1, data_dir=data)
+            asking = AskingOptions(say=said.append, model="smollm2-135m", threads=1)
+            decode_missing("spiess", tmp_path, asking, data)
 
         with pytest.raises(StoppedError):
             decode()

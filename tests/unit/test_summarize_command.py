@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from openai_server import serving
 
 from lsp_calib.cli import main
-from lsp_calib.commands.summarize import summarize_at
+from lsp_calib.commands.suggestions import summarize_at
 from lsp_calib.settings import Trusted
 
 SHOP = '''def total_price(items):

@@ -23,7 +23,7 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.confidence.features import ENCODER, FIT_FEATURES, SUMMARY_VERSION
 from lsp_calib.evaluation.summary_observation import LISTED
 from lsp_calib.summarization import SummaryService, fit
-from lsp_calib.summarization.installed_encoder import InstalledEncoder, installed_encoder
+from lsp_calib.summarization.encoder import InstalledEncoder, installed_encoder
 from lsp_calib.values import Evidence, ModelIdentity, Observation
 
 PURPOSE = Purpose(ModelIdentity("m", "Q4", "0" * 64), "summary-bm25-1", "summary", "python")

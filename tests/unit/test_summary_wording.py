@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib import home
-from lsp_calib.badges import tier_words
+from lsp_calib.badges import tier_sentence, tier_words
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, SUMMARY_CRITERIA
@@ -20,7 +20,6 @@ from lsp_calib.calibration.tiers import SUMMARY_PRESETS
 from lsp_calib.confidence.features import FIT_FEATURES
 from lsp_calib.settings import Trusted, parse_trusted
 from lsp_calib.settings.table import TRUSTED, WORKSPACE
-from lsp_calib.summarization.wording import tier_sentence
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, Tier
 
 CONFIDENCE: Confidence = suggestion("x").confidence

@@ -24,7 +24,7 @@ from lsp_calib.completion.features import (
     text_features,
 )
 from lsp_calib.confidence.features import FEATURES, PLACES
-from lsp_calib.syntax import region
+from lsp_calib.syntax import source_tree
 from lsp_calib.syntax.languages import rules_of
 from lsp_calib.values import Generation, Stop, Timing, Token
 
@@ -361,11 +361,11 @@ def test_a_remembered_document_has_the_features_of_a_new_one(
 ) -> None:
     """After any edits, wherever the cursor was; regions are made so small that the document has several."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(region, "_WHOLE", 8)
-        patched.setattr(region, "_BLOCK", 2)
-        patched.setattr(region, "_BELOW", 1)
-        patched.setattr(region, "_LARGE_BLOCK", 4)
-        patched.setattr(region, "_FARTHEST", 6)
+        patched.setattr(source_tree, "_WHOLE", 8)
+        patched.setattr(source_tree, "_BLOCK", 2)
+        patched.setattr(source_tree, "_BELOW", 1)
+        patched.setattr(source_tree, "_LARGE_BLOCK", 4)
+        patched.setattr(source_tree, "_FARTHEST", 6)
         patched.setattr(features, "_CHUNK", 2)
         document = DocumentFeatures()
         lines = tuple(start)
@@ -408,17 +408,17 @@ def test_regions_of_a_large_file_change_no_verdict_about_its_lines(monkeypatch: 
     source = (Path(lsp_calib.__file__).parent / "feedback" / "tracker.py").read_text("utf-8").split("\n")
     places = [(row, new) for row in range(4, len(source), 17) for new in ("x = (1", "return 1")]
 
-    blocks = region._BLOCK
-    monkeypatch.setattr(region, "_BLOCK", 10_000)
+    blocks = source_tree._BLOCK
+    monkeypatch.setattr(source_tree, "_BLOCK", 10_000)
 
     def verdicts() -> list[dict[str, float]]:
         return [text_features(Cursor.at(source, row, 0, "python"), new) for row, new in places]
 
     whole = verdicts()
-    monkeypatch.setattr(region, "_BLOCK", blocks)
+    monkeypatch.setattr(source_tree, "_BLOCK", blocks)
     assert verdicts() == whole
-    monkeypatch.setattr(region, "_WHOLE", 50)
-    monkeypatch.setattr(region, "_LARGE_BLOCK", 64)
+    monkeypatch.setattr(source_tree, "_WHOLE", 50)
+    monkeypatch.setattr(source_tree, "_LARGE_BLOCK", 64)
     assert verdicts() == whole
 
 
@@ -429,7 +429,7 @@ def test_a_region_holds_whole_statements_of_the_outermost_level(row: int) -> Non
     lines = (
         ["def f():", *["    x = 1"] * 299] + ["x = 1", "if x:", "    y = 2"] * 1000 + ["x = ["] + ["1,"] * 700
     )
-    first, last = region.region_of(rules, lines, row)
+    first, last = source_tree.region_of(rules, lines, row)
     assert first <= row < last <= len(lines)
     assert first == 0 or rules.begins.match(lines[first])
     assert last == len(lines) or rules.begins.match(lines[last])
@@ -439,8 +439,8 @@ def test_a_region_holds_whole_statements_of_the_outermost_level(row: int) -> Non
 def test_a_statement_of_data_is_parsed_whole_up_to_a_limit() -> None:
     rules = rules_of("python")
     assert rules is not None
-    assert region.region_of(rules, ["x = ["] + ["1,"] * 4000, 2000) == (0, 4001)
-    first, last = region.region_of(rules, ["x = ["] + ["1,"] * 40_000, 20_000)
+    assert source_tree.region_of(rules, ["x = ["] + ["1,"] * 4000, 2000) == (0, 4001)
+    first, last = source_tree.region_of(rules, ["x = ["] + ["1,"] * 40_000, 20_000)
     assert 0 < first < 20_000 < last < 25_000
 
 

@@ -21,8 +21,8 @@ from lsp_calib.calibration.tiers import (
     policy_of,
     summary_policy,
 )
+from lsp_calib.commands.calibrators import wish_of
 from lsp_calib.commands.engine import estimator_for, settings_in_force
-from lsp_calib.commands.refit import wish_of
 from lsp_calib.settings import Settings, Trusted, parse, parse_trusted, resolve_trusted
 from lsp_calib.settings.tiers import tier_policy
 from lsp_calib.values import Tier

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from lsp_calib.badges import tier_words
+from lsp_calib.badges import tier_sentence, tier_words
 from lsp_calib.errors import SettingsError
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.values import is_suggestion_id
@@ -157,7 +157,6 @@ def register(server: CalibServer) -> None:
     async def show(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
         """The summary in a message; made now unless it is known. Returns the suggestion."""
         from lsp_calib.server.summaries import NONE_MADE
-        from lsp_calib.summarization.wording import tier_sentence
 
         document, target = await _target(ls, arguments, for_prompt=True)
         summary = await ls.session.summaries.requests.of(document.uri, target.function, target.language)

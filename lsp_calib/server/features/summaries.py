@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from lsprotocol import types
 
-from lsp_calib.badges import DOTS, tier_words
+from lsp_calib.badges import DOTS, tier_sentence, tier_words
 from lsp_calib.characters import shown
 from lsp_calib.markdown import escape_markdown, escape_prose, plain_prose
 from lsp_calib.server.language_server import CalibServer
@@ -151,8 +151,6 @@ def _pending(name: str, engine: str, style: _Style) -> str:
 
 
 def _text(summary: Suggestion, style: _Style, *, reported: bool) -> str:
-    from lsp_calib.summarization.wording import tier_sentence
-
     tier, escape = summary.confidence.tier, style.escape
     words = tier_words(tier, "summary")
     notes = "".join(f"{style.prose(note)}\n\n" for note in summary.confidence.notes)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.comments import begins_line, last_row
-from lsp_calib.syntax.function import Function
-from lsp_calib.syntax.languages.rules import Path, Place
+from lsp_calib.syntax.languages.rules import Function, Path, Place, begins_line, last_row
 
 if TYPE_CHECKING:
     from tree_sitter import Node

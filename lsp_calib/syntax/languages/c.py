@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, has_words, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules
+from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Node
 
 # Keywords, and the names of the headers that most files include.
 _KNOWN = """
@@ -99,15 +99,8 @@ def _declarator(node: Node) -> Node | None:
 FINDER = Finder(MappingProxyType({"function_definition": definition}), comments=COMMENTS, documents=has_words)
 
 
-def _grammar() -> Language:
-    import tree_sitter_c
-    from tree_sitter import Language
-
-    return Language(tree_sitter_c.language())
-
-
 RULES = LanguageRules(
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_c"),
     names=NAMES,
     comments=COMMENTS,
     binds=binding(INCLUDES, BINDINGS, WRAPPINGS),

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.syntax.languages import c
 from lsp_calib.syntax.languages.braces import COMMENT, binding
-
-if TYPE_CHECKING:
-    from tree_sitter import Language
+from lsp_calib.syntax.languages.rules import grammar_of
 
 _KNOWN = """
     alignas alignof and catch char16_t char32_t char8_t class co_await co_return co_yield concept const_cast
@@ -47,16 +44,9 @@ _WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
 )
 
 
-def _grammar() -> Language:
-    import tree_sitter_cpp
-    from tree_sitter import Language
-
-    return Language(tree_sitter_cpp.language())
-
-
 RULES = attrs.evolve(
     c.RULES,
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_cpp"),
     names=c.NAMES | {"namespace_identifier"},
     binds=binding(c.INCLUDES, c.BINDINGS | _BINDINGS, c.WRAPPINGS | _WRAPPINGS),
     known=c.RULES.known | frozenset(_KNOWN.split()),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules
+from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Node
 
 # Keywords, and the types of the namespaces that a new project uses everywhere, with their commonest members.
 _KNOWN = """
@@ -101,15 +101,8 @@ _FINDER = Finder(
 )
 
 
-def _grammar() -> Language:
-    import tree_sitter_c_sharp
-    from tree_sitter import Language
-
-    return Language(tree_sitter_c_sharp.language())
-
-
 RULES = LanguageRules(
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_c_sharp"),
     names=frozenset({"identifier"}),
     comments=_COMMENTS,
     binds=binding(frozenset({"file_scoped_namespace_declaration", "using_directive"}), _BINDINGS, _WRAPPINGS),

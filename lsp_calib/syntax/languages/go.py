@@ -18,10 +18,10 @@ from lsp_calib.syntax.languages.braces import (
     parts,
     text_of,
 )
-from lsp_calib.syntax.languages.rules import LanguageRules
+from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Node
 
 # Keywords, and the names that are declared before any package.
 _KNOWN = """
@@ -78,15 +78,8 @@ _FINDER = Finder(
 )
 
 
-def _grammar() -> Language:
-    import tree_sitter_go
-    from tree_sitter import Language
-
-    return Language(tree_sitter_go.language())
-
-
 RULES = LanguageRules(
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_go"),
     names=frozenset({"field_identifier", "identifier", "package_identifier", "type_identifier"}),
     comments=_COMMENTS,
     binds=binding(

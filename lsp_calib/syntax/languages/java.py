@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
-from lsp_calib.syntax.languages.rules import LanguageRules
-
-if TYPE_CHECKING:
-    from tree_sitter import Language
+from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
 
 # Keywords, and java.lang, which needs no import.
 _KNOWN = """
@@ -66,15 +62,8 @@ _FINDER = Finder(
 )
 
 
-def _grammar() -> Language:
-    import tree_sitter_java
-    from tree_sitter import Language
-
-    return Language(tree_sitter_java.language())
-
-
 RULES = LanguageRules(
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_java"),
     names=frozenset({"identifier", "type_identifier"}),
     comments=_COMMENTS,
     binds=binding(frozenset({"import_declaration", "package_declaration"}), _BINDINGS),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules
+from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Node
 
 _KNOWN = """
     async await break case catch class const continue debugger default delete do else export extends false
@@ -106,15 +106,8 @@ FINDER = Finder(
 )
 
 
-def _grammar() -> Language:
-    import tree_sitter_javascript
-    from tree_sitter import Language
-
-    return Language(tree_sitter_javascript.language())
-
-
 RULES = LanguageRules(
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_javascript"),
     names=NAMES,
     comments=COMMENTS,
     binds=binding(IMPORTS, BINDINGS, WRAPPINGS),

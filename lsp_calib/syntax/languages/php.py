@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules
+from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Node
 
 # Keywords, and the functions, classes and constants of the language's core that most files use.
 _KNOWN = """
@@ -91,24 +91,10 @@ _FINDER = Finder(
 )
 
 
-def _grammar() -> Language:
-    import tree_sitter_php
-    from tree_sitter import Language
-
-    return Language(tree_sitter_php.language_php_only())
-
-
-def _whole() -> Language:
-    import tree_sitter_php
-    from tree_sitter import Language
-
-    return Language(tree_sitter_php.language_php())
-
-
 RULES = LanguageRules(
     # Part of a document need not have the `<?php` that is above it, so it is read as code.
-    grammar=_grammar,
-    whole=_whole,
+    grammar=grammar_of("tree_sitter_php", "language_php_only"),
+    whole=grammar_of("tree_sitter_php", "language_php"),
     names=frozenset({"name"}),
     comments=_COMMENTS,
     binds=binding(frozenset({"namespace_definition", "namespace_use_declaration"}), _BINDINGS, _WRAPPINGS),

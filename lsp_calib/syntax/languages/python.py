@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lsp_calib.syntax.function import Function
-from lsp_calib.syntax.languages.rules import LanguageRules, Path, Place
+from lsp_calib.syntax.languages.rules import Function, LanguageRules, Path, Place, grammar_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Node
 
 # Written out: the names of the interpreter that happens to run change from release to release.
 _KNOWN = """
@@ -69,13 +68,6 @@ _BINDINGS = frozenset(
         ("nonlocal_statement", None),
     }
 )
-
-
-def _grammar() -> Language:
-    import tree_sitter_python
-    from tree_sitter import Language
-
-    return Language(tree_sitter_python.language())
 
 
 def _binds(path: Path) -> bool:
@@ -148,7 +140,7 @@ def _is_bare_string(node: Node) -> bool:
 
 
 RULES = LanguageRules(
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_python"),
     names=frozenset({"identifier"}),
     comments=frozenset({"comment"}),
     binds=_binds,

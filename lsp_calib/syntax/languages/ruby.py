@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.languages.braces import BRACKETS, Finder, binding, has_words, parts
-from lsp_calib.syntax.languages.rules import LanguageRules
-
-if TYPE_CHECKING:
-    from tree_sitter import Language
+from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
 
 # Keywords, and the names that every program has without a `require`, with the commonest methods.
 _KNOWN = """
@@ -82,15 +78,8 @@ _FINDER = Finder(
 )
 
 
-def _grammar() -> Language:
-    import tree_sitter_ruby
-    from tree_sitter import Language
-
-    return Language(tree_sitter_ruby.language())
-
-
 RULES = LanguageRules(
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_ruby"),
     names=_NAMES,
     comments=_COMMENTS,
     binds=binding(frozenset(), _BINDINGS, _WRAPPINGS),

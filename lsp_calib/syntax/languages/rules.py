@@ -1,21 +1,45 @@
-"""What has to be known of a language beyond its grammar."""
+"""What has to be known of a language beyond its grammar, and what its rules find: functions, comments."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.function import Function
-
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
+# White space at the beginning of a line.
+_BLANK = re.compile(r"\s*")
+
 Path = Sequence[tuple[str, str | None]]
 """A node and what holds it, the outermost first: the type of each, and the field of its parent it is in."""
+
+
+@attrs.frozen
+class Function:
+    """A function or method; lines count from 0, ends are exclusive.
+
+    start: the line where its definition begins, decorators, annotations and attributes left out.
+    signature_end: after the line where its signature ends: that of the colon, the opening brace or the arrow.
+    body: first line of the body after documentation in it.
+    docstring: the documentation as written, with its quotes or comment marks, None if there is none.
+    code: its source without the documentation.
+    documented: first line of the documentation, and the line after it; None if there is none.
+    """
+
+    name: str
+    start: int
+    body: int
+    end: int
+    signature_end: int
+    docstring: str | None
+    code: str
+    documented: tuple[int, int] | None = None
 
 
 @attrs.frozen
@@ -87,3 +111,40 @@ class LanguageRules:
     @exact.default
     def _has_brackets(self) -> bool:
         return bool(self.brackets)
+
+
+def grammar_of(package: str, name: str = "language") -> Callable[[], Language]:
+    """Loads a grammar when it is called: seldom are all of them needed. name: of the function of the package
+    that gives it."""
+
+    def load() -> Language:
+        from tree_sitter import Language
+
+        return Language(getattr(import_module(package), name)())
+
+    return load
+
+
+def last_row(node: Node) -> int:
+    """The last row that a node has text on. Some comments hold the end of their line."""
+    start, end = node.start_point, node.end_point
+    return end.row - 1 if end.row > start.row and not end.column else end.row
+
+
+def begins_line(node: Node, lines: Sequence[str]) -> bool:
+    """Whether a node has nothing but white space before it on its line."""
+    line, column = lines[node.start_point.row], node.start_point.column
+    # Columns count bytes; they only need to be right if there is nothing else. A line may hold thousands of
+    # comments: it is read to its first word.
+    blank = _BLANK.match(line, 0, column)
+    return blank is not None and blank.end() >= min(column, len(line))
+
+
+def stands_alone(node: Node, lines: Sequence[str]) -> bool:
+    """Whether the lines of a node hold nothing else."""
+    row = last_row(node)
+    if not begins_line(node, lines):
+        return False
+    if row != node.end_point.row or row >= len(lines):
+        return True
+    return not lines[row].encode("utf-8", "replace")[node.end_point.column :].strip()

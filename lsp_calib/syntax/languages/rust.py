@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
-from lsp_calib.syntax.languages.rules import LanguageRules
-
-if TYPE_CHECKING:
-    from tree_sitter import Language
+from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
 
 # Keywords, primitive types, the prelude, macros of the standard library, and words of attributes.
 _KNOWN = """
@@ -80,15 +76,8 @@ _FINDER = Finder(
 )
 
 
-def _grammar() -> Language:
-    import tree_sitter_rust
-    from tree_sitter import Language
-
-    return Language(tree_sitter_rust.language())
-
-
 RULES = LanguageRules(
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_rust"),
     names=frozenset({"field_identifier", "identifier", "shorthand_field_identifier", "type_identifier"}),
     comments=_COMMENTS,
     binds=binding(frozenset({"extern_crate_declaration", "use_declaration"}), _BINDINGS, _WRAPPINGS),

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.syntax.languages import javascript
 from lsp_calib.syntax.languages.braces import binding
-
-if TYPE_CHECKING:
-    from tree_sitter import Language
+from lsp_calib.syntax.languages.rules import grammar_of
 
 _KNOWN = """
     abstract any as asserts bigint boolean declare enum implements infer interface is keyof namespace never
@@ -39,24 +36,10 @@ _BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
 )
 
 
-def _grammar() -> Language:
-    import tree_sitter_typescript
-    from tree_sitter import Language
-
-    return Language(tree_sitter_typescript.language_typescript())
-
-
-def _react_grammar() -> Language:
-    import tree_sitter_typescript
-    from tree_sitter import Language
-
-    return Language(tree_sitter_typescript.language_tsx())
-
-
 _FINDER = attrs.evolve(javascript.FINDER, signatures=frozenset({"function_signature", "method_signature"}))
 RULES = attrs.evolve(
     javascript.RULES,
-    grammar=_grammar,
+    grammar=grammar_of("tree_sitter_typescript", "language_typescript"),
     tags=False,
     function=_FINDER.function,
     names=javascript.NAMES | {"type_identifier"},
@@ -67,4 +50,4 @@ RULES = attrs.evolve(
         r"|type|var)\b|@"
     ),
 )
-REACT_RULES = attrs.evolve(RULES, grammar=_react_grammar, tags=True)
+REACT_RULES = attrs.evolve(RULES, grammar=grammar_of("tree_sitter_typescript", "language_tsx"), tags=True)

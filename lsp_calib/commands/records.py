@@ -1,7 +1,8 @@
-"""The files of `lsp-calib calibrate` and `eval`: which may be written, which keep answers, and to what."""
+"""The answers of a model that `calibrate` and `eval` ask, and the files that they are kept in."""
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import tempfile
@@ -9,14 +10,88 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from lsp_calib import __version__, home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.commands.engine import Say, settings_in_force
+from lsp_calib.commands.printing import item_progress
 from lsp_calib.completion.prompt import SIZES, Layout, WindowSize, is_quick
 from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
+from lsp_calib.evaluation.collect import ALONE, Workers, collect
 from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
+from lsp_calib.evaluation.summary_task import SUMMARY
+from lsp_calib.evaluation.tasks import Task, held_out
 from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.inference.models.cards import load_cards, locate
 from lsp_calib.settings import Trusted, engine_choice
+
+_DOING = {SUMMARY: "Summarising functions", SYNTHESIS: "Writing functions", REPAIR: "Repairing lines"}
+
+
+@attrs.frozen(kw_only=True)
+class AskingOptions:
+    """How a model is asked for the answers to a task: the options that `calibrate` and `eval` share.
+
+    model, threads: of the command line, as for `settings_in_force`. seed: of all random draws.
+    held_out: the number of projects that nothing is fitted on; None: those that the records name.
+    workers, observe, window, augment: as for `evaluation.collect.collect`. created: ISO date; None: today.
+    say: reports settings that cannot be used, and answers that are there but do not count.
+    quiet: no progress on standard error. lines: progress as lines for a program.
+    """
+
+    say: Say
+    model: str | None = None
+    threads: int = 0
+    seed: int = 0
+    held_out: int | None = None
+    workers: Workers = ALONE
+    observe: frozenset[str] = frozenset()
+    window: WindowSize | None = None
+    augment: bool = False
+    created: str | None = None
+    quiet: bool = False
+    lines: bool = False
+
+    def apart(self, groups: Sequence[str]) -> frozenset[str]:
+        """The groups of items that are held out; none if their number is left to the records."""
+        return held_out(groups, self.held_out or 0, self.seed)
+
+
+def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Header, list[Record]]:
+    """The records of a task, kept in `path`. Raises as `evaluation.collect.collect`."""
+    if asking.workers.remotes:
+        given = Trusted(remote_url=asking.workers.remotes[0], remote_model=asking.model)
+    else:
+        given = Trusted(model=asking.model, threads=asking.threads)
+    choice = engine_choice(settings_in_force(given, asking.say))
+    groups = [str(payload["group"]) for _, payload in task.items if asking.held_out is not None]
+    doing = _DOING.get(task.name, "Completing lines")
+    with item_progress(doing, quiet=asking.quiet, lines=asking.lines) as show:
+        return collect(
+            task,
+            choice,
+            asking.workers,
+            path,
+            seed=asking.seed,
+            created=asking.created or datetime.date.today().isoformat(),
+            held_out=None if asking.held_out is None else asking.apart(groups),
+            observe=asking.observe,
+            window=asking.window,
+            augment=asking.augment,
+            on_progress=show,
+            say=asking.say,
+        )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for records or tables, if it is not there. Raises SettingsError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"The folder {folder} cannot be created: {error.strerror or error}.") from error
 
 
 def check_place(path: Path) -> None:
