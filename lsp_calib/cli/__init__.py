@@ -265,7 +265,7 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) 
 @click.option(
     "--raw/--no-raw", default=True, help="Replay the same tokens in a bare llama.cpp loop (default)."
 )
-@click.option("--two", is_flag=True, help="Also type in two servers at once.")
+@click.option("--two", is_flag=True, default=None, help="Also type in two servers at once.")
 @click.option(
     "--typing-on/--no-typing-on",
     default=None,

@@ -153,3 +153,12 @@ class TestParts:
         result = CliRunner().invoke(main, ["bench", "--only", "beside", "--beside", "0"])
         assert result.exit_code == 2
         assert "There is nothing to measure" in result.output
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_can_be_measured_alone(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options that the user leaves out do not turn it off again."""
+    found: list[Options] = []
+    monkeypatch.setattr("lsp_calib.tools.bench.run._measured", lambda options, _: found.append(options))
+    CliRunner().invoke(main, ["bench", "--only", part])
+    assert [one.value.lower() for one in found[0].parts()] == [part.replace("-", "")]
