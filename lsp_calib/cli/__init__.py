@@ -33,7 +33,7 @@ from lsp_calib.cli.shared import (
 )
 from lsp_calib.cli.summaries import summary, thresholds
 from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
-from lsp_calib.report.theme import THEMES, ThemeName
+from lsp_calib.report import THEMES, ThemeName
 from lsp_calib.tools.bench import PARTS
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import attrs
 from lsp_calib import home
 from lsp_calib.commands.engine import Say
 from lsp_calib.errors import SettingsError
-from lsp_calib.evaluation.git_history.author import addresses_of_user
 from lsp_calib.evaluation.git_history.committed_lines import Wish, commit_task
+from lsp_calib.evaluation.git_history.objects import addresses_of_user
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.store import FeedbackStore

@@ -19,9 +19,8 @@ from lsp_calib.feedback.comparison import Accuracy, Comparison
 from lsp_calib.feedback.report import PAGE, FeedbackReport, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.report import words
-from lsp_calib.report.theme import ThemeName
-from lsp_calib.report.writing import write_page
+from lsp_calib.report import ThemeName, words
+from lsp_calib.report.page import write_page
 from lsp_calib.terminal import Console
 
 # Heights of the bars of a line of numbers, from the lowest.

@@ -7,14 +7,12 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from pathlib import Path
 from typing import Protocol
 
 import attrs
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.evaluation.sandbox import launcher
-from lsp_calib.evaluation.sandbox.isolation import Isolation
+from lsp_calib.evaluation.sandbox.isolation import HERE, Isolation, isolated_python
 from lsp_calib.evaluation.sandbox.limits import Limits, ProgramOutcome
 from lsp_calib.evaluation.sandbox.runner import run
 from lsp_calib.text_lines import same_line
@@ -23,7 +21,7 @@ from lsp_calib.text_lines import same_line
 # processor time decides: MBPP/123's reference needs 4.5 s of it, and took over 15 s on a busy machine.
 TEST_LIMITS = Limits(wall_s=45.0, cpu_s=10)
 
-_HARNESS = Path(launcher.HERE) / "harness.py"
+_HARNESS = HERE / "harness.py"
 
 
 def exact_match(before: str, completion: str, target: str) -> bool:
@@ -80,7 +78,7 @@ def run_tests(
         "entry_points": program.entry_points,
     }
     outcome = run(
-        launcher.python("-c", _harness()),
+        isolated_python("-c", _harness()),
         limits=limits,
         payload=json.dumps(payload),
         isolation=isolation,

@@ -26,7 +26,7 @@ from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.paper import page
 from lsp_calib.evaluation.paper.answers import find_files, largest
 from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.sandbox import probe
+from lsp_calib.evaluation.sandbox import runner
 from lsp_calib.evaluation.study_tasks import (
     FunctionItem,
     function_item_of,
@@ -59,7 +59,7 @@ from lsp_calib.values import (
 @pytest.fixture(scope="module")
 def walls() -> None:
     try:
-        probe.isolation()
+        runner.probed_isolation()
     except SandboxError as error:
         if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
             raise

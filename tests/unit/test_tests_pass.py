@@ -22,7 +22,7 @@ from lsp_calib.evaluation.correctness import (
     run_tests,
 )
 from lsp_calib.evaluation.datasets import human_eval, mbpp
-from lsp_calib.evaluation.sandbox import probe
+from lsp_calib.evaluation.sandbox import runner
 from lsp_calib.evaluation.sandbox.limits import Limits
 
 TESTS = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 9\ncheck(square)\n"
@@ -32,7 +32,7 @@ RIGHT = "def square(x):\n    return x * x\n"
 @pytest.fixture(autouse=True, scope="module")
 def _walls() -> None:
     try:
-        probe.isolation()
+        runner.probed_isolation()
     except SandboxError as error:
         if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
             raise

@@ -19,10 +19,8 @@ from lsp_calib.evaluation.paper.cells import Cell, Row, cell_json, number
 from lsp_calib.evaluation.paper.published import Quoted
 from lsp_calib.evaluation.report import table_lines
 from lsp_calib.files import replace_file
-from lsp_calib.report.blocks import prose, section
-from lsp_calib.report.blocks import table as html_table
-from lsp_calib.report.markup import Markup, joined, tag
-from lsp_calib.report.style import style
+from lsp_calib.report.markup import Markup, joined, prose, section, style, tag
+from lsp_calib.report.markup import table as html_table
 
 if TYPE_CHECKING:
     from lsp_calib.evaluation.figures.theme import Draw

@@ -14,8 +14,34 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox import launcher
 from lsp_calib.evaluation.sandbox.limits import Limits
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+
+_JAIL = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from lsp_calib.evaluation.sandbox.jail import main; main()"
+)
+
+
+def interpreter() -> str:
+    """The running Python with all links resolved, so not a virtual environment's."""
+    return os.path.realpath(sys.executable)
+
+
+def isolated_python(*words: str) -> list[str]:
+    """The words of a command with that Python, ignoring the user's packages and variables."""
+    return [interpreter(), "-I", "-S", "-B", *words]
+
+
+def jail_command(root: str = str(ROOT)) -> list[str]:
+    """The command that starts a jail: Python without site-packages, importing only from this package.
+
+    root: the folder that holds the package, as the new process sees it.
+    """
+    return [interpreter(), "-I", "-S", "-c", _JAIL, root]
+
 
 UNISOLATED = "LSP_CALIB_ALLOW_UNISOLATED"
 
@@ -91,10 +117,10 @@ class Isolation:
             words += ["--dev-bind", "/dev/null", name]
         for module in ("__init__", "jail", "init", "kernel", "system_calls"):
             inside = f"{_CODE}/lsp_calib/evaluation/sandbox/{module}.py"
-            words += ["--ro-bind", str(launcher.HERE / f"{module}.py"), inside]
+            words += ["--ro-bind", str(HERE / f"{module}.py"), inside]
         if project:
             words += ["--ro-bind", str(project), _PROJECT]
-        return [*words, "--remount-ro", "/", "--chdir", "/", "--", *launcher.command(_CODE)]
+        return [*words, "--remount-ro", "/", "--chdir", "/", "--", *jail_command(_CODE)]
 
 
 def candidates() -> list[Isolation]:
@@ -160,7 +186,7 @@ def _system(etc: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 def _interpreters() -> list[Path]:
     """Folders of the running Python that are not part of the system."""
     folders = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
-    folders.add(Path(launcher.interpreter()).parent)
+    folders.add(Path(interpreter()).parent)
     outside = sorted(path for path in folders if not path.is_relative_to("/usr"))
     kept = [
         path for path in outside if not any(path != other and path.is_relative_to(other) for other in outside)
