@@ -28,7 +28,7 @@ def data() -> None:
 def data_list(as_json: bool, data_dir: Path | None) -> None:
     """Known data sets: content, licence, and whether they are here with the right checksum."""
     from lsp_calib.commands.data import table
-    from lsp_calib.evaluation.datasets.status import status_of_all
+    from lsp_calib.evaluation.datasets.pull import status_of_all
 
     rows = status_of_all(data_dir)
     if as_json:

@@ -8,11 +8,11 @@ from typing import Any
 
 from lsp_calib.commands.printing import download_progress
 from lsp_calib.errors import SettingsError
-from lsp_calib.evaluation.datasets import catalogue, pinned, pull
+from lsp_calib.evaluation.datasets import folder, pinned, pull
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Two lines for each data set: `status.status_of_all`, for people."""
+    """Two lines for each data set: `pull.status_of_all`, for people."""
     for row in rows:
         yield f"{row['name']:20} {row['records']:6}  {row['licence']:27} {_state(row)}"
         yield f"{'':20} {row['what']}"
@@ -38,7 +38,7 @@ def _pulled(name: str, data_dir: Path) -> str:
         with download_progress("Projects", files=True) as progress:
             folders = pinned.pull_projects(pinned.SETS[name], data_dir, progress)
         return f"{len(folders)} projects are in {data_dir / name}; their checksums are right."
-    entry = catalogue.data_set(name)
+    entry = folder.data_set(name)
     with download_progress(entry.name) as progress:
         path = pull.pull(entry, data_dir, progress)
     return f"{name} is at {path}; its checksum is right."

@@ -14,10 +14,10 @@ from rich.table import Table
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
 from lsp_calib.evaluation.collect import ALONE
-from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.journal import journal_path
 from lsp_calib.evaluation.paper import page
-from lsp_calib.evaluation.paper.answers import File, find_files, largest
+from lsp_calib.evaluation.paper.cells import File, find_files, largest
 from lsp_calib.evaluation.paper.claims import claims_of
 from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS, Claim, Study
 from lsp_calib.evaluation.tasks import Task

@@ -10,7 +10,7 @@ from lsp_calib.evaluation.runner import Plain
 
 def _tests(item: LineItem, payload: Plain, text: str) -> bool:
     from lsp_calib.evaluation.correctness import tests_pass
-    from lsp_calib.evaluation.datasets.human_eval import Infilling
+    from lsp_calib.evaluation.datasets.python_problems import Infilling
     from lsp_calib.evaluation.study_tasks import function_item_of
 
     if "suite" in payload:

@@ -34,11 +34,9 @@ from lsp_calib.evaluation.engine_host import (
     timing_of,
 )
 from lsp_calib.evaluation.header import FeatureList
-from lsp_calib.evaluation.lines import LineItem, without_below
-from lsp_calib.evaluation.projection import project
-from lsp_calib.evaluation.records import Alternative, Record
+from lsp_calib.evaluation.lines import LineItem, surroundings_of, without_below
+from lsp_calib.evaluation.records import Alternative, Record, project
 from lsp_calib.evaluation.runner import Plain
-from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.evaluation.tasks import line_item_of
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Observe, Priority, Request

@@ -21,9 +21,8 @@ from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
 from lsp_calib.errors import DataError, ModelError
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import FeatureList, Header
-from lsp_calib.evaluation.lines import NEW_LINE, WRITING_ON, LineItem, without_below
+from lsp_calib.evaluation.lines import NEW_LINE, WRITING_ON, LineItem, surroundings_of, without_below
 from lsp_calib.evaluation.records import Alternative, Record, read_records, write_records
-from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.files import read_file
 from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.inference.models import checksum

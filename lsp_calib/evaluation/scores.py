@@ -18,10 +18,9 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, out_of_fold, select_first_t, summarise
 from lsp_calib.confidence.measures import measure_name, raw_confidences
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.groups import grouped
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.tasks import FEWEST
+from lsp_calib.evaluation.tasks import FEWEST, grouped
 from lsp_calib.values import Tier
 
 # In addition to the calibrators' measure, whose number of tokens is chosen inside the folds.

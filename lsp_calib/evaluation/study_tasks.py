@@ -16,8 +16,8 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.correctness import TestedProgram, run_all_tests
-from lsp_calib.evaluation.datasets import defects4j, human_eval, manysstubs4j, mbpp
-from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.datasets import java_bugs, python_problems
+from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.lines import NO_DOCSTRING, PREFIX, LineItem, Skip, read_lines_of, source_files
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import FEWEST, Task, plain, project_names
@@ -82,11 +82,11 @@ def synthesis_task(
     Raises DataError if the data are missing, SandboxError if nothing isolates here.
     """
     if name == "humaneval":
-        found = [_of_human_eval(one) for one in human_eval.synthesis(folder)]
+        found = [_of_human_eval(one) for one in python_problems.synthesis(folder)]
     else:
         found = [
             FunctionItem(one.id, *parts, one.checks, one.entry_points)
-            for one in mbpp.problems(folder)
+            for one in python_problems.problems(folder)
             if (parts := one.as_function()) is not None
         ]
     published, usable = data_set(name).records, len(found)
@@ -109,8 +109,7 @@ def repair_task(name: str, folder: Path | None, samples: int | None, seed: int) 
     name: "defects4j" or "manysstubs4j". samples: number of bugs, drawn at random; None: all. Right is what is
     exactly the fix. Raises DataError if the data are missing.
     """
-    bugs: Sequence[defects4j.Bug | manysstubs4j.Bug]
-    bugs = list(defects4j.bugs(folder) if name == "defects4j" else manysstubs4j.bugs(folder))
+    bugs = list(java_bugs.defects4j(folder) if name == "defects4j" else java_bugs.manysstubs4j(folder))
     items = [(one.id, plain(one.line_item(), buggy=one.buggy_line)) for one in _drawn(bugs, samples, seed)]
     return _task(REPAIR, name, items, "java", "exact")
 
@@ -190,7 +189,7 @@ def _documented_lines(
             )
 
 
-def _of_human_eval(one: human_eval.Synthesis) -> FunctionItem:
+def _of_human_eval(one: python_problems.Synthesis) -> FunctionItem:
     program = one.program("")
     return FunctionItem(one.id, one.prompt, one.canonical_solution, "", program.tests, program.entry_points)
 

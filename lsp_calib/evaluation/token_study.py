@@ -24,7 +24,7 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.token_level import ClasswiseECE, Entries, FullECE, fit_token_temperature
 from lsp_calib.errors import DataError, StoppedError
 from lsp_calib.evaluation.datasets import code_to_text
-from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.engine_host import EngineHost, patiently
 from lsp_calib.evaluation.header import Header, json_line
 from lsp_calib.evaluation.runner import in_asking_order

@@ -406,7 +406,9 @@ _BEGINNING = 1000
 
 
 def write_page(report: FeedbackReport, path: Path, theme: ThemeName = "auto") -> None:
-    """Write the page, for its owner alone, in one step; a reader sees the old one or the new one. An earlier report is replaced.
+    """Write the page, for its owner alone, in one step; a reader sees the old one or the new one.
+
+    An earlier report is replaced.
 
     Raises SettingsError if there is anything else under this name, DataError if it cannot be written.
     """

@@ -17,7 +17,7 @@ from lsp_calib.cli import main
 from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets import pinned
-from lsp_calib.evaluation.datasets.blind import SET, blind_among
+from lsp_calib.evaluation.datasets.pinned import SET, blind_among
 from lsp_calib.evaluation.lines import WRITING_ON
 from lsp_calib.evaluation.records import read_records, sources_of, write_records
 

@@ -10,8 +10,7 @@ from test_eval_summary import HEADER, made_up
 
 from lsp_calib.commands.calibrate import calibrate, fit_records
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.documented_source import documented_task
-from lsp_calib.evaluation.summary_task import summary_item_of
+from lsp_calib.evaluation.summary_task import documented_task, summary_item_of
 
 VERBS = ["open", "close", "read", "write", "count", "split", "merge", "sort", "check", "drop"]
 NOUNS = ["file", "table", "socket", "graph"]
@@ -109,7 +108,7 @@ def test_records_of_summaries_make_a_calibrator_of_summaries() -> None:
     assert calibrator.curve("total") is not None
 
 
-@pytest.mark.parametrize("option", [{"writing_on": 3}, {"observe": frozenset({"margin"})}])
+@pytest.mark.parametrize("option", [{"no_suffix": 3}, {"observe": frozenset({"margin"})}])
 def test_what_is_for_lines_is_refused(project: Path, option: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match="are for lines"):
         calibrate((project,), 20, 0, None, None, None, 1, say=lambda _: None, task="summary", **option)

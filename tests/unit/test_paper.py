@@ -27,8 +27,7 @@ from lsp_calib.commands.paper import repeat_studies
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.paper import published
-from lsp_calib.evaluation.paper.answers import answers_of, find_files, largest
-from lsp_calib.evaluation.paper.cells import APART, RANDOM, RAW, cell_of
+from lsp_calib.evaluation.paper.cells import APART, RANDOM, RAW, answers_of, cell_of, find_files, largest
 from lsp_calib.evaluation.paper.numbers import (
     FIRST,
     PLATT,

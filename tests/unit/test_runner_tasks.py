@@ -21,12 +21,12 @@ from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import collect as collecting
 from lsp_calib.evaluation.collect import Workers
 from lsp_calib.evaluation.criteria import is_correct
-from lsp_calib.evaluation.documented_source import documented_task
 from lsp_calib.evaluation.engine_host import Answerer, prompt_hash
 from lsp_calib.evaluation.item_worker import Completing
 from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.runner import digest
+from lsp_calib.evaluation.summary_task import documented_task
 from lsp_calib.evaluation.summary_worker import Summarising
 from lsp_calib.evaluation.tasks import Task, draw, held_out, infill_task, line_item_of, line_task
 from lsp_calib.inference.choice import EngineChoice, Remote

@@ -19,7 +19,7 @@ from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.calibration.similarity_threshold import leave_one_out, most_agree, threshold_of_correctness
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, NoModelError
-from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.similarity import NAMES, VERSION, shared_encoder

@@ -12,8 +12,7 @@ from confidence_rendering import MODELS, results_blocks, studies
 from write_confidence import written
 
 from lsp_calib.commands.paper import repeat_studies
-from lsp_calib.evaluation.paper.answers import File, answers_of, find_files, largest
-from lsp_calib.evaluation.paper.cells import APART, FIRST_T, Cell
+from lsp_calib.evaluation.paper.cells import APART, FIRST_T, Cell, File, answers_of, find_files, largest
 from lsp_calib.evaluation.paper.page import Compared
 from lsp_calib.evaluation.paper.spiess import pairs_judged_twice, scored
 from lsp_calib.evaluation.paper.virk import LINE, first_families

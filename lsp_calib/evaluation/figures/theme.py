@@ -99,10 +99,10 @@ def label_axes(axes: Axes, theme: Theme, x: str | None, y: str) -> None:
     axes.set_ylabel(y, color=theme.ink, fontsize=_NORMAL + 0.5)
 
 
-def head(axes: Axes, theme: Theme, title: str | None, note: str) -> None:
-    """Put a title and a line with the counts above the top panel."""
+def head(axes: Axes, theme: Theme, title: str | None, *notes: str) -> None:
+    """Put a title and a line with the notes, such as counts, above the top panel."""
     axes.annotate(
-        note,
+        " · ".join(filter(None, notes)),
         (0.0, 1.0),
         (0.0, 5.0),
         xycoords="axes fraction",

@@ -23,9 +23,16 @@ from lsp_calib.evaluation.git_history.commits import (
 )
 from lsp_calib.evaluation.git_history.objects import ObjectReader
 from lsp_calib.evaluation.git_history.repository import find_repository
-from lsp_calib.evaluation.groups import FEWEST_GROUPS, grouped
 from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem, is_source
-from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, plain, project_names
+from lsp_calib.evaluation.tasks import (
+    FEWEST,
+    FEWEST_GROUPS,
+    Task,
+    grouped,
+    language_below,
+    plain,
+    project_names,
+)
 from lsp_calib.syntax import prose_lines
 from lsp_calib.text_lines import normalised_line, split_lines
 from lsp_calib.workspace_files import is_made_by_a_program

@@ -26,8 +26,19 @@ from lsp_calib.evaluation.figures import (
     draw_roc,
 )
 from lsp_calib.evaluation.lines import INSERTING, NO_DOCSTRING, PREFIX
-from lsp_calib.evaluation.paper.answers import Answers, File, answers_of
-from lsp_calib.evaluation.paper.cells import APART, RANDOM, RAW, Cell, Row, Stated, cell_of, stated
+from lsp_calib.evaluation.paper.cells import (
+    APART,
+    RANDOM,
+    RAW,
+    Answers,
+    Cell,
+    File,
+    Row,
+    Stated,
+    answers_of,
+    cell_of,
+    stated,
+)
 from lsp_calib.evaluation.paper.numbers import OURS, PLATT, RESCALINGS, rank_correlation, roc
 from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged, signed
 from lsp_calib.evaluation.paper.published import (

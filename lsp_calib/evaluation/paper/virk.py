@@ -10,15 +10,16 @@ from typing import Any
 from lsp_calib.confidence.measures import token_positions
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.figures import Roc, draw_roc, draw_skill_by_t, draw_token_positions
-from lsp_calib.evaluation.paper.answers import File, answers_of
 from lsp_calib.evaluation.paper.cells import (
     APART,
     FIRST_T,
     FIRST_T_ARITHMETIC,
     RAW,
     Cell,
+    File,
     Row,
     Stated,
+    answers_of,
     cell_of,
     stated,
     tested_together,
