@@ -11,9 +11,8 @@ from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.evaluation.collect import Workers, collect
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import Task
+from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task
 from lsp_calib.settings import Trusted, engine_choice
 
 _DOING = {SUMMARY: "Summarising functions", SYNTHESIS: "Writing functions", REPAIR: "Repairing lines"}

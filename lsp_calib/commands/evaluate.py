@@ -23,9 +23,8 @@ from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, check_header, read_records
 from lsp_calib.evaluation.reflective_scores import needed_by, score_reflective
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, counted, score
-from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import Task, check_groups, held_out, project_names
+from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task, check_groups, held_out, project_names
 from lsp_calib.evaluation.thresholds import Thresholds, shipped_thresholds
 from lsp_calib.settings import Trusted, engine_choice
 from lsp_calib.terminal import Console

@@ -117,9 +117,8 @@ class Run:
 
 def runs(study: str, data_dir: Path | None, seed: int, say: Say) -> list[Run]:
     """The runs of a study, or of "all", the shorter ones first; lines of projects are not among them."""
-    from lsp_calib.evaluation.study_tasks import repair_task, synthesis_task
     from lsp_calib.evaluation.summary_task import summary_task
-    from lsp_calib.evaluation.tasks import infill_task
+    from lsp_calib.evaluation.tasks import infill_task, repair_task, synthesis_task
 
     ask = frozenset({"ask", "verbalised"})
 

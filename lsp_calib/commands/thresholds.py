@@ -12,8 +12,7 @@ from rich.table import Table
 
 from lsp_calib.calibration.similarity_threshold import Setting
 from lsp_calib.evaluation.datasets.folder import checked_file, data_set
-from lsp_calib.evaluation.similarity import listed, shared_encoder
-from lsp_calib.evaluation.thresholds import Derivation, derive, read_both_orders
+from lsp_calib.evaluation.thresholds import Derivation, derive, listed, read_both_orders, shared_encoder
 from lsp_calib.files import replace_file
 from lsp_calib.terminal import Console
 

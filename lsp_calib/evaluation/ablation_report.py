@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import BoundedError, Interval
 from lsp_calib.evaluation.ablation import TARGETS, Ablation, Row, Share
-from lsp_calib.evaluation.report import Table, percent, plain, signed, table_lines
+from lsp_calib.evaluation.report import Table, csv_text, percent, plain, print_tables, signed, titled_lines
 from lsp_calib.files import replace_file
 
 if TYPE_CHECKING:
@@ -104,23 +102,19 @@ def summary(ablation: Ablation) -> str:
 def markdown(ablations: Sequence[Ablation]) -> str:
     lines = ["# Evidence and confidence", "", NOTE, ""]
     for ablation in ablations:
-        lines += [summary(ablation), ""]
-        for title, columns, rows in tables(ablation):
-            lines += [f"## {title}", "", *table_lines(columns, rows), ""]
+        lines += [summary(ablation), "", *titled_lines(tables(ablation))]
     return "\n".join(lines)
 
 
 def comma_separated(ablations: Sequence[Ablation]) -> str:
     """One line for each number, with its interval or limit."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("model", "prompt", "evidence", "metric", "value", "low", "high"))
-    for ablation in ablations:
-        for row in ablation.rows:
-            for name, value, low, high in _numbers(row):
-                cells = ("" if cell is None else cell for cell in (value, low, high))
-                writer.writerow((ablation.model, ablation.header.prompt_version, row.name, name, *cells))
-    return text.getvalue()
+    numbers = (
+        (ablation.model, ablation.header.prompt_version, row.name, *number)
+        for ablation in ablations
+        for row in ablation.rows
+        for number in _numbers(row)
+    )
+    return csv_text((("model", "prompt", "evidence", "metric", "value", "low", "high"), *numbers))
 
 
 def write(ablations: Sequence[Ablation], folder: Path) -> None:
@@ -185,17 +179,9 @@ def checksum(ablations: Sequence[Ablation]) -> str:
 
 
 def print_ablations(ablations: Sequence[Ablation], console: Console) -> None:
-    from rich.table import Table as RichTable
-
     for ablation in ablations:
         console.print(summary(ablation))
-        for title, columns, rows in tables(ablation):
-            table = RichTable(title=title)
-            for column in columns:
-                table.add_column(column)
-            for row in rows:
-                table.add_row(*row)
-            console.print(table)
+        print_tables(tables(ablation), console)
     console.print(NOTE)
 
 

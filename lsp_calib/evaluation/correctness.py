@@ -125,30 +125,6 @@ def run_all_tests(
             pool.shutdown(cancel_futures=True)
 
 
-@attrs.frozen
-class ReferenceCheck:
-    """The outcome of running references several times: ids of those that fail always or sometimes."""
-
-    checked: int
-    failing: tuple[str, ...]
-    flaky: tuple[str, ...]
-
-
-def check_references(
-    references: Sequence[tuple[Tested, str]], *, times: int = 3, workers: int = 0
-) -> ReferenceCheck:
-    """Run references against their own tests. Tests that do not pass all `times` runs are not reliable."""
-    passes = [0] * len(references)
-    for _ in range(times):
-        for at, verdict in enumerate(run_all_tests(references, workers=workers)):
-            passes[at] += verdict.passed
-    return ReferenceCheck(
-        checked=len(references),
-        failing=tuple(item.id for (item, _), n in zip(references, passes, strict=True) if n == 0),
-        flaky=tuple(item.id for (item, _), n in zip(references, passes, strict=True) if 0 < n < times),
-    )
-
-
 @lru_cache(maxsize=1)
 def _harness() -> str:
     try:

@@ -20,7 +20,7 @@ import attrs
 from lsp_calib import lockfile
 from lsp_calib.completion.prompt import SIZES
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.header import Header, json_line
 from lsp_calib.evaluation.records import Record, read_records, sources_of, write_records
 from lsp_calib.files import open_file, read_file, replace_file, sync_folder
 from lsp_calib.inference.models.card import load_cards
@@ -94,7 +94,7 @@ class Journal:
         records = [self.done[item] for item in (*order, *rest)]
         header = attrs.evolve(self.header, sources=self.header.sources or sources_of(records))
         rows = (self._notes(record.item) for record in records if record.item in self._timings)
-        replace_file(self._timing_path, "".join(_line(row) for row in rows))
+        replace_file(self._timing_path, "".join(json_line(row) + "\n" for row in rows))
         write_records(self.path, header, records)
         # The file now holds everything that is in the journal.
         if sys.platform != "win32":
@@ -202,7 +202,7 @@ class Journal:
     def _append(self, row: Mapping[str, Any]) -> None:
         assert self._file is not None, "nothing is added after the end"
         try:
-            self._file.write(_line(row).encode())
+            self._file.write(f"{json_line(row)}\n".encode())
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -216,16 +216,9 @@ def journal_path(path: Path) -> Path:
     return path.with_name(path.name + ".journal")
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n"
-
-
 def _rows(content: bytes) -> list[Any]:
-    return [parse_json(line) for line in _whole_lines(content)]
-
-
-def _whole_lines(content: bytes) -> Iterable[bytes]:
-    return content.split(b"\n")[:-1]
+    """Of the whole lines."""
+    return [parse_json(line) for line in content.split(b"\n")[:-1]]
 
 
 def _lock(file: IO[bytes], path: Path) -> None:

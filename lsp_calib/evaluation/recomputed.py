@@ -174,7 +174,7 @@ def item_of(
         raise DataError(f"The item {record.item} does not exist: {path} has another version.")
     shown = [*lines[:at], lines[at][:before], *lines[at + 1 :]]
     cursor = Cursor.at(shown, at, before, language)
-    root = sources / _project(name)
+    root = sources / name.partition("/")[0]
     item = LineItem(
         record.item,
         record.group,
@@ -187,10 +187,6 @@ def item_of(
     if record.condition == NEW_LINE:
         return item.new_line()
     return item.writing_on() if record.condition == WRITING_ON else item
-
-
-def _project(name: str) -> str:
-    return name.partition("/")[0]
 
 
 def answer_of(

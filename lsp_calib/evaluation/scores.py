@@ -309,23 +309,38 @@ class _Table:
         confidence: FloatArray,
         at: slice | npt.NDArray[np.intp],
     ) -> Row:
-        p, y = confidence[at], self._labels[part][at]
-        groups = np.array(groups_of(self._records[part]))[at]
-        with quietly():
-            metrics = summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
-        if rescaled:
-            metrics = without_empty_ece(metrics)
-        return Row(
-            part=part,
-            judge=self._judge,
-            stratum=stratum,
-            measure=measure,
-            rescaled=rescaled,
-            n=int(y.size),
-            n_correct=int(np.count_nonzero(y)),
-            metrics=metrics,
-            tiers=tiers_of(p, y) if rescaled else {},
-        )
+        of = confidence[at], self._labels[part][at], np.array(groups_of(self._records[part]))[at]
+        what = part, self._judge, stratum, measure
+        return row_of(*what, rescaled, *of, resamples=self._resamples, seed=self._seed)
+
+
+def row_of(
+    part: str,
+    judge: str,
+    stratum: str,
+    measure: str,
+    rescaled: bool,
+    confidence: FloatArray,
+    correct: BoolArray,
+    groups: npt.ArrayLike,
+    *,
+    resamples: int,
+    seed: int,
+) -> Row:
+    """The row of one confidence. confidence, correct, groups: arrays of shape (n,)."""
+    with quietly():
+        metrics = summarise(confidence, correct, groups, resamples=resamples, seed=seed)
+    return Row(
+        part=part,
+        judge=judge,
+        stratum=stratum,
+        measure=measure,
+        rescaled=rescaled,
+        n=int(correct.size),
+        n_correct=int(np.count_nonzero(correct)),
+        metrics=without_empty_ece(metrics) if rescaled else metrics,
+        tiers=tiers_of(confidence, correct) if rescaled else {},
+    )
 
 
 def _raw(measure: str, records: Sequence[Record]) -> FloatArray:

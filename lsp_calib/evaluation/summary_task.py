@@ -5,18 +5,18 @@ from __future__ import annotations
 import random
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
 
-from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA, Origin
+from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.datasets.code_to_text import functions as documented_functions
-from lsp_calib.evaluation.datasets.folder import data_set
+from lsp_calib.evaluation.datasets.folder import Row, read_items, text
 from lsp_calib.evaluation.lines import read_lines_of, source_files
 from lsp_calib.evaluation.runner import Plain
-from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, project_names
+from lsp_calib.evaluation.tasks import FEWEST, Task, data_origin, language_below, project_names, some_of
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of
 from lsp_calib.summarization.examples import Example, has_length, is_short
@@ -27,6 +27,47 @@ from lsp_calib.summarization.similarity import plain_words
 from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.text_lines import split_lines
+
+
+@attrs.frozen
+class Documented:
+    """A function or method. code: its source as in the file, including the docstring of a Python function."""
+
+    id: str
+    repository: str
+    path: str
+    name: str
+    language: str
+    code: str
+    summary: str
+
+
+def documented_functions(language: str, folder: Path | None = None) -> Iterator[Documented]:
+    """The functions of one language, "python" or "java", with the descriptions that programmers wrote.
+
+    Source: CodeXGLUE, from Husain et al. 2019.
+
+    Raises DataError if the data are missing or have another checksum, SettingsError for another language.
+    """
+
+    seen: Counter[str] = Counter()
+
+    def make(row: Row) -> Documented:
+        name = f"{text(row, 'repo')}/{text(row, 'path')}:{text(row, 'func_name')}"
+        seen[name] += 1
+        return Documented(
+            # Methods in Java may share a name (overloading).
+            id=name if seen[name] == 1 else f"{name}#{seen[name]}",
+            repository=text(row, "repo"),
+            path=text(row, "path"),
+            name=text(row, "func_name"),
+            language=text(row, "language"),
+            code=text(row, "code").replace("\r\n", "\n"),
+            summary=text(row, "docstring"),
+        )
+
+    return read_items(f"code-to-text-{language}", make, folder)
+
 
 SUMMARY = "summary"
 STRATUM = "function"
@@ -88,7 +129,6 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
     alone, are left out before anything is drawn. The examples of each are those of all functions of other
     repositories that resemble it most, near-duplicates left out. Raises DataError if the data are missing.
     """
-    name = f"code-to-text-{language}"
     found = [
         (row.id, payload)
         for row in documented_functions(language, folder)
@@ -103,27 +143,21 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
             }
         )
     ]
-    shown = _examples(found)
-    if samples is not None and samples < len(found):
-        found = [found[at] for at in sorted(random.Random(seed).sample(range(len(found)), samples))]
-    entry = data_set(name)
+    pool = ExamplePool(
+        [_example(payload) for _, payload in found], [payload["group"] for _, payload in found]
+    )
+
+    def shown(payload: Plain) -> Plain:
+        return shown_examples(pool.scored(_example(payload).code, SHOTS, without=payload["group"]))
+
+    found = some_of(found, samples, seed)
     return Task(
         SUMMARY,
         tuple((id_, {**payload, **shown(payload)}) for id_, payload in found),
         language=language,
         criteria=SUMMARY_CRITERIA,
-        sources=(Origin(entry.name, entry.sha256[:12], len(found)),),
+        sources=(data_origin(f"code-to-text-{language}", len(found)),),
     )
-
-
-def _examples(rows: Sequence[tuple[str, Plain]]) -> Callable[[Plain], Plain]:
-    """The examples for a function among the rows, and their scores, as plain data."""
-    pool = ExamplePool([_example(payload) for _, payload in rows], [payload["group"] for _, payload in rows])
-
-    def shown(payload: Plain) -> Plain:
-        return shown_examples(pool.scored(_example(payload).code, SHOTS, without=payload["group"]))
-
-    return shown
 
 
 def shown_examples(best: Sequence[tuple[Example, float]]) -> Plain:

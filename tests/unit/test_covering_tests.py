@@ -17,14 +17,13 @@ from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.evaluation import covering_tests
 from lsp_calib.evaluation.covering_tests import Project, line_passes, with_tests
-from lsp_calib.evaluation.criteria import is_correct
+from lsp_calib.evaluation.item_worker import is_correct
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.runner import digest
 from lsp_calib.evaluation.sandbox import runner
 from lsp_calib.evaluation.sandbox.suite import is_test, statements
 from lsp_calib.evaluation.scores import cross_table
-from lsp_calib.evaluation.study_tasks import prefix_task
-from lsp_calib.evaluation.tasks import Task, line_item_of, project_names
+from lsp_calib.evaluation.tasks import Task, line_item_of, prefix_task, project_names
 
 HERE = Path(sys.prefix)
 SOURCE = '''"""Sizes."""

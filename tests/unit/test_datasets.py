@@ -29,8 +29,6 @@ from lsp_calib.cli.data import data as command
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.evaluation.datasets import (
-    archives,
-    code_to_text,
     java_bugs,
     own,
     pinned,
@@ -47,6 +45,7 @@ from lsp_calib.evaluation.datasets.folder import (
     data_set,
     read_rows,
 )
+from lsp_calib.evaluation.summary_task import documented_functions
 from lsp_calib.evaluation.tasks import line_task
 from lsp_calib.evaluation.thresholds import read_ratings
 from lsp_calib.inference.models.cards import load_cards
@@ -59,8 +58,8 @@ READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
     "mbpp": python_problems.problems,
     "defects4j": java_bugs.defects4j,
     "manysstubs4j": java_bugs.manysstubs4j,
-    "code-to-text-python": lambda folder: code_to_text.functions("python", folder),
-    "code-to-text-java": lambda folder: code_to_text.functions("java", folder),
+    "code-to-text-python": lambda folder: documented_functions("python", folder),
+    "code-to-text-java": lambda folder: documented_functions("java", folder),
 }
 
 
@@ -78,7 +77,6 @@ class TestTheRealData:
         items = list(READERS[name](real))
         assert len(items) == DATA_SETS[name].records
         assert len({item.id for item in items}) == len(items)
-        assert all(item.group for item in items)
 
     def test_the_ratings_have_the_checksum_too(self, real: Path) -> None:
         path = checked_file("haque-ratings", real)
@@ -448,7 +446,7 @@ class TestPinnedProjects:
     def test_a_wheel_that_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
         wheel = write_wheel(tmp_path, "tiny", {name: b"x"})
         with pytest.raises(DownloadError, match="outside its folder"):
-            archives.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
+            registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
         assert not list(tmp_path.parent.glob("out.py"))
 
     def test_a_link_is_not_made(self, tmp_path: Path) -> None:
@@ -457,16 +455,16 @@ class TestPinnedProjects:
         link.external_attr = 0o120777 << 16
         with zipfile.ZipFile(wheel, "a") as archive:
             archive.writestr(link, "/etc/passwd")
-        archives.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
+        registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
         assert not (tmp_path / "sources" / "link.py").exists()
 
     def test_a_bomb_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(archives, "MOST_BYTES", 1 << 20)
+        monkeypatch.setattr(registries, "MOST_BYTES", 1 << 20)
         wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
         with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("a.py", bytes(2 << 20))
         with pytest.raises(DownloadError, match="more than 1 MB"):
-            archives.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
+            registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
 
 
 def write_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
@@ -487,7 +485,7 @@ class TestArchives:
     def test_sources_and_licence_and_nothing_else(self, tmp_path: Path, ending: str) -> None:
         members = {"p-1/a/b.go": b"package b", "p-1/LICENSE": b"MIT", "p-1/c.o": b"x", "p-1/x.py": b""}
         archive = write_tar(tmp_path / f"p.tar.{ending}", members, f"w:{ending}")
-        archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+        registries.unpack(archive, tmp_path / "out", self.GO.keeps)
         found = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
         assert {path.relative_to(tmp_path / "out").as_posix() for path in found} == {
             "p-1/a/b.go",
@@ -511,14 +509,14 @@ class TestArchives:
                 capture_output=True,
             )
             out = tmp_path / compression
-            archives.unpack(tmp_path / "t.deb", out, pinned.SETS["projects-rust"].keeps)
+            registries.unpack(tmp_path / "t.deb", out, pinned.SETS["projects-rust"].keeps)
             assert (out / "usr/src/lib.rs").read_text() == "fn f() {}\n"
 
     @pytest.mark.parametrize("name", ["../out.go", "/out.go", "a/../../out.go", "a\\..\\out.go", "c:/out.go"])
     def test_what_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
         archive = write_tar(tmp_path / "p.tgz", {name: b"x"})
         with pytest.raises(DownloadError, match="outside its folder"):
-            archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
         assert not list(tmp_path.rglob("out.go"))
 
     def test_links_and_devices_are_not_made(self, tmp_path: Path) -> None:
@@ -528,17 +526,17 @@ class TestArchives:
                 member = tarfile.TarInfo(f"{kind.decode()}.go")
                 member.type, member.linkname = kind, "/etc/passwd"
                 archive.addfile(member)
-        archives.unpack(path, tmp_path / "out", self.GO.keeps)
+        registries.unpack(path, tmp_path / "out", self.GO.keeps)
         assert not list((tmp_path / "out").iterdir())
 
     @pytest.mark.parametrize("name", ["a.go", "a.bin"])
     def test_a_bomb_is_refused_also_where_nothing_of_it_is_kept(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
-        monkeypatch.setattr(archives, "MOST_BYTES", 1 << 20)
+        monkeypatch.setattr(registries, "MOST_BYTES", 1 << 20)
         archive = write_tar(tmp_path / "p.tgz", {name: bytes(2 << 20)})
         with pytest.raises(DownloadError, match="more than 1 MB"):
-            archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
 
     @pytest.mark.parametrize(
         "content", [b"", b"not an archive", b"!<arch>\n", b"!<arch>\n" + b"x" * 60, b"\x1f\x8b\x08broken"]
@@ -547,7 +545,7 @@ class TestArchives:
         archive = tmp_path / "p.deb"
         archive.write_bytes(content)
         with pytest.raises(DownloadError, match=r"p\.deb cannot be unpacked"):
-            archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
         assert not (tmp_path / "out").exists()
 
 

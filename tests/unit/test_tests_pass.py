@@ -16,7 +16,6 @@ from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation import correctness
 from lsp_calib.evaluation.correctness import (
     TestedProgram,
-    check_references,
     exact_match,
     run_all_tests,
     run_tests,
@@ -122,14 +121,6 @@ def test_many_are_judged_at_once_and_told_in_order() -> None:
     assert found == [bool(at % 3) for at in range(12)]
 
 
-def test_a_reference_that_fails_or_wavers_is_named() -> None:
-    found = check_references([(Square("good"), RIGHT), (Square("bad"), "square = abs")], times=2)
-    assert (found.checked, found.failing, found.flaky) == (2, ("bad",), ())
-    wavering = "import os\nCOIN = os.urandom(1)[0] % 2\ndef square(x):\n    return x * x * COIN\n"
-    # Heads each time, or tails each time, once in 30,000.
-    assert check_references([(Square("wavers"), wavering)], times=16).flaky == ("wavers",)
-
-
 @pytest.mark.parametrize(
     ("before", "completion", "target", "same"),
     [
@@ -187,7 +178,6 @@ class TestReferences:
     def test_mbpp_passes_three_times(self, data: Path) -> None:
         problems = list(python_problems.problems(data))
         assert len(problems) == 974
-        drawn = drawn_of(problems)
-        found = check_references([(item, item.reference) for item in drawn])
-        assert found.checked == len(drawn)
-        assert (found.failing, found.flaky) == ((), ())
+        drawn = [(item, item.reference) for item in drawn_of(problems)]
+        for _ in range(3):
+            assert sum(v.passed for v in run_all_tests(drawn)) == len(drawn)

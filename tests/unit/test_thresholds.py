@@ -22,8 +22,15 @@ from lsp_calib.errors import DataError, NoModelError
 from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.similarity import NAMES, VERSION, shared_encoder
-from lsp_calib.evaluation.thresholds import Rule, Thresholds, shipped_thresholds, threshold_of_agreement
+from lsp_calib.evaluation.thresholds import (
+    NAMES,
+    VERSION,
+    Rule,
+    Thresholds,
+    shared_encoder,
+    shipped_thresholds,
+    threshold_of_agreement,
+)
 from lsp_calib.values import ModelIdentity
 
 SHIPPED = state.shipped_models() / "thresholds" / "all-minilm-l6-v2-int8.json"

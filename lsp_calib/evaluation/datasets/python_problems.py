@@ -31,10 +31,6 @@ class Synthesis:
     canonical_solution: str
     test: str
 
-    @property
-    def group(self) -> str:
-        return self.id
-
     def program(self, completion: str) -> TestedProgram:
         return _program(self.prompt + completion, self.test, self.entry_point)
 
@@ -128,11 +124,6 @@ class Problem:
     entry_points: tuple[str, ...]
     setup: str
     tests: tuple[str, ...]
-    challenge_tests: tuple[str, ...]
-
-    @property
-    def group(self) -> str:
-        return self.id
 
     @property
     def checks(self) -> str:
@@ -178,7 +169,6 @@ def _problem(row: Row) -> Problem:
         entry_points=_called(reference, tests),
         setup=text(row, "test_setup_code").replace("\r\n", "\n"),
         tests=tests,
-        challenge_tests=texts(row, "challenge_test_list"),
     )
 
 

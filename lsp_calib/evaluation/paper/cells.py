@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,11 +14,14 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietly
+from lsp_calib.calibration.logistic import PlattCalibrator
 from lsp_calib.calibration.scores import brier_score
-from lsp_calib.calibration.validation import Interval, grouped_folds
+from lsp_calib.calibration.validation import FirstT, Interval, grouped_folds, select_first_t
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.confidence.measures import (
+    arithmetic_mean,
     entropy_confidence,
+    geometric_mean,
     length_confidence,
     raw_confidences,
     relative_length,
@@ -26,13 +29,13 @@ from lsp_calib.confidence.measures import (
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.paper.numbers import (
+    FIRST,
     FOLDS,
     OURS,
     PLATT,
     RESCALINGS,
-    FirstTokens,
     Resamples,
-    first_tokens,
+    adjusted,
     paired_p_value,
     platt_out_of_fold,
     random_folds,
@@ -41,8 +44,7 @@ from lsp_calib.evaluation.paper.numbers import (
 )
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.scores import LEAST_SKILL, both_sides, groups_of, too_few_right
-from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
-from lsp_calib.evaluation.tasks import FEWEST
+from lsp_calib.evaluation.tasks import FEWEST, REPAIR, SYNTHESIS
 from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.files import read_file
 
@@ -306,7 +308,7 @@ class Cell:
     why: str = ""
     rows: tuple[Row, ...] = ()
     missing: tuple[str, ...] = ()
-    first: Mapping[str, FirstTokens] = attrs.field(factory=dict)
+    first: Mapping[str, FirstT] = attrs.field(factory=dict)
     gain: Interval | None = None
     p_value: float | None = None
     correlations: Mapping[tuple[str, str], float] = attrs.field(factory=dict)
@@ -315,6 +317,11 @@ class Cell:
         """The row with these names, if there is one."""
         wanted = measure, rescaling, folds
         return next((row for row in self.rows if row.key == wanted), None)
+
+    def skill_of_all(self, first: str) -> float | None:
+        """The skill that the mean of the first tokens has if all of them count. first: a key of `first`."""
+        row = self.row(first.removesuffix("-first-t"), "Platt on p", APART)
+        return None if row is None else row.skill.value
 
 
 def cell_of(answers: Answers, *, paper: str, headline: str, first: bool, seed: int = 0) -> Cell:
@@ -398,14 +405,15 @@ class _Rows:
             confidence=confidence,
         )
 
-    def _first(self, paper: str) -> dict[str, FirstTokens]:
+    def _first(self, paper: str) -> dict[str, FirstT]:
         answers = self._answers
         if paper != "Platt on p" or min(answers.right, answers.n - answers.right) < FEWEST_TO_TEST:
             return {}
-        of = answers.logprobs, answers.correct, answers.groups
+        of = answers.logprobs, answers.correct, answers.groups, FIRST
+        fit = partial(PlattCalibrator.maximum_likelihood, input=PLATT[paper])
         return {
-            FIRST_T: first_tokens(*of, seed=self._seed),
-            FIRST_T_ARITHMETIC: first_tokens(*of, arithmetic=True, seed=self._seed),
+            name: select_first_t(*of, fit=fit, folds=FOLDS, seed=self._seed, mean=mean)
+            for name, mean in ((FIRST_T, geometric_mean), (FIRST_T_ARITHMETIC, arithmetic_mean))
         }
 
     def _tested(self, cell: Cell, paper: str) -> Cell:
@@ -488,12 +496,8 @@ def number(value: float | None, digits: int = 6) -> float | None:
 def interval_json(interval: Interval | None) -> dict[str, Any] | None:
     if interval is None:
         return None
-    return {
-        "value": number(interval.value),
-        "low": number(interval.low),
-        "high": number(interval.high),
-        "kind": interval.kind,
-    }
+    bounds = {name: number(getattr(interval, name)) for name in ("value", "low", "high")}
+    return {**bounds, "kind": interval.kind}
 
 
 def row_json(row: Row, answers: Answers) -> dict[str, Any]:
@@ -535,8 +539,8 @@ def cell_json(cell: Cell) -> dict[str, Any]:
         document["first"] = {
             name: {
                 "perFold": list(one.per_fold),
-                "skillByT": [number(value) for value in one.skill_by_t],
-                "allTokens": number(one.all_tokens),
+                "skillByT": [number(value) for _, value in one.skill_by_first],
+                "allTokens": number(cell.skill_of_all(name)),
             }
             for name, one in cell.first.items()
         }
@@ -547,10 +551,8 @@ def cell_json(cell: Cell) -> dict[str, Any]:
     return document
 
 
-def tested_together(cells: Sequence[Cell]) -> dict[str, float]:
+def adjusted_p_values(cells: Sequence[Cell]) -> dict[str, float]:
     """The p-values of the cells' tests, adjusted for being many, by the answers' name."""
-    from lsp_calib.evaluation.paper.numbers import adjusted
-
     tested = [cell for cell in cells if cell.p_value is not None]
     p_values = adjusted([cell.p_value for cell in tested if cell.p_value is not None])
     return {cell.answers.name: p for cell, p in zip(tested, p_values, strict=True)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -17,7 +15,7 @@ from lsp_calib import __version__
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.evaluation.paper.cells import Cell, Row, cell_json, number
 from lsp_calib.evaluation.paper.published import Quoted
-from lsp_calib.evaluation.report import table_lines
+from lsp_calib.evaluation.report import csv_text, table_lines
 from lsp_calib.files import replace_file
 from lsp_calib.report.markup import Markup, joined, prose, section, style, tag
 from lsp_calib.report.markup import table as html_table
@@ -124,12 +122,7 @@ def ranged(interval: Interval | None, digits: int = 2, *, sign: bool = True) -> 
     """A value with its interval, a dash for None."""
     if interval is None or interval.value is None:
         return "–"
-    form = f"{'+' if sign else ''}.{digits}f"
-    value, low, high = (
-        "" if x is None else format(x, form).replace("-", "−")
-        for x in (interval.value, interval.low, interval.high)
-    )
-    return f"{value} ({low} to {high})" if low and high else value
+    return f"{interval:{'+' if sign else ''}.{digits}f}".replace("-", "−")
 
 
 def markdown(studies: Sequence[Study], claims: Sequence[Claim], notes: Sequence[str]) -> str:
@@ -164,14 +157,8 @@ _COLUMNS = (
 
 def comma_separated(studies: Sequence[Study]) -> str:
     """One line for each number, with its interval and what the study printed; one for what is not there."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for study in studies:
-        for one in study.compared:
-            for line in _numbers(study, one):
-                writer.writerow("" if value is None else value for value in line)
-    return text.getvalue()
+    numbers = (line for study in studies for one in study.compared for line in _numbers(study, one))
+    return csv_text((_COLUMNS, *numbers))
 
 
 def _numbers(study: Study, one: Compared) -> Iterator[list[object]]:
