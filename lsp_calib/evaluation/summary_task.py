@@ -259,19 +259,15 @@ def _payloads(
         name = path.relative_to(root).as_posix() if path != root else path.name
         lines = () if exclusion.reason(str(path)) else read_lines_of(path, language)
         for function in functions(lines, language):
-            payload = _payload(function, group, name, language)
+            payload = {
+                "item": f"{group}/{name}:{function.start + 1}:1",
+                "group": group,
+                "path": name,
+                "name": function.name,
+                "language": language,
+                # A method alone is no valid source before it is dedented.
+                "code": textwrap.dedent(function.code),
+                "reference": documentation_sentence(function, language) or "",
+            }
             if is_usable(payload):
                 yield function, payload
-
-
-def _payload(function: Function, group: str, name: str, language: str) -> Plain:
-    return {
-        "item": f"{group}/{name}:{function.start + 1}:1",
-        "group": group,
-        "path": name,
-        "name": function.name,
-        "language": language,
-        # A method alone is no valid source before it is dedented.
-        "code": textwrap.dedent(function.code),
-        "reference": documentation_sentence(function, language) or "",
-    }

@@ -236,6 +236,11 @@ def text(row: Row, name: str) -> str:
     return value
 
 
+def fields(row: Row, *names: str) -> tuple[str, ...]:
+    """Fields that have to be strings. Raises KeyError or TypeError."""
+    return tuple(text(row, name) for name in names)
+
+
 def texts(row: Row, name: str) -> tuple[str, ...]:
     """A field that has to be a list of strings. Raises KeyError or TypeError."""
     value = row[name]

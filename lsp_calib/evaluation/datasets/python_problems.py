@@ -11,7 +11,7 @@ import attrs
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.evaluation.correctness import TestedProgram
-from lsp_calib.evaluation.datasets.folder import Row, number, read_items, text, texts
+from lsp_calib.evaluation.datasets.folder import Row, fields, number, read_items, text, texts
 from lsp_calib.evaluation.lines import LineItem
 from lsp_calib.syntax import functions
 from lsp_calib.text_lines import split_lines
@@ -81,33 +81,14 @@ def _program(source: str, test: str, entry_point: str) -> TestedProgram:
 
 def synthesis(folder: Path | None = None) -> Iterator[Synthesis]:
     """The 164 functions. Raises DataError if the data are missing or have another checksum."""
-
-    def make(row: Row) -> Synthesis:
-        return Synthesis(
-            id=text(row, "task_id"),
-            prompt=text(row, "prompt"),
-            entry_point=text(row, "entry_point"),
-            canonical_solution=text(row, "canonical_solution"),
-            test=text(row, "test"),
-        )
-
-    return read_items("humaneval", make, folder)
+    names = "task_id", "prompt", "entry_point", "canonical_solution", "test"
+    return read_items("humaneval", lambda row: Synthesis(*fields(row, *names)), folder)
 
 
 def infilling(folder: Path | None = None) -> Iterator[Infilling]:
     """The 1,033 lines. Raises DataError if the data are missing or have another checksum."""
-
-    def make(row: Row) -> Infilling:
-        return Infilling(
-            id=text(row, "task_id"),
-            entry_point=text(row, "entry_point"),
-            prompt=text(row, "prompt"),
-            suffix=text(row, "suffix"),
-            canonical_solution=text(row, "canonical_solution"),
-            test=text(row, "test"),
-        )
-
-    return read_items("humaneval-infilling", make, folder)
+    names = "task_id", "entry_point", "prompt", "suffix", "canonical_solution", "test"
+    return read_items("humaneval-infilling", lambda row: Infilling(*fields(row, *names)), folder)
 
 
 @attrs.frozen

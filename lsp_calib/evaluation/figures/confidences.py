@@ -20,6 +20,7 @@ from lsp_calib.evaluation.figures.theme import (
     label_axes,
     legend_below,
     new_figure,
+    one_panel,
     small_text,
     style_axes,
     two_panels,
@@ -42,17 +43,14 @@ def draw_reliability(
     Source: Spiess et al. 2024, Figures 5 and 6; Virk et al. 2024, Figures 4 and 5 (frequencies above);
     Brocker & Smith 2007 (the band).
     """
-    figure = new_figure(theme, 4.6, 5.4)
+    above: Axes | None = None
     if data.strategy == "width":
-        above, axes = two_panels(figure, theme)
-        top = above
+        figure, above, axes = two_panels(theme, 4.6, 5.4)
     else:
-        above, axes = None, figure.subplots()
-        top = axes
-        style_axes(axes, theme)
+        figure, axes = one_panel(theme, 4.6, 5.4)
     draw_bins(above, axes, theme, data)
     label_axes(axes, theme, "confidence", "share correct")
-    head(top, theme, title, f"n = {data.n:,}, {data.n_correct:,} correct", note)
+    head(axes if above is None else above, theme, title, f"n = {data.n:,}, {data.n_correct:,} correct", note)
     legend_below(figure, axes, theme)
     return figure
 
@@ -214,9 +212,7 @@ def draw_roc(
     styles = _styles(theme)
     if not 1 <= len(curves) <= len(styles):
         raise DataError(f"A figure shows 1 to {len(styles)} ROC curves, not {len(curves)}.")
-    figure = new_figure(theme, 5.0, 5.4)
-    axes = figure.subplots()
-    style_axes(axes, theme)
+    figure, axes = one_panel(theme, 5.0, 5.4)
     axes.plot([0, 1], [0, 1], color=theme.muted, linewidth=0.9, linestyle=LINES[1], label="no ranking")
     shown: list[tuple[float, float]] = []
     for (name, curve), (color, line) in zip(curves.items(), styles, strict=False):
@@ -282,9 +278,7 @@ def draw_correlations(
     for i, a in enumerate(names):
         for j, b in enumerate(names[:i]):
             matrix[i, j] = values.get((a, b), values.get((b, a), np.nan))
-    figure = new_figure(theme, 1.9 + 0.62 * k, 1.7 + 0.5 * k)
-    axes = figure.subplots()
-    style_axes(axes, theme)
+    figure, axes = one_panel(theme, 1.9 + 0.62 * k, 1.7 + 0.5 * k)
     axes.grid(visible=False)
     colours = LinearSegmentedColormap.from_list("signed", [theme.second, theme.paper, theme.first])
     axes.imshow(matrix[1:, :-1], cmap=colours, vmin=-1.0, vmax=1.0, aspect="auto", alpha=0.75)
@@ -336,9 +330,7 @@ def draw_risk_coverage(
     marks: thresholds to show on the curve, by name, as {"accept": 0.86}. risk: a target risk, as a line.
     Source: Geifman & El-Yaniv 2017.
     """
-    figure = new_figure(theme, 5.0, 4.4)
-    axes = figure.subplots()
-    style_axes(axes, theme)
+    figure, axes = one_panel(theme, 5.0, 4.4)
     wrong = np.concatenate([[0.0], data.coverage * data.risk])
     reached = np.concatenate([[0.0], data.coverage])
     error = float(data.risk[-1])

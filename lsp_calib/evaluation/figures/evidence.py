@@ -17,9 +17,8 @@ from lsp_calib.evaluation.figures.theme import (
     head,
     label_axes,
     legend_below,
-    new_figure,
+    one_panel,
     small_text,
-    style_axes,
     two_panels,
 )
 
@@ -55,9 +54,7 @@ def draw_ablation(
     fits = all(len(series) == len(names) for series in skill.values()) and len(counts) == len(skill)
     if not drawn or len(skill) > 2 or not fits:
         raise DataError("An ablation needs one or two series with a value for each row.")
-    figure = new_figure(theme, 6.8, _REST + _ROW * len(names) * (1.0 if len(skill) == 1 else 1.25))
-    axes = figure.subplots()
-    style_axes(axes, theme)
+    figure, axes = one_panel(theme, 6.8, _REST + _ROW * len(names) * (1.0 if len(skill) == 1 else 1.25))
     axes.grid(visible=False, axis="y")
     apart = _APART if len(skill) == 2 else 0.0
     for at, ((name, series), color, marker) in enumerate(
@@ -124,8 +121,7 @@ def draw_skill_by_t(
         raise DataError("Skill by t needs one to three measures with values, and lengths.")
     largest = max([t for pairs in skill.values() for t, _ in pairs if t is not None], default=1)
     every = largest + max(2, round(largest * 0.12))
-    figure = new_figure(theme, 5.4, 4.4)
-    above, axes = two_panels(figure, theme)
+    figure, above, axes = two_panels(theme, 5.4, 4.4)
     _length_bars(above, theme, lengths, largest, every)
     axes.axhline(0.0, color=theme.muted, linewidth=0.9)
     small_text(axes, theme, every + 0.9, 0.0, "base rate", ha="right", color=theme.muted)
@@ -188,10 +184,9 @@ def draw_token_positions(
     Upper panel: how many generations reach the position. Only long ones contribute at the right.
     Source: Virk et al. 2024, Figure 6.
     """
-    figure = new_figure(theme, 5.4, 4.4)
+    figure, above, axes = two_panels(theme, 5.4, 4.4)
     from matplotlib.ticker import MaxNLocator
 
-    above, axes = two_panels(figure, theme)
     above.bar(data.position, data.n, 0.85, color=theme.band)
     label_axes(above, theme, None, "generations")
     axes.fill_between(
