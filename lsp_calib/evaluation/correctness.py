@@ -12,8 +12,7 @@ from typing import Protocol
 import attrs
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.evaluation.sandbox.isolation import HERE, Isolation, isolated_python
-from lsp_calib.evaluation.sandbox.limits import Limits, ProgramOutcome
+from lsp_calib.evaluation.sandbox.isolation import HERE, Isolation, Limits, ProgramOutcome, isolated_python
 from lsp_calib.evaluation.sandbox.runner import run
 from lsp_calib.text_lines import same_line
 

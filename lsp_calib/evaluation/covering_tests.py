@@ -18,8 +18,7 @@ import attrs
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.evaluation.lines import LineItem, read_lines_of
 from lsp_calib.evaluation.runner import Plain
-from lsp_calib.evaluation.sandbox.isolation import HERE
-from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Limits, ProgramOutcome
+from lsp_calib.evaluation.sandbox.isolation import HERE, SUITE_LIMITS, Limits, ProgramOutcome
 from lsp_calib.evaluation.sandbox.runner import run_suite
 from lsp_calib.evaluation.tasks import FEWEST, Task
 from lsp_calib.files import read_file, replace_file

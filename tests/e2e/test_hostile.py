@@ -20,7 +20,7 @@ import pytest
 from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.correctness import TestedProgram, run_tests
 from lsp_calib.evaluation.sandbox import execution, system_calls
-from lsp_calib.evaluation.sandbox.limits import Limits
+from lsp_calib.evaluation.sandbox.isolation import Limits
 from lsp_calib.evaluation.sandbox.runner import probed_isolation
 
 pytestmark = [

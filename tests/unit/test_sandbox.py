@@ -16,8 +16,15 @@ from hypothesis import strategies as st
 
 from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.sandbox import execution, runner
-from lsp_calib.evaluation.sandbox.isolation import UNISOLATED, Isolation, candidates, interpreter, none_at_all
-from lsp_calib.evaluation.sandbox.limits import Ending, Limits
+from lsp_calib.evaluation.sandbox.isolation import (
+    UNISOLATED,
+    Ending,
+    Isolation,
+    Limits,
+    candidates,
+    interpreter,
+    none_at_all,
+)
 from lsp_calib.evaluation.sandbox.runner import run, run_suite
 
 LIMITS = Limits(wall_s=20.0)

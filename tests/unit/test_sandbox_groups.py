@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.evaluation.sandbox import execution
-from lsp_calib.evaluation.sandbox.limits import Limits
+from lsp_calib.evaluation.sandbox.isolation import Limits
 
 LIMITS = Limits(memory_total=100, disk=20, processes=7)
 

@@ -22,7 +22,7 @@ from lsp_calib.evaluation.correctness import (
 )
 from lsp_calib.evaluation.datasets import python_problems
 from lsp_calib.evaluation.sandbox import runner
-from lsp_calib.evaluation.sandbox.limits import Limits
+from lsp_calib.evaluation.sandbox.isolation import Limits
 
 TESTS = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 9\ncheck(square)\n"
 RIGHT = "def square(x):\n    return x * x\n"

@@ -19,8 +19,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox.isolation import Isolation, jail_command
-from lsp_calib.evaluation.sandbox.limits import Ending, Limits, ProgramOutcome
+from lsp_calib.evaluation.sandbox.isolation import Ending, Isolation, Limits, ProgramOutcome, jail_command
 
 MOUNT = Path("/sys/fs/cgroup")
 

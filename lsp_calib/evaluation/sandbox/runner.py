@@ -16,13 +16,15 @@ from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.sandbox import system_calls
 from lsp_calib.evaluation.sandbox.execution import execute
 from lsp_calib.evaluation.sandbox.isolation import (
+    SUITE_LIMITS,
     Isolation,
+    Limits,
+    ProgramOutcome,
     candidates,
     interpreter,
     isolated_python,
     none_at_all,
 )
-from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Limits, ProgramOutcome
 
 # More than Linux has.
 _MOST_FAMILIES = 64
