@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import BoundedError, Interval
 from lsp_calib.evaluation.ablation import TARGETS, Ablation, Row, Share
-from lsp_calib.evaluation.report import Table, csv_text, percent, plain, print_tables, signed, titled_lines
+from lsp_calib.evaluation.report import Table, csv_text, percent, print_tables, quality, titled_lines
 from lsp_calib.files import replace_file
 
 if TYPE_CHECKING:
@@ -76,9 +76,7 @@ def condition_rows(ablation: Ablation) -> list[list[str]]:
             condition,
             f"{part.asked}, {part.n}",
             f"{part.n_correct} ({percent(part.n_correct / part.asked)})",
-            signed(part.metrics["skill"]),
-            plain(part.metrics["auc"]),
-            plain(part.metrics["ece"], digits=3) if "ece" in part.metrics else "–",
+            *quality(part.metrics),
             share(part.tiers["accept"], least=True),
             share(part.tiers["reject"]),
         ]
@@ -140,7 +138,7 @@ def draw(ablations: Sequence[Ablation], folder: Path, suffix: str = ".svg") -> l
             draw_reliability,
             reliability(last.confidence, ablation.correct),
             title=f"{name}: {last.name}",
-            note=f"skill {signed(last.metrics['skill'])}",
+            note=f"skill {last.metrics['skill']:+.2f}",
         )
         # A name may hold what no file name may: that of a remote model, a slash.
         stem = re.sub(r"[^\w.+-]+", "-", name)
@@ -213,8 +211,7 @@ def _names(ablations: Sequence[Ablation]) -> list[str]:
 def _quality(row: Row) -> list[str]:
     return [
         row.name,
-        signed(row.metrics["skill"]),
-        plain(row.metrics["auc"]),
+        *quality(row.metrics)[:2],
         share(row.tiers["accept"], least=True),
         share(row.tiers["reject"]),
         *(share(row.acceptable[target], least=True) for target in TARGETS),
@@ -226,11 +223,7 @@ def share(found: Share, *, least: bool = False) -> str:
     if found.precision is None or found.least is None:
         return "0 %"
     bound = f" (≥ {100 * found.least:.1f})" if least else ""
-    return f"{percent(found.share)}, {_tenth(found.precision)} right{bound}"
-
-
-def _tenth(value: float) -> str:
-    return f"{100 * value:.1f} %"
+    return f"{percent(found.share)}, {100 * found.precision:.1f} % right{bound}"
 
 
 def _error(row: Row, error: BoundedError | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,13 +36,16 @@ def tables(scores: Scores) -> list[Table]:
             (
                 f"Right: {judge}",
                 ("items", "place", "n", "right", "skill", "AUC", "ECE (if calibrated)"),
-                [[row.part, row.stratum, str(row.n), _share(row), *_quality(row)] for row in rescaled],
+                [
+                    [row.part, row.stratum, str(row.n), _count(row.n_correct, row.n), *quality(row.metrics)]
+                    for row in rescaled
+                ],
             ),
             (
                 f"Right: {judge}, by measure (out of fold)",
                 ("measure", "", "skill", "AUC", "ECE (if calibrated)"),
                 [
-                    [_measure(scores, row), "rescaled" if row.rescaled else "raw", *_quality(row)]
+                    [_measure(scores, row), "rescaled" if row.rescaled else "raw", *quality(row.metrics)]
                     for row in whole
                 ],
             ),
@@ -140,16 +143,10 @@ def _measure(scores: Scores, row: Row) -> str:
     return f"{row.measure} *" if row.measure == scores.best else row.measure
 
 
-def _quality(row: Row) -> list[str]:
-    return [
-        signed(row.metrics["skill"]),
-        plain(row.metrics["auc"]),
-        plain(row.metrics["ece"], digits=3) if "ece" in row.metrics else "–",
-    ]
-
-
-def _share(row: Row) -> str:
-    return _count(row.n_correct, row.n)
+def quality(metrics: Mapping[str, Interval]) -> list[str]:
+    """Skill, AUC and ECE of a confidence with their intervals, a dash where no ECE is given."""
+    ece = f"{metrics['ece']:.3f}" if "ece" in metrics else "–"
+    return [f"{metrics['skill']:+.2f}", f"{metrics['auc']:.2f}", ece]
 
 
 def _count(k: int, n: int) -> str:
@@ -207,13 +204,3 @@ def print_tables(found: Iterable[Table], console: Console, whole: int = 0) -> No
 def percent(share: float) -> str:
     """A share as whole per cent."""
     return f"{100 * share:.0f} %"
-
-
-def signed(interval: Interval) -> str:
-    """A skill score with its interval."""
-    return f"{interval:+.2f}"
-
-
-def plain(interval: Interval, digits: int = 2) -> str:
-    """Another number with its interval."""
-    return f"{interval:.{digits}f}"

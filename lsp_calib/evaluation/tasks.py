@@ -21,8 +21,7 @@ from lsp_calib.completion.context import BEHIND_OPENER, Cursor
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.correctness import TestedProgram, run_all_tests
 from lsp_calib.evaluation.datasets import java_bugs, python_problems
-from lsp_calib.evaluation.datasets.folder import data_set
-from lsp_calib.evaluation.datasets.own import JSON_LINES, read_lines
+from lsp_calib.evaluation.datasets.folder import Row, data_set, read_rows, text
 from lsp_calib.evaluation.lines import (
     NEW_LINE,
     NO_DOCSTRING,
@@ -83,6 +82,7 @@ def check_groups(items: Sequence[tuple[str, str]], apart: Collection[str], what:
 
 
 T = TypeVar("T")
+JSON_LINES = (".jsonl", ".jsonl.gz")
 
 FEWEST = 20
 
@@ -148,7 +148,7 @@ def line_task(
     items: list[LineItem] = []
     for root, name in roots:
         if root.name.endswith(JSON_LINES):
-            mine = list(read_lines(root))
+            mine = list(read_own_lines(root))
             chosen = _drawn(f"{seed}:{root.name}", range(len(mine)), each)
             left = [at for at in range(len(mine)) if at not in set(chosen)]
             items += [mine[at] for at in chosen]
@@ -479,3 +479,58 @@ def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: st
     if not items:
         raise DataError(f"Nothing of {name} is left to ask for. Ask for more --samples.")
     return Task(task, tuple(items), language, (criterion,), (data_origin(name, len(items)),), study=True)
+
+
+def read_own_lines(path: Path) -> Iterator[LineItem]:
+    """The user's own items in a file of JSON lines, one at a time. Each line is an object with these strings:
+
+        before     the document up to the cursor
+        target     the correct text after the cursor, up to the end of the line
+        after      the document from the end of that line, beginning with its newline (may be missing)
+        language   an LSP language identifier (may be missing: "plaintext")
+        id         unique, also across files (may be missing: the file's name and the line's number)
+        group      keeps items together in folds, such as a project (may be missing: the file's name)
+
+    Raises DataError for a line that is not an item.
+    """
+    seen: set[str] = set()
+
+    def make(row: Row) -> LineItem:
+        item = _own_item(row, default_id=f"{path.name}/{len(seen) + 1}", default_group=path.name)
+        if item.id in seen:
+            raise ValueError(f"the id {item.id!r} was there before")
+        seen.add(item.id)
+        return item
+
+    return read_rows(path, make)
+
+
+def _own_item(row: Row, default_id: str, default_group: str) -> LineItem:
+    before, target = split_lines(text(row, "before")), text(row, "target")
+    if len(split_lines(target)) > 1:
+        raise ValueError("target is more than one line")
+    if not target.strip():
+        raise ValueError("target is empty")
+    after = text(row, "after") if "after" in row else ""
+    if after and after[0] not in "\r\n":
+        raise ValueError("after does not begin with the newline that ends the line")
+    lines = split_lines(text(row, "before") + after)
+    at = len(before) - 1
+    return LineItem(
+        id=text(row, "id") if "id" in row else default_id,
+        group=text(row, "group") if "group" in row else default_group,
+        stratum=_stratum(before[at], target),
+        cursor=Cursor.at(
+            lines, at, len(before[at]), text(row, "language") if "language" in row else "plaintext"
+        ),
+        target=target,
+    )
+
+
+def _stratum(before: str, target: str) -> str:
+    if not before:
+        return "line-start"
+    if not before.strip():
+        return "after-indentation"
+    within = (before[-1].isalnum() or before[-1] == "_") and (target[0].isalnum() or target[0] == "_")
+    return "mid-word" if within else "mid-line"

@@ -30,7 +30,6 @@ from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.evaluation.datasets import (
     java_bugs,
-    own,
     pinned,
     pull,
     python_problems,
@@ -46,7 +45,7 @@ from lsp_calib.evaluation.datasets.folder import (
     read_rows,
 )
 from lsp_calib.evaluation.summary_task import documented_functions
-from lsp_calib.evaluation.tasks import line_task
+from lsp_calib.evaluation.tasks import line_task, read_own_lines
 from lsp_calib.evaluation.thresholds import read_ratings
 from lsp_calib.inference.models.cards import load_cards
 
@@ -211,7 +210,7 @@ class TestLinesOfOnesOwn:
             },
             {"before": "", "target": "import os", "id": "second", "group": "project"},
         )
-        first, second = own.read_lines(path)
+        first, second = read_own_lines(path)
         assert (first.id, first.group, first.stratum) == ("mine.jsonl/1", "mine.jsonl", "mid-line")
         assert first.cursor.lines == ("def f(x):", "    return ", "f(2)", "")
         assert (first.cursor.line, first.cursor.column, first.cursor.language) == (1, 11, "python")
@@ -221,7 +220,7 @@ class TestLinesOfOnesOwn:
         path = self.write(
             tmp_path / "mine.jsonl", {"before": "a = 1\nb = ", "target": "2", "after": "\nc = 3"}
         )
-        (item,) = own.read_lines(path)
+        (item,) = read_own_lines(path)
         layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"])
         shown = "".join(text for _, text in build_prompt(item.cursor, layout).segments)
         assert "a = 1" in shown
@@ -240,12 +239,12 @@ class TestLinesOfOnesOwn:
     )
     def test_a_row_that_is_none_is_named(self, tmp_path: Path, row: dict[str, Any], complaint: str) -> None:
         with pytest.raises(DataError, match=complaint):
-            list(own.read_lines(self.write(tmp_path / "mine.jsonl", row)))
+            list(read_own_lines(self.write(tmp_path / "mine.jsonl", row)))
 
     def test_ids_are_unique(self, tmp_path: Path) -> None:
         row = {"before": "", "target": "x", "id": "same"}
         with pytest.raises(DataError, match="same"):
-            list(own.read_lines(self.write(tmp_path / "mine.jsonl", row, row)))
+            list(read_own_lines(self.write(tmp_path / "mine.jsonl", row, row)))
 
     def test_a_file_of_them_is_a_task_beside_folders(self, tmp_path: Path) -> None:
         """As `lsp-calib eval line mine.jsonl folder` takes them."""

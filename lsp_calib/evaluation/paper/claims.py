@@ -13,11 +13,12 @@ from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.validation import Interval, percentile_interval
 from lsp_calib.evaluation.paper.cells import APART, FIRST_T, RANDOM, RAW, Cell, Row, adjusted_p_values
 from lsp_calib.evaluation.paper.numbers import Resamples, rank_correlation
-from lsp_calib.evaluation.paper.page import Claim, Compared, Study, ranged, signed
+from lsp_calib.evaluation.paper.page import Claim, Compared, Study, ranged
 from lsp_calib.evaluation.paper.spiess import LINE as ON_LN_P
 from lsp_calib.evaluation.paper.spiess import against_auc, pairs_judged_twice, scored
 from lsp_calib.evaluation.paper.virk import ALPHA, HEADLINE
 from lsp_calib.evaluation.paper.virk import LINE as ON_P
+from lsp_calib.report.words import signed
 from lsp_calib.summarization.prompt import AUGMENTED, VERSION
 
 HELD, DID_NOT, CANNOT, NOT_RUN = "held", "did not hold", "cannot tell", "not run"

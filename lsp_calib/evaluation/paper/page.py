@@ -113,11 +113,6 @@ LEAD = (
 )
 
 
-def signed(value: float | None, digits: int = 2) -> str:
-    """A number with its sign, a dash for None."""
-    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
-
-
 def ranged(interval: Interval | None, digits: int = 2, *, sign: bool = True) -> str:
     """A value with its interval, a dash for None."""
     if interval is None or interval.value is None:
@@ -128,7 +123,8 @@ def ranged(interval: Interval | None, digits: int = 2, *, sign: bool = True) -> 
 def markdown(studies: Sequence[Study], claims: Sequence[Claim], notes: Sequence[str]) -> str:
     lines = ["# The studies, repeated", "", LEAD, ""]
     if claims:
-        lines += ["## What holds here", "", *_claim_lines(claims), ""]
+        rows = [claim.cells() for claim in claims]
+        lines += ["## What holds here", "", *table_lines(CLAIM_COLUMNS, rows), ""]
     for study in studies:
         lines += [f"## {study.title}", "", f"{study.reference}.", ""]
         lines += [*(f"- {caveat}" for caveat in study.caveats), ""]
@@ -142,10 +138,6 @@ def markdown(studies: Sequence[Study], claims: Sequence[Claim], notes: Sequence[
                 lines += [*table_lines(part.columns, part.rows), ""]
                 lines += [part.note, ""] if part.note else []
     return "\n".join([*lines, "## Files", "", *(f"- {note}" for note in notes), ""])
-
-
-def _claim_lines(claims: Sequence[Claim]) -> list[str]:
-    return table_lines(CLAIM_COLUMNS, [claim.cells() for claim in claims])
 
 
 _COLUMNS = (

@@ -40,7 +40,7 @@ from lsp_calib.evaluation.paper.cells import (
     stated,
 )
 from lsp_calib.evaluation.paper.numbers import OURS, PLATT, RESCALINGS, rank_correlation, roc
-from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged, signed
+from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
 from lsp_calib.evaluation.paper.published import (
     SPIESS,
     Quoted,
@@ -49,6 +49,7 @@ from lsp_calib.evaluation.paper.published import (
     quoted_from_spiess,
     table,
 )
+from lsp_calib.report.words import signed
 
 LINE = "Platt on ln p"
 """The study's rescaling, in random folds."""

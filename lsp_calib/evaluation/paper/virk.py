@@ -25,7 +25,7 @@ from lsp_calib.evaluation.paper.cells import (
     stated,
 )
 from lsp_calib.evaluation.paper.numbers import FIRST
-from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged, signed
+from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
 from lsp_calib.evaluation.paper.published import (
     FULL_ECE,
     VIRK,
@@ -37,6 +37,7 @@ from lsp_calib.evaluation.paper.published import (
 )
 from lsp_calib.evaluation.paper.spiess import quoted_pair, raw_over_rescaled, roc_of, scored
 from lsp_calib.evaluation.token_study import TOKEN, read_numbers
+from lsp_calib.report.words import signed
 from lsp_calib.summarization.prompt import AUGMENTED, VERSION
 
 LINE = "Platt on p"

@@ -1,4 +1,4 @@
-"""The kinds of isolation on this machine, the limits of a program there, and what all plans have in common."""
+"""The kinds of isolation on this machine, the limits of a program there, and what is common to all plans."""
 
 from __future__ import annotations
 
