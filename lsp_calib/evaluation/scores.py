@@ -146,7 +146,7 @@ def score(
     for judge in [judge for judge in judges if judge not in few]:
         apart = [record for record in usable if record.group in held_out]
         table = _Table(judge, header, fitted, apart, resamples, seed)
-        rows += table.headline() if headline else table.rows()
+        rows += table.rows(headline=headline)
         first[judge], per_fold[judge], best = table.first, table.per_fold, table.best
     return Scores(
         header=header,
@@ -240,20 +240,16 @@ class _Table:
         self._recipes = self._data.usable(apart.usable(recipes) if others else recipes)
         self.best = FEATURES_MEASURE if self._recipes else CHOSEN
 
-    def headline(self) -> list[Row]:
-        rows = [self._row("fit", ALL, self.best, True, self._best(), slice(None))]
-        if self._records["held-out"]:
-            rows.append(self._row("held-out", ALL, self.best, True, self._held_out(), slice(None)))
-        return rows
-
-    def rows(self) -> list[Row]:
-        confidence = self._best()
-        rows = [self._row("fit", ALL, self.best, True, confidence, slice(None))]
-        rows += self._strata(rows, "fit", confidence)
-        if self._records["held-out"]:
-            confidence = self._held_out()
-            held = self._row("held-out", ALL, self.best, True, confidence, slice(None))
-            rows += [held, *self._strata([held], "held-out", confidence)]
+    def rows(self, *, headline: bool) -> list[Row]:
+        """headline: only the rescaled rows of the best measure over all places."""
+        rows: list[Row] = []
+        for part, predict in (("fit", self._best), ("held-out", self._held_out)):
+            if self._records[part]:
+                confidence = predict()
+                rows.append(self._row(part, ALL, self.best, True, confidence, slice(None)))
+                rows += [] if headline else self._strata(part, confidence)
+        if headline:
+            return rows
         raw, *rescaled = self._measure(CHOSEN, measure_name(self.first), self._chosen)
         rows += [raw] if self.best == CHOSEN else [raw, *rescaled]
         for name in MEASURES:
@@ -271,18 +267,14 @@ class _Table:
             self._row("fit", ALL, shown_as, True, confidence, slice(None)),
         ]
 
-    def _strata(self, whole: list[Row], part: str, confidence: FloatArray) -> list[Row]:
+    def _strata(self, part: str, confidence: FloatArray) -> list[Row]:
         """The same predictions by kind of place, and by condition; nothing of what there is one kind of."""
         records = self._records[part]
         masks: dict[str, npt.NDArray[np.intp]] = {}
         for kinds in ([record.stratum for record in records], [record.condition for record in records]):
             if len(set(kinds)) > 1:
                 masks |= {kind: np.flatnonzero(np.array(kinds) == kind) for kind in sorted(set(kinds))}
-        return [
-            self._row(part, kind, row.measure, True, confidence, at)
-            for row in whole
-            for kind, at in masks.items()
-        ]
+        return [self._row(part, kind, self.best, True, confidence, at) for kind, at in masks.items()]
 
     def _best(self) -> FloatArray:
         """The items' predictions out of fold by the calibrator's preferred curve."""

@@ -6,7 +6,6 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 
 import attrs
@@ -36,7 +35,7 @@ Progress = Callable[[int, int, str], None]
 class ProjectSet:
     """Projects in one language, with a folder of the set's name below the data folder.
 
-    registry: gives the download of a project while it is entered, with a scratch folder.
+    registry: gives the download of a project, with a scratch folder.
     kept: endings of the files that are unpacked, beside those about licence and authors; "" for all. inner:
     whether the archive holds one folder, which is the project.
     """
@@ -45,7 +44,7 @@ class ProjectSet:
     language: str
     projects: tuple[Project, ...]
     origin: str
-    registry: Callable[[Path], AbstractContextManager[Download]]
+    registry: Callable[[Path], Download]
     kept: tuple[str, ...]
     inner: bool = False
 
@@ -79,13 +78,13 @@ def pull_projects(
         done = len(wanted) - len(missing)
         with tempfile.TemporaryDirectory(prefix=".pull-", dir=place) as scratch:
             on_progress(done, len(wanted), which.origin)
-            with which.registry(Path(scratch)) as download:
-                for at, project in enumerate(missing):
-                    on_progress(done + at, len(wanted), project.folder)
-                    try:
-                        _pull_one(which, project, download, Path(scratch) / str(at), place / project.folder)
-                    except DownloadError as error:
-                        complaints.append(str(error))
+            download = which.registry(Path(scratch))
+            for at, project in enumerate(missing):
+                on_progress(done + at, len(wanted), project.folder)
+                try:
+                    _pull_one(which, project, download, Path(scratch) / str(at), place / project.folder)
+                except DownloadError as error:
+                    complaints.append(str(error))
     on_progress(len(wanted), len(wanted), "")
     if complaints:
         raise DownloadError(

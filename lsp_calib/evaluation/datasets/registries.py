@@ -13,7 +13,6 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
@@ -66,8 +65,7 @@ def pip_download(folder: Path, *options: str) -> list[str]:
     return [*words, "--no-deps", *options, "--dest", str(folder)]
 
 
-@contextmanager
-def python_index(_: Path) -> Iterator[Download]:
+def python_index(_: Path) -> Download:
     """The user's Python package index, through pip: wheels alone."""
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(
@@ -81,18 +79,16 @@ def python_index(_: Path) -> Iterator[Download]:
         command.append(f"{project.name}=={project.version}")
         return _downloaded(command, project, folder, "*.whl", client="pip")
 
-    yield download
+    return download
 
 
-@contextmanager
-def python_sources(scratch: Path) -> Iterator[Download]:
+def python_sources(scratch: Path) -> Download:
     """The user's Python package index, through pip: source distributions, which hold tests.
 
     pip asks the archive's build system for its metadata, which may run code of the project: that of the
     pinned archive alone, for pip verifies the checksum before.
     """
-    with python_index(scratch):
-        pass
+    python_index(scratch)
 
     def download(project: Project, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,11 +98,10 @@ def python_sources(scratch: Path) -> Iterator[Download]:
         command = [*pip_download(folder, *options), "--requirement", str(wanted)]
         return _downloaded(command, project, folder, "*.tar.gz", client="pip")
 
-    yield download
+    return download
 
 
-@contextmanager
-def npm_registry(_: Path) -> Iterator[Download]:
+def npm_registry(_: Path) -> Download:
     """The user's npm registry, through npm."""
     if shutil.which("npm") is None:
         raise DownloadError(
@@ -117,7 +112,7 @@ def npm_registry(_: Path) -> Iterator[Download]:
         command = ["npm", "pack", "--silent", "--ignore-scripts", f"{project.name}@{project.version}"]
         return _downloaded(command, project, folder, "*.tgz", client="npm")
 
-    yield download
+    return download
 
 
 _SUITE = "bookworm"
@@ -125,8 +120,7 @@ _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRROR = "http://deb.debian.org/debian/"
 
 
-@contextmanager
-def debian_sources(scratch: Path) -> Iterator[Download]:
+def debian_sources(scratch: Path) -> Download:
     """Source packages of one release of Debian: the archives that the projects released."""
     options = _own_apt(scratch, "deb-src")
 
@@ -137,11 +131,10 @@ def debian_sources(scratch: Path) -> Iterator[Download]:
         name = f"{project.name}_{project.version}.orig.tar.*"
         return _downloaded([*command, project.name], project, folder, name, client="apt-get")
 
-    yield download
+    return download
 
 
-@contextmanager
-def debian_packages(scratch: Path) -> Iterator[Download]:
+def debian_packages(scratch: Path) -> Download:
     """Packages of one release of Debian that hold source, for one architecture."""
     options = _own_apt(scratch, "deb")
 
@@ -149,7 +142,7 @@ def debian_packages(scratch: Path) -> Iterator[Download]:
         command = ["apt-get", *options, "-q", "download", f"{project.name}={project.version}"]
         return _downloaded(command, project, folder, f"{project.name}_*.deb", client="apt-get")
 
-    yield download
+    return download
 
 
 def _own_apt(scratch: Path, kind: str) -> list[str]:
