@@ -97,21 +97,22 @@ class Journal:
         replace_file(self._timing_path, "".join(json_line(row) + "\n" for row in rows))
         write_records(self.path, header, records)
         # The file now holds everything that is in the journal.
-        if sys.platform != "win32":
-            # Remove it while it is locked, so that no other run can be using it.
-            journal_path(self.path).unlink(missing_ok=True)
-        self.close()
-        journal_path(self.path).unlink(missing_ok=True)
+        self._remove()
         return records[: len(order)]
 
     def leave_as_found(self) -> None:
         """Give the run up before anything was added: a journal that was not there before is removed."""
-        new, self._is_new = self._is_new, False
-        if new and sys.platform != "win32":
+        if self._is_new:
+            self._is_new = False
+            self._remove()
+        self.close()
+
+    def _remove(self) -> None:
+        """Close and remove the journal: where possible while it is locked, so that no run is using it."""
+        if sys.platform != "win32":
             journal_path(self.path).unlink(missing_ok=True)
         self.close()
-        if new:
-            journal_path(self.path).unlink(missing_ok=True)
+        journal_path(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._file is not None:

@@ -29,6 +29,7 @@ from lsp_calib.evaluation.scores import (
     groups_of,
     labels,
     row_of,
+    told_apart,
     too_few_right,
 )
 from lsp_calib.evaluation.tasks import FEWEST
@@ -162,12 +163,7 @@ def score_reflective(
             "`lsp-calib eval summary --observe follow-up,ask,verbalised,scale`."
         )
     rows: list[Row] = []
-    judges = [judge for judge in offered[0].correct if both_sides(labels(offered, judge), offered, held_out)]
-    if not judges:
-        raise DataError(
-            f"Of {len(offered)} answers all are right, or all are wrong, but for those of one group, by "
-            "every criterion: there is nothing to tell apart. Ask for more, or ask another model."
-        )
+    judges = told_apart(offered[0].correct, offered, held_out, len(offered))
     few = {judge: sum(record.correct.get(judge, False) for record in kept) for judge in judges}
     few = {judge: count for judge, count in few.items() if too_few_right(count, len(kept))}
     for judge in [judge for judge in judges if judge not in few]:

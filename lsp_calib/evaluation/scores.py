@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -137,12 +137,7 @@ def score(
     few = [judge for judge, count in counts.items() if too_few_right(count, len(records))]
     # Check all judges before the slow work on the first. A fit needs answers that are right, and others: each
     # class twice, so that one is left when the other's group is.
-    judges = [judge for judge in fitted[0].correct if both_sides(labels(usable, judge), usable, held_out)]
-    if not judges:
-        raise DataError(
-            f"Of {len(fitted)} answers all are right, or all are wrong, but for those of one group, by every "
-            "criterion: there is nothing to tell apart. Ask for more, or ask another model."
-        )
+    judges = told_apart(fitted[0].correct, usable, held_out, len(fitted))
     for judge in [judge for judge in judges if judge not in few]:
         apart = [record for record in usable if record.group in held_out]
         table = _Table(judge, header, fitted, apart, resamples, seed)
@@ -367,6 +362,22 @@ def without_empty_ece(metrics: Mapping[str, Interval]) -> dict[str, Interval]:
     skill = metrics["skill"].value
     told = skill is not None and skill >= LEAST_SKILL
     return {name: interval for name, interval in metrics.items() if told or name != "ece"}
+
+
+def told_apart(
+    judges: Iterable[str], records: Sequence[Record], held_out: frozenset[str], count: int
+) -> list[str]:
+    """The criteria by which there is something to tell apart, see `both_sides`.
+
+    count: of the answers that are fitted on. Raises DataError if there is no such criterion.
+    """
+    found = [judge for judge in judges if both_sides(labels(records, judge), records, held_out)]
+    if not found:
+        raise DataError(
+            f"Of {count} answers all are right, or all are wrong, but for those of one group, by every "
+            "criterion: there is nothing to tell apart. Ask for more, or ask another model."
+        )
+    return found
 
 
 def both_sides(correct: BoolArray, records: Sequence[Record], held_out: frozenset[str]) -> bool:
