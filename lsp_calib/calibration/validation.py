@@ -135,8 +135,9 @@ def select_first_t(
     fit: Fit = PlattCalibrator.fit,
     folds: int = 5,
     seed: int = 0,
+    mean: Callable[[Sequence[float], int | None], float] = geometric_mean,
 ) -> FirstT:
-    """Choose t, the number of first tokens whose geometric mean is the raw confidence.
+    """Choose t, the number of first tokens whose mean probability, the geometric one, is the raw confidence.
 
     log_probabilities: n sequences of token log-probabilities; one shorter than t uses all it has.
     correct: bool array of shape (n,). groups: array of shape (n,).
@@ -150,7 +151,7 @@ def select_first_t(
     if not candidates:
         raise DataError("There is no candidate for the number of first tokens.")
     ordered = sorted(set(candidates), key=lambda t: float("inf") if t is None else t)
-    raw = {t: np.array([geometric_mean(item, t) for item in log_probabilities]) for t in ordered}
+    raw = {t: np.array([mean(item, t) for item in log_probabilities]) for t in ordered}
     first, per_fold, confidence, skills = _select(raw, correct, groups, fit, folds, seed)
     with quietly():
         skill = skill_score(confidence, paired(confidence, correct)[1])

@@ -154,7 +154,7 @@ def line(
 
     def task() -> Task:
         if studied:
-            from lsp_calib.evaluation.study_tasks import prefix_task
+            from lsp_calib.evaluation.tasks import prefix_task
 
             return prefix_task(paths, samples, seed, docstrings=not no_docstrings, exclude=exclude, skip=skip)
         return line_task(
@@ -223,7 +223,7 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
 @run_options
 def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
     """Write functions from their docstrings, judged by their tests in a sandbox, as Spiess et al. 2024 do."""
-    from lsp_calib.evaluation.study_tasks import synthesis_task
+    from lsp_calib.evaluation.tasks import synthesis_task
 
     seed = options["seed"]
     run_or_replay("synthesis", lambda: synthesis_task(name, data_dir, samples, seed, warn), options)
@@ -247,7 +247,7 @@ def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: 
 @run_options
 def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
     """Fix one-line bugs in Java, the buggy line shown, judged by exact match, as Spiess et al. 2024 do."""
-    from lsp_calib.evaluation.study_tasks import repair_task
+    from lsp_calib.evaluation.tasks import repair_task
 
     known, seed = {"sstubs": "manysstubs4j"}.get(name, name), options["seed"]
     run_or_replay("repair", lambda: repair_task(known, data_dir, samples, seed), options)

@@ -41,7 +41,7 @@ from lsp_calib.cli.shared import (
     warn,
 )
 from lsp_calib.errors import SettingsError
-from lsp_calib.report.theme import THEMES, ThemeName
+from lsp_calib.report import THEMES, ThemeName
 
 
 @click.command(cls=Command)

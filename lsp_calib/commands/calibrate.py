@@ -39,18 +39,16 @@ from lsp_calib.commands.records import (
 )
 from lsp_calib.completion.alternatives import shares
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.datasets.blind import refuse_blind
-from lsp_calib.evaluation.documented_source import documented_task
-from lsp_calib.evaluation.git_history.author import addresses_of_user
+from lsp_calib.evaluation.datasets.pinned import refuse_blind
 from lsp_calib.evaluation.git_history.committed_lines import Wish, commit_task
-from lsp_calib.evaluation.groups import check_groups
+from lsp_calib.evaluation.git_history.objects import addresses_of_user
 from lsp_calib.evaluation.header import Header, origin
 from lsp_calib.evaluation.lines import GIT
 from lsp_calib.evaluation.recomputed import recompute_features
 from lsp_calib.evaluation.records import Record, check_header, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
-from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import Task, line_task
+from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
+from lsp_calib.evaluation.tasks import Task, check_groups, line_task
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Trusted
 from lsp_calib.terminal import Console

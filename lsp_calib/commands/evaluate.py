@@ -26,19 +26,22 @@ from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import ablation_report, report
 from lsp_calib.evaluation.ablation import Ablation, run_ablation
 from lsp_calib.evaluation.ablation_report import MOST
-from lsp_calib.evaluation.datasets.catalogue import data_set
-from lsp_calib.evaluation.datasets.folder import checked_file
-from lsp_calib.evaluation.groups import check_groups
+from lsp_calib.evaluation.datasets.folder import checked_file, data_set
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.ratings import read_both_orders
 from lsp_calib.evaluation.records import Record, check_header, read_records
 from lsp_calib.evaluation.reflective_scores import needed_by, score_reflective
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, counted, score
-from lsp_calib.evaluation.similarity import listed, shared_encoder
-from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import Task, project_names
-from lsp_calib.evaluation.thresholds import Derivation, Thresholds, derive, shipped_thresholds
+from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task, check_groups, project_names
+from lsp_calib.evaluation.thresholds import (
+    Derivation,
+    Thresholds,
+    derive,
+    listed,
+    read_both_orders,
+    shared_encoder,
+    shipped_thresholds,
+)
 from lsp_calib.files import replace_file
 from lsp_calib.settings import Trusted, engine_choice
 from lsp_calib.terminal import Console

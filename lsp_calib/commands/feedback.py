@@ -27,9 +27,8 @@ from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.report import PAGE, FeedbackReport, make_report
 from lsp_calib.feedback.report_data import Part, Statistics, read_data, statistics
 from lsp_calib.feedback.store import FeedbackStore, export_file, export_to
-from lsp_calib.report import words
-from lsp_calib.report.theme import ThemeName
-from lsp_calib.report.writing import write_page
+from lsp_calib.report import ThemeName, words
+from lsp_calib.report.page import write_page
 from lsp_calib.terminal import Console
 from lsp_calib.workspace_files import address
 

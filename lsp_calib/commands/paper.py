@@ -14,10 +14,10 @@ from rich.table import Table
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.records import AskingOptions, make_folder
 from lsp_calib.errors import LspCalibError, StoppedError
-from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.journal import journal_path
 from lsp_calib.evaluation.paper import page
-from lsp_calib.evaluation.paper.answers import File, find_files, largest
+from lsp_calib.evaluation.paper.cells import File, find_files, largest
 from lsp_calib.evaluation.paper.claims import claims_of
 from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS, Claim, Study
 from lsp_calib.evaluation.tasks import Task
@@ -112,9 +112,8 @@ class Run:
 
 def runs(study: str, data_dir: Path | None, seed: int, say: Say) -> list[Run]:
     """The runs of a study, or of "all", the shorter ones first; lines of projects are not among them."""
-    from lsp_calib.evaluation.study_tasks import repair_task, synthesis_task
     from lsp_calib.evaluation.summary_task import summary_task
-    from lsp_calib.evaluation.tasks import infill_task
+    from lsp_calib.evaluation.tasks import infill_task, repair_task, synthesis_task
 
     ask = frozenset({"ask", "verbalised"})
 

@@ -21,9 +21,8 @@ from lsp_calib.errors import CalibratorError, DataError, LspCalibError, Settings
 from lsp_calib.evaluation.collect import ALONE, Workers, collect
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.study_tasks import REPAIR, SYNTHESIS
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import Task, held_out
+from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task, held_out
 from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.inference.models.cards import load_cards, locate
 from lsp_calib.settings import Trusted, engine_choice

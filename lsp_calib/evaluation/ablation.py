@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, quietly
 from lsp_calib.calibration.binomial import least_rate
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
-from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
-from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import (
     BoundedError,
     Interval,
@@ -31,9 +27,8 @@ from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.scores import RESAMPLES, groups_of, without_empty_ece
+from lsp_calib.evaluation.scores import RESAMPLES, fit_curve, groups_of, tiers_of, without_empty_ece
 from lsp_calib.evaluation.tasks import FEWEST
-from lsp_calib.values import Tier
 
 ALL = "all"
 CONDITIONS = (INSERTING, WRITING_ON)
@@ -294,11 +289,11 @@ class _Items:
         logprobs = [evidence.logprobs for evidence in evidences]
         with quietly():
             if step.features == (FIRST_T,):
-                chosen = select_first_t(logprobs, self.correct, self.groups, fit=platt, seed=self._seed)
+                chosen = select_first_t(logprobs, self.correct, self.groups, fit=fit_curve, seed=self._seed)
                 return chosen.confidence
             if len(step.features) == 1:
                 raw = raw_confidences(step.features[0], logprobs)
-                return out_of_fold(raw, self.correct, self.groups, platt, seed=self._seed)
+                return out_of_fold(raw, self.correct, self.groups, fit_curve, seed=self._seed)
             data = FeatureData.of(evidences, self.correct, self._codes, step.recipes)
             if data.columns.keys() != set(step.features):
                 return None
@@ -307,21 +302,22 @@ class _Items:
     def row(self, name: str, confidence: FloatArray, cost_ms: float | None) -> Row:
         y = self.correct
         masks = {ALL: np.ones(y.size, np.bool_)} | self._parts
-        with quietly():
-            metrics = without_empty_ece(
-                summarise(confidence, y, self.groups, resamples=self._resamples, seed=self._seed)
-            )
         return Row(
             name=name,
             n=int(y.size),
             n_correct=int(np.count_nonzero(y)),
-            metrics=metrics,
+            metrics=self._metrics(confidence, y, self.groups),
             errors=simultaneous_errors(confidence, y, masks, resamples=self._resamples, seed=self._seed),
             tiers=tiers(confidence, y),
             acceptable={target: acceptable(confidence, y, self._fold, target) for target in TARGETS},
             cost_ms=cost_ms,
             confidence=confidence,
         )
+
+    def _metrics(self, p: FloatArray, y: BoolArray, groups: Sequence[str]) -> dict[str, Interval]:
+        with quietly():
+            found = summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
+        return without_empty_ece(found)
 
     def parts(self, confidence: FloatArray, asked: Mapping[str, int]) -> dict[str, Part]:
         """The quality of a confidence in each condition. asked: items by condition."""
@@ -331,10 +327,7 @@ class _Items:
             if y.size < FEWEST:
                 continue
             groups = [group for group, inside in zip(self.groups, mask, strict=True) if inside]
-            with quietly():
-                metrics = without_empty_ece(
-                    summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
-                )
+            metrics = self._metrics(p, y, groups)
             right = int(np.count_nonzero(y))
             found[condition] = Part(asked[condition], int(y.size), right, metrics, tiers(p, y))
         return found
@@ -361,20 +354,7 @@ def acceptable(confidence: FloatArray, correct: BoolArray, fold: IntArray, targe
     return Share(n, right, correct.size)
 
 
-def platt(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
-    """Platt scaling as for calibrators of the model's own probabilities."""
-    return PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
-
-
 def tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, Share]:
     """What the balanced preset marks as each tier; arrays of shape (n,)."""
-    decide = partial(PRESETS["balanced"].decide, source="shipped")
-    tiers = np.array([decide(float(p))[0].value for p in confidence])
-    return {
-        tier.value: Share(
-            int(np.count_nonzero(tiers == tier.value)),
-            int(np.count_nonzero(correct[tiers == tier.value])),
-            correct.size,
-        )
-        for tier in Tier
-    }
+    found = tiers_of(confidence, correct)
+    return {tier: Share(n, right, correct.size) for tier, (n, right) in found.items()}

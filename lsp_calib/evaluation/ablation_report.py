@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import BoundedError, Interval
 from lsp_calib.evaluation.ablation import TARGETS, Ablation, Row, Share
-from lsp_calib.evaluation.report import Table, percent, plain, signed, table_lines
+from lsp_calib.evaluation.report import Table, csv_text, percent, print_tables, quality, titled_lines
 from lsp_calib.files import replace_file
 
 if TYPE_CHECKING:
@@ -78,9 +76,7 @@ def condition_rows(ablation: Ablation) -> list[list[str]]:
             condition,
             f"{part.asked}, {part.n}",
             f"{part.n_correct} ({percent(part.n_correct / part.asked)})",
-            signed(part.metrics["skill"]),
-            plain(part.metrics["auc"]),
-            plain(part.metrics["ece"], digits=3) if "ece" in part.metrics else "–",
+            *quality(part.metrics),
             share(part.tiers["accept"], least=True),
             share(part.tiers["reject"]),
         ]
@@ -104,23 +100,19 @@ def summary(ablation: Ablation) -> str:
 def markdown(ablations: Sequence[Ablation]) -> str:
     lines = ["# Evidence and confidence", "", NOTE, ""]
     for ablation in ablations:
-        lines += [summary(ablation), ""]
-        for title, columns, rows in tables(ablation):
-            lines += [f"## {title}", "", *table_lines(columns, rows), ""]
+        lines += [summary(ablation), "", *titled_lines(tables(ablation))]
     return "\n".join(lines)
 
 
 def comma_separated(ablations: Sequence[Ablation]) -> str:
     """One line for each number, with its interval or limit."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("model", "prompt", "evidence", "metric", "value", "low", "high"))
-    for ablation in ablations:
-        for row in ablation.rows:
-            for name, value, low, high in _numbers(row):
-                cells = ("" if cell is None else cell for cell in (value, low, high))
-                writer.writerow((ablation.model, ablation.header.prompt_version, row.name, name, *cells))
-    return text.getvalue()
+    numbers = (
+        (ablation.model, ablation.header.prompt_version, row.name, *number)
+        for ablation in ablations
+        for row in ablation.rows
+        for number in _numbers(row)
+    )
+    return csv_text((("model", "prompt", "evidence", "metric", "value", "low", "high"), *numbers))
 
 
 def write(ablations: Sequence[Ablation], folder: Path) -> None:
@@ -146,7 +138,7 @@ def draw(ablations: Sequence[Ablation], folder: Path, suffix: str = ".svg") -> l
             draw_reliability,
             reliability(last.confidence, ablation.correct),
             title=f"{name}: {last.name}",
-            note=f"skill {signed(last.metrics['skill'])}",
+            note=f"skill {last.metrics['skill']:+.2f}",
         )
         # A name may hold what no file name may: that of a remote model, a slash.
         stem = re.sub(r"[^\w.+-]+", "-", name)
@@ -185,17 +177,9 @@ def checksum(ablations: Sequence[Ablation]) -> str:
 
 
 def print_ablations(ablations: Sequence[Ablation], console: Console) -> None:
-    from rich.table import Table as RichTable
-
     for ablation in ablations:
         console.print(summary(ablation))
-        for title, columns, rows in tables(ablation):
-            table = RichTable(title=title)
-            for column in columns:
-                table.add_column(column)
-            for row in rows:
-                table.add_row(*row)
-            console.print(table)
+        print_tables(tables(ablation), console)
     console.print(NOTE)
 
 
@@ -227,8 +211,7 @@ def _names(ablations: Sequence[Ablation]) -> list[str]:
 def _quality(row: Row) -> list[str]:
     return [
         row.name,
-        signed(row.metrics["skill"]),
-        plain(row.metrics["auc"]),
+        *quality(row.metrics)[:2],
         share(row.tiers["accept"], least=True),
         share(row.tiers["reject"]),
         *(share(row.acceptable[target], least=True) for target in TARGETS),
@@ -240,11 +223,7 @@ def share(found: Share, *, least: bool = False) -> str:
     if found.precision is None or found.least is None:
         return "0 %"
     bound = f" (≥ {100 * found.least:.1f})" if least else ""
-    return f"{percent(found.share)}, {_tenth(found.precision)} right{bound}"
-
-
-def _tenth(value: float) -> str:
-    return f"{100 * value:.1f} %"
+    return f"{percent(found.share)}, {100 * found.precision:.1f} % right{bound}"
 
 
 def _error(row: Row, error: BoundedError | None) -> str:

@@ -7,15 +7,12 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from pathlib import Path
 from typing import Protocol
 
 import attrs
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.evaluation.sandbox import launcher
-from lsp_calib.evaluation.sandbox.isolation import Isolation
-from lsp_calib.evaluation.sandbox.limits import Limits, ProgramOutcome
+from lsp_calib.evaluation.sandbox.isolation import HERE, Isolation, Limits, ProgramOutcome, isolated_python
 from lsp_calib.evaluation.sandbox.runner import run
 from lsp_calib.text_lines import same_line
 
@@ -23,7 +20,7 @@ from lsp_calib.text_lines import same_line
 # processor time decides: MBPP/123's reference needs 4.5 s of it, and took over 15 s on a busy machine.
 TEST_LIMITS = Limits(wall_s=45.0, cpu_s=10)
 
-_HARNESS = Path(launcher.HERE) / "harness.py"
+_HARNESS = HERE / "harness.py"
 
 
 def exact_match(before: str, completion: str, target: str) -> bool:
@@ -80,7 +77,7 @@ def run_tests(
         "entry_points": program.entry_points,
     }
     outcome = run(
-        launcher.python("-c", _harness()),
+        isolated_python("-c", _harness()),
         limits=limits,
         payload=json.dumps(payload),
         isolation=isolation,
@@ -125,30 +122,6 @@ def run_all_tests(
             yield from pool.map(one, answers)
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-@attrs.frozen
-class ReferenceCheck:
-    """The outcome of running references several times: ids of those that fail always or sometimes."""
-
-    checked: int
-    failing: tuple[str, ...]
-    flaky: tuple[str, ...]
-
-
-def check_references(
-    references: Sequence[tuple[Tested, str]], *, times: int = 3, workers: int = 0
-) -> ReferenceCheck:
-    """Run references against their own tests. Tests that do not pass all `times` runs are not reliable."""
-    passes = [0] * len(references)
-    for _ in range(times):
-        for at, verdict in enumerate(run_all_tests(references, workers=workers)):
-            passes[at] += verdict.passed
-    return ReferenceCheck(
-        checked=len(references),
-        failing=tuple(item.id for (item, _), n in zip(references, passes, strict=True) if n == 0),
-        flaky=tuple(item.id for (item, _), n in zip(references, passes, strict=True) if 0 < n < times),
-    )
 
 
 @lru_cache(maxsize=1)

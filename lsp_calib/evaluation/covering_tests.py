@@ -18,8 +18,7 @@ import attrs
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.evaluation.lines import LineItem, read_lines_of
 from lsp_calib.evaluation.runner import Plain
-from lsp_calib.evaluation.sandbox import launcher
-from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Limits, ProgramOutcome
+from lsp_calib.evaluation.sandbox.isolation import HERE, SUITE_LIMITS, Limits, ProgramOutcome
 from lsp_calib.evaluation.sandbox.runner import run_suite
 from lsp_calib.evaluation.tasks import FEWEST, Task
 from lsp_calib.files import read_file, replace_file
@@ -30,7 +29,7 @@ MOST_TESTS = 50
 """Of the tests that reach a line so many are run, drawn at random: a suite takes long."""
 
 _VERSION = 1
-_PROGRAM = Path(launcher.HERE) / "suite.py"
+_PROGRAM = HERE / "suite.py"
 # Of a whole suite, traced or on the reference.
 _WHOLE = attrs.evolve(SUITE_LIMITS, wall_s=1800.0, cpu_s=1800, output=256 << 20, output_total=256 << 20)
 # On an answer, which may loop for ever, tests may take so many times as long, and some seconds to start. The

@@ -1,7 +1,7 @@
 """The engine that a worker asks: opened once in a process, on an event loop in a thread of its own.
 
-Any thread may ask. Whoever asks for items of a task shares this: lines (`item_worker`), summaries
-(`summary_worker`).
+Any thread may ask. Whoever asks for items of a task (`item_worker`) shares this, and how an answer becomes a
+record.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from lsp_calib import home
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, EngineDiedError
 from lsp_calib.evaluation.header import FeatureList, ObservationList, SimilarityList
+from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.runner import Plain
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.engines import open_engine
-from lsp_calib.values import Generation, ModelIdentity, Prompt
+from lsp_calib.values import Generation, ModelIdentity, Prompt, Token
 
 T = TypeVar("T")
 
@@ -61,7 +63,7 @@ class Answerer:
 
 @attrs.frozen
 class Asking:
-    """Where a `runner.Ask` finds its model.
+    """A `runner.Ask` that knows where it finds its model.
 
     choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
         process gets its own state folder and thus its own model process.
@@ -71,6 +73,14 @@ class Asking:
     choice: EngineChoice
     private: str = ""
     expected: Answerer | None = None
+
+    def __call__(self, payload: Plain) -> Plain:
+        """As `runner.Ask`."""
+        raise NotImplementedError
+
+    def describe(self) -> Answerer:
+        """Whom it asks."""
+        raise NotImplementedError
 
     def expecting(self, answerer: Answerer) -> Self:
         """The same, refusing to ask another one."""
@@ -121,17 +131,14 @@ _hosts: dict[Hashable, EngineHost] = {}
 _lock = threading.Lock()
 
 
-def host_for(kind: type[H], key: tuple[Hashable, ...], private: str, make: Callable[[], H]) -> H:
-    """This process's host of a kind for a key; `make` makes it when it is first asked for.
-
-    private: as in `item_worker.Completing`.
-    """
+def host_for(kind: type[H], private: str, *key: Any) -> H:
+    """This process's host of a kind, made of `key` when it is first asked for. private: as in `Asking`."""
     with _lock:
-        found = _hosts.get((kind, *key, private))
+        found = _hosts.get((kind, private, *key))
         if found is None:
             if private:
                 _move_in(Path(private))
-            found = _hosts[kind, *key, private] = make()
+            found = _hosts[kind, private, *key] = kind(*key)
         assert isinstance(found, kind)
         return found
 
@@ -173,10 +180,25 @@ def timing_of(generation: Generation) -> dict[str, float]:
     }
 
 
-def is_believable(generation: Generation) -> bool:
-    """Whether there are probabilities, and numbers that can be some."""
-    return not generation.doubt and all(
-        math.isfinite(token.logprob) and math.isfinite(token.typed_logprob) for token in generation.tokens
+def believable(generation: Generation) -> tuple[Token, ...]:
+    """Its tokens; none if there are no probabilities, or numbers that can be none."""
+    tokens = generation.tokens
+    known = all(math.isfinite(token.logprob) and math.isfinite(token.typed_logprob) for token in tokens)
+    return () if generation.doubt or not known else tokens
+
+
+def record_of(generation: Generation, prompt: Prompt, **more: Any) -> Record:
+    """The record of an answer. more: the fields that do not follow from its prompt and tokens."""
+    tokens = believable(generation)
+    return Record(
+        stop=generation.stop.value,
+        tokens=tuple(token.id for token in generation.tokens),
+        logprobs=tuple(token.logprob for token in tokens),
+        typed_logprobs=tuple(token.typed_logprob for token in tokens),
+        entropies=generation.entropies or () if tokens else (),
+        prompt=prompt_hash(prompt),
+        doubt=bool(generation.tokens) and not tokens,
+        **more,
     )
 
 

@@ -1,6 +1,9 @@
-"""Asks a model for one line: in this process, in another one, or on another machine.
+"""Asks a model for one item: in this process, in another one, or on another machine.
 
-The server's own functions make the prompt and read the answer.
+The server's own functions make the prompt and read the answer: of a line (`Completing`), and of a summary
+(`Summarising`), which is compared with what a person wrote. For items of the studies a model is asked as
+these do (`Studying`): the text above alone, greedily, up to the end of the line or function. The criteria of
+correctness are applied before a record is written: records keep no text.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ import enum
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import attrs
@@ -19,30 +22,69 @@ from lsp_calib.completion.alternatives import Agreement, agreement, alternatives
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.postprocess import offered
-from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize, build_prompt
+from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, LayoutChooser, WindowSize, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
-from lsp_calib.errors import SettingsError
-from lsp_calib.evaluation.criteria import is_correct
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.correctness import exact_match, tests_pass
+from lsp_calib.evaluation.covering_tests import line_passes
+from lsp_calib.evaluation.datasets.python_problems import Infilling
 from lsp_calib.evaluation.engine_host import (
     Answerer,
     Asking,
     EngineHost,
+    believable,
     host_for,
-    is_believable,
     patiently,
-    prompt_hash,
+    record_of,
     timing_of,
 )
 from lsp_calib.evaluation.header import FeatureList
-from lsp_calib.evaluation.lines import LineItem, without_below
-from lsp_calib.evaluation.projection import project
-from lsp_calib.evaluation.records import Alternative, Record
+from lsp_calib.evaluation.lines import LineItem, surroundings_of, without_below
+from lsp_calib.evaluation.records import Alternative, project
 from lsp_calib.evaluation.runner import Plain
-from lsp_calib.evaluation.surroundings import surroundings_of
-from lsp_calib.evaluation.tasks import line_item_of
+from lsp_calib.evaluation.summary_observation import (
+    LISTED,
+    NEEDS_LOCAL,
+    REFLECTED,
+    Asker,
+    Observations,
+    Subject,
+    SummaryObserved,
+    cost_of,
+    observe,
+    stated_probability,
+    true_false,
+)
+from lsp_calib.evaluation.summary_task import STRATUM, SummaryItem, function_of, summary_item_of
+from lsp_calib.evaluation.tasks import function_item_of, line_item_of
+from lsp_calib.evaluation.thresholds import listed, shared_encoder, shipped_thresholds, similarities
 from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.engine import Observe, Priority, Request
+from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
+from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.prompt import build_prompt as summary_prompt
+from lsp_calib.summarization.prompt import facts_of
+from lsp_calib.summarization.reflection import about_code
+from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
+from lsp_calib.summarization.service import first_sentence
+from lsp_calib.summarization.similarity import plain_words
+from lsp_calib.syntax import Function
 from lsp_calib.values import Generation, Prompt, Stop, Token
+
+
+def is_correct(name: str, item: LineItem, payload: Plain, text: str) -> bool:
+    """Whether `text`, inserted at the item's cursor, is right by a criterion; empty text is not.
+
+    name: "exact": it equals the original; "tests": the item's tests pass.
+    Raises SandboxError where tests cannot be run safely.
+    """
+    if not text or name == "exact":
+        return bool(text) and item.is_correct(text)
+    assert name == "tests", f"there is no criterion {name}"
+    if "suite" in payload:
+        return line_passes(item, payload, text)
+    if "function" in payload:
+        return tests_pass(function_item_of(payload), text)
+    return tests_pass(Infilling(**payload["infilling"]), text)
 
 
 class Observed(enum.StrEnum):
@@ -66,20 +108,25 @@ _NEEDS = {
 
 @attrs.frozen
 class _Answer:
-    """The answer to one item. second: None if there is none, or it was not asked for. others: its
-    alternatives, the likeliest first."""
+    """The answer to one item.
+
+    second: None if there is none, or it was not asked for. others: its alternatives, the likeliest first.
+    observed, costs: what the model said of its answer to a study's item, as in `Record`.
+    """
 
     prompt: Prompt
     generation: Generation
     second: Agreement | None = None
     others: tuple[Generation, ...] = ()
+    observed: Mapping[str, tuple[float | None, ...]] = attrs.field(factory=dict)
+    costs: Mapping[str, tuple[int, int, int]] = attrs.field(factory=dict)
 
 
 @attrs.frozen
 class Completing(Asking):
     """A `runner.Ask` for places in source.
 
-    criteria: names of `criteria.CRITERIA`. observe: what the records hold besides what every record holds.
+    criteria: names as for `is_correct`. observe: what the records hold besides what every record holds.
     window: how much of a document the model sees; None: as much as when it serves an editor on this machine.
     """
 
@@ -117,22 +164,17 @@ class Completing(Asking):
         answer = patiently(lambda: host.ask(item, self.observe))
         generation = answer.generation
         text = offered(generation.text, item.cursor).text
-        tokens = generation.tokens if is_believable(generation) else ()
+        tokens = believable(generation)
         # As in the editor, an empty or runaway answer is not offered.
         shown = bool(text) and generation.stop is not Stop.LENGTH
-        record = Record(
+        record = record_of(
+            generation,
+            answer.prompt,
             item=item.id,
             group=item.group,
             stratum=item.stratum,
             correct={name: is_correct(name, item, payload, text) for name in self.criteria},
             shown=shown,
-            stop=generation.stop.value,
-            tokens=tuple(token.id for token in generation.tokens),
-            logprobs=tuple(token.logprob for token in tokens),
-            typed_logprobs=tuple(token.typed_logprob for token in tokens),
-            entropies=generation.entropies or () if tokens else (),
-            prompt=prompt_hash(answer.prompt),
-            doubt=bool(generation.tokens) and not tokens,
             added=len(generation.tokens[0].text) if generation.tokens and answer.prompt.forced else None,
             features=_text_features(item.cursor, text) if shown else (),
             features_above=_text_features(without_below(item.cursor), text) if shown else (),
@@ -173,7 +215,7 @@ class Completing(Asking):
         return tuple(getattr(token.seen, what.value) for token in tokens)
 
     def _host(self) -> _Host:
-        return _host_for(self.choice, self.private, self.window)
+        return host_for(_Host, self.private, self.choice, self.window)
 
 
 def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
@@ -217,5 +259,258 @@ class _Host(EngineHost):
         return answer
 
 
-def _host_for(choice: EngineChoice, private: str, window: WindowSize | None) -> _Host:
-    return host_for(_Host, (choice, window), private, lambda: _Host(choice, window))
+MOST_OF_STUDIES = 500
+"""Of an answer, as Spiess et al. 2024 have it (3.3)."""
+
+
+# What is right in each task, and how a model is asked about its answer. The words are ours; what they ask for
+# follows Spiess et al. 2024, Figure 1. No question shows a test.
+_RIGHT = {
+    "function": "this function is correct and does what its docstring says",
+    "repair": "the last line of this code fixes the bug of the buggy line",
+    "line": "the last line of this code is the right one there",
+}
+_TRUE_FALSE = "Is it true that {}? Answer with one word: True or False."
+_PROBABILITY = "How likely is it that {}? Answer with a probability in per cent, and nothing else."
+
+
+class Reflected(enum.StrEnum):
+    """What the model can be asked of its answer, as in `SummaryObserved`."""
+
+    ASK = "ask"
+    VERBALISED = "verbalised"
+
+
+@attrs.frozen
+class Studying(Asking):
+    """A `runner.Ask` for items of the studies' tasks.
+
+    criteria: names as for `is_correct`. observe: what the model is asked of its answers.
+    """
+
+    criteria: tuple[str, ...] = ("exact",)
+    observe: frozenset[Reflected] = frozenset()
+
+    def describe(self) -> Answerer:
+        """The model that answers. Raises ModelError or EngineError if there is none, SettingsError for a
+        remote one, which cannot stop where a function ends."""
+        if self.choice.remote is not None:
+            raise SettingsError(
+                "The studies' tasks need a model on this machine: a server does not stop where a function "
+                "ends. Leave --remote and `remote.url` out."
+            )
+        loaded = self._host().loaded()
+        if self.observe and not loaded.engine.startswith("llama-cpp-python"):
+            raise SettingsError(
+                f"The engine {loaded.engine} cannot observe {', '.join(sorted(self.observe))}: leave out "
+                "--observe, or use the engine `local`."
+            )
+        listed = REFLECTED if self.observe else None
+        return Answerer(loaded.identity, PLAIN_VERSION, observations=listed)
+
+    def __call__(self, payload: Plain) -> Plain:
+        """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
+        item = line_item_of(payload)
+        if self.expected is not None:
+            self.describe().check(self.expected)
+        answer = patiently(lambda: self._host().ask(item, payload, self.observe))
+        generation, text = answer.generation, answer.generation.text
+        record = record_of(
+            generation,
+            answer.prompt,
+            item=item.id,
+            group=item.group,
+            stratum=item.stratum,
+            correct={name: is_correct(name, item, payload, text) for name in self.criteria},
+            # The studies count what never ended, too.
+            shown=bool(text.strip()),
+            condition=item.condition,
+            observed=answer.observed,
+            costs=answer.costs,
+            characters=len(text.rstrip()),
+            reference_characters=len(item.target.rstrip()),
+            repeats_bug=exact_match("", text, payload["buggy"]) if "buggy" in payload else None,
+        )
+        return {"record": record.to_row(), "timing": timing_of(generation)}
+
+    def _host(self) -> _StudyHost:
+        return host_for(_StudyHost, self.private, self.choice)
+
+
+class _StudyHost(EngineHost):
+    """The engine, asked as the studies do."""
+
+    def ask(self, item: LineItem, payload: Plain, observe: frozenset[Reflected]) -> _Answer:
+        """The answer, evaluated afresh."""
+        return self.wait(self._ask(item, payload, observe))
+
+    async def _ask(self, item: LineItem, payload: Plain, observe: frozenset[Reflected]) -> _Answer:
+        loaded = await self.engine.ready()
+        indentation = payload["function"]["indentation"] if "function" in payload else None
+        prompt = build_prompt(item.cursor, Layout.plain(loaded.card))
+        request = Request(
+            prompt,
+            MOST_OF_STUDIES,
+            Priority.BACKGROUND,
+            one_line=indentation is None,
+            reuse=False,
+            observe=Observe.ENTROPY,
+            function=indentation,
+        )
+        generation = await self.engine.generate(request)
+        if not observe or not generation.text.strip():
+            return _Answer(prompt, generation)
+        kind = "function" if "function" in payload else "repair" if "buggy" in payload else "line"
+        above = "".join(text for _, text in prompt.segments) + prompt.forced
+        code, asker = above + generation.text.rstrip(), Asker(self.engine, fresh=True)
+        values, costs = {}, {"answer": cost_of(generation)}
+        for one, names in REFLECTED.names:
+            if one not in observe:
+                continue
+            words = (_TRUE_FALSE if one == Reflected.ASK else _PROBABILITY).format(_RIGHT[kind])
+            question = about_code(code, item.cursor.language, loaded.card.chat, words)
+            before, told = asker.cost, true_false if one == Reflected.ASK else stated_probability
+            found = await told(asker, question)
+            values[one] = tuple(found.get(name) for name in names)
+            evaluated, reused, generated = (a - b for a, b in zip(asker.cost, before, strict=True))
+            costs[one] = (evaluated, reused, generated)
+        return _Answer(prompt, generation, observed=values, costs=costs)
+
+
+def prompt_of(
+    function: Function,
+    language: str,
+    loaded: LoadedModel,
+    examples: Sequence[Example] = (),
+    facts: Sequence[str] | None = None,
+) -> Prompt:
+    """The prompt of the editor for a function. facts: as for `summarization.prompt.build_prompt`."""
+    return summary_prompt(function, language, loaded.card.chat, loaded.card.window, examples, facts=facts)
+
+
+@attrs.frozen
+class Summarising(Asking):
+    """A `runner.Ask` for functions.
+
+    observe: optional fields of the records.
+    augment: show facts about the code beside it, as `SummaryService` does.
+    """
+
+    observe: frozenset[SummaryObserved] = frozenset()
+    augment: bool = False
+
+    def describe(self) -> Answerer:
+        """The model that answers, and the similarities that are computed.
+
+        Raises ModelError or EngineError if there is no model, SettingsError or NoModelError if there is no
+        encoder or the engine cannot observe what is to be observed, DataError without thresholds for it:
+        before anything is asked.
+        """
+        shipped_thresholds(listed(shared_encoder()))
+        # BLEU and ROUGE-L need an extra of their own.
+        similarities(shared_encoder(), "one word", "one word")
+        return self._answerer()
+
+    def _answerer(self) -> Answerer:
+        loaded = self._host().loaded()
+        # The prompt's version is asked for before there is an item.
+        function = function_of("def f():\n    return 1", "python")
+        assert function is not None
+        version = prompt_of(function, "python", loaded, facts=[""] if self.augment else None).version
+        needing = sorted(self.observe & NEEDS_LOCAL)
+        if needing and not loaded.engine.startswith("llama-cpp-python"):
+            raise SettingsError(
+                f"The engine {loaded.engine} cannot observe {', '.join(needing)}: leave these out of "
+                "--observe, or use a local model with the engine `local`."
+            )
+        return Answerer(
+            loaded.identity,
+            version,
+            similarity=listed(shared_encoder()),
+            observations=LISTED if self.observe else None,
+        )
+
+    def __call__(self, payload: Plain) -> Plain:
+        """Ask, compare, drop the text. Raises EngineError; DataError if another model or prompt answers."""
+        item = summary_item_of(payload)
+        if self.expected is not None:
+            self._answerer().check(self.expected)
+        answer = patiently(lambda: self._host().summarize(item, self.observe, self.augment))
+        prompt, generation, text = answer.prompt, answer.generation, answer.sentence
+        if self.expected is not None and prompt.version != self.expected.prompt_version:
+            raise DataError(
+                f"The prompt for {item.id} has the version {prompt.version}, and the records are of "
+                f"{self.expected.prompt_version}: these are not mixed. Give each worker the same version of "
+                "lsp-calib."
+            )
+        encoder = shared_encoder()
+        names = listed(encoder)
+        values = similarities(encoder, text, item.reference) if text else {}
+        record = record_of(
+            generation,
+            prompt,
+            item=item.id,
+            group=item.group,
+            stratum=STRATUM,
+            correct=shipped_thresholds(names).verdicts(values),
+            shown=bool(text),
+            similarity=tuple(values[name] for name in names.names) if values else (),
+            margins=_margins(believable(generation)) if SummaryObserved.MARGIN in self.observe else (),
+            observed=answer.observations.values,
+            costs=answer.observations.costs,
+            characters=len(text),
+            reference_characters=len(item.reference),
+        )
+        return {
+            "record": record.to_row(),
+            "timing": {**timing_of(generation), **answer.observations.ms},
+        }
+
+    def _host(self) -> _SummaryHost:
+        return host_for(_SummaryHost, self.private, self.choice)
+
+
+@attrs.frozen
+class _Summary:
+    """The answer to one item. sentence: the first one, "" if there is none."""
+
+    prompt: Prompt
+    generation: Generation
+    sentence: str
+    observations: Observations = attrs.field(factory=Observations)
+
+
+class _SummaryHost(EngineHost):
+    """The engine, asked for summaries."""
+
+    def summarize(self, item: SummaryItem, wanted: frozenset[SummaryObserved], augment: bool) -> _Summary:
+        """The answer, evaluated afresh, so that earlier requests change no number."""
+        return self.wait(self._summarize(item, wanted, augment))
+
+    async def _summarize(
+        self, item: SummaryItem, wanted: frozenset[SummaryObserved], augment: bool
+    ) -> _Summary:
+        loaded = await self.engine.ready()
+        facts = None
+        if augment:
+            code = item.function.code[: loaded.card.window]
+            facts = facts_of(code, item.examples, item.language, repository=item.group, path=item.path)
+        prompt = prompt_of(item.function, item.language, loaded, item.examples, facts)
+        observe_ = Observe.ENTROPY
+        if SummaryObserved.MARGIN in wanted:
+            observe_ |= Observe.MARGIN
+        request = Request(prompt, MOST_OF_SUMMARIES, Priority.BACKGROUND, reuse=False, observe=observe_)
+        generation = await self.engine.generate(request)
+        sentence = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
+        if not plain_words(sentence):
+            return _Summary(prompt, generation, sentence)
+        subject = Subject(item, loaded, prompt, generation, sentence)
+        found = await observe(subject, wanted, self.engine, shared_encoder()) if wanted else Observations()
+        return _Summary(prompt, generation, sentence, found)
+
+
+def _margins(tokens: Sequence[Token]) -> tuple[float, ...]:
+    """Of the tokens; empty if the engine does not tell them."""
+    margins = [token.seen.margin for token in tokens if token.seen is not None]
+    known = tuple(margin for margin in margins if margin is not None)
+    return known if len(known) == len(tokens) else ()

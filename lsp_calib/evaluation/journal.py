@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -18,12 +18,15 @@ from typing import IO, Any, Self
 import attrs
 
 from lsp_calib import lockfile
+from lsp_calib.completion.prompt import SIZES
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.differences import difference
-from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.header import Header, json_line
 from lsp_calib.evaluation.records import Record, read_records, sources_of, write_records
 from lsp_calib.files import open_file, read_file, replace_file, sync_folder
+from lsp_calib.inference.models.card import load_cards
 from lsp_calib.json_text import parse_json
+from lsp_calib.summarization.prompt import AUGMENTED
+from lsp_calib.summarization.prompt import VERSION as PLAIN
 
 Timings = Mapping[str, float]
 
@@ -91,24 +94,25 @@ class Journal:
         records = [self.done[item] for item in (*order, *rest)]
         header = attrs.evolve(self.header, sources=self.header.sources or sources_of(records))
         rows = (self._notes(record.item) for record in records if record.item in self._timings)
-        replace_file(self._timing_path, "".join(_line(row) for row in rows))
+        replace_file(self._timing_path, "".join(json_line(row) + "\n" for row in rows))
         write_records(self.path, header, records)
         # The file now holds everything that is in the journal.
-        if sys.platform != "win32":
-            # Remove it while it is locked, so that no other run can be using it.
-            journal_path(self.path).unlink(missing_ok=True)
-        self.close()
-        journal_path(self.path).unlink(missing_ok=True)
+        self._remove()
         return records[: len(order)]
 
     def leave_as_found(self) -> None:
         """Give the run up before anything was added: a journal that was not there before is removed."""
-        new, self._is_new = self._is_new, False
-        if new and sys.platform != "win32":
+        if self._is_new:
+            self._is_new = False
+            self._remove()
+        self.close()
+
+    def _remove(self) -> None:
+        """Close and remove the journal: where possible while it is locked, so that no run is using it."""
+        if sys.platform != "win32":
             journal_path(self.path).unlink(missing_ok=True)
         self.close()
-        if new:
-            journal_path(self.path).unlink(missing_ok=True)
+        journal_path(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._file is not None:
@@ -199,7 +203,7 @@ class Journal:
     def _append(self, row: Mapping[str, Any]) -> None:
         assert self._file is not None, "nothing is added after the end"
         try:
-            self._file.write(_line(row).encode())
+            self._file.write(f"{json_line(row)}\n".encode())
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -213,16 +217,9 @@ def journal_path(path: Path) -> Path:
     return path.with_name(path.name + ".journal")
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n"
-
-
 def _rows(content: bytes) -> list[Any]:
-    return [parse_json(line) for line in _whole_lines(content)]
-
-
-def _whole_lines(content: bytes) -> Iterable[bytes]:
-    return content.split(b"\n")[:-1]
+    """Of the whole lines."""
+    return [parse_json(line) for line in content.split(b"\n")[:-1]]
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
@@ -235,3 +232,71 @@ def _lock(file: IO[bytes], path: Path) -> None:
             raise BlockingIOError
     except OSError as error:
         raise DataError(f"{path} is in use by another run. Wait for it, or name another file.") from error
+
+
+_ELSEWHERE = "name another folder or file for this run"
+_AUGMENT = {AUGMENTED: "use `eval summary` with --augment", PLAIN: "leave --augment out"}
+
+
+def difference(found: Header, wanted: Header) -> str:
+    """What differs, on both sides, and the options that go on with what is there. As sentences.
+
+    found: of the file. wanted: of the run, which does not ask the same.
+    """
+    all_ = list(_differences(found, wanted))
+    told = "; ".join(f"{what}: {there} there, {here} now" for what, there, here, _ in all_)
+    remedies = [remedy for *_, remedy in all_]
+    if not all(remedies):
+        return f"{told}. No option makes this run as that one was: {_ELSEWHERE}."
+    return f"{told}. To go on with them, {' and '.join(remedies)}; otherwise {_ELSEWHERE}."
+
+
+_Difference = tuple[str, str, str, str]
+"""What is one thing there and another one here, and the option to have it as there, "" if there is none."""
+
+
+def _differences(found: Header, wanted: Header) -> Iterator[_Difference]:
+    """The differences for which `Header.asks_the_same_as` tells the two apart."""
+    for name in ("task", "language"):
+        there, here = getattr(found, name), getattr(wanted, name)
+        if there != here:
+            # Another task is another command or another file, not only another option.
+            yield name, there, here, f"add --{name} {there}" if name == "language" else ""
+    yield from _of_model(found, wanted)
+    if found.task == wanted.task:
+        yield from _of_prompt(found, wanted)
+    if found.seed != wanted.seed:
+        yield "seed", str(found.seed), str(wanted.seed), f"add --seed {found.seed}"
+    if found.similarity != wanted.similarity:
+        pair = [one.encoder if one is not None else "none" for one in (found.similarity, wanted.similarity)]
+        yield "similarities, by encoder", pair[0], pair[1], ""
+    for name in ("features", "observations"):
+        lists = getattr(found, name), getattr(wanted, name)
+        if None not in lists and lists[0] != lists[1]:
+            yield name, f"of version {lists[0].version}", f"of version {lists[1].version}", ""
+
+
+def _of_model(found: Header, wanted: Header) -> Iterator[_Difference]:
+    there, here = found.model, wanted.model
+    if there.name != here.name:
+        # A file of one's own, and a server's model, are named otherwise.
+        remedy = f"add --model {there.name}" if there.name in load_cards() else ""
+        yield "model", there.name, here.name, remedy
+    elif there != here:
+        pair = [f"{one.quantisation} ({one.sha256[:16] or 'no checksum'})" for one in (there, here)]
+        yield f"the file of {there.name}", pair[0], pair[1], ""
+
+
+def _of_prompt(found: Header, wanted: Header) -> Iterator[_Difference]:
+    there, here = found.prompt_version, wanted.prompt_version
+    sizes = SIZES.get(there), SIZES.get(here)
+    if sizes[0] is not None and sizes[1] is not None:
+        # Of another model the prompt is another one, whatever the window.
+        if sizes[0] is not sizes[1]:
+            yield "window", sizes[0].value, sizes[1].value, f"add --window {sizes[0].value}"
+        elif there != here and found.model == wanted.model:
+            yield "prompt", there, here, ""
+    elif {there, here} == {PLAIN, AUGMENTED}:
+        yield "prompt", there, here, _AUGMENT[there]
+    elif there != here:
+        yield "prompt", there, here, ""

@@ -1,8 +1,12 @@
-"""Samples places for line completion from real source, in proportions as people ask for them."""
+"""Samples places for line completion from real source, in proportions as people ask for them.
+
+Also reads from a project's folder what an editor's server would read around a place."""
 
 from __future__ import annotations
 
+import functools
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path, PurePath
@@ -11,6 +15,8 @@ import attrs
 
 from lsp_calib.completion import block
 from lsp_calib.completion.context import BEHIND_OPENER, STRATA, Cursor, column_in, is_asked_for
+from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
+from lsp_calib.completion.related_code import SourceFile, head_of, near_files, related
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.correctness import exact_match
 from lsp_calib.exclusion import Exclusion
@@ -227,11 +233,16 @@ def _outside(folders: Sequence[str], skipped: Collection[str]) -> bool:
 def read_lines_of(path: Path, language: str) -> Sequence[str]:
     """The lines of a source file; none of a link, one that cannot be read, is too large, or was generated
     (but for Python)."""
+    lines = _lines_of_file(path, _MOST_BYTES)
+    return () if language != "python" and is_made_by_a_program(path.name, lines) else lines
+
+
+def _lines_of_file(path: Path, most: int) -> tuple[str, ...]:
+    """The lines of a file of at most so many bytes; none of a link, or if it cannot be read."""
     try:
-        lines = split_lines(read_file(path, _MOST_BYTES, links=False).decode("utf-8-sig"))
+        return tuple(split_lines(read_file(path, most, links=False).decode("utf-8-sig")))
     except (OSError, UnicodeDecodeError):
         return ()
-    return () if language != "python" and is_made_by_a_program(path.name, lines) else lines
 
 
 def _why_unread(path: Path) -> str:
@@ -338,3 +349,38 @@ def _item(
         root=str(root) if root.is_dir() else "",
         name=name if root.is_dir() else "",
     )
+
+
+# In bytes. A larger file beside the item's own is data.
+_MOST_BYTES_AROUND = 300_000
+_VERSION = re.compile(r"-\d.*")
+
+
+def surroundings_of(item: LineItem, layout: Layout) -> Surroundings:
+    """What the prompt of an item holds besides its document; nothing for a layout without room for it, and
+    for a place that is in no project. For a line of a commit there are no other files: today's know what was
+    written later."""
+    if not layout.related or not item.name:
+        return ALONE
+    root, cursor = Path(item.root or item.group), item.cursor
+    files: list[SourceFile] = []
+    if item.root:
+        names = near_files(item.name, head_of(cursor.lines), _names(root, cursor.language, item.exclude))
+        files = [SourceFile(name, lines) for name in names if (lines := _lines(root / name))]
+    found = related(cursor, layout.shown(cursor), item.name, files, layout.related)
+    return Surroundings(_VERSION.sub("", root.name), item.name, found)
+
+
+@functools.lru_cache(maxsize=4)
+def _names(root: Path, language: str, exclude: tuple[str, ...]) -> tuple[str, ...]:
+    """The source files of a project that a model may see."""
+    exclusion = Exclusion(exclude)
+    shown = (path for path in source_files(root, language) if not exclusion.reason(str(path)))
+    return tuple(path.relative_to(root).as_posix() for path in shown)
+
+
+@functools.lru_cache(maxsize=200)
+def _lines(path: Path) -> tuple[str, ...]:
+    """The lines of a file; none if it cannot be read, or no person has written it."""
+    lines = _lines_of_file(path, _MOST_BYTES_AROUND)
+    return () if is_made_by_a_program(path.name, lines) else lines

@@ -21,9 +21,8 @@ from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
 from lsp_calib.errors import DataError, ModelError
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import FeatureList, Header
-from lsp_calib.evaluation.lines import NEW_LINE, WRITING_ON, LineItem, without_below
+from lsp_calib.evaluation.lines import NEW_LINE, WRITING_ON, LineItem, surroundings_of, without_below
 from lsp_calib.evaluation.records import Alternative, Record, read_records, write_records
-from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.files import read_file
 from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.inference.models import checksum
@@ -175,7 +174,7 @@ def item_of(
         raise DataError(f"The item {record.item} does not exist: {path} has another version.")
     shown = [*lines[:at], lines[at][:before], *lines[at + 1 :]]
     cursor = Cursor.at(shown, at, before, language)
-    root = sources / _project(name)
+    root = sources / name.partition("/")[0]
     item = LineItem(
         record.item,
         record.group,
@@ -188,10 +187,6 @@ def item_of(
     if record.condition == NEW_LINE:
         return item.new_line()
     return item.writing_on() if record.condition == WRITING_ON else item
-
-
-def _project(name: str) -> str:
-    return name.partition("/")[0]
 
 
 def answer_of(

@@ -9,12 +9,16 @@ file of schema 2 without them is written again as it was, to the last byte.
 from __future__ import annotations
 
 import base64
+import functools
+import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.completion.alternatives import Agreement
@@ -40,7 +44,7 @@ _LEAST = -10_000.0
 
 @attrs.frozen
 class State:
-    """The model's last state, projected to a few numbers: see `evaluation.projection`.
+    """The model's last state, projected to a few numbers: see `project`.
 
     values: integers in [-127, 127]; times `scale` they are the projection's coordinates.
     """
@@ -397,3 +401,37 @@ def _whole(values: Sequence[float], unit: int) -> list[int]:
 def _logprob(value: int) -> float:
     # Dividing an integer by a power of ten gives the same double as parsing the decimal.
     return -value / _NAT if value else 0.0
+
+
+COORDINATES = 64
+_SIGNS_OF = "lsp-calib, projection of states, 1"
+_LARGEST = 127
+
+
+def project(state: Sequence[float]) -> State:
+    """The projection of a state, of as many numbers as the model is wide, to `COORDINATES` integers.
+
+    A random projection preserves the distances between states approximately (Johnson & Lindenstrauss 1984),
+    and with them what a linear probe can learn. Its matrix has entries of +1 and -1 (Achlioptas 2003) and is
+    the same on every machine: its bits are those of SHAKE-256 of a fixed text.
+    Coordinate i is the sum of sign(i, j) * state[j], over the square root of `COORDINATES`, so that squared
+    distances are preserved on average. It is rounded to a multiple of the largest one over 127.
+    Raises DataError if the state is empty, or holds a number that is not finite.
+    """
+    values = np.asarray(state, np.float64)
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+        raise DataError("A model's state must be a list of finite numbers.")
+    coordinates = _signs(values.size) @ values / math.sqrt(COORDINATES)
+    largest = float(np.abs(coordinates).max())
+    if largest == 0.0:
+        return State(0.0, (0,) * COORDINATES)
+    scale = largest / _LARGEST
+    return State(scale, tuple(int(value) for value in np.rint(coordinates / scale)))
+
+
+@functools.lru_cache(4)
+def _signs(width: int) -> NDArray[np.float64]:
+    """The matrix of +1 and -1, of shape (COORDINATES, width)."""
+    bits = hashlib.shake_256(_SIGNS_OF.encode()).digest((COORDINATES * width + 7) // 8)
+    signs = np.unpackbits(np.frombuffer(bits, np.uint8))[: COORDINATES * width].astype(np.float64) * 2.0 - 1.0
+    return signs.reshape(COORDINATES, width)

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, quietly
-from lsp_calib.calibration.validation import out_of_fold, summarise
+from lsp_calib.calibration.arrays import quietly
+from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.confidence.reflective import SCALE
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
@@ -28,9 +28,9 @@ from lsp_calib.evaluation.scores import (
     fit_curve,
     groups_of,
     labels,
-    tiers_of,
+    row_of,
+    told_apart,
     too_few_right,
-    without_empty_ece,
 )
 from lsp_calib.evaluation.tasks import FEWEST
 
@@ -149,6 +149,7 @@ def score_reflective(
     Raises DataError if fewer than 20 records hold it, or no criterion tells answers apart.
     """
     kept = [record for record in records if record.group not in held_out]
+    apart = len(records) - len(kept)
     offered = [record for record in kept if record.shown]
     listed = header.observations
     seen = [listed.named(record.observed) if listed is not None else {} for record in offered]
@@ -162,12 +163,7 @@ def score_reflective(
             "`lsp-calib eval summary --observe follow-up,ask,verbalised,scale`."
         )
     rows: list[Row] = []
-    judges = [judge for judge in offered[0].correct if both_sides(labels(offered, judge), offered, held_out)]
-    if not judges:
-        raise DataError(
-            f"Of {len(offered)} answers all are right, or all are wrong, but for those of one group, by "
-            "every criterion: there is nothing to tell apart. Ask for more, or ask another model."
-        )
+    judges = told_apart(offered[0].correct, offered, held_out, len(offered))
     few = {judge: sum(record.correct.get(judge, False) for record in kept) for judge in judges}
     few = {judge: count for judge, count in few.items() if too_few_right(count, len(kept))}
     for judge in [judge for judge in judges if judge not in few]:
@@ -181,8 +177,10 @@ def score_reflective(
             groups = groups_of(scored)
             with quietly():
                 rescaled = out_of_fold(raw, right, groups, fit_curve, seed=seed)
-            for confidence, is_rescaled in ((raw, False), (rescaled, True)):
-                rows.append(_row(judge, name, confidence, right, groups, is_rescaled, resamples, seed))
+            for is_rescaled, confidence in ((False, raw), (True, rescaled)):
+                of = confidence, right, np.array(groups)
+                what = "fit", judge, ALL, name, is_rescaled
+                rows.append(row_of(*what, *of, resamples=resamples, seed=seed))
     return Scores(
         header=header,
         asked=len(kept),
@@ -194,42 +192,10 @@ def score_reflective(
         held_out=tuple(sorted(held_out)),
         rows=tuple(rows),
         notes=(
-            *_left_out(len(records) - len(kept)),
+            *([f"{apart} further items, of what is held out, are left out."] if apart else []),
             *(few_right_note(judge, count, len(kept)) for judge, count in few.items()),
             *_notes(measure, seen, forms),
         ),
-    )
-
-
-def _left_out(apart: int) -> tuple[str, ...]:
-    """A sentence on the items that no number counts, if there are any."""
-    return (f"{apart} further items, of what is held out, are left out.",) if apart else ()
-
-
-def _row(
-    judge: str,
-    name: str,
-    confidence: FloatArray,
-    right: BoolArray,
-    groups: Sequence[str],
-    rescaled: bool,
-    resamples: int,
-    seed: int,
-) -> Row:
-    with quietly():
-        metrics = summarise(confidence, right, np.array(groups), resamples=resamples, seed=seed)
-    if rescaled:
-        metrics = without_empty_ece(metrics)
-    return Row(
-        part="fit",
-        judge=judge,
-        stratum=ALL,
-        measure=name,
-        rescaled=rescaled,
-        n=int(right.size),
-        n_correct=int(np.count_nonzero(right)),
-        metrics=metrics,
-        tiers=tiers_of(confidence, right) if rescaled else {},
     )
 
 

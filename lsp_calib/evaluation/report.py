@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,13 +36,16 @@ def tables(scores: Scores) -> list[Table]:
             (
                 f"Right: {judge}",
                 ("items", "place", "n", "right", "skill", "AUC", "ECE (if calibrated)"),
-                [[row.part, row.stratum, str(row.n), _share(row), *_quality(row)] for row in rescaled],
+                [
+                    [row.part, row.stratum, str(row.n), _count(row.n_correct, row.n), *quality(row.metrics)]
+                    for row in rescaled
+                ],
             ),
             (
                 f"Right: {judge}, by measure (out of fold)",
                 ("measure", "", "skill", "AUC", "ECE (if calibrated)"),
                 [
-                    [_measure(scores, row), "rescaled" if row.rescaled else "raw", *_quality(row)]
+                    [_measure(scores, row), "rescaled" if row.rescaled else "raw", *quality(row.metrics)]
                     for row in whole
                 ],
             ),
@@ -104,38 +107,21 @@ NOTE = (
 def markdown(scores: Scores) -> str:
     lines = [f"# Evaluation: {scores.header.task}, {scores.header.model.name}", ""]
     lines += [line + "\n" for line in summary(scores)] + [NOTE, ""]
-    for title, columns, rows in tables(scores):
-        lines += [f"## {title}", "", *table_lines(columns, rows), ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *titled_lines(tables(scores))])
 
 
 def comma_separated(scores: Scores) -> str:
     """One line for each number, with its interval."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = (
-        "part",
-        "judge",
-        "stratum",
-        "measure",
-        "rescaled",
-        "n",
-        "right",
-        "metric",
-        "value",
-        "low",
-        "high",
-        "kind",
-    )
-    writer.writerow(names)
+    columns = ("part", "judge", "stratum", "measure", "rescaled", "n", "right")
+    lines: list[tuple[object, ...]] = [(*columns, "metric", "value", "low", "high", "kind")]
     for row in scores.rows:
         front = (row.part, row.judge, row.stratum, row.measure, row.rescaled, row.n, row.n_correct)
         for name, interval in row.metrics.items():
-            writer.writerow((*front, name, interval.value, interval.low, interval.high, interval.kind))
+            lines.append((*front, name, interval.value, interval.low, interval.high, interval.kind))
         for tier, (n, right) in row.tiers.items():
-            writer.writerow((*front, f"{tier}.share", n / row.n, "", "", ""))
-            writer.writerow((*front, f"{tier}.right", right / n if n else "", "", "", ""))
-    return text.getvalue()
+            lines.append((*front, f"{tier}.share", n / row.n, "", "", ""))
+            lines.append((*front, f"{tier}.right", right / n if n else "", "", "", ""))
+    return csv_text(lines)
 
 
 def write(scores: Scores, folder: Path) -> None:
@@ -146,17 +132,9 @@ def write(scores: Scores, folder: Path) -> None:
 
 
 def print_scores(scores: Scores, console: Console) -> None:
-    from rich.table import Table as RichTable
-
     for line in summary(scores)[: 2 + len(scores.notes) + len(scores.per_fold)]:
         console.print(line)
-    for title, columns, rows in tables(scores):
-        table = RichTable(title=title)
-        for at, column in enumerate(columns):
-            table.add_column(column, no_wrap=at < 2)
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+    print_tables(tables(scores), console, whole=2)
 
 
 def _measure(scores: Scores, row: Row) -> str:
@@ -165,16 +143,10 @@ def _measure(scores: Scores, row: Row) -> str:
     return f"{row.measure} *" if row.measure == scores.best else row.measure
 
 
-def _quality(row: Row) -> list[str]:
-    return [
-        signed(row.metrics["skill"]),
-        plain(row.metrics["auc"]),
-        plain(row.metrics["ece"], digits=3) if "ece" in row.metrics else "–",
-    ]
-
-
-def _share(row: Row) -> str:
-    return _count(row.n_correct, row.n)
+def quality(metrics: Mapping[str, Interval]) -> list[str]:
+    """Skill, AUC and ECE of a confidence with their intervals, a dash where no ECE is given."""
+    ece = f"{metrics['ece']:.3f}" if "ece" in metrics else "–"
+    return [f"{metrics['skill']:+.2f}", f"{metrics['auc']:.2f}", ece]
 
 
 def _count(k: int, n: int) -> str:
@@ -196,29 +168,39 @@ def _tier(row: Row, tier: str) -> str:
 
 def table_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table's lines in Markdown."""
-    return [_line(columns), "|" + "---|" * len(columns), *map(_line, rows)]
+    lines = ["| " + " | ".join(cells) + " |" for cells in (columns, *rows)]
+    return [lines[0], "|" + "---|" * len(columns), *lines[1:]]
+
+
+def titled_lines(found: Iterable[Table]) -> list[str]:
+    """Tables in Markdown, each below its title."""
+    return [
+        line
+        for title, columns, rows in found
+        for line in (f"## {title}", "", *table_lines(columns, rows), "")
+    ]
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as comma-separated text; None is empty."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def print_tables(found: Iterable[Table], console: Console, whole: int = 0) -> None:
+    """For the terminal. whole: so many columns from the left are not wrapped."""
+    from rich.table import Table as RichTable
+
+    for title, columns, rows in found:
+        table = RichTable(title=title)
+        for at, column in enumerate(columns):
+            table.add_column(column, no_wrap=at < whole)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
 
 
 def percent(share: float) -> str:
     """A share as whole per cent."""
     return f"{100 * share:.0f} %"
-
-
-def signed(interval: Interval) -> str:
-    """A skill score with its interval."""
-    if interval.value is None:
-        return "undefined"
-    bounds = "" if interval.low is None else f" ({interval.low:+.2f} to {interval.high:+.2f})"
-    return f"{interval.value:+.2f}{bounds}"
-
-
-def plain(interval: Interval, digits: int = 2) -> str:
-    """Another number with its interval."""
-    if interval.value is None:
-        return "undefined"
-    bounds = "" if interval.low is None else f" ({interval.low:.{digits}f} to {interval.high:.{digits}f})"
-    return f"{interval.value:.{digits}f}{bounds}"
-
-
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

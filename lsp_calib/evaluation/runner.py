@@ -59,10 +59,12 @@ class Pool(Protocol):
         ...
 
     def call(self, function: Callable[[], T]) -> T:
-        """The result of `function` in a worker."""
-        ...
+        """The result of `function` in a worker; in this process where workers are as it is."""
+        return function()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the workers."""
+        return
 
 
 def run(

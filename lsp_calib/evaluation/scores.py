@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -18,10 +18,9 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, out_of_fold, select_first_t, summarise
 from lsp_calib.confidence.measures import measure_name, raw_confidences
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.groups import grouped
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.tasks import FEWEST
+from lsp_calib.evaluation.tasks import FEWEST, grouped
 from lsp_calib.values import Tier
 
 # In addition to the calibrators' measure, whose number of tokens is chosen inside the folds.
@@ -138,16 +137,11 @@ def score(
     few = [judge for judge, count in counts.items() if too_few_right(count, len(records))]
     # Check all judges before the slow work on the first. A fit needs answers that are right, and others: each
     # class twice, so that one is left when the other's group is.
-    judges = [judge for judge in fitted[0].correct if both_sides(labels(usable, judge), usable, held_out)]
-    if not judges:
-        raise DataError(
-            f"Of {len(fitted)} answers all are right, or all are wrong, but for those of one group, by every "
-            "criterion: there is nothing to tell apart. Ask for more, or ask another model."
-        )
+    judges = told_apart(fitted[0].correct, usable, held_out, len(fitted))
     for judge in [judge for judge in judges if judge not in few]:
         apart = [record for record in usable if record.group in held_out]
         table = _Table(judge, header, fitted, apart, resamples, seed)
-        rows += table.headline() if headline else table.rows()
+        rows += table.rows(headline=headline)
         first[judge], per_fold[judge], best = table.first, table.per_fold, table.best
     return Scores(
         header=header,
@@ -241,20 +235,16 @@ class _Table:
         self._recipes = self._data.usable(apart.usable(recipes) if others else recipes)
         self.best = FEATURES_MEASURE if self._recipes else CHOSEN
 
-    def headline(self) -> list[Row]:
-        rows = [self._row("fit", ALL, self.best, True, self._best(), slice(None))]
-        if self._records["held-out"]:
-            rows.append(self._row("held-out", ALL, self.best, True, self._held_out(), slice(None)))
-        return rows
-
-    def rows(self) -> list[Row]:
-        confidence = self._best()
-        rows = [self._row("fit", ALL, self.best, True, confidence, slice(None))]
-        rows += self._strata(rows, "fit", confidence)
-        if self._records["held-out"]:
-            confidence = self._held_out()
-            held = self._row("held-out", ALL, self.best, True, confidence, slice(None))
-            rows += [held, *self._strata([held], "held-out", confidence)]
+    def rows(self, *, headline: bool) -> list[Row]:
+        """headline: only the rescaled rows of the best measure over all places."""
+        rows: list[Row] = []
+        for part, predict in (("fit", self._best), ("held-out", self._held_out)):
+            if self._records[part]:
+                confidence = predict()
+                rows.append(self._row(part, ALL, self.best, True, confidence, slice(None)))
+                rows += [] if headline else self._strata(part, confidence)
+        if headline:
+            return rows
         raw, *rescaled = self._measure(CHOSEN, measure_name(self.first), self._chosen)
         rows += [raw] if self.best == CHOSEN else [raw, *rescaled]
         for name in MEASURES:
@@ -272,18 +262,14 @@ class _Table:
             self._row("fit", ALL, shown_as, True, confidence, slice(None)),
         ]
 
-    def _strata(self, whole: list[Row], part: str, confidence: FloatArray) -> list[Row]:
+    def _strata(self, part: str, confidence: FloatArray) -> list[Row]:
         """The same predictions by kind of place, and by condition; nothing of what there is one kind of."""
         records = self._records[part]
         masks: dict[str, npt.NDArray[np.intp]] = {}
         for kinds in ([record.stratum for record in records], [record.condition for record in records]):
             if len(set(kinds)) > 1:
                 masks |= {kind: np.flatnonzero(np.array(kinds) == kind) for kind in sorted(set(kinds))}
-        return [
-            self._row(part, kind, row.measure, True, confidence, at)
-            for row in whole
-            for kind, at in masks.items()
-        ]
+        return [self._row(part, kind, self.best, True, confidence, at) for kind, at in masks.items()]
 
     def _best(self) -> FloatArray:
         """The items' predictions out of fold by the calibrator's preferred curve."""
@@ -310,23 +296,38 @@ class _Table:
         confidence: FloatArray,
         at: slice | npt.NDArray[np.intp],
     ) -> Row:
-        p, y = confidence[at], self._labels[part][at]
-        groups = np.array(groups_of(self._records[part]))[at]
-        with quietly():
-            metrics = summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
-        if rescaled:
-            metrics = without_empty_ece(metrics)
-        return Row(
-            part=part,
-            judge=self._judge,
-            stratum=stratum,
-            measure=measure,
-            rescaled=rescaled,
-            n=int(y.size),
-            n_correct=int(np.count_nonzero(y)),
-            metrics=metrics,
-            tiers=tiers_of(p, y) if rescaled else {},
-        )
+        of = confidence[at], self._labels[part][at], np.array(groups_of(self._records[part]))[at]
+        what = part, self._judge, stratum, measure
+        return row_of(*what, rescaled, *of, resamples=self._resamples, seed=self._seed)
+
+
+def row_of(
+    part: str,
+    judge: str,
+    stratum: str,
+    measure: str,
+    rescaled: bool,
+    confidence: FloatArray,
+    correct: BoolArray,
+    groups: npt.ArrayLike,
+    *,
+    resamples: int,
+    seed: int,
+) -> Row:
+    """The row of one confidence. confidence, correct, groups: arrays of shape (n,)."""
+    with quietly():
+        metrics = summarise(confidence, correct, groups, resamples=resamples, seed=seed)
+    return Row(
+        part=part,
+        judge=judge,
+        stratum=stratum,
+        measure=measure,
+        rescaled=rescaled,
+        n=int(correct.size),
+        n_correct=int(np.count_nonzero(correct)),
+        metrics=without_empty_ece(metrics) if rescaled else metrics,
+        tiers=tiers_of(confidence, correct) if rescaled else {},
+    )
 
 
 def _raw(measure: str, records: Sequence[Record]) -> FloatArray:
@@ -361,6 +362,22 @@ def without_empty_ece(metrics: Mapping[str, Interval]) -> dict[str, Interval]:
     skill = metrics["skill"].value
     told = skill is not None and skill >= LEAST_SKILL
     return {name: interval for name, interval in metrics.items() if told or name != "ece"}
+
+
+def told_apart(
+    judges: Iterable[str], records: Sequence[Record], held_out: frozenset[str], count: int
+) -> list[str]:
+    """The criteria by which there is something to tell apart, see `both_sides`.
+
+    count: of the answers that are fitted on. Raises DataError if there is no such criterion.
+    """
+    found = [judge for judge in judges if both_sides(labels(records, judge), records, held_out)]
+    if not found:
+        raise DataError(
+            f"Of {count} answers all are right, or all are wrong, but for those of one group, by every "
+            "criterion: there is nothing to tell apart. Ask for more, or ask another model."
+        )
+    return found
 
 
 def both_sides(correct: BoolArray, records: Sequence[Record], held_out: frozenset[str]) -> bool:

@@ -4,22 +4,69 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
 
-from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA, Origin
-from lsp_calib.evaluation.datasets.catalogue import data_set
-from lsp_calib.evaluation.datasets.code_to_text import functions as documented_functions
+from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.datasets.folder import Row, read_items, text
+from lsp_calib.evaluation.lines import read_lines_of, source_files
 from lsp_calib.evaluation.runner import Plain
-from lsp_calib.evaluation.tasks import Task
-from lsp_calib.summarization.examples import Example, ExamplePool
+from lsp_calib.evaluation.tasks import FEWEST, Task, data_origin, language_below, project_names, some_of
+from lsp_calib.exclusion import Exclusion
+from lsp_calib.languages import name_of
+from lsp_calib.summarization.examples import Example, ExamplePool, has_length, is_short
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.service import first_sentence
 from lsp_calib.summarization.similarity import plain_words
-from lsp_calib.syntax import Function, functions
+from lsp_calib.syntax import Function, documentation_sentence, functions
+from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.text_lines import split_lines
+
+
+@attrs.frozen
+class Documented:
+    """A function or method. code: its source as in the file, including the docstring of a Python function."""
+
+    id: str
+    repository: str
+    path: str
+    name: str
+    language: str
+    code: str
+    summary: str
+
+
+def documented_functions(language: str, folder: Path | None = None) -> Iterator[Documented]:
+    """The functions of one language, "python" or "java", with the descriptions that programmers wrote.
+
+    Source: CodeXGLUE, from Husain et al. 2019.
+
+    Raises DataError if the data are missing or have another checksum, SettingsError for another language.
+    """
+
+    seen: Counter[str] = Counter()
+
+    def make(row: Row) -> Documented:
+        name = f"{text(row, 'repo')}/{text(row, 'path')}:{text(row, 'func_name')}"
+        seen[name] += 1
+        return Documented(
+            # Methods in Java may share a name (overloading).
+            id=name if seen[name] == 1 else f"{name}#{seen[name]}",
+            repository=text(row, "repo"),
+            path=text(row, "path"),
+            name=text(row, "func_name"),
+            language=text(row, "language"),
+            code=text(row, "code").replace("\r\n", "\n"),
+            summary=text(row, "docstring"),
+        )
+
+    return read_items(f"code-to-text-{language}", make, folder)
+
 
 SUMMARY = "summary"
 STRATUM = "function"
@@ -81,7 +128,6 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
     alone, are left out before anything is drawn. The examples of each are those of all functions of other
     repositories that resemble it most, near-duplicates left out. Raises DataError if the data are missing.
     """
-    name = f"code-to-text-{language}"
     found = [
         (row.id, payload)
         for row in documented_functions(language, folder)
@@ -96,27 +142,21 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
             }
         )
     ]
-    shown = _examples(found)
-    if samples is not None and samples < len(found):
-        found = [found[at] for at in sorted(random.Random(seed).sample(range(len(found)), samples))]
-    entry = data_set(name)
+    pool = ExamplePool(
+        [_example(payload) for _, payload in found], [payload["group"] for _, payload in found]
+    )
+
+    def shown(payload: Plain) -> Plain:
+        return shown_examples(pool.scored(_example(payload).code, SHOTS, without=payload["group"]))
+
+    found = some_of(found, samples, seed)
     return Task(
         SUMMARY,
         tuple((id_, {**payload, **shown(payload)}) for id_, payload in found),
         language=language,
         criteria=SUMMARY_CRITERIA,
-        sources=(Origin(entry.name, entry.sha256[:12], len(found)),),
+        sources=(data_origin(f"code-to-text-{language}", len(found)),),
     )
-
-
-def _examples(rows: Sequence[tuple[str, Plain]]) -> Callable[[Plain], Plain]:
-    """The examples for a function among the rows, and their scores, as plain data."""
-    pool = ExamplePool([_example(payload) for _, payload in rows], [payload["group"] for _, payload in rows])
-
-    def shown(payload: Plain) -> Plain:
-        return shown_examples(pool.scored(_example(payload).code, SHOTS, without=payload["group"]))
-
-    return shown
 
 
 def shown_examples(best: Sequence[tuple[Example, float]]) -> Plain:
@@ -155,3 +195,78 @@ def summary_item_of(payload: Plain) -> SummaryItem:
 def function_of(code: str, language: str) -> Function | None:
     """The outermost function of a piece of source, as the editor finds it, with its documentation apart."""
     return next(iter(functions(split_lines(code), language)), None)
+
+
+def documented_task(
+    paths: Sequence[Path],
+    samples: int,
+    seed: int,
+    language: str | None = None,
+    exclude: Sequence[str] = (),
+) -> Task:
+    """About `samples` documented functions of the source below `paths`, equally many from each project.
+
+    language: of the source; None: Python if there is any, else the only one there is. exclude: patterns of
+    files that no model may see. The examples of a
+    function are those of its own project that the editor would show; near-duplicates are left out.
+    Raises DataError if there are fewer than 20 such functions, or several languages; SettingsError for a
+    language without a grammar.
+    """
+    named = language or language_below(paths)
+    if named not in LANGUAGES:
+        raise SettingsError(f"The source of {named!r} cannot be read. Known: {', '.join(LANGUAGES)}.")
+    projects = project_names(paths)
+    each = -(-samples // len(projects))
+    exclusion = Exclusion(tuple(exclude))
+    items = [
+        item for root, group in projects for item in _of_project(root, group, each, seed, named, exclusion)
+    ]
+    if len(items) < FEWEST:
+        raise DataError(
+            f"Only {len(items)} functions of {name_of(named)} have a sentence of documentation; at least "
+            f"{FEWEST} are needed. Name more source."
+        )
+    return Task(SUMMARY, tuple(items), language=named, criteria=SUMMARY_CRITERIA)
+
+
+def _of_project(
+    root: Path, group: str, count: int, seed: int, language: str, exclusion: Exclusion
+) -> Iterator[tuple[str, Plain]]:
+    """Functions of a project, drawn at random, with their examples."""
+    found = list(_payloads(root, group, language, exclusion))
+    # As in the editor: neither code or sentences of another length, nor what holds the function or is in it,
+    # whose code may hold the very sentence that is asked for.
+    fit = [(function, p) for function, p in found if has_length(function.code) and is_short(p["reference"])]
+    pool = ExamplePool([Example(p["path"], p["name"], p["code"], p["reference"]) for _, p in fit])
+    rng = random.Random(f"{seed}:{group}".encode("utf-8", "surrogatepass"))
+    drawn = rng.sample(range(len(found)), min(count, len(found)))
+    for at in sorted(drawn):
+        function, payload = found[at]
+        apart = {
+            other
+            for other, (one, p) in enumerate(fit)
+            if p["path"] != payload["path"] or one.end <= function.start or function.end <= one.start
+        }
+        best = pool.scored(payload["code"], SHOTS, admits=apart.__contains__)
+        yield payload["item"], {**payload, **shown_examples(best)}
+
+
+def _payloads(
+    root: Path, group: str, language: str, exclusion: Exclusion
+) -> Iterator[tuple[Function, Plain]]:
+    for path in source_files(root, language):
+        name = path.relative_to(root).as_posix() if path != root else path.name
+        lines = () if exclusion.reason(str(path)) else read_lines_of(path, language)
+        for function in functions(lines, language):
+            payload = {
+                "item": f"{group}/{name}:{function.start + 1}:1",
+                "group": group,
+                "path": name,
+                "name": function.name,
+                "language": language,
+                # A method alone is no valid source before it is dedented.
+                "code": textwrap.dedent(function.code),
+                "reference": documentation_sentence(function, language) or "",
+            }
+            if is_usable(payload):
+                yield function, payload

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from lsp_calib import home
-from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.calibrators.purpose import MOST_AGREE
 from lsp_calib.calibration.logistic import maximise_posterior, sigmoid_and_loss
 from lsp_calib.calibration.reliability import wilson_interval
@@ -27,14 +30,188 @@ from lsp_calib.calibration.similarity_threshold import (
     threshold_of_correctness,
 )
 from lsp_calib.calibration.validation import bootstrap_interval
-from lsp_calib.errors import DataError
+from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.header import Header, SimilarityList
-from lsp_calib.evaluation.ratings import RATERS, Ratings
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.similarity import NAMES, similarities
 from lsp_calib.files import read_file
+from lsp_calib.inference.models.encoders import DEFAULT
 from lsp_calib.json_text import parse_json
 from lsp_calib.summarization.encoder import Encoder
+from lsp_calib.summarization.similarity import cosine, greedy_match, plain_words
+
+
+def bleu(candidate: str, reference: str) -> float:
+    """Sentence BLEU of words up to 4-grams, in [0, 1]; counts of pairs and longer get 1 added.
+
+    Of a candidate with fewer than four words, no longer n-grams are asked for than it has.
+    candidate, reference: words separated by spaces. 0 if one of them is empty, or no word is shared.
+    Raises SettingsError if the extra `evaluation` is missing.
+    Source: Papineni et al. 2002; smoothing of Lin & Och 2004, as CodeXGLUE scores summaries; by nltk.
+    """
+    words, wanted = candidate.split(), reference.split()
+    if not words or not wanted:
+        return 0.0
+    sentence_bleu, smoothing = _nltk()
+    orders = min(4, len(words))
+    return float(sentence_bleu([wanted], words, (1.0 / orders,) * orders, smoothing))
+
+
+def rouge_l(candidate: str, reference: str) -> float:
+    """F-measure of the longest common subsequence of words, in [0, 1]; no stemming.
+
+    candidate, reference: as for `bleu`, whose errors it raises. Words are those of letters a to z and digits.
+    Source: Lin 2004; by rouge-score.
+    """
+    return float(_rouge().score(reference, candidate)["rougeL"].fmeasure)
+
+
+@lru_cache(maxsize=1)
+def _nltk() -> tuple[Any, Any]:
+    try:
+        from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+    except ImportError as error:
+        raise _missing() from error
+    return sentence_bleu, SmoothingFunction().method2
+
+
+@lru_cache(maxsize=1)
+def _rouge() -> Any:
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise _missing() from error
+    return RougeScorer(["rougeL"], use_stemmer=False)
+
+
+def _missing() -> SettingsError:
+    return SettingsError(
+        "BLEU and ROUGE-L need the extra `evaluation`: run `pip install 'lsp-calib[evaluation]'`."
+    )
+
+
+COSINE = "cosine"
+NAMES = (COSINE, "bertscore-f1", "bertscore-precision", "bertscore-recall", "bleu-4", "rouge-l")
+"""The similarities, in the order in which thresholds prefer them among equals."""
+
+# Changes whenever the same two texts may get other numbers: their form, the tokens that count, the formulas.
+VERSION = 1
+
+
+def similarities(encoder: Encoder, candidate: str, reference: str) -> dict[str, float]:
+    """The similarities of two texts, by name, as records keep them: to four decimals.
+
+    All are 0 if one of the texts has no word.
+
+    Raises SettingsError if the extra `evaluation` is missing.
+    """
+    one, two = plain_words(candidate), plain_words(reference)
+    if not one or not two:
+        return dict.fromkeys(NAMES, 0.0)
+    a, b = encoder.encode(candidate), encoder.encode(reference)
+    match = greedy_match(a.words, b.words)
+    values = (cosine(a, b), match.f1, match.precision, match.recall, bleu(one, two), rouge_l(one, two))
+    return {name: round(value, 4) for name, value in zip(NAMES, values, strict=True)}
+
+
+def listed(encoder: Encoder) -> SimilarityList:
+    """What the header of a file says of the similarities in its records."""
+    return SimilarityList(VERSION, encoder.card.name, encoder.card.sha256, NAMES)
+
+
+@lru_cache(maxsize=1)
+def shared_encoder() -> Encoder:
+    """The encoder, loaded once in a process. Raises as `Encoder.open` does."""
+    return Encoder.open(DEFAULT)
+
+
+RATERS = 3
+"""How many people rated a pair in either order."""
+
+# These columns are read by name; every later column is a metric published with the ratings.
+COLUMNS = (
+    "function_id",
+    "rater_id",
+    "source",
+    "similarity_1_to_4",
+    "generated_summary",
+    "reference_summary",
+)
+
+
+@attrs.frozen(eq=False)
+class Ratings:
+    """n methods, in the file's order, with human ratings of how similar a generated and a human-written
+    summary are (Haque et al. 2022).
+
+    methods: ids. generated, reference: the two summaries that were compared.
+    ratings: int array of shape (n, raters): 1 (strongly disagree that they are similar) to 4.
+    metrics: by column name, float arrays of shape (n,): similarities published with the ratings.
+    """
+
+    methods: tuple[str, ...]
+    generated: tuple[str, ...]
+    reference: tuple[str, ...]
+    ratings: IntArray
+    metrics: Mapping[str, FloatArray]
+
+
+def read_both_orders(path: Path) -> Ratings:
+    """The pairs of `read_ratings`, with the ratings given to each pair in either order: six a pair.
+
+    The file's two sources show people the same pair, once with the person's text as the second, once as the
+    first. Raises DataError as `read_ratings`, or if the sources are not of the same methods.
+    """
+    one, other = read_ratings(path), read_ratings(path, "reference")
+    at = {method: row for row, method in enumerate(other.methods)}
+    if sorted(at) != sorted(one.methods):
+        raise DataError(f"{path} does not rate the same methods in both orders.")
+    swapped = other.ratings[[at[method] for method in one.methods]]
+    return attrs.evolve(one, ratings=np.column_stack((one.ratings, swapped)))
+
+
+def read_ratings(path: Path, source: Literal["baseline", "reference"] = "baseline") -> Ratings:
+    """The ratings in a file: its rows with this source, three for each method.
+
+    path: the CSV file, the data set `haque-ratings`.
+    source: which question was asked; the study of thresholds uses "baseline".
+    Raises DataError if the file cannot be read, lacks a column, or does not have the same number of
+    ratings for each method.
+    """
+    try:
+        text = read_file(path).decode("utf-8")
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        rows = [row for row in reader if row.get("source") == source]
+        names = tuple(reader.fieldnames or ())
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not a CSV file: {error}.") from error
+    missing = [name for name in COLUMNS if name not in names]
+    if missing:
+        raise DataError(f"{path} lacks the columns {', '.join(missing)}.")
+    by_method: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        by_method.setdefault(row["function_id"], []).append(row)
+    if not by_method:
+        raise DataError(f"{path} has no rows with source {source!r}.")
+    if len({len(ratings) for ratings in by_method.values()}) > 1:
+        raise DataError(f"{path} does not rate every method equally often.")
+    firsts = [ratings[0] for ratings in by_method.values()]
+    try:
+        ratings = [[int(row["similarity_1_to_4"]) for row in rows] for rows in by_method.values()]
+        metrics = {
+            name: np.array([float(row[name]) for row in firsts]) for name in names if name not in COLUMNS
+        }
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path} holds something that is no number: {error}.") from error
+    return Ratings(
+        methods=tuple(by_method),
+        generated=tuple(row["generated_summary"] for row in firsts),
+        reference=tuple(row["reference_summary"] for row in firsts),
+        ratings=np.array(ratings, dtype=np.intp),
+        metrics=metrics,
+    )
+
 
 SCHEMA = 1
 _FLAT = 1e-6  # the precision of a prior that leaves the curve to the ratings

@@ -18,16 +18,17 @@ from typing import Any, Self
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietly
-from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, quietly
 from lsp_calib.calibration.token_level import ClasswiseECE, Entries, FullECE, fit_token_temperature
 from lsp_calib.errors import DataError, StoppedError
-from lsp_calib.evaluation.datasets import code_to_text
-from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.engine_host import EngineHost, patiently
 from lsp_calib.evaluation.header import Header, json_line
 from lsp_calib.evaluation.runner import in_asking_order
+from lsp_calib.evaluation.summary_task import documented_functions
+from lsp_calib.evaluation.tasks import data_origin
 from lsp_calib.files import read_file, replace_file, write_atomically
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import ScoreRequest
@@ -54,32 +55,20 @@ _RARE = (10, 100, 1000)
 
 @attrs.define(eq=False)
 class Counts:
-    """What was counted so far at one temperature, as in `Distributions`."""
+    """What was counted so far at one temperature, as in `Distributions`. lists: by the names in `_KINDS`."""
 
     sums: FloatArray
-    tokens: list[IntArray] = attrs.field(factory=list)
-    probabilities: list[FloatArray] = attrs.field(factory=list)
-    targets: list[IntArray] = attrs.field(factory=list)
-    target_probabilities: list[FloatArray] = attrs.field(factory=list)
-    largest: list[FloatArray] = attrs.field(factory=list)
-    hits: list[BoolArray] = attrs.field(factory=list)
+    lists: dict[str, list[npt.NDArray[Any]]]
 
     @classmethod
     def of(cls, told: Distributions) -> Self:
         """Raises ValueError if an array has half a number."""
-        return cls(
-            np.frombuffer(told.sums, "<f4").astype(np.float64),
-            [np.frombuffer(told.tokens, "<u4")],
-            [np.frombuffer(told.probabilities, "<f4")],
-            [np.frombuffer(told.targets, "<u4")],
-            [np.frombuffer(told.target_probabilities, "<f4")],
-            [np.frombuffer(told.largest, "<f4")],
-            [np.frombuffer(told.hits, np.uint8).astype(np.bool_)],
-        )
+        lists = {name: [np.frombuffer(getattr(told, name), kind)] for name, kind in _KINDS.items()}
+        return cls(np.frombuffer(told.sums, "<f4").astype(np.float64), lists)
 
     @property
     def positions(self) -> int:
-        return sum(map(len, self.targets))
+        return sum(map(len, self.lists["targets"]))
 
     def add(self, other: Counts) -> None:
         """Raises DataError for another vocabulary."""
@@ -88,13 +77,12 @@ class Counts:
                 "Two texts were read with vocabularies of different sizes. Begin in a new folder."
             )
         self.sums += other.sums
-        for name in _LISTS:
-            getattr(self, name).extend(getattr(other, name))
+        for name, arrays in self.lists.items():
+            arrays += other.lists[name]
 
     def arrays(self) -> dict[str, Any]:
         """Each list as one array."""
-        joined = {name: np.concatenate(getattr(self, name)) for name in _LISTS}
-        return {"sums": self.sums, **joined}
+        return {"sums": self.sums, **{name: np.concatenate(arrays) for name, arrays in self.lists.items()}}
 
     def entries(self) -> Entries:
         arrays = self.arrays()
@@ -107,7 +95,14 @@ class Counts:
         )
 
 
-_LISTS = ("tokens", "probabilities", "targets", "target_probabilities", "largest", "hits")
+_KINDS = {
+    "tokens": "<u4",
+    "probabilities": "<f4",
+    "targets": "<u4",
+    "target_probabilities": "<f4",
+    "largest": "<f4",
+    "hits": "?",
+}
 
 
 def texts(folder: Path | None) -> list[tuple[str, str]]:
@@ -118,7 +113,7 @@ def texts(folder: Path | None) -> list[tuple[str, str]]:
     found = {
         f"{language}/{one.id}": one.code[:MOST_CHARACTERS]
         for language in _LANGUAGES
-        for one in code_to_text.functions(language, folder)
+        for one in documented_functions(language, folder)
     }
     return [(item, found[item]) for item in in_asking_order(found)]
 
@@ -139,10 +134,8 @@ def study(
     Raises StoppedError when interrupted, DataError if the counts there are of another model or too few texts
     are there, and what the engine raises.
     """
-    sources = tuple(
-        Origin(name, data_set(name).sha256[:12], data_set(name).records)
-        for name in (f"code-to-text-{language}" for language in _LANGUAGES)
-    )
+    names = [f"code-to-text-{language}" for language in _LANGUAGES]
+    sources = tuple(data_origin(name, data_set(name).records) for name in names)
     fitted = max(1, round(_FITTED * len(items)))
     with contextlib.closing(_Host(choice)) as host:
         model = host.loaded().identity
@@ -225,7 +218,7 @@ def numbers_of(counts: Sequence[Counts], temperature: float, read: int, fitted: 
         "positions": counts[0].positions,
         "tokens": counts[0].sums.size,
         "temperature": temperature,
-        "accuracy": _rounded(float(np.mean(np.concatenate(counts[0].hits)))),
+        "accuracy": _rounded(float(np.mean(np.concatenate(counts[0].lists["hits"])))),
         "rows": rows,
         "relativeDeviation": spread,
         "rarity": {name: _rounded(share) for name, share in shares.items()},
@@ -279,8 +272,8 @@ class _Kept:
                 kept.done = set(map(str, found["done"]))
                 kept.temperature = float(found["temperature"])
                 for at in range(2 if kept.done else 0):
-                    arrays = {name: [found[f"{name}{at}"]] for name in _LISTS}
-                    kept.counts.append(Counts(found[f"sums{at}"], **arrays))
+                    arrays = {name: [found[f"{name}{at}"]] for name in _KINDS}
+                    kept.counts.append(Counts(found[f"sums{at}"], arrays))
         except (OSError, ValueError, KeyError) as error:
             raise DataError(f"{file} cannot be read: {error}. Remove it to begin again.") from error
         return kept

@@ -1,1 +1,7 @@
-"""The report as a page: one file without scripts, that needs no network."""
+"""The report on the user's feedback: one page of HTML. The command line imports this module alone."""
+
+from typing import Literal
+
+ThemeName = Literal["auto", "light", "dark"]
+THEMES: tuple[ThemeName, ...] = ("auto", "light", "dark")
+"""The colours that a page may have."""

@@ -48,6 +48,21 @@ def figure(width: float, height: float, label: str, *children: Markup) -> Markup
     )
 
 
+def _line(x1: float, x2: float, y1: float, y2: float, kind: str, title: str | None = None) -> Markup:
+    """title: what is shown where the pointer rests on it."""
+    about = None if title is None else tag("title", title)
+    return tag("line", about, x1=x1, x2=x2, y1=y1, y2=y2, class_=kind)
+
+
+def _rect(x: float, y: float, width: float, height: float, kind: str, title: str | None = None) -> Markup:
+    about = None if title is None else tag("title", title)
+    return tag("rect", about, x=x, y=y, width=width, height=height, class_=kind)
+
+
+def _text(words: str, x: float, y: float, kind: str) -> Markup:
+    return tag("text", words, x=x, y=y, class_=kind)
+
+
 def scale(outcome: Accuracy, tier: str = "") -> Markup:
     """Promise (stroke) and outcome (dot, with its interval) on a line from 0 to 100 %."""
     width, middle = 200.0, 11.0
@@ -55,16 +70,14 @@ def scale(outcome: Accuracy, tier: str = "") -> Markup:
     def x(value: float) -> float:
         return 4.0 + value * (width - 8.0)
 
-    parts = [tag("line", x1=x(0), x2=x(1), y1=middle, y2=middle, class_="rail")]
-    parts += [
-        tag("line", x1=x(at), x2=x(at), y1=middle - 3, y2=middle + 3, class_="rail") for at in (0, 0.5, 1)
-    ]
+    parts = [_line(x(0), x(1), middle, middle, "rail")]
+    parts += [_line(x(at), x(at), middle - 3, middle + 3, "rail") for at in (0, 0.5, 1)]
     s = outcome.share
     if s.low is not None and s.high is not None and s.value is not None:
-        parts.append(tag("line", x1=x(s.low), x2=x(s.high), y1=middle, y2=middle, class_=f"span {tier}"))
+        parts.append(_line(x(s.low), x(s.high), middle, middle, f"span {tier}"))
         if outcome.promised is not None:
             at = x(outcome.promised)
-            parts.append(tag("line", x1=at, x2=at, y1=middle - 9, y2=middle + 9, class_="promise"))
+            parts.append(_line(at, at, middle - 9, middle + 9, "promise"))
         parts.append(tag("circle", cx=x(s.value), cy=middle, r=4.5, class_=f"dot {tier}"))
     label = (
         f"promised {share(outcome.promised)}, right {share(s.value)}, interval {share(s.low)} to "
@@ -108,18 +121,11 @@ def _bar(item: ReliabilityBin, x: _Axis, y: _Axis, base: float, strip: float, mo
     return tag(
         "g",
         tag("title", words),
-        tag("rect", x=x(lower) + 1, y=base - tall, width=width - 2, height=tall, class_="count"),
-        tag("text", f"{item.n:,}", x=middle, y=base - tall - 4, class_="small centre"),
-        tag("rect", x=x(lower) + 1, y=y(accuracy), width=width - 2, height=y(0) - y(accuracy), class_="bar"),
-        tag(
-            "rect",
-            x=middle - width * 0.3,
-            y=y(band_high),
-            width=width * 0.6,
-            height=max(y(band_low) - y(band_high), 1.0),
-            class_="band",
-        ),
-        tag("line", x1=x(confidence), x2=x(confidence), y1=y(low), y2=y(high), class_="whisker"),
+        _rect(x(lower) + 1, base - tall, width - 2, tall, "count"),
+        _text(f"{item.n:,}", middle, base - tall - 4, "small centre"),
+        _rect(x(lower) + 1, y(accuracy), width - 2, y(0) - y(accuracy), "bar"),
+        _rect(middle - width * 0.3, y(band_high), width * 0.6, max(y(band_low) - y(band_high), 1.0), "band"),
+        _line(x(confidence), x(confidence), y(low), y(high), "whisker"),
         tag("circle", cx=x(confidence), cy=y(accuracy), r=4, class_="point"),
     )
 
@@ -147,11 +153,9 @@ def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) ->
 
     step = next(step for step in (0.1, 0.2, 0.5) if (high - low) / step <= 6 or step == 0.5)
     ticks = [n * step for n in range(-10, 11) if low <= n * step <= high]
-    parts = [tag("line", x1=left, x2=left + width, y1=y(at), y2=y(at), class_="grid") for at in ticks]
-    parts += [
-        tag("text", signed(at, 1) if at else "0", x=left - 8, y=y(at) + 4, class_="small end") for at in ticks
-    ]
-    parts.append(tag("line", x1=left, x2=left + width, y1=y(0.0), y2=y(0.0), class_="zero"))
+    parts = [_line(left, left + width, y(at), y(at), "grid") for at in ticks]
+    parts += [_text(signed(at, 1) if at else "0", left - 8, y(at) + 4, "small end") for at in ticks]
+    parts.append(_line(left, left + width, y(0.0), y(0.0), "zero"))
     parts += _arrivals(periods, calibrators, x, top, height)
     banded = [(at, one.outcome) for at, one in known if one.outcome.skill_low is not None]
     if len(banded) > 1:
@@ -173,7 +177,7 @@ def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) ->
         begin = periods[at].start
         label = day(begin) if day(begin) != before else clock(begin)
         before = day(begin)
-        parts.append(tag("text", label, x=x(at), y=top + height + 20, class_="small centre"))
+        parts.append(_text(label, x(at), top + height + 20, "small centre"))
     return figure(left + width + 24, top + height + 30, "Skill over time", *parts)
 
 
@@ -187,12 +191,10 @@ def _arrivals(
     for at, when in sorted(set(filter(None, found.values()))):
         place = x(at)
         words = f"a calibrator of your own, {when}"
-        parts.append(
-            tag("line", tag("title", words), x1=place, x2=place, y1=top, y2=top + height, class_="arrival")
-        )
+        parts.append(_line(place, place, top, top + height, "arrival", words))
         if place - labelled >= _LABEL_APART:
             labelled = place
-            parts.append(tag("text", "new", x=place, y=top - 8, class_="small centre muted"))
+            parts.append(_text("new", place, top - 8, "small centre muted"))
     return parts
 
 
@@ -233,8 +235,8 @@ def survival(found: Sequence[Survival]) -> Markup | None:
         return top + (1.0 - max(value or 0.0, floor)) / (1.0 - floor) * height
 
     ticks = [floor + n * (1.0 - floor) / 5 for n in range(6)]
-    parts = [tag("line", x1=left, x2=left + width, y1=y(at), y2=y(at), class_="grid") for at in ticks]
-    parts += [tag("text", percent(at), x=left - 8, y=y(at) + 4, class_="small end") for at in ticks]
+    parts = [_line(left, left + width, y(at), y(at), "grid") for at in ticks]
+    parts += [_text(percent(at), left - 8, y(at) + 4, "small end") for at in ticks]
     edge = [f"{x(0):.1f},{y(1):.1f}", *(f"{x(o.seconds):.1f},{y(o.share.high):.1f}" for o in overall)]
     edge += [f"{x(o.seconds):.1f},{y(o.share.low):.1f}" for o in reversed(overall)]
     parts.append(tag("polygon", points=" ".join(edge), class_="area"))
@@ -252,31 +254,19 @@ def survival(found: Sequence[Survival]) -> Markup | None:
                 f"{tier or 'all'} after {seconds_words(one.seconds)}: {share(one.share.value)} unchanged of "
                 f"{counted(one.share.n, 'visit')} ({share(one.share.low)} to {share(one.share.high)})"
             )
-            parts.append(
-                tag(
-                    "circle",
-                    tag("title", words),
-                    cx=x(one.seconds),
-                    cy=y(one.share.value),
-                    r=3.5,
-                    class_=f"mark {tier or 'all'}",
-                )
-            )
+            at, kind = y(one.share.value), f"mark {tier or 'all'}"
+            parts.append(tag("circle", tag("title", words), cx=x(one.seconds), cy=at, r=3.5, class_=kind))
         if mine[-1].seconds == times[-1]:
             ends[tier or "all"] = y(mine[-1].share.value)
     parts += [
-        tag("text", name, x=left + width + 10, y=at + 4, class_=f"small label {name}")
+        _text(name, left + width + 10, at + 4, f"small label {name}")
         for name, at in _apart(ends, 15.0).items()
     ]
-    parts.append(tag("text", "inserted", x=x(0), y=top + height + 20, class_="small centre"))
+    parts.append(_text("inserted", x(0), top + height + 20, "small centre"))
     for one in overall:
         place = x(one.seconds)
-        parts.append(
-            tag("text", seconds_words(one.seconds), x=place, y=top + height + 20, class_="small centre")
-        )
-        parts.append(
-            tag("text", f"n = {one.share.n:,}", x=place, y=top + height + 36, class_="small centre muted")
-        )
+        parts.append(_text(seconds_words(one.seconds), place, top + height + 20, "small centre"))
+        parts.append(_text(f"n = {one.share.n:,}", place, top + height + 36, "small centre muted"))
     return figure(left + width + 70, top + height + 44, "Unchanged after insertion", *parts)
 
 
@@ -293,17 +283,7 @@ def endings(counts: Mapping[str, int], names: Mapping[str, str]) -> Markup | Non
             continue
         wide = n / total * width
         words = f"{names[name]}: {n:,} ({percent(n / total)})"
-        parts.append(
-            tag(
-                "rect",
-                tag("title", words),
-                x=left,
-                y=0,
-                width=max(wide - 1.5, 1.0),
-                height=26,
-                class_=f"end{at}",
-            )
-        )
+        parts.append(_rect(left, 0, max(wide - 1.5, 1.0), 26, f"end{at}", words))
         left += wide
     return figure(width, 26, "How suggestions ended", *parts)
 
@@ -315,8 +295,8 @@ def half_bar(value: float | None, kind: str) -> Markup:
         140,
         12,
         share(value),
-        tag("rect", x=0, y=0, width=140, height=12, class_="track"),
-        tag("rect", x=0, y=0, width=wide, height=12, class_=kind),
+        _rect(0, 0, 140, 12, "track"),
+        _rect(0, 0, wide, 12, kind),
     )
 
 
@@ -324,11 +304,11 @@ def _grid(x: _Axis, y: _Axis, below: str, beside: str) -> list[Markup]:
     """Axes of shares from 0 to 100 %, with their titles."""
     parts = []
     for at in _TICKS:
-        parts.append(tag("line", x1=x(at), x2=x(at), y1=y(0), y2=y(1), class_="grid"))
-        parts.append(tag("line", x1=x(0), x2=x(1), y1=y(at), y2=y(at), class_="grid"))
-        parts.append(tag("text", percent(at), x=x(at), y=y(0) + 18, class_="small centre"))
-        parts.append(tag("text", percent(at), x=x(0) - 8, y=y(at) + 4, class_="small end"))
-    parts.append(tag("text", below, x=x(0.5), y=y(0) + 38, class_="axis centre"))
+        parts.append(_line(x(at), x(at), y(0), y(1), "grid"))
+        parts.append(_line(x(0), x(1), y(at), y(at), "grid"))
+        parts.append(_text(percent(at), x(at), y(0) + 18, "small centre"))
+        parts.append(_text(percent(at), x(0) - 8, y(at) + 4, "small end"))
+    parts.append(_text(below, x(0.5), y(0) + 38, "axis centre"))
     across = f"translate({x(0) - 36:.1f} {y(0.5):.1f}) rotate(-90)"
     parts.append(tag("text", beside, transform=across, class_="axis centre"))
     return parts

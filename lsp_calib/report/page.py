@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from lsp_calib import __version__
 from lsp_calib.badges import BADGES
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
+from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.feedback.comparison import Accuracy, Comparison, Judged, Share
 from lsp_calib.feedback.report import AtCost, FeedbackReport, Hidden, Latency
-from lsp_calib.report import figures, words
-from lsp_calib.report.blocks import key, prose, section, table
-from lsp_calib.report.markup import Markup, joined, tag
-from lsp_calib.report.style import style
-from lsp_calib.report.theme import ThemeName
+from lsp_calib.files import open_file, write_atomically
+from lsp_calib.report import ThemeName, figures, words
+from lsp_calib.report.markup import Markup, joined, key, prose, section, style, table, tag
 
 _MARK = '<meta name="generator" content="lsp-calib report">'
 
@@ -398,3 +399,30 @@ def _footer(report: FeedbackReport) -> Markup:
         "network and runs no script. `lsp-calib report --json` prints all its numbers."
     )
     return tag("footer", prose(f"{made} {rest}"))
+
+
+# More than the beginning by which a page is recognised.
+_BEGINNING = 1000
+
+
+def write_page(report: FeedbackReport, path: Path, theme: ThemeName = "auto") -> None:
+    """Write the page, for its owner alone, in one step; a reader sees the old one or the new one.
+
+    An earlier report is replaced.
+
+    Raises SettingsError if there is anything else under this name, DataError if it cannot be written.
+    """
+    try:
+        if path.is_symlink() or path.exists():
+            _check_is_report(path)
+        write_atomically(path, html_page(report, theme).encode("utf-8"), 0o600, durable=False)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}. Give another place.") from error
+
+
+def _check_is_report(path: Path) -> None:
+    if path.is_file() and not path.is_symlink():
+        with os.fdopen(open_file(path, links=False), "rb") as file:
+            if is_report(file.read(_BEGINNING)):
+                return
+    raise SettingsError(f"{path} exists and is no report. Give another name, or remove it.")

@@ -15,7 +15,7 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import PAGE, Latency
 from lsp_calib.files import read_file, write_atomically
-from lsp_calib.report.writing import write_page
+from lsp_calib.report.page import write_page
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events, SettingsChanged
 from lsp_calib.server.feedback_recorder import FeedbackRecorder

@@ -19,9 +19,9 @@ import pytest
 
 from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.correctness import TestedProgram, run_tests
-from lsp_calib.evaluation.sandbox import groups, system_calls
-from lsp_calib.evaluation.sandbox.limits import Limits
-from lsp_calib.evaluation.sandbox.probe import isolation
+from lsp_calib.evaluation.sandbox import execution, system_calls
+from lsp_calib.evaluation.sandbox.isolation import Limits
+from lsp_calib.evaluation.sandbox.runner import probed_isolation
 
 pytestmark = [
     pytest.mark.long,
@@ -405,7 +405,7 @@ def _call(name: str, *arguments: object) -> int:
 @pytest.fixture(scope="module", autouse=True)
 def _isolated() -> None:
     try:
-        isolation()
+        probed_isolation()
     except SandboxError as error:
         pytest.skip(str(error))
 
@@ -440,7 +440,7 @@ def _groups() -> list[str]:
     return [
         path
         for pattern in ("*", "*/*", "*/*/*")
-        for path in glob.glob(f"{groups.MOUNT}/{pattern}/lsp-calib-{os.getpid()}-*")  # noqa: PTH207
+        for path in glob.glob(f"{execution.MOUNT}/{pattern}/lsp-calib-{os.getpid()}-*")  # noqa: PTH207
     ]
 
 

@@ -28,7 +28,7 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import summarise
 from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.datasets.blind import blind_among
+from lsp_calib.evaluation.datasets.pinned import blind_among
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.recomputed import recompute_features

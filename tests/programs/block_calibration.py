@@ -48,9 +48,9 @@ from lsp_calib.evaluation.lines import (
     lines_of_scope,
     read_lines_of,
     source_files,
+    surroundings_of,
     without_below,
 )
-from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.cards import load_cards

@@ -28,7 +28,7 @@ from lsp_calib.evaluation import ablation_report
 from lsp_calib.evaluation.ablation import CONDITIONS, Ablation, Part, run_ablation, tiers
 from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS
 from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.report import percent, plain, signed, table_lines
+from lsp_calib.evaluation.report import percent, table_lines
 from lsp_calib.evaluation.scores import score, too_few_right
 from lsp_calib.feedback.report import COSTS, AtCost
 
@@ -238,7 +238,7 @@ def readme_blocks() -> dict[str, str]:
             rows.append(
                 [
                     *(TITLES[name].partition(",")[0], PLACES.get(condition, condition), str(part.asked)),
-                    *(percent(part.n_correct / part.asked), signed(part.metrics["skill"])),
+                    *(percent(part.n_correct / part.asked), f"{part.metrics['skill']:+.2f}"),
                     *(ablation_report.share(part.tiers[tier]) for tier in ("accept", "reject")),
                 ]
             )
@@ -318,7 +318,7 @@ def _score_row(front: list[str], judge: str, right: int, metrics: Mapping[str, I
     skill, roc, ece = (metrics.get(name) for name in ("skill", "auc", "ece"))
     assert skill is not None
     assert roc is not None
-    numbers = [signed(skill), f"{roc.value:.2f}", "–" if ece is None else plain(ece, digits=3)]
+    numbers = [f"{skill:+.2f}", f"{roc.value:.2f}", "–" if ece is None else f"{ece:.3f}"]
     return [model, prompt, f"{task}, {judge}", asked, offered, str(right), *numbers]
 
 

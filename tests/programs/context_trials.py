@@ -29,9 +29,9 @@ from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.lines import surroundings_of
 from lsp_calib.evaluation.recomputed import item_of
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Priority, Request
 from lsp_calib.inference.engines import open_engine

@@ -14,9 +14,14 @@ from pathlib import Path, PurePosixPath
 import attrs
 
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.git_history.added_lines import AddedLines
-from lsp_calib.evaluation.git_history.commits import Commit, changes, read_commit, read_text
-from lsp_calib.evaluation.git_history.committed_lines import item_at
+from lsp_calib.evaluation.git_history.committed_lines import (
+    AddedLines,
+    Commit,
+    changes,
+    item_at,
+    read_commit,
+    read_text,
+)
 from lsp_calib.evaluation.git_history.objects import ObjectReader
 from lsp_calib.evaluation.git_history.repository import find_repository
 from lsp_calib.evaluation.lines import LineItem

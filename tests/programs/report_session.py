@@ -47,8 +47,8 @@ from lsp_calib.home import private_folder
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.models import checksum
 from lsp_calib.inference.models.cards import locate
-from lsp_calib.report.theme import THEMES
-from lsp_calib.report.writing import write_page
+from lsp_calib.report import THEMES
+from lsp_calib.report.page import write_page
 from lsp_calib.values import Suggestion, Timing
 
 MODELS = Path(__file__).parents[2] / "models"

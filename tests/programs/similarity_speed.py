@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import lsp_calib
-from lsp_calib.evaluation.similarity import similarities
+from lsp_calib.evaluation.thresholds import similarities
 from lsp_calib.summarization.encoder import Encoder
 from lsp_calib.summarization.fit import fit_features
 from lsp_calib.syntax import Function, functions

@@ -24,7 +24,6 @@ from confidence_rendering import (
 
 from lsp_calib.evaluation.ablation_report import draw_steps
 from lsp_calib.evaluation.figures import draw_reliability, save_both
-from lsp_calib.evaluation.report import signed
 
 ROOT = Path(__file__).parents[2]
 PAGES: Mapping[Path, Callable[[], Mapping[str, str]]] = {
@@ -61,7 +60,7 @@ def main() -> None:
         path.write_text(written(path.read_text("utf-8"), blocks()), "utf-8")
     draw_steps(in_use(), FIGURE)
     part, data = blind_lines(README_MODEL)
-    note = f"skill {signed(part.metrics['skill'])}"
+    note = f"skill {part.metrics['skill']:+.2f}"
     figure = partial(
         draw_reliability, data, title="Lines of 40 blind projects, Qwen2.5-Coder-1.5B", note=note
     )

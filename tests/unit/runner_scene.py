@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import EngineError, StoppedError
-from lsp_calib.evaluation.executors import DirectPool, JoblibPool
+from lsp_calib.evaluation.collect import DirectPool, JoblibPool
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.runner import Plain, run

@@ -34,12 +34,12 @@ from lsp_calib.evaluation.ablation import (
     Share,
     Step,
     acceptable,
-    platt,
     run_ablation,
 )
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import Record, write_records
+from lsp_calib.evaluation.scores import fit_curve
 from lsp_calib.values import ModelIdentity
 
 LISTED = FeatureList.present()
@@ -101,7 +101,7 @@ def test_a_row_of_one_measure_is_platt_scaling_of_it_out_of_fold(ablation: Ablat
     shown = [record for record in made_up() if record.shown]
     correct = [record.correct["exact"] for record in shown]
     raw = [float(np.exp(sum(record.logprobs))) for record in shown]
-    expected = out_of_fold(raw, correct, [record.group for record in shown], platt)
+    expected = out_of_fold(raw, correct, [record.group for record in shown], fit_curve)
     row = row_of(ablation, "total")
     assert row.confidence == pytest.approx(expected)
     assert (row.n, row.n_correct) == (len(shown), sum(correct))

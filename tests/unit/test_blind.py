@@ -17,11 +17,11 @@ from lsp_calib.cli import main
 from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets import pinned
-from lsp_calib.evaluation.datasets.blind import SET, blind_among
+from lsp_calib.evaluation.datasets.pinned import BLIND_SET, blind_among
 from lsp_calib.evaluation.lines import WRITING_ON
 from lsp_calib.evaluation.records import read_records, sources_of, write_records
 
-BLIND = pinned.SETS[SET]
+BLIND = pinned.SETS[BLIND_SET]
 FITTED_ON = sorted((state.shipped_models() / "records").glob("line-*.jsonl"))
 SCORED = sorted((state.shipped_models() / "records" / "blind").glob("*.jsonl"))
 CALIBRATORS = sorted((state.shipped_models() / "calibrators").glob("*.json"))
@@ -32,7 +32,7 @@ def test_it_is_40_python_projects() -> None:
     assert len({project.name for project in BLIND.projects}) == 40
 
 
-@pytest.mark.parametrize("name", [name for name in pinned.SETS if name != SET])
+@pytest.mark.parametrize("name", [name for name in pinned.SETS if name != BLIND_SET])
 def test_no_project_of_another_set_is_in_it(name: str) -> None:
     other = pinned.SETS[name]
     assert blind_among((project.name for project in other.projects), other.language) == ()
@@ -86,7 +86,7 @@ class TestCalibrate:
         (project / "a.py").write_text("value = compute(1)\n" * 40)
         result = self.invoke("calibrate", project, "--samples", "20", "--output", tmp_path / "made.json")
         assert result.exit_code == DataError.exit_code
-        assert SET in result.stderr
+        assert BLIND_SET in result.stderr
 
     def test_held_out_it_is_fitted_on_by_nobody(self, tmp_path: Path) -> None:
         kept = self.records(tmp_path / "r.jsonl", ("Django-9.9",))

@@ -18,16 +18,14 @@ from lsp_calib.commands import calibrate as command
 from lsp_calib.commands import evaluate, records
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError, SettingsError, StoppedError
-from lsp_calib.evaluation.documented_source import documented_task
-from lsp_calib.evaluation.groups import grouped
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import journal_path
+from lsp_calib.evaluation.lines import surroundings_of
 from lsp_calib.evaluation.records import read_records, write_records
 from lsp_calib.evaluation.reflective_scores import FORMS, needed_by
 from lsp_calib.evaluation.summary_observation import LISTED
-from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.surroundings import surroundings_of
-from lsp_calib.evaluation.tasks import Task, line_item_of, line_task
+from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
+from lsp_calib.evaluation.tasks import Task, grouped, line_item_of, line_task
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.values import ModelIdentity

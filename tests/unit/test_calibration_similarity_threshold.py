@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lsp_calib.calibration.scores import auc
 from lsp_calib.calibration.similarity_threshold import rated_correct, settings_of, threshold_of_correctness
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.ratings import COLUMNS, FILE, read_ratings
+from lsp_calib.evaluation.datasets.folder import DATA_SETS
+from lsp_calib.evaluation.thresholds import COLUMNS, read_ratings
 
 similarities = st.lists(
     st.tuples(
@@ -149,7 +150,7 @@ def haque():
     folder = os.environ.get("LSP_CALIB_DATA")
     if not folder:
         pytest.skip("LSP_CALIB_DATA does not name a folder of evaluation data")
-    path = Path(folder) / FILE
+    path = Path(folder) / DATA_SETS["haque-ratings"].file
     if not path.is_file():
         pytest.skip(f"{path} is not there")
     return read_ratings(path)

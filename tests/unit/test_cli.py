@@ -536,15 +536,15 @@ def test_the_command_line_names_all_that_can_be_recorded_of_summaries_and_all_me
 
 
 def test_two_projects_of_one_name_are_two_projects(tmp_path: Path) -> None:
-    from lsp_calib.evaluation.tasks import draw
+    from lsp_calib.evaluation.tasks import line_task
 
     roots = tuple(tmp_path / name / "src" for name in ("one", "two"))
     for root in roots:
         root.mkdir(parents=True)
         (root / "code.py").write_text("value = compute(1)\n" * 40)
-    items = draw((*roots, roots[0]), 40, 0)
-    assert len({item.group for item in items}) == 2
-    assert len({item.id for item in items}) == len(items)
+    items = [payload for _, payload in line_task((*roots, roots[0]), 40, 0).items]
+    assert len({item["group"] for item in items}) == 2
+    assert len({item["item"] for item in items}) == len(items)
 
 
 def test_module_and_command_are_the_same() -> None:

@@ -15,7 +15,7 @@ from scripted_model import install
 
 from lsp_calib import home as state
 from lsp_calib.errors import ModelError
-from lsp_calib.evaluation.executors import JoblibPool
+from lsp_calib.evaluation.collect import JoblibPool
 from lsp_calib.feedback.removal import remove_everything
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.process.client import ModelProcess

@@ -17,14 +17,13 @@ from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.evaluation import covering_tests
 from lsp_calib.evaluation.covering_tests import Project, line_passes, with_tests
-from lsp_calib.evaluation.criteria import is_correct
+from lsp_calib.evaluation.item_worker import is_correct
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.runner import digest
-from lsp_calib.evaluation.sandbox import probe
+from lsp_calib.evaluation.sandbox import runner
 from lsp_calib.evaluation.sandbox.suite import is_test, statements
 from lsp_calib.evaluation.scores import cross_table
-from lsp_calib.evaluation.study_tasks import prefix_task
-from lsp_calib.evaluation.tasks import Task, line_item_of, project_names
+from lsp_calib.evaluation.tasks import Task, line_item_of, prefix_task, project_names
 
 HERE = Path(sys.prefix)
 SOURCE = '''"""Sizes."""
@@ -102,7 +101,7 @@ def test_negative():
 @pytest.fixture(autouse=True, scope="module")
 def walls() -> None:
     try:
-        probe.isolation()
+        runner.probed_isolation()
     except SandboxError as error:
         if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
             raise
@@ -285,13 +284,13 @@ class TestWhatIsRefused:
     def test_a_machine_without_a_sandbox(
         self, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        probe._best.cache_clear()
-        monkeypatch.setattr(probe, "candidates", list)
+        runner._best.cache_clear()
+        monkeypatch.setattr(runner, "candidates", list)
         try:
             with pytest.raises(SandboxError, match="no kind of isolation works on this machine"):
                 judged(many, tmp_path / "kept", [])
         finally:
-            probe._best.cache_clear()
+            runner._best.cache_clear()
 
     def test_too_few_lines_that_tests_reach(self, many: Path, tmp_path: Path) -> None:
         few = attrs.evolve(task_of(many), items=task_of(many).items[:22])  # the first six are not tested

@@ -29,34 +29,36 @@ from lsp_calib.cli.models import data as command
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.evaluation.datasets import (
-    archives,
-    catalogue,
-    code_to_text,
-    defects4j,
-    human_eval,
-    manysstubs4j,
-    mbpp,
-    own,
+    java_bugs,
     pinned,
     pull,
+    python_problems,
     registries,
 )
-from lsp_calib.evaluation.datasets.catalogue import DATA_SETS, DataSet
-from lsp_calib.evaluation.datasets.folder import VARIABLE, checked_file, data_folder, read_rows
-from lsp_calib.evaluation.ratings import FILE, read_ratings
-from lsp_calib.evaluation.tasks import line_task
+from lsp_calib.evaluation.datasets.folder import (
+    DATA_SETS,
+    VARIABLE,
+    DataSet,
+    checked_file,
+    data_folder,
+    data_set,
+    read_rows,
+)
+from lsp_calib.evaluation.summary_task import documented_functions
+from lsp_calib.evaluation.tasks import line_task, read_own_lines
+from lsp_calib.evaluation.thresholds import read_ratings
 from lsp_calib.inference.models.cards import load_cards
 
 PYTHON = pinned.SETS["projects"]
 
 READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
-    "humaneval": human_eval.synthesis,
-    "humaneval-infilling": human_eval.infilling,
-    "mbpp": mbpp.problems,
-    "defects4j": defects4j.bugs,
-    "manysstubs4j": manysstubs4j.bugs,
-    "code-to-text-python": lambda folder: code_to_text.functions("python", folder),
-    "code-to-text-java": lambda folder: code_to_text.functions("java", folder),
+    "humaneval": python_problems.synthesis,
+    "humaneval-infilling": python_problems.infilling,
+    "mbpp": python_problems.problems,
+    "defects4j": java_bugs.defects4j,
+    "manysstubs4j": java_bugs.manysstubs4j,
+    "code-to-text-python": lambda folder: documented_functions("python", folder),
+    "code-to-text-java": lambda folder: documented_functions("java", folder),
 }
 
 
@@ -74,15 +76,14 @@ class TestTheRealData:
         items = list(READERS[name](real))
         assert len(items) == DATA_SETS[name].records
         assert len({item.id for item in items}) == len(items)
-        assert all(item.group for item in items)
 
     def test_the_ratings_have_the_checksum_too(self, real: Path) -> None:
         path = checked_file("haque-ratings", real)
-        assert path == real / FILE
+        assert path == real / DATA_SETS["haque-ratings"].file
         assert len(read_ratings(path).methods) == 210
 
     def test_a_missing_line_is_asked_for_as_the_editor_would(self, real: Path) -> None:
-        for item in list(human_eval.infilling(real))[::50]:
+        for item in list(python_problems.infilling(real))[::50]:
             line = item.line_item()
             assert "\n".join(line.cursor.lines) == f"{item.prompt}\n{item.suffix}"
             assert (line.cursor.before, line.cursor.after) == ("", "")
@@ -90,7 +91,7 @@ class TestTheRealData:
             assert line.group == "/".join(item.id.split("/")[1:3])
 
     def test_a_bug_is_asked_for_where_its_fix_belongs(self, real: Path) -> None:
-        for bug in [*defects4j.bugs(real), *list(manysstubs4j.bugs(real))[::50]]:
+        for bug in [*java_bugs.defects4j(real), *list(java_bugs.manysstubs4j(real))[::50]]:
             line = bug.line_item()
             assert line.is_correct(bug.fixed_line.strip())
             assert not line.is_correct(bug.buggy_line) or bug.buggy_line.strip() == bug.fixed_line.strip()
@@ -102,7 +103,7 @@ class TestTheRealData:
             assert line.cursor.lines[line.cursor.line + 1 :] == bug.after
 
     def test_bugs_of_one_project_stay_together(self, real: Path) -> None:
-        bugs = list(manysstubs4j.bugs(real))
+        bugs = list(java_bugs.manysstubs4j(real))
         groups = {bug.group for bug in bugs}
         assert 60 <= len(groups) <= 140
         # One project each, whatever its modules and packages are called.
@@ -115,12 +116,12 @@ class TestTheRealData:
             assert {bug.group for bug in bugs if part in bug.path} == {project}
 
     def test_bugs_that_moved_a_line_are_marked(self, real: Path) -> None:
-        moved = [bug for bug in defects4j.bugs(real) if bug.moved]
+        moved = [bug for bug in java_bugs.defects4j(real) if bug.moved]
         assert [bug.id for bug in moved] == ["Closure-13", "Closure-102", "Jsoup-49", "Jsoup-64", "Time-7"]
         assert all(bug.buggy_line in (*bug.before, *bug.after) for bug in moved)
 
     def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, real: Path) -> None:
-        for problem in mbpp.problems(real):
+        for problem in python_problems.problems(real):
             assert problem.entry_points
             assert all(any(name in test for test in problem.tests) for name in problem.entry_points)
 
@@ -155,7 +156,7 @@ class TestAFolderThatIsNotRight:
 
     def test_an_unknown_name_lists_the_known_ones(self) -> None:
         with pytest.raises(SettingsError, match="humaneval"):
-            catalogue.data_set("humanevil")
+            data_set("humanevil")
 
 
 class TestRows:
@@ -184,7 +185,7 @@ class TestRows:
         path = tmp_path / "rows"
         path.write_bytes(line.encode("utf-8", "surrogateescape"))
         with pytest.raises(DataError, match="rows, line 1"):
-            list(read_rows(path, mbpp._problem))
+            list(read_rows(path, python_problems._problem))
 
     def test_a_file_that_is_cut_short_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "rows"
@@ -209,7 +210,7 @@ class TestLinesOfOnesOwn:
             },
             {"before": "", "target": "import os", "id": "second", "group": "project"},
         )
-        first, second = own.read_lines(path)
+        first, second = read_own_lines(path)
         assert (first.id, first.group, first.stratum) == ("mine.jsonl/1", "mine.jsonl", "mid-line")
         assert first.cursor.lines == ("def f(x):", "    return ", "f(2)", "")
         assert (first.cursor.line, first.cursor.column, first.cursor.language) == (1, 11, "python")
@@ -219,7 +220,7 @@ class TestLinesOfOnesOwn:
         path = self.write(
             tmp_path / "mine.jsonl", {"before": "a = 1\nb = ", "target": "2", "after": "\nc = 3"}
         )
-        (item,) = own.read_lines(path)
+        (item,) = read_own_lines(path)
         layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"])
         shown = "".join(text for _, text in build_prompt(item.cursor, layout).segments)
         assert "a = 1" in shown
@@ -238,12 +239,12 @@ class TestLinesOfOnesOwn:
     )
     def test_a_row_that_is_none_is_named(self, tmp_path: Path, row: dict[str, Any], complaint: str) -> None:
         with pytest.raises(DataError, match=complaint):
-            list(own.read_lines(self.write(tmp_path / "mine.jsonl", row)))
+            list(read_own_lines(self.write(tmp_path / "mine.jsonl", row)))
 
     def test_ids_are_unique(self, tmp_path: Path) -> None:
         row = {"before": "", "target": "x", "id": "same"}
         with pytest.raises(DataError, match="same"):
-            list(own.read_lines(self.write(tmp_path / "mine.jsonl", row, row)))
+            list(read_own_lines(self.write(tmp_path / "mine.jsonl", row, row)))
 
     def test_a_file_of_them_is_a_task_beside_folders(self, tmp_path: Path) -> None:
         """As `lsp-calib eval line mine.jsonl folder` takes them."""
@@ -444,7 +445,7 @@ class TestPinnedProjects:
     def test_a_wheel_that_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
         wheel = write_wheel(tmp_path, "tiny", {name: b"x"})
         with pytest.raises(DownloadError, match="outside its folder"):
-            archives.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
+            registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
         assert not list(tmp_path.parent.glob("out.py"))
 
     def test_a_link_is_not_made(self, tmp_path: Path) -> None:
@@ -453,16 +454,16 @@ class TestPinnedProjects:
         link.external_attr = 0o120777 << 16
         with zipfile.ZipFile(wheel, "a") as archive:
             archive.writestr(link, "/etc/passwd")
-        archives.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
+        registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
         assert not (tmp_path / "sources" / "link.py").exists()
 
     def test_a_bomb_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(archives, "MOST_BYTES", 1 << 20)
+        monkeypatch.setattr(registries, "MOST_BYTES", 1 << 20)
         wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
         with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("a.py", bytes(2 << 20))
         with pytest.raises(DownloadError, match="more than 1 MB"):
-            archives.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
+            registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
 
 
 def write_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
@@ -483,7 +484,7 @@ class TestArchives:
     def test_sources_and_licence_and_nothing_else(self, tmp_path: Path, ending: str) -> None:
         members = {"p-1/a/b.go": b"package b", "p-1/LICENSE": b"MIT", "p-1/c.o": b"x", "p-1/x.py": b""}
         archive = write_tar(tmp_path / f"p.tar.{ending}", members, f"w:{ending}")
-        archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+        registries.unpack(archive, tmp_path / "out", self.GO.keeps)
         found = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
         assert {path.relative_to(tmp_path / "out").as_posix() for path in found} == {
             "p-1/a/b.go",
@@ -507,14 +508,14 @@ class TestArchives:
                 capture_output=True,
             )
             out = tmp_path / compression
-            archives.unpack(tmp_path / "t.deb", out, pinned.SETS["projects-rust"].keeps)
+            registries.unpack(tmp_path / "t.deb", out, pinned.SETS["projects-rust"].keeps)
             assert (out / "usr/src/lib.rs").read_text() == "fn f() {}\n"
 
     @pytest.mark.parametrize("name", ["../out.go", "/out.go", "a/../../out.go", "a\\..\\out.go", "c:/out.go"])
     def test_what_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
         archive = write_tar(tmp_path / "p.tgz", {name: b"x"})
         with pytest.raises(DownloadError, match="outside its folder"):
-            archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
         assert not list(tmp_path.rglob("out.go"))
 
     def test_links_and_devices_are_not_made(self, tmp_path: Path) -> None:
@@ -524,17 +525,17 @@ class TestArchives:
                 member = tarfile.TarInfo(f"{kind.decode()}.go")
                 member.type, member.linkname = kind, "/etc/passwd"
                 archive.addfile(member)
-        archives.unpack(path, tmp_path / "out", self.GO.keeps)
+        registries.unpack(path, tmp_path / "out", self.GO.keeps)
         assert not list((tmp_path / "out").iterdir())
 
     @pytest.mark.parametrize("name", ["a.go", "a.bin"])
     def test_a_bomb_is_refused_also_where_nothing_of_it_is_kept(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
-        monkeypatch.setattr(archives, "MOST_BYTES", 1 << 20)
+        monkeypatch.setattr(registries, "MOST_BYTES", 1 << 20)
         archive = write_tar(tmp_path / "p.tgz", {name: bytes(2 << 20)})
         with pytest.raises(DownloadError, match="more than 1 MB"):
-            archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
 
     @pytest.mark.parametrize(
         "content", [b"", b"not an archive", b"!<arch>\n", b"!<arch>\n" + b"x" * 60, b"\x1f\x8b\x08broken"]
@@ -543,7 +544,7 @@ class TestArchives:
         archive = tmp_path / "p.deb"
         archive.write_bytes(content)
         with pytest.raises(DownloadError, match=r"p\.deb cannot be unpacked"):
-            archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
         assert not (tmp_path / "out").exists()
 
 

@@ -11,8 +11,7 @@ from test_eval_summary import HEADER, made_up
 from lsp_calib.commands.calibrate import CalibrationOptions, fit_records
 from lsp_calib.commands.records import AskingOptions
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.documented_source import documented_task
-from lsp_calib.evaluation.summary_task import summary_item_of
+from lsp_calib.evaluation.summary_task import documented_task, summary_item_of
 
 VERBS = ["open", "close", "read", "write", "count", "split", "merge", "sort", "check", "drop"]
 NOUNS = ["file", "table", "socket", "graph"]

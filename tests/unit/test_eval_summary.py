@@ -20,12 +20,12 @@ from openai_server import END, Tok, serving
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, NoModelError
-from lsp_calib.evaluation import summary_worker
+from lsp_calib.evaluation import item_worker
 from lsp_calib.evaluation.collect import ALONE, collect
 from lsp_calib.evaluation.engine_host import Answerer, prompt_hash
 from lsp_calib.evaluation.header import Header, SimilarityList
+from lsp_calib.evaluation.item_worker import Summarising, prompt_of
 from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.similarity import NAMES, VERSION, shared_encoder, similarities
 from lsp_calib.evaluation.summary_task import (
     SUMMARY,
     function_of,
@@ -34,8 +34,8 @@ from lsp_calib.evaluation.summary_task import (
     summary_item_of,
     summary_task,
 )
-from lsp_calib.evaluation.summary_worker import Summarising, prompt_of
 from lsp_calib.evaluation.tasks import Task
+from lsp_calib.evaluation.thresholds import NAMES, VERSION, shared_encoder, similarities
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import ModelCard
@@ -77,7 +77,7 @@ class WordEncoder:
 
 @pytest.fixture
 def words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary_worker, "shared_encoder", WordEncoder)
+    monkeypatch.setattr(item_worker, "shared_encoder", WordEncoder)
 
 
 class Engine:
@@ -102,10 +102,10 @@ def answering(
 ) -> Engine:
     tokens = tuple(Token(n, -0.5 - n, 0.0, piece) for n, piece in enumerate(text.split()))
     engine = Engine(card, Generation(text, tokens, stop, Timing(), doubt=doubt))
-    host = summary_worker._Host.__new__(summary_worker._Host)
+    host = item_worker._SummaryHost.__new__(item_worker._SummaryHost)
     host.engine = engine  # type: ignore[assignment]
     host.wait = asyncio.run  # type: ignore[assignment]
-    monkeypatch.setattr(summary_worker, "host_for", lambda *_: host)
+    monkeypatch.setattr(item_worker, "host_for", lambda *_: host)
     return engine
 
 
@@ -219,7 +219,7 @@ def test_another_model_prompt_or_encoder_is_not_mixed_in(
 ) -> None:
     answering(monkeypatch, model_card, "Compute the area.")
     ask = Summarising(EngineChoice())
-    monkeypatch.setattr(summary_worker._Host, "loaded", lambda host: host.wait(host.engine.ready()))
+    monkeypatch.setattr(item_worker._SummaryHost, "loaded", lambda host: host.wait(host.engine.ready()))
     answerer = ask.describe()
     assert answerer == Answerer(ModelIdentity("m", "Q4", "0" * 64), prompts.VERSION, None, None, LISTED)
     assert ask.expecting(answerer)(PAYLOAD)["record"]["item"] == PAYLOAD["item"]
@@ -346,7 +346,7 @@ class TestCommand:
     ) -> None:
         """Over HTTP, with a server that knows about every other function's documentation by heart."""
         install(home)
-        summary_worker.shared_encoder.cache_clear()
+        item_worker.shared_encoder.cache_clear()
         monkeypatch.chdir(tmp_path)
         out = tmp_path / "lsp-calib-eval" / "summary-java"
         payloads = [payload for _, payload in summary_task(None, "java", 40, 4).items]
@@ -409,7 +409,7 @@ def test_the_items_of_the_data(language: str, rows: int, groups: int) -> None:
 @pytest.mark.model
 async def test_the_real_model_and_the_real_encoder(home_with_model: Path, tmp_path: Path) -> None:
     install(home_with_model)
-    summary_worker.shared_encoder.cache_clear()
+    item_worker.shared_encoder.cache_clear()
     task = Task(SUMMARY, ((PAYLOAD["item"], PAYLOAD),), criteria=SUMMARY_CRITERIA)
     choice = EngineChoice(model="smollm2-135m", threads=1, linger=2.0)
     header, (record,) = await asyncio.to_thread(

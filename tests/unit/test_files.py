@@ -346,8 +346,8 @@ _ELSEWHERE = {
     *("filesystem.py", "lockfile.py", "power.py", "inference/processor.py", "inference/models/memory.py"),
     *("inference/local/load.py", "inference/local/compiler.py", "inference/prebuilt/server.py"),
     *("inference/models/card.py", "inference/models/encoders.py", "inference/process/starting.py"),
-    *("inference/process/rendezvous.py", "report/style.py", "evaluation/correctness.py"),
-    *("evaluation/covering_tests.py", "evaluation/datasets/archives.py", "evaluation/datasets/pinned.py"),
+    *("inference/process/rendezvous.py", "report/markup.py", "evaluation/correctness.py"),
+    *("evaluation/covering_tests.py", "evaluation/datasets/pinned.py", "evaluation/datasets/registries.py"),
     *("evaluation/paper/published.py",),
     "tools/client.py",
 }

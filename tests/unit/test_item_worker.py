@@ -122,7 +122,7 @@ REPEATED = "return width * height + 7"
 def test_features_are_those_of_the_text_with_and_without_the_text_below(
     monkeypatch: pytest.MonkeyPatch, model_card: ModelCard, generation: Generation, shown: bool
 ) -> None:
-    monkeypatch.setattr(item_worker, "_host_for", lambda *_: Host(model_card, generation))
+    monkeypatch.setattr(item_worker, "host_for", lambda *_: Host(model_card, generation))
     lines = SOURCE.format(n=7).split("\n")
     cursor = Cursor.at([*lines[:2], "    ", *lines[2:]], 2, 4, "python")
     item = LineItem("p/a.py:3:5", "p", "after-indentation", cursor, "")
@@ -150,7 +150,7 @@ def test_an_engine_that_cannot_observe_is_named_before_anything_is_asked(
     monkeypatch: pytest.MonkeyPatch, model_card: ModelCard
 ) -> None:
     monkeypatch.setattr(
-        item_worker, "_host_for", lambda *_: Host(model_card, Generation("", (), Stop.LINE, Timing()))
+        item_worker, "host_for", lambda *_: Host(model_card, Generation("", (), Stop.LINE, Timing()))
     )
     assert Completing(EngineChoice()).describe().model.name == "m"
     with pytest.raises(SettingsError, match=r"xllamacpp 1\.0 cannot observe margin, state"):
@@ -164,7 +164,7 @@ def test_lines_are_asked_for_as_an_editor_would(
     """What the answerer says of its window is what the other workers are told to use."""
     assert home.is_dir()
     host = Host(model_card, Generation("", (), Stop.LINE, Timing()), has_labels=has_labels)
-    monkeypatch.setattr(item_worker, "_host_for", lambda *_: host)
+    monkeypatch.setattr(item_worker, "host_for", lambda *_: host)
     answerer = item_worker.Completing(CHOICE).describe()
     assert answerer.window is window
     assert answerer.prompt_version == Layout.of(model_card, window).version

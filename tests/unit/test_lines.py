@@ -11,8 +11,8 @@ import lsp_calib
 from lsp_calib.completion.block import Scope, scope_of
 from lsp_calib.completion.context import BEHIND_OPENER, STRATA, Cursor
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.documented_source import documented_task
 from lsp_calib.evaluation.lines import NEW_LINE, LineItem, language_of_file, sample_lines, source_files
+from lsp_calib.evaluation.summary_task import documented_task
 from lsp_calib.evaluation.tasks import language_below, line_task
 from lsp_calib.syntax import prose_lines
 from lsp_calib.text_lines import split_lines

@@ -19,23 +19,17 @@ from lsp_calib.calibration.validation import (
     bootstrap_difference,
     bootstrap_interval,
     bootstrap_mean,
-    grouped_folds,
     out_of_fold,
-    select_first_t,
 )
 from lsp_calib.commands.paper import repeat_studies
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.paper import published
-from lsp_calib.evaluation.paper.answers import answers_of, find_files, largest
-from lsp_calib.evaluation.paper.cells import APART, RANDOM, RAW, cell_of
+from lsp_calib.evaluation.paper.cells import APART, RANDOM, RAW, answers_of, cell_of, find_files, largest
 from lsp_calib.evaluation.paper.numbers import (
-    FIRST,
     PLATT,
     Resamples,
     adjusted,
-    first_tokens,
-    line_fits,
     paired_p_value,
     platt_out_of_fold,
     random_folds,
@@ -56,34 +50,13 @@ def simulated(n: int = 240, seed: int = 0):
 
 
 class TestNumbers:
-    @pytest.mark.parametrize("input", PLATT.values())
-    def test_lines_fitted_together_are_those_fitted_one_by_one(self, input):
-        logprobs, correct, groups = simulated()
-        raw = np.array([[np.exp(np.mean(item[:t])) for item in logprobs] for t in (1, 4, 25)])
-        fold = grouped_folds(groups)
-        together = platt_out_of_fold(raw, correct, fold, input)
-        for row, found in zip(raw, together, strict=True):
-            fit = partial(PlattCalibrator.maximum_likelihood, input=input)
-            assert found == pytest.approx(out_of_fold(row, correct, groups, fit), abs=1e-7)
-
-    def test_a_line_without_a_maximum_is_fitted_alone(self):
+    def test_a_line_without_a_maximum_is_fitted_too(self):
         raw = np.linspace(0.05, 0.95, 40)
         correct = raw > 0.5
         fold = np.arange(40) % 5
-        assert np.isnan(line_fits(raw[None], correct, np.ones((1, 40), bool))).all()
         found = platt_out_of_fold(raw[None], correct, fold, "p")[0]
         assert np.all(np.isfinite(found))
         assert skill_score(found, correct) > 0.9
-
-    def test_first_t_is_that_of_the_library(self):
-        logprobs, correct, groups = simulated()
-        ours = first_tokens(logprobs, correct, groups)
-        fit = partial(PlattCalibrator.maximum_likelihood, input="p")
-        theirs = select_first_t(logprobs, correct, groups, FIRST, fit=fit)
-        assert ours.per_fold == theirs.per_fold
-        assert ours.confidence == pytest.approx(theirs.confidence, abs=1e-6)
-        assert ours.skill_by_t == pytest.approx([skill for _, skill in theirs.skill_by_first], abs=1e-6)
-        assert set(ours.per_fold) <= set(range(1, 20))
 
     def test_intervals_are_those_of_the_bootstrap(self):
         logprobs, correct, groups = simulated()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.projection import COORDINATES, project
+from lsp_calib.evaluation.records import COORDINATES, project
 
 
 def coordinates(state: np.ndarray) -> np.ndarray:

@@ -22,9 +22,8 @@ from lsp_calib.feedback.comparison import Accuracy, Share
 from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.report import figures, words
+from lsp_calib.report import THEMES, figures, words
 from lsp_calib.report.page import html_page
-from lsp_calib.report.theme import THEMES
 
 NOW = 1_770_000_000.0
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>\u202e'

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from runner_scene import HEADER, Answering, asked, items, record, timings, whole
 
 from lsp_calib.errors import DataError, EngineError, StoppedError
-from lsp_calib.evaluation.executors import DirectPool, JoblibPool, TeamPool
+from lsp_calib.evaluation.collect import DirectPool, JoblibPool, TeamPool
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.journal import Journal, journal_path
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON

@@ -12,7 +12,7 @@ from dask_cluster import Cluster
 from runner_scene import HEADER, Answering, asked, items, whole
 
 from lsp_calib.errors import EngineError, SettingsError
-from lsp_calib.evaluation.executors import DaskPool
+from lsp_calib.evaluation.collect import DaskPool
 from lsp_calib.evaluation.runner import run
 
 pytest.importorskip("distributed")

@@ -15,9 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox import groups, launcher, probe
-from lsp_calib.evaluation.sandbox.isolation import UNISOLATED, Isolation, candidates, none_at_all
-from lsp_calib.evaluation.sandbox.limits import Ending, Limits
+from lsp_calib.evaluation.sandbox import execution, runner
+from lsp_calib.evaluation.sandbox.isolation import (
+    UNISOLATED,
+    Ending,
+    Isolation,
+    Limits,
+    candidates,
+    interpreter,
+    none_at_all,
+)
 from lsp_calib.evaluation.sandbox.runner import run, run_suite
 
 LIMITS = Limits(wall_s=20.0)
@@ -26,7 +33,7 @@ LIMITS = Limits(wall_s=20.0)
 @pytest.fixture(scope="module")
 def walls() -> Isolation:
     try:
-        return probe.isolation()
+        return runner.probed_isolation()
     except SandboxError as error:
         if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
             raise
@@ -194,7 +201,7 @@ class TestHowItsEndIsTold:
 
     def test_no_control_group_is_left(self) -> None:
         python("pass")
-        assert not list(groups.MOUNT.glob(f"**/lsp-calib-{os.getpid()}-*"))
+        assert not list(execution.MOUNT.glob(f"**/lsp-calib-{os.getpid()}-*"))
 
 
 @pytest.mark.usefixtures("walls")
@@ -221,7 +228,7 @@ class TestASuiteOfTests:
     COMMAND = ("python3", "-c", "exec(open('test_it.py').read())")
 
     def command(self) -> list[str]:
-        return [Path(launcher.interpreter()).name, *self.COMMAND[1:]]
+        return [Path(interpreter()).name, *self.COMMAND[1:]]
 
     def test_it_is_run_in_a_copy(self, project: Path) -> None:
         before = sorted(path.name for path in project.rglob("*"))
@@ -255,9 +262,9 @@ class TestASuiteOfTests:
         assert outcome.stderr.count("Read-only file system") + outcome.stderr.count("Permission denied") == 1
 
     def test_loopback_is_there_if_asked_for(self, project: Path) -> None:
-        if probe.isolation().kind == "bubblewrap":
+        if runner.probed_isolation().kind == "bubblewrap":
             pytest.skip("bubblewrap always brings it up")
-        name = Path(launcher.interpreter()).name
+        name = Path(interpreter()).name
         command = [
             name,
             "-c",
@@ -278,21 +285,21 @@ class TestASuiteOfTests:
 
 class TestWithoutWalls:
     def test_nothing_is_run_unless_it_is_said_twice(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(probe, "_best", refuse)
+        monkeypatch.setattr(runner, "_best", refuse)
         monkeypatch.delenv(UNISOLATED, raising=False)
         with pytest.raises(SandboxError, match="no kind of isolation"):
-            probe.isolation()
+            runner.probed_isolation()
         with pytest.raises(SandboxError, match=UNISOLATED):
-            probe.isolation(allow_none=True)
+            runner.probed_isolation(allow_none=True)
         monkeypatch.setenv(UNISOLATED, "1")
         with pytest.raises(SandboxError, match="no kind of isolation"):
-            probe.isolation()
+            runner.probed_isolation()
 
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="generated code is run on Linux only")
     def test_said_twice_it_is_run_under_the_limits_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(probe, "_best", refuse)
+        monkeypatch.setattr(runner, "_best", refuse)
         monkeypatch.setenv(UNISOLATED, "1")
-        walls = probe.isolation(allow_none=True)
+        walls = runner.probed_isolation(allow_none=True)
         assert walls.kind == "none"
         assert run("print(1)", isolation=walls).stdout == "1\n"
         slow = run("import time; time.sleep(60)", limits=Limits(wall_s=0.5), isolation=walls)
@@ -311,7 +318,7 @@ class TestWithoutWalls:
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="generated code is run on Linux only")
     def test_the_trial_finds_the_holes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(UNISOLATED, "1")
-        holes = probe.probe(none_at_all())
+        holes = runner.probe(none_at_all())
         assert {"read a file in your home folder", "reach another process"} <= set(holes)
         # The filter of system calls does not depend on the isolation.
         assert not [hole for hole in holes if "system call" in hole or "socket" in hole]
@@ -325,7 +332,7 @@ def refuse() -> Isolation:
 def test_each_way_that_works_here_holds(number: int) -> None:
     candidate = candidates()[number]
     try:
-        holes = probe.probe(candidate)
+        holes = runner.probe(candidate)
     except SandboxError as error:
         pytest.skip(str(error))
     assert holes == []

@@ -6,36 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from lsp_calib.evaluation.sandbox import groups
-from lsp_calib.evaluation.sandbox.limits import Limits
+from lsp_calib.evaluation.sandbox import execution
+from lsp_calib.evaluation.sandbox.isolation import Limits
 
 LIMITS = Limits(memory_total=100, disk=20, processes=7)
 
 
 @pytest.fixture(autouse=True)
 def _in_the_top_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "_own", lambda _controller: "/")
+    monkeypatch.setattr(execution, "_own", lambda _controller: "/")
     # A real group's folder goes with its files.
-    monkeypatch.setattr(groups, "_remove", lambda _folder: None)
+    monkeypatch.setattr(execution, "_remove", lambda _folder: None)
 
 
 def test_version_1_has_a_group_for_each_controller(tmp_path: Path) -> None:
     for controller in ("memory", "pids"):
         (tmp_path / controller).mkdir()
-    with groups.control_groups(LIMITS, tmp_path) as (memory, pids):
+    with execution.control_groups(LIMITS, tmp_path) as (memory, pids):
         assert (memory / "memory.limit_in_bytes").read_text() == "120"
         assert int((pids / "pids.max").read_text()) >= 7
 
 
 def test_version_2_has_one_group(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("memory pids")
-    with groups.control_groups(LIMITS, tmp_path) as (group,):
+    with execution.control_groups(LIMITS, tmp_path) as (group,):
         assert (group / "memory.max").read_text() == "120"
         assert int((group / "pids.max").read_text()) >= 7
 
 
 def test_where_none_can_be_made_the_run_goes_on_without(tmp_path: Path) -> None:
-    with groups.control_groups(LIMITS, tmp_path / "nothing") as made:
+    with execution.control_groups(LIMITS, tmp_path / "nothing") as made:
         assert made == []
 
 
@@ -50,4 +50,4 @@ def test_where_none_can_be_made_the_run_goes_on_without(tmp_path: Path) -> None:
 )
 def test_the_kernel_says_whether_memory_ran_out(tmp_path: Path, name: str, text: str, expected: bool) -> None:
     (tmp_path / name).write_text(text)
-    assert groups.ran_out_of_memory([tmp_path]) is expected
+    assert execution.ran_out_of_memory([tmp_path]) is expected

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lsp_calib.errors import DataError, NoModelError, SettingsError
-from lsp_calib.evaluation import overlap
-from lsp_calib.evaluation.overlap import bleu, rouge_l
-from lsp_calib.evaluation.similarity import NAMES, similarities
+from lsp_calib.evaluation import thresholds
+from lsp_calib.evaluation.thresholds import NAMES, bleu, rouge_l, similarities
 from lsp_calib.summarization.encoder import Encoder
 from lsp_calib.summarization.similarity import Match, TokenStates, cosine, greedy_match, plain_words
 
@@ -170,7 +169,7 @@ def test_without_the_other_extra_the_command_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     # What was imported before is remembered; the one that asks anew is tried.
-    monkeypatch.setattr(overlap, cached, getattr(overlap, cached).__wrapped__)
+    monkeypatch.setattr(thresholds, cached, getattr(thresholds, cached).__wrapped__)
     with pytest.raises(SettingsError, match=r"pip install 'lsp-calib\[evaluation\]'"):
         measure("get name", "get size")
 

@@ -20,24 +20,24 @@ from lsp_calib.commands.paper import decode_missing, repeat_studies
 from lsp_calib.commands.records import AskingOptions
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
 from lsp_calib.errors import DataError, SandboxError, SettingsError, StoppedError
-from lsp_calib.evaluation import engine_host, study_tasks, study_worker, token_study
-from lsp_calib.evaluation.criteria import is_correct
-from lsp_calib.evaluation.datasets import mbpp
+from lsp_calib.evaluation import engine_host, item_worker, tasks, token_study
+from lsp_calib.evaluation.datasets import python_problems
 from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.item_worker import Reflected, Studying, is_correct
 from lsp_calib.evaluation.paper import page
-from lsp_calib.evaluation.paper.answers import find_files, largest
+from lsp_calib.evaluation.paper.cells import find_files, largest
 from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.sandbox import probe
-from lsp_calib.evaluation.study_tasks import (
+from lsp_calib.evaluation.sandbox import runner
+from lsp_calib.evaluation.summary_observation import REFLECTED
+from lsp_calib.evaluation.tasks import (
     FunctionItem,
+    Task,
     function_item_of,
+    line_item_of,
     prefix_task,
     repair_task,
     synthesis_task,
 )
-from lsp_calib.evaluation.study_worker import Reflected, Studying
-from lsp_calib.evaluation.summary_observation import REFLECTED
-from lsp_calib.evaluation.tasks import Task, line_item_of
 from lsp_calib.evaluation.token_study import BINS, TOKEN, Counts, numbers_of, read_numbers, study, texts
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
@@ -60,7 +60,7 @@ from lsp_calib.values import (
 @pytest.fixture(scope="module")
 def walls() -> None:
     try:
-        probe.isolation()
+        runner.probed_isolation()
     except SandboxError as error:
         if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
             raise
@@ -105,8 +105,8 @@ def test_a_function_is_right_if_its_tests_pass_in_its_place() -> None:
     assert not is_correct("tests", item, payload, "    return (\n"), "no Python"
 
 
-def problem(code: str, *tests: str) -> mbpp.Problem:
-    return mbpp._problem(
+def problem(code: str, *tests: str) -> python_problems.Problem:
+    return python_problems._problem(
         {
             "text": 'Double "it" \\ or not.',
             "code": code,
@@ -139,13 +139,13 @@ def test_problems_whose_reference_fails_are_left_out_and_counted(data: Path, mon
     assert (len(whole.items), whole.sources[0].name, whole.sources[0].items) == (20, "mbpp", 20)
     assert all('"""' in payload["lines"][-2] for _, payload in whole.items)
     wrong = whole.items[3][0]
-    as_function = mbpp.Problem.as_function
+    as_function = python_problems.Problem.as_function
 
-    def broken(one: mbpp.Problem) -> tuple[str, str, str] | None:
+    def broken(one: python_problems.Problem) -> tuple[str, str, str] | None:
         parts = as_function(one)
         return parts if parts is None or one.id != wrong else (parts[0], "    raise ValueError\n", parts[2])
 
-    monkeypatch.setattr(mbpp.Problem, "as_function", broken)
+    monkeypatch.setattr(python_problems.Problem, "as_function", broken)
     rest = synthesis_task("mbpp", data, 20, 1, said.append)
     assert [item for item, _ in rest.items] == [item for item, _ in whole.items if item != wrong]
     assert "1 of 20 that were drawn" in said[0]
@@ -168,7 +168,7 @@ def test_a_bug_is_shown_above_its_place_and_its_repetition_is_told(
         ("x", (False, False)),
     ):
         host = Host(Generation(answer, (Token(1, -0.5, 0.0, answer),), Stop.LINE, Timing()))
-        monkeypatch.setattr(study_worker, "host_for", lambda *_, host=host: host)
+        monkeypatch.setattr(item_worker, "host_for", lambda *_, host=host: host)
         record = Record.from_row(Studying(EngineChoice())(payload)["record"])
         assert (record.correct["exact"], record.repeats_bug) == verdicts
         assert Record.from_row(record.to_row()) == record
@@ -263,8 +263,8 @@ class Host:
     def __init__(self, generation: Generation) -> None:
         self.generation = generation
 
-    def ask(self, *_: object) -> study_worker._Answer:
-        return study_worker._Answer(Prompt((), "", PLAIN_VERSION), self.generation)
+    def ask(self, *_: object) -> item_worker._Answer:
+        return item_worker._Answer(Prompt((), "", PLAIN_VERSION), self.generation)
 
 
 def told(p: np.ndarray[Any, Any], targets: list[int]) -> Distributions:
@@ -306,12 +306,14 @@ def test_the_counts_of_a_large_vocabulary_take_little_memory() -> None:
     try:
         counts = Counts(
             rng.random(k),
-            [rng.integers(k, size=positions * each, dtype=np.uint32)],
-            [entries],
-            [rng.integers(k, size=positions, dtype=np.uint32)],
-            [entries[:positions]],
-            [entries[:positions]],
-            [entries[:positions] > 0.5],
+            {
+                "tokens": [rng.integers(k, size=positions * each, dtype=np.uint32)],
+                "probabilities": [entries],
+                "targets": [rng.integers(k, size=positions, dtype=np.uint32)],
+                "target_probabilities": [entries[:positions]],
+                "largest": [entries[:positions]],
+                "hits": [entries[:positions] > 0.5],
+            },
         )
         numbers = numbers_of([counts, counts], 1.5, 2, 1)
         _, peak = tracemalloc.get_traced_memory()
@@ -418,7 +420,7 @@ class TestDecodingWhatIsMissing:
         monkeypatch.setattr("lsp_calib.commands.evaluate.evaluate", evaluate)
         for name in ("repair_task", "synthesis_task"):
             items = tuple((str(n), {}) for n in range({"repair_task": 142, "synthesis_task": 164}[name]))
-            monkeypatch.setattr(study_tasks, name, lambda *_, items=items: Task("line", items))
+            monkeypatch.setattr(tasks, name, lambda *_, items=items: Task("line", items))
 
         def decode() -> None:
             asking = AskingOptions(say=said.append, model="smollm2-135m", threads=1)
@@ -477,8 +479,8 @@ class Answering:
 def test_a_model_is_asked_about_its_answer_and_shown_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Answering()
     monkeypatch.setattr(engine_host, "open_engine", lambda _: engine)
-    host = study_worker._Host(EngineChoice())
-    monkeypatch.setattr(study_worker, "host_for", lambda *_: host)
+    host = item_worker._StudyHost(EngineChoice())
+    monkeypatch.setattr(item_worker, "host_for", lambda *_: host)
     ask = Studying(EngineChoice(), criteria=("exact",), observe=frozenset(Reflected))
     try:
         record = Record.from_row(ask(SQUARE.payload())["record"])

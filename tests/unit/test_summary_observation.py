@@ -16,12 +16,12 @@ from test_eval_summary import HEADER, PAYLOAD, Engine, WordEncoder, answering, m
 
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import summary_worker
+from lsp_calib.evaluation import item_worker
+from lsp_calib.evaluation.item_worker import Summarising
 from lsp_calib.evaluation.journal import Journal
 from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.reflective_scores import FORMS, score_reflective
 from lsp_calib.evaluation.summary_observation import LISTED, SummaryObserved
-from lsp_calib.evaluation.summary_worker import Summarising
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.inference.models.cards import ModelCard
@@ -69,9 +69,9 @@ class Reflecting(Engine):
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch, model_card: ModelCard) -> Reflecting:
-    monkeypatch.setattr(summary_worker, "shared_encoder", WordEncoder)
+    monkeypatch.setattr(item_worker, "shared_encoder", WordEncoder)
     plain = answering(monkeypatch, model_card, "Compute the area.")
-    host = summary_worker.host_for()  # type: ignore[call-arg]
+    host = item_worker.host_for()  # type: ignore[call-arg]
     host.engine = Reflecting(model_card, plain.generation)
     return host.engine
 
@@ -145,7 +145,7 @@ def test_who_states_nothing_is_asked_four_times(engine: Reflecting) -> None:
 def test_another_engine_is_refused_before_anything_is_asked(
     engine: Reflecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summary_worker._Host, "loaded", lambda host: asyncio.run(host.engine.ready()))
+    monkeypatch.setattr(item_worker._SummaryHost, "loaded", lambda host: asyncio.run(host.engine.ready()))
     with pytest.raises(SettingsError, match="cannot observe ask"):
         Summarising(EngineChoice(), observe=frozenset({SummaryObserved.ASK})).describe()
     answerer = Summarising(EngineChoice(), observe=frozenset({SummaryObserved.TEXT})).describe()

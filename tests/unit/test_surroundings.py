@@ -7,8 +7,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.completion.prompt import ALONE, Layout, WindowSize, build_prompt
-from lsp_calib.evaluation.lines import GIT, LineItem, sample_lines
-from lsp_calib.evaluation.surroundings import surroundings_of
+from lsp_calib.evaluation.lines import GIT, LineItem, sample_lines, surroundings_of
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Segment
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox import launcher, probe, system_calls
+from lsp_calib.evaluation.sandbox import runner, system_calls
+from lsp_calib.evaluation.sandbox.isolation import interpreter, isolated_python
 from lsp_calib.evaluation.sandbox.runner import run_suite
 
 ALLOWED, REFUSED, NO_FAMILY = 0x7FFF0000, 0x50000 | errno.ENOSYS, 0x50000 | errno.EAFNOSUPPORT
@@ -119,9 +120,9 @@ def test_a_processor_whose_calls_are_unknown_is_refused() -> None:
 
 def test_the_trial_finds_what_the_filter_refuses(tmp_path: Path) -> None:
     """Without the sandbox, so that a trial that finds nothing means something."""
-    with probe.trial() as source:
+    with runner.trial() as source:
         plain = source.replace("/usr/written", str(tmp_path / "written"))
-        said = subprocess.run(launcher.python("-c", plain), capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(isolated_python("-c", plain), capture_output=True, text=True, check=True).stdout
     for hole in (
         "make the system call add_key",
         "make the system call ptrace",
@@ -135,7 +136,7 @@ def test_the_trial_finds_what_the_filter_refuses(tmp_path: Path) -> None:
 @pytest.fixture
 def _walls() -> None:
     try:
-        probe.isolation()
+        runner.probed_isolation()
     except SandboxError as error:
         if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
             raise
@@ -200,8 +201,8 @@ class TestInTheSandbox:
                     socket.create_connection(server.getsockname()).close()
                 print(socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)[0][4])""")
         )
-        command = [Path(launcher.interpreter()).name, "suite.py"]
-        if probe.isolation().kind == "none":
+        command = [Path(interpreter()).name, "suite.py"]
+        if runner.probed_isolation().kind == "none":
             pytest.skip("there is no private network")
         outcome = run_suite(tmp_path, command, loopback=True)
         said = ["thread", "process", "[1] [1]", "('127.0.0.1', 80)"]

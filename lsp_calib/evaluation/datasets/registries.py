@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import lzma
 import os
 import shutil
+import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Protocol
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO, Protocol
 
 import attrs
 
@@ -54,8 +58,14 @@ _COMPILED_TAGS = (
 )
 
 
-@contextmanager
-def python_index(_: Path) -> Iterator[Download]:
+def pip_download(folder: Path, *options: str) -> list[str]:
+    """The words by which the running Python's pip downloads to a folder, without what a project needs."""
+    # -P: ignore a module named pip in the working folder.
+    words = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    return [*words, "--no-deps", *options, "--dest", str(folder)]
+
+
+def python_index(_: Path) -> Download:
     """The user's Python package index, through pip: wheels alone."""
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(
@@ -64,46 +74,34 @@ def python_index(_: Path) -> Iterator[Download]:
         )
 
     def download(project: Project, folder: Path) -> Path:
-        # -P: ignore a module named pip in the working folder.
-        command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        command += ["--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--dest", str(folder)]
+        command = pip_download(folder, "--only-binary=:all:", "--ignore-requires-python")
         command += _COMPILED_TAGS if project.name in COMPILED else _PURE_TAGS
-        return _downloaded(
-            [*command, f"{project.name}=={project.version}"], project, folder, "*.whl", client="pip"
-        )
+        command.append(f"{project.name}=={project.version}")
+        return _downloaded(command, project, folder, "*.whl", client="pip")
 
-    yield download
+    return download
 
 
-@contextmanager
-def python_sources(scratch: Path) -> Iterator[Download]:
+def python_sources(scratch: Path) -> Download:
     """The user's Python package index, through pip: source distributions, which hold tests.
 
     pip asks the archive's build system for its metadata, which may run code of the project: that of the
     pinned archive alone, for pip verifies the checksum before.
     """
-    with python_index(scratch):
-        pass
+    python_index(scratch)
 
     def download(project: Project, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         wanted = folder / "requirements.txt"
         wanted.write_text(f"{project.name}=={project.version} --hash=sha256:{project.sha256}\n")
-        command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        command += [
-            "--no-deps",
-            f"--no-binary={project.name}",
-            "--require-hashes",
-            "--ignore-requires-python",
-        ]
-        command += ["--dest", str(folder), "--requirement", str(wanted)]
+        options = f"--no-binary={project.name}", "--require-hashes", "--ignore-requires-python"
+        command = [*pip_download(folder, *options), "--requirement", str(wanted)]
         return _downloaded(command, project, folder, "*.tar.gz", client="pip")
 
-    yield download
+    return download
 
 
-@contextmanager
-def npm_registry(_: Path) -> Iterator[Download]:
+def npm_registry(_: Path) -> Download:
     """The user's npm registry, through npm."""
     if shutil.which("npm") is None:
         raise DownloadError(
@@ -114,7 +112,7 @@ def npm_registry(_: Path) -> Iterator[Download]:
         command = ["npm", "pack", "--silent", "--ignore-scripts", f"{project.name}@{project.version}"]
         return _downloaded(command, project, folder, "*.tgz", client="npm")
 
-    yield download
+    return download
 
 
 _SUITE = "bookworm"
@@ -122,8 +120,7 @@ _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRROR = "http://deb.debian.org/debian/"
 
 
-@contextmanager
-def debian_sources(scratch: Path) -> Iterator[Download]:
+def debian_sources(scratch: Path) -> Download:
     """Source packages of one release of Debian: the archives that the projects released."""
     options = _own_apt(scratch, "deb-src")
 
@@ -134,11 +131,10 @@ def debian_sources(scratch: Path) -> Iterator[Download]:
         name = f"{project.name}_{project.version}.orig.tar.*"
         return _downloaded([*command, project.name], project, folder, name, client="apt-get")
 
-    yield download
+    return download
 
 
-@contextmanager
-def debian_packages(scratch: Path) -> Iterator[Download]:
+def debian_packages(scratch: Path) -> Download:
     """Packages of one release of Debian that hold source, for one architecture."""
     options = _own_apt(scratch, "deb")
 
@@ -146,7 +142,7 @@ def debian_packages(scratch: Path) -> Iterator[Download]:
         command = ["apt-get", *options, "-q", "download", f"{project.name}={project.version}"]
         return _downloaded(command, project, folder, f"{project.name}_*.deb", client="apt-get")
 
-    yield download
+    return download
 
 
 def _own_apt(scratch: Path, kind: str) -> list[str]:
@@ -179,34 +175,126 @@ def _own_apt(scratch: Path, kind: str) -> list[str]:
         "APT::Sandbox::User": "root",
     }
     options = [word for name, value in values.items() for word in ("-o", f"{name}={value}")]
-    updated = _run(["apt-get", *options, "-q", "update"], apt)
+    updated = run_client(["apt-get", *options, "-q", "update"], apt)
     if updated.returncode:
-        raise DownloadError(f"apt-get could not read the index of {_SUITE}; it said: {_last(updated)}")
+        raise DownloadError(f"apt-get could not read the index of {_SUITE}; it said: {last_words(updated)}")
     return options
 
 
 def _mirror() -> str:
     """The address of Debian's archive that this machine uses, else the public one."""
     command = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(CODENAME) $(REPO_URI)"]
-    found = (line.split() for line in _run(command, Path.cwd()).stdout.splitlines())
+    found = (line.split() for line in run_client(command, Path.cwd()).stdout.splitlines())
     return next((line[2] for line in found if line[:2] == ["Debian", _SUITE]), _MIRROR)
 
 
 def _downloaded(command: Sequence[str], project: Project, folder: Path, pattern: str, *, client: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    result = _run(command, folder)
+    result = run_client(command, folder)
     found = [path for path in sorted(folder.glob(pattern)) if path.suffix != ".asc"]
     if result.returncode or not found:
-        raise DownloadError(f"{client} could not download {project.folder}; it said: {_last(result)}")
+        raise DownloadError(f"{client} could not download {project.folder}; it said: {last_words(result)}")
     return found[0]
 
 
-def _run(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run_client(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
     )
 
 
-def _last(result: subprocess.CompletedProcess[str]) -> str:
+def last_words(result: subprocess.CompletedProcess[str]) -> str:
     said = result.stderr.strip() or result.stdout.strip()
     return (said.splitlines() or ["nothing"])[-1]
+
+
+# Of all that an archive holds, in bytes; the largest one here has a third of it.
+MOST_BYTES = 256 << 20
+_MOST_MEMBERS = 100_000
+_CHUNK = 1 << 20
+
+# https://manpages.debian.org/bookworm/dpkg-dev/deb.5.en.html
+_AR_MAGIC = b"!<arch>\n"
+_AR_HEADER = 60
+
+Keeps = Callable[[PurePosixPath], bool]
+"""Whether a member is kept, by its path in the archive."""
+
+
+def unpack(archive: Path, target: Path, keeps: Keeps) -> None:
+    """Extract the regular files that `keeps` wants from a zip or tar archive to `target`, which is made.
+
+    Raises DownloadError for an archive that is damaged, is too large, or would write outside `target`.
+    """
+    target.mkdir()
+    left = MOST_BYTES
+    try:
+        for path, size, chunks in _members(archive, keeps):
+            # Of a compressed tar, what is not kept is read as well.
+            left -= 0 if chunks else size
+            if chunks is not None:
+                place = target / path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with place.open("xb") as out:
+                    while chunk := chunks.read(_CHUNK):
+                        left -= len(chunk)
+                        if left < 0:
+                            break
+                        out.write(chunk)
+            if left < 0:
+                raise DownloadError(f"{archive.name} holds more than {MOST_BYTES >> 20} MB of sources.")
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        RuntimeError,
+        ValueError,
+        OSError,
+    ) as error:
+        shutil.rmtree(target, ignore_errors=True)
+        raise DownloadError(f"{archive.name} cannot be unpacked: {error}.") from error
+
+
+def _members(archive: Path, keeps: Keeps) -> Iterator[tuple[PurePosixPath, int, IO[bytes] | None]]:
+    """Path, size and content of each regular file; no content if it is not kept."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            for info in zipped.infolist():
+                path = _checked(info.filename, archive)
+                regular = not info.is_dir() and not stat.S_ISLNK(info.external_attr >> 16)
+                if regular and keeps(path):
+                    with zipped.open(info) as content:
+                        yield path, info.file_size, content
+        return
+    with archive.open("rb") as file, tarfile.open(fileobj=_tar_in(file), mode="r|*") as tar:
+        for number, member in enumerate(tar):
+            if number >= _MOST_MEMBERS:
+                raise DownloadError(f"{archive.name} holds more than {_MOST_MEMBERS} files.")
+            path = _checked(member.name, archive)
+            kept = member.isreg() and keeps(path)
+            yield path, member.size, tar.extractfile(member) if kept else None
+
+
+def _tar_in(file: IO[bytes]) -> IO[bytes]:
+    """The file, at the beginning of its tar file. Raises EOFError for a Debian package without one."""
+    if file.read(len(_AR_MAGIC)) != _AR_MAGIC:
+        file.seek(0)
+        return file
+    while len(header := file.read(_AR_HEADER)) == _AR_HEADER:
+        if header.startswith(b"data.tar"):
+            return file
+        size = int(header[48:58])
+        file.seek(size + size % 2, 1)
+    raise EOFError("it has no data")
+
+
+def _checked(name: str, archive: Path) -> PurePosixPath:
+    """The path of a member. Raises DownloadError if it lies outside the folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or "\0" in name:
+        raise DownloadError(
+            f"{archive.name} would write to {name!r}, outside its folder. Nothing was unpacked."
+        )
+    return path

@@ -8,18 +8,17 @@ functions raise DataError if it is not installed.
     save_both(partial(draw_reliability, reliability(confidence, correct)), Path("img/lines.png"))
 """
 
-from lsp_calib.evaluation.figures.ablation import draw_ablation
-from lsp_calib.evaluation.figures.comparisons import (
+from lsp_calib.evaluation.figures.confidences import (
     Roc,
     draw_against_auc,
     draw_correlations,
     draw_raw_over_rescaled,
+    draw_reliability,
+    draw_risk_coverage,
     draw_roc,
 )
-from lsp_calib.evaluation.figures.reliability import draw_reliability
-from lsp_calib.evaluation.figures.selective import draw_risk_coverage
+from lsp_calib.evaluation.figures.evidence import draw_ablation, draw_skill_by_t, draw_token_positions
 from lsp_calib.evaluation.figures.theme import DARK, LIGHT, THEMES, Theme, save_both
-from lsp_calib.evaluation.figures.tokens import draw_skill_by_t, draw_token_positions
 
 __all__ = [
     "DARK",

@@ -67,8 +67,17 @@ def new_figure(theme: Theme, width: float, height: float) -> Figure:
     return figure
 
 
-def two_panels(figure: Figure, theme: Theme) -> tuple[Axes, Axes]:
-    """A low panel of frequencies above a high one, with one horizontal axis."""
+def one_panel(theme: Theme, width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure, see `new_figure`, with one panel."""
+    figure = new_figure(theme, width, height)
+    axes = figure.subplots()
+    style_axes(axes, theme)
+    return figure, axes
+
+
+def two_panels(theme: Theme, width: float, height: float) -> tuple[Figure, Axes, Axes]:
+    """As `one_panel`, but a low panel of frequencies above a high one, on one horizontal axis."""
+    figure = new_figure(theme, width, height)
     from matplotlib.ticker import MaxNLocator
 
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 4))
@@ -77,7 +86,7 @@ def two_panels(figure: Figure, theme: Theme) -> tuple[Axes, Axes]:
     above.tick_params(axis="x", length=0, labelbottom=False)
     above.yaxis.set_major_locator(MaxNLocator(nbins=2, integer=True, steps=[1, 2, 5, 10]))
     above.yaxis.set_major_formatter("{x:,.0f}")
-    return above, below
+    return figure, above, below
 
 
 def style_axes(axes: Axes, theme: Theme) -> None:
@@ -99,10 +108,10 @@ def label_axes(axes: Axes, theme: Theme, x: str | None, y: str) -> None:
     axes.set_ylabel(y, color=theme.ink, fontsize=_NORMAL + 0.5)
 
 
-def head(axes: Axes, theme: Theme, title: str | None, note: str) -> None:
-    """Put a title and a line with the counts above the top panel."""
+def head(axes: Axes, theme: Theme, title: str | None, *notes: str) -> None:
+    """Put a title and a line with the notes, such as counts, above the top panel."""
     axes.annotate(
-        note,
+        " · ".join(filter(None, notes)),
         (0.0, 1.0),
         (0.0, 5.0),
         xycoords="axes fraction",

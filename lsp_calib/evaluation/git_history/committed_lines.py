@@ -1,23 +1,345 @@
-"""Lines that a user added in recent commits, as places to complete: as if the cursor had been in them."""
+"""Lines that a user added in recent commits, as places to complete: as if the cursor had been in them.
+
+Commits are read from the newest on, with what each changed in the files that are looked at.
+"""
 
 from __future__ import annotations
 
+import difflib
+import heapq
 import random
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import attrs
 
-from lsp_calib.completion.context import Cursor, drawn_place
+from lsp_calib.completion.context import Cursor, drawn_place, is_asked_for
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.git_history.added_lines import AddedLines, Version
-from lsp_calib.evaluation.git_history.commits import Commit, newest_first
 from lsp_calib.evaluation.git_history.objects import ObjectReader
-from lsp_calib.evaluation.git_history.repository import find_repository
-from lsp_calib.evaluation.groups import FEWEST_GROUPS, grouped
-from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem
-from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, plain, project_names
+from lsp_calib.evaluation.git_history.repository import find_repository, printable
+from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem, is_source
+from lsp_calib.evaluation.tasks import (
+    FEWEST,
+    FEWEST_GROUPS,
+    Task,
+    grouped,
+    language_below,
+    plain,
+    project_names,
+)
+from lsp_calib.syntax import prose_lines
+from lsp_calib.text_lines import normalised_line, split_lines
+from lsp_calib.workspace_files import is_made_by_a_program
+
+_MOST_OF_A_COMMIT = 1_000_000  # bytes, most of them its message
+_MOST_OF_A_TREE = 5_000_000
+_MOST_ENTRIES = (
+    200_000  # of all folders that a commit changes: few folders within each other can seem to be many
+)
+_MOST_PARENTS = 16
+_MOST_OF_A_FILE = 500_000
+_DEEPEST = 64
+_FILE, _FOLDER = (b"100644", b"100755", b"100664"), b"40000"
+_PERSON = re.compile(rb"(?P<name>.*?) ?<(?P<address>[^<>\n]*)> (?P<at>-?[0-9]{1,15}) [+-][0-9]{4}")
+_ID = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+@attrs.frozen
+class Commit:
+    """author, address: the author's name and e-mail address. at: when it was committed, Unix seconds."""
+
+    id: str
+    tree: str
+    parents: tuple[str, ...]
+    author: str
+    address: str
+    at: int
+
+
+@attrs.frozen
+class Change:
+    """A file before and after a commit: ids of its contents, None where it is not there."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+class UnusableCommitError(Exception):
+    """A commit changes more files than a person does in one go, or a folder of it is missing."""
+
+
+def newest_first(reader: ObjectReader, head: str, most: int) -> Iterator[Commit]:
+    """At most `most` commits that `head` builds on, by the time they were committed, the newest first.
+
+    Commits that cannot be read, as beyond the end of a shallow clone, end their branch.
+    """
+    waiting: list[tuple[int, int, Commit]] = []
+    seen: set[str] = set()
+
+    def meet(id_: str) -> None:
+        if id_ not in seen:
+            seen.add(id_)
+            if (commit := read_commit(reader, id_)) is not None:
+                heapq.heappush(waiting, (-commit.at, len(seen), commit))
+
+    meet(head)
+    for _ in range(most):
+        if not waiting:
+            return
+        *_, commit = heapq.heappop(waiting)
+        yield commit
+        for parent in commit.parents:
+            meet(parent)
+
+
+def read_commit(reader: ObjectReader, id_: str) -> Commit | None:
+    """A commit; None if it is missing or not written as git does."""
+    content = reader.read(id_, "commit", _MOST_OF_A_COMMIT)
+    fields: dict[bytes, list[bytes]] = {}
+    for line in (content or b"").partition(b"\n\n")[0].split(b"\n"):
+        name, _, value = line.partition(b" ")
+        fields.setdefault(name, []).append(value)
+    author = _PERSON.fullmatch(fields.get(b"author", [b""])[0])
+    committer = _PERSON.fullmatch(fields.get(b"committer", [b""])[0])
+    ids = [*fields.get(b"tree", [])[:1], *fields.get(b"parent", [])[:_MOST_PARENTS]]
+    if author is None or committer is None or not ids or not all(map(_ID.fullmatch, ids)):
+        return None
+    tree, *parents = (one.decode() for one in ids)
+    return Commit(
+        id_,
+        tree,
+        tuple(parents),
+        printable(author["name"]),
+        printable(author["address"]),
+        int(committer["at"]),
+    )
+
+
+def changes(
+    reader: ObjectReader,
+    before: str | None,
+    after: str,
+    wanted: Callable[[str], bool],
+    enters: Callable[[str], bool],
+    most: int,
+) -> list[Change]:
+    """The wanted files that differ between two trees, by path.
+
+    before: None: there was nothing. wanted: whether a file is looked at, by its path from the root of the
+    repository, with slashes. enters: whether a folder is, likewise. Links, submodules and names that are not
+    UTF-8 or hold control characters are left out.
+    Raises UnusableCommitError if there are more than `most`, or if a folder is missing: it would look empty.
+    """
+    found: list[Change] = []
+    entries = 0
+
+    def walk(old: str | None, new: str | None, above: str, depth: int) -> None:
+        nonlocal entries
+        one, other = _entries(reader, old), _entries(reader, new)
+        entries += len(one) + len(other) + 1
+        if entries > _MOST_ENTRIES:
+            raise UnusableCommitError
+        for name in sorted(one.keys() | other.keys()):
+            left, right = one.get(name), other.get(name)
+            if left == right or (path := _path(above, name)) is None:
+                continue
+            folders = _only(left, (_FOLDER,)), _only(right, (_FOLDER,))
+            if any(folders) and depth < _DEEPEST and enters(path):
+                walk(*folders, path, depth + 1)
+            files = _only(left, _FILE), _only(right, _FILE)
+            if any(files) and files[0] != files[1] and wanted(path):
+                found.append(Change(path, *files))
+                if len(found) > most:
+                    raise UnusableCommitError
+
+    walk(before, after, "", 0)
+    return found
+
+
+def read_text(reader: ObjectReader, id_: str | None) -> str | None:
+    """The text of a file; "" for none, None if it is binary, not UTF-8, huge or missing."""
+    content = b"" if id_ is None else reader.read(id_, "blob", _MOST_OF_A_FILE)
+    if content is None or b"\0" in content:
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _entries(reader: ObjectReader, tree: str | None) -> Mapping[bytes, tuple[bytes, str]]:
+    """(mode, id) by name. None is an empty tree. Raises UnusableCommitError for one that is missing."""
+    if tree is None:
+        return {}
+    content = reader.read(tree, "tree", _MOST_OF_A_TREE)
+    if content is None:
+        raise UnusableCommitError
+    length = len(tree) // 2
+    entries: dict[bytes, tuple[bytes, str]] = {}
+    at = 0
+    while at < len(content):
+        end = content.find(b"\0", at)
+        if end < 0 or end + 1 + length > len(content):
+            break
+        mode, _, name = content[at:end].partition(b" ")
+        entries[name] = mode, content[end + 1 : end + 1 + length].hex()
+        at = end + 1 + length
+    return entries
+
+
+def _only(entry: tuple[bytes, str] | None, modes: tuple[bytes, ...]) -> str | None:
+    return entry[1] if entry is not None and entry[0] in modes else None
+
+
+def _path(above: str, name: bytes) -> str | None:
+    """The path of an entry; None for a name that no source file has."""
+    try:
+        text = name.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    if not text.isprintable() or "/" in text or text in ("", ".", ".."):
+        return None
+    return f"{above}/{text}" if above else text
+
+
+_MOST_FILES = 200
+# The longest rewritten parts (lines before times lines after) that are compared: difflib is slow.
+_MOST_COMPARED = 2_000_000
+
+
+@attrs.frozen
+class Version:
+    """A file as a commit left it.
+
+    path: below the folder that is looked at, with slashes. added: the numbers of the lines that the commit
+    added, from 0. asked: those of them that a completion may be asked for.
+    """
+
+    commit: str
+    path: str
+    lines: tuple[str, ...]
+    added: frozenset[int]
+    asked: frozenset[int] = frozenset()
+
+
+@attrs.frozen
+class AddedLines:
+    """Finds the lines that a commit added, in each source file that it changed.
+
+    below: the folder whose files are looked at, from the root of the repository. excluded: why no model may
+    see a file, by its path from there; "" for one that may be seen. left_out: counts
+    what is left out, in words.
+    """
+
+    reader: ObjectReader
+    below: PurePosixPath
+    language: str
+    excluded: Callable[[str], str]
+    left_out: Counter[str]
+
+    def of(self, commit: Commit) -> list[Version]:
+        """The files with lines that the commit added, by path; none for a merge.
+
+        Moved, indented and renamed lines do not count as added. Generated, excluded and binary files are not
+        looked at, nor commits of more files than a person changes in one go.
+        """
+        if len(commit.parents) > 1:
+            return []
+        before = None
+        if commit.parents:
+            parent = read_commit(self.reader, commit.parents[0])
+            if parent is None:
+                self.left_out["commits whose parent is missing"] += 1
+                return []
+            before = parent.tree
+        try:
+            found = changes(self.reader, before, commit.tree, self._is_wanted, self._enters, _MOST_FILES)
+        except UnusableCommitError:
+            self.left_out["commits of too many files, or that are not complete"] += 1
+            return []
+        versions: list[Version] = []
+        removed: set[str] = set()
+        for change in found:
+            version, gone = self._compared(commit, change)
+            removed.update(gone)
+            versions += [version] if version is not None else []
+        return [asked for version in versions if (asked := self._asked(version, removed)).asked]
+
+    def _is_wanted(self, path: str) -> bool:
+        inside = self._inside(path)
+        if inside is None or not is_source(inside, self.language):
+            return False
+        if self.excluded(path):
+            self.left_out["changes of excluded files"] += 1
+            return False
+        return True
+
+    def _enters(self, path: str) -> bool:
+        folder = PurePosixPath(path)
+        return self._inside(path) is not None or self.below.is_relative_to(folder)
+
+    def _inside(self, path: str) -> PurePosixPath | None:
+        """The path below the folder that is looked at; None for one that is not below it."""
+        whole = PurePosixPath(path)
+        return whole.relative_to(self.below) if whole.is_relative_to(self.below) else None
+
+    def _compared(self, commit: Commit, change: Change) -> tuple[Version | None, list[str]]:
+        """The new version of a file, and the lines that are gone, as they are compared."""
+        old, new = read_text(self.reader, change.before), read_text(self.reader, change.after)
+        if old is None or new is None:
+            self.left_out["changes of large, binary or missing files"] += 1
+            return None, []
+        before, after = split_lines(old) if old else (), split_lines(new)
+        difference = _difference(before, after)
+        if difference is None:
+            self.left_out["changes of files that were rewritten"] += 1
+            return None, []
+        added, gone = difference
+        removed = [normalised_line(before[at]) for at in gone]
+        name = PurePosixPath(change.path).name
+        if change.after is None:
+            return None, removed
+        if is_made_by_a_program(name, after):
+            self.left_out["changes of generated files"] += 1
+            return None, removed
+        inside = self._inside(change.path)
+        return Version(commit.id, str(inside), after, frozenset(added)), removed
+
+    def _asked(self, version: Version, removed: set[str]) -> Version:
+        added = {at for at in version.added if is_asked_for(version.lines[at])}
+        new = {at for at in added if normalised_line(version.lines[at]) not in removed}
+        if len(new) < len(added):
+            self.left_out["moved lines"] += len(added) - len(new)
+        prose = prose_lines(version.lines, self.language) if new else set()
+        return attrs.evolve(version, asked=frozenset(new - prose))
+
+
+def _difference(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[list[int], list[int]] | None:
+    """The numbers of the lines of `after` that are new, and of those of `before` that are gone.
+
+    None if so much is rewritten that comparing would take long.
+    """
+    most = min(len(before), len(after))
+    top = next((at for at in range(most) if before[at] != after[at]), most)
+    end = next((at for at in range(most - top) if before[-1 - at] != after[-1 - at]), most - top)
+    old, new = before[top : len(before) - end], after[top : len(after) - end]
+    if len(old) * len(new) > _MOST_COMPARED:
+        return None
+    added: list[int] = []
+    gone: list[int] = []
+    if old and new:
+        for _, one, one_end, two, two_end in (
+            opcode for opcode in difflib.SequenceMatcher(None, old, new).get_opcodes() if opcode[0] != "equal"
+        ):
+            gone += range(top + one, top + one_end)
+            added += range(top + two, top + two_end)
+    else:
+        gone, added = list(range(top, top + len(old))), list(range(top, top + len(new)))
+    return added, gone
+
 
 # Of one commit at most so many lines, unless there are too few others: 400 lines are to be of many days.
 _OF_A_COMMIT = 40

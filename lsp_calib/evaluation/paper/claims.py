@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ import numpy as np
 from lsp_calib.calibration.arrays import FloatArray
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.validation import Interval, percentile_interval
-from lsp_calib.evaluation.paper.cells import APART, FIRST_T, RANDOM, Cell
+from lsp_calib.evaluation.paper.cells import APART, FIRST_T, RANDOM, RAW, Cell, Row, adjusted_p_values
 from lsp_calib.evaluation.paper.numbers import Resamples, rank_correlation
-from lsp_calib.evaluation.paper.page import Claim, Compared, Study, ranged, signed
+from lsp_calib.evaluation.paper.page import Claim, Compared, Study, ranged
 from lsp_calib.evaluation.paper.spiess import LINE as ON_LN_P
 from lsp_calib.evaluation.paper.spiess import against_auc, pairs_judged_twice, scored
-from lsp_calib.evaluation.paper.virk import ALPHA, HEADLINE, first_families
+from lsp_calib.evaluation.paper.virk import ALPHA, HEADLINE
 from lsp_calib.evaluation.paper.virk import LINE as ON_P
+from lsp_calib.report.words import signed
 from lsp_calib.summarization.prompt import AUGMENTED, VERSION
 
 HELD, DID_NOT, CANNOT, NOT_RUN = "held", "did not hold", "cannot tell", "not run"
@@ -37,10 +39,8 @@ def claims_of(studies: Sequence[Study], seed: int = 0) -> Iterator[Claim]:
         yield from _of_virk(scored(by_name["virk"].compared), seed)
     if "full-ece" in by_name:
         told = [one.numbers for one in by_name["full-ece"].compared if one.numbers is not None]
-        yield Claim(
-            *("full-ece", "Table 1", "cw-ECE depends on the number of bins far more than Full-ECE does."),
-            *(_deviates(told) if told else (NOT_RUN, "–")),
-        )
+        says = "cw-ECE depends on the number of bins far more than Full-ECE does."
+        yield _claim("full-ece", "Table 1", says, _deviates(told) if told else None)
 
 
 def _deviates(told: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -52,18 +52,15 @@ def _deviates(told: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 
 
 def _of_spiess(cells: Pairs, seed: int) -> Iterator[Claim]:
+    claim = partial(_claim, "spiess")
+    both = "total", "arithmetic-mean"
     lines = [cell for one, cell in cells if cell.answers.header.task == "line"]
-
-    def claim(where: str, says: str, found: tuple[str, str] | None) -> Claim:
-        verdict, words = found or (NOT_RUN, "–")
-        return Claim("spiess", where, says, verdict, words)
-
     everything = [cell for _, cell in cells]
     by_tests = [cell for cell in everything if cell.answers.judge == "tests"]
     yield claim(
         "4.2.1",
         "By tests, raw confidences are poorly calibrated: the best raw skill is about 0.05.",
-        _at_most([_raw(cell, name) for cell in by_tests for name in ("total", "arithmetic-mean")], 0.05),
+        _at_most([_row(cell, name).skill for cell in by_tests for name in both], 0.05),
     )
     yield claim(
         "4.2.1",
@@ -78,7 +75,7 @@ def _of_spiess(cells: Pairs, seed: int) -> Iterator[Claim]:
     yield claim(
         "4.2.6",
         "By exact match, the rescaled skill of the total probability is high: 0.31 to 0.43.",
-        _least([_platt(cell, "total") for cell in lines], 0.31),
+        _least([_row(cell, "total", ON_LN_P, RANDOM).skill for cell in lines], 0.31),
     )
     yield claim(
         "4.2.6",
@@ -102,16 +99,18 @@ def _of_spiess(cells: Pairs, seed: int) -> Iterator[Claim]:
     )
 
 
-def _of_virk(cells: Pairs, seed: int) -> Iterator[Claim]:
-    def claim(where: str, says: str, found: tuple[str, str] | None) -> Claim:
-        verdict, words = found or (NOT_RUN, "–")
-        return Claim("virk", where, says, verdict, words)
+def _claim(study: str, where: str, says: str, found: tuple[str, str] | None) -> Claim:
+    """found: verdict and words; None if it was not run."""
+    return Claim(study, where, says, *(found or (NOT_RUN, "–")))
 
+
+def _of_virk(cells: Pairs, seed: int) -> Iterator[Claim]:
+    claim = partial(_claim, "virk")
     best = [cell for _, cell in cells if cell.answers.judge == "best-f1"]
     yield claim(
         "5.1",
         "Raw, the skill is negative everywhere.",
-        _at_most([_raw(cell, HEADLINE) for cell in best], 0.0),
+        _at_most([_row(cell, HEADLINE).skill for cell in best], 0.0),
     )
     rescaled = [cell.row(HEADLINE, ON_P, APART) for cell in best]
     yield claim(
@@ -154,50 +153,41 @@ def _of(value: Interval) -> tuple[float, float, float]:
 
 def _least(found: Sequence[Interval], bound: float = 0.0) -> tuple[str, str] | None:
     """Whether all lie above a bound."""
-    if not found:
-        return None
-    worst = min(found, key=lambda one: _of(one)[0])
-    best = max(found, key=lambda one: _of(one)[0])
-    if all(_of(one)[1] > bound for one in found):
-        verdict = HELD
-    else:
-        verdict = DID_NOT if any(_of(one)[2] <= bound for one in found) else CANNOT
-    return verdict, _span("lowest", worst, "highest", best, len(found))
+    held = [_of(one)[1] > bound for one in found]
+    return _judged(found, held, [_of(one)[2] <= bound for one in found], "lowest", "highest")
 
 
 def _at_most(found: Sequence[Interval], bound: float) -> tuple[str, str] | None:
     """Whether all lie below a bound."""
+    held = [_of(one)[2] < bound or _of(one)[0] == bound for one in found]
+    return _judged(found, held, [_of(one)[1] >= bound for one in found], "highest", "lowest")
+
+
+def _judged(
+    found: Sequence[Interval], held: Sequence[bool], failed: Sequence[bool], first: str, second: str
+) -> tuple[str, str] | None:
+    """The verdict, and the ends of the values. first, second: "lowest" and "highest", as they are told."""
     if not found:
         return None
-    worst = min(found, key=lambda one: _of(one)[0])
-    best = max(found, key=lambda one: _of(one)[0])
-    if all(_of(one)[2] < bound or _of(one)[0] == bound for one in found):
-        verdict = HELD
-    else:
-        verdict = DID_NOT if any(_of(one)[1] >= bound for one in found) else CANNOT
-    return verdict, _span("highest", best, "lowest", worst, len(found))
+    verdict = HELD if all(held) else DID_NOT if any(failed) else CANNOT
+    if len(found) == 1:
+        return verdict, ranged(found[0])
+    ends = {
+        "lowest": ranged(min(found, key=lambda one: _of(one)[0])),
+        "highest": ranged(max(found, key=lambda one: _of(one)[0])),
+    }
+    return verdict, f"{first} {ends[first]}, {second} {ends[second]}, {len(found)} rows"
 
 
-def _span(first: str, one: Interval, second: str, other: Interval, n: int) -> str:
-    return ranged(one) if n == 1 else f"{first} {ranged(one)}, {second} {ranged(other)}, {n} rows"
-
-
-def _raw(cell: Cell, measure: str) -> Interval:
-    row = cell.row(measure)
+def _row(cell: Cell, measure: str, rescaling: str = RAW, folds: str = "") -> Row:
+    row = cell.row(measure, rescaling, folds)
     assert row is not None
-    return row.skill
-
-
-def _platt(cell: Cell, measure: str) -> Interval:
-    row = cell.row(measure, ON_LN_P, RANDOM)
-    assert row is not None
-    return row.skill
+    return row
 
 
 def _excess(cell: Cell, measure: str, seed: int) -> Interval:
     """By how much the mean confidence exceeds the share that is right."""
-    row = cell.row(measure)
-    assert row is not None
+    row = _row(cell, measure)
     return _resamples(cell, seed).mean(row.confidence - cell.answers.correct)
 
 
@@ -255,9 +245,9 @@ def _auc_tells(cells: Pairs) -> tuple[str, str] | None:
 def _above_nine(cells: Sequence[Cell], seed: int) -> tuple[str, str] | None:
     """The mean confidence of what lies above 0.9, minus the share of it that is right, over all cells."""
     rows = [(cell, cell.row("total", ON_LN_P, RANDOM)) for cell in cells]
-    p = _joined([row.confidence for _, row in rows if row])
-    if p is None:
+    if not any(row for _, row in rows):
         return None
+    p = np.concatenate([row.confidence for _, row in rows if row])
     correct = np.concatenate([cell.answers.correct for cell, row in rows if row])
     groups = [group for cell, row in rows if row for group in cell.answers.groups]
     above = (p >= 0.9).astype(np.float64)
@@ -268,10 +258,6 @@ def _above_nine(cells: Sequence[Cell], seed: int) -> tuple[str, str] | None:
     _, low, high = _of(excess)
     verdict = HELD if low > 0.0 else DID_NOT if high <= 0.0 else CANNOT
     return verdict, f"promised minus right {ranged(excess)}, {count} answers"
-
-
-def _joined(parts: Sequence[FloatArray]) -> FloatArray | None:
-    return np.concatenate(parts) if parts else None
 
 
 def _other_text(cells: Pairs, seed: int) -> tuple[str, str] | None:
@@ -315,8 +301,7 @@ def _by_model(cells: Sequence[Cell], prompt: str) -> Mapping[str, Cell]:
 
 def _on(cell: Cell, items: set[str]) -> tuple[FloatArray, np.typing.NDArray[np.bool_], list[str], list[str]]:
     """Rescaled confidences, verdicts, groups and ids of some items, by id."""
-    row = cell.row(HEADLINE, ON_P, APART)
-    assert row is not None
+    row = _row(cell, HEADLINE, ON_P, APART)
     names = [record.item for record in cell.answers.found]
     at = sorted((place for place, name in enumerate(names) if name in items), key=names.__getitem__)
     groups = [cell.answers.groups[place] for place in at]
@@ -327,7 +312,7 @@ def _first_better(cells: Pairs) -> tuple[str, str] | None:
     tested = [cell for _, cell in cells if FIRST_T in cell.first and cell.gain is not None]
     if not tested:
         return None
-    adjusted = first_families(cells)
+    adjusted = adjusted_p_values([cell for _, cell in cells])
     least = min(adjusted.values())
     best = max(tested, key=lambda cell: (cell.gain.value or 0.0) if cell.gain else 0.0)
     words = f"least adjusted p {least:.2f} of {len(tested)} tests; best gain {ranged(best.gain, 3)}"

@@ -1,8 +1,7 @@
 """Fits and intervals of many confidences of the same answers at once. Pure.
 
-The studies need hundreds of logistic curves for each table (one for each fold, measure and number of first
-tokens) and an interval for each number. Both are computed here as arrays, with the results of
-`PlattCalibrator.maximum_likelihood` and `bootstrap_interval`; the tests compare.
+The studies need an interval for each number. They are computed here as arrays, with the results of
+`bootstrap_interval`; the tests compare.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-import attrs
 import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
-from lsp_calib.calibration.logistic import LOOSE_PRIOR, Input, PlattCalibrator, line_inputs, sigmoid
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, Input, PlattCalibrator
 from lsp_calib.calibration.other_curves import (
     BetaCalibrator,
     HistogramCalibrator,
@@ -28,11 +26,9 @@ from lsp_calib.calibration.scores import auc, bin_index, expected_calibration_er
 from lsp_calib.calibration.validation import (
     Fit,
     Interval,
-    grouped_folds,
     held_out_predictions,
     percentile_interval,
 )
-from lsp_calib.confidence.measures import arithmetic_mean, geometric_mean
 from lsp_calib.errors import DataError
 
 FOLDS = 5
@@ -58,67 +54,14 @@ RESCALINGS: Mapping[str, Fit] = MappingProxyType(
     }
 )
 
-# Newton's steps for lines of which the likelihood has a maximum; others are fitted one by one.
-_STEPS = 40
-_CONVERGED = 1e-10
-# A standardised line as steep as this has run away towards a step.
-_STEEP = 50.0
-
-
-def line_fits(x: FloatArray, correct: BoolArray, train: BoolArray) -> FloatArray:
-    """Slope and intercept of k logistic lines, each by maximum likelihood on its own items: shape (k, 2).
-
-    x: finite inputs, shape (k, n). correct: shape (n,). train: shape (k, n): the items that a line is fitted
-    on. A line whose likelihood has no maximum (separable items, one class, one input) is nan.
-    """
-    w = train.astype(np.float64)
-    n = w.sum(axis=1)
-    y = correct.astype(np.float64)
-    mean = (w * x).sum(axis=1) / n
-    scale = np.sqrt((w * (x - mean[:, None]) ** 2).sum(axis=1) / n)
-    rate = (w @ y) / n
-    usable = (rate > 0.0) & (rate < 1.0) & (scale > 1e-9)
-    z = np.where(usable[:, None], (x - mean[:, None]) / np.where(usable, scale, 1.0)[:, None], 0.0)
-    safe = np.where(usable, rate, 0.5)
-    slope, intercept = np.zeros(n.size), np.log(safe / (1.0 - safe))
-    done = ~usable
-    for _ in range(_STEPS):
-        p = sigmoid(slope[:, None] * z + intercept[:, None])
-        away, bend = w * (p - y), w * p * (1.0 - p)
-        g1, g0 = np.einsum("kn,kn->k", away, z), away.sum(axis=1)
-        h01, h00 = np.einsum("kn,kn->k", bend, z), bend.sum(axis=1)
-        h11 = np.einsum("kn,kn,kn->k", bend, z, z)
-        determinant = h11 * h00 - h01 * h01
-        steady = ~done & (determinant > 1e-12 * n)
-        inverse = np.where(steady, 1.0 / np.where(steady, determinant, 1.0), 0.0)
-        d1, d0 = (h00 * g1 - h01 * g0) * inverse, (h11 * g0 - h01 * g1) * inverse
-        # Long steps overshoot where a line starts far from its maximum.
-        length = np.minimum(1.0, 4.0 / np.maximum(np.hypot(d1, d0), 1e-300))
-        slope, intercept = slope - length * d1, intercept - length * d0
-        done = done | (steady & (np.hypot(d1, d0) < _CONVERGED))
-        if done.all():
-            break
-    found = usable & done & (np.abs(slope) < _STEEP)
-    slope = np.where(found, slope / np.where(usable, scale, 1.0), np.nan)
-    return np.column_stack((slope, np.where(found, intercept - slope * mean, np.nan)))
-
 
 def platt_out_of_fold(raw: FloatArray, correct: BoolArray, fold: IntArray, input: Input) -> FloatArray:
     """Each item's prediction by the maximum-likelihood line of the other folds, for m measures: shape (m, n).
 
     raw: raw confidences, shape (m, n). fold: 0 .. k-1, shape (n,).
     """
-    x = np.stack([line_inputs(row, input) for row in raw])
-    k = int(fold.max()) + 1
-    train = np.tile(fold != np.arange(k)[:, None], (x.shape[0], 1))
-    lines = line_fits(np.repeat(x, k, axis=0), correct, train).reshape(x.shape[0], k, 2)
-    known = np.nan_to_num(lines)
-    predicted = sigmoid(known[:, fold, 0] * x + known[:, fold, 1])
-    for row, part in zip(*np.nonzero(np.isnan(lines[:, :, 0])), strict=True):
-        items = fold != part
-        alone = PlattCalibrator.maximum_likelihood(raw[row][items], correct[items], input=input)
-        predicted[row, ~items] = alone.predict(raw[row][~items])
-    return predicted
+    fit = partial(PlattCalibrator.maximum_likelihood, input=input)
+    return np.stack([rescaled(row, correct, fold, fit) for row in raw])
 
 
 def rescaled(raw: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:
@@ -137,66 +80,6 @@ def random_folds(n: int, seed: int = 0) -> IntArray:
     for k, (_, test) in enumerate(split):
         fold[test] = k
     return fold
-
-
-@attrs.frozen(eq=False)
-class FirstTokens:
-    """What the first t tokens tell, for t in FIRST.
-
-    per_fold: the t of each fold, chosen on the other four by the skill of the rescaled mean. confidence: each
-    item predicted with the choice and the line of the other folds, shape (n,). skill_by_t: out of fold, on
-    all items. all_tokens: the same of all tokens.
-    """
-
-    per_fold: tuple[int, ...]
-    confidence: FloatArray
-    skill_by_t: tuple[float, ...]
-    all_tokens: float
-
-
-def first_tokens(
-    logprobs: Sequence[Sequence[float]],
-    correct: BoolArray,
-    groups: Sequence[str],
-    *,
-    arithmetic: bool = False,
-    seed: int = 0,
-) -> FirstTokens:
-    """Virk et al. 2024, 4.7, with their line on p: the numbers of `select_first_t` with that fit.
-
-    logprobs: of each answer's tokens. correct: shape (n,). groups: of each answer, kept together in folds.
-    arithmetic: whether the mean of the first t probabilities is that, and not the geometric one.
-    """
-    raw = first_means(logprobs, arithmetic=arithmetic)
-    codes = group_codes(groups, correct.size)
-    outer = grouped_folds(codes, FOLDS, seed=seed)
-    per_fold, confidence = [], np.empty(correct.size)
-    for k in range(int(outer.max()) + 1):
-        kept = outer != k
-        inner = grouped_folds(codes[kept], FOLDS, seed=seed)
-        skills = _skills(platt_out_of_fold(raw[:, kept], correct[kept], inner, "p"), correct[kept])
-        best = int(np.argmax(np.where(np.isnan(skills), -np.inf, skills)))
-        per_fold.append(FIRST[best])
-        confidence[~kept] = platt_out_of_fold(raw[best : best + 1], correct, outer, "p")[0, ~kept]
-    whole = arithmetic_mean if arithmetic else geometric_mean
-    every = np.array([[whole(item) for item in logprobs]])
-    return FirstTokens(
-        per_fold=tuple(per_fold),
-        confidence=confidence,
-        skill_by_t=tuple(_skills(platt_out_of_fold(raw, correct, outer, "p"), correct).tolist()),
-        all_tokens=float(_skills(platt_out_of_fold(every, correct, outer, "p"), correct)[0]),
-    )
-
-
-def first_means(logprobs: Sequence[Sequence[float]], *, arithmetic: bool = False) -> FloatArray:
-    """The mean of the first t probabilities, geometric or arithmetic, for each t in FIRST: shape (m, n)."""
-    padded = np.zeros((len(logprobs), FIRST[-1]))
-    for row, item in zip(padded, logprobs, strict=True):
-        first = item[: FIRST[-1]]
-        row[: len(first)] = np.exp(first) if arithmetic else first
-    lengths = np.array([len(item) for item in logprobs])
-    means = np.cumsum(padded, axis=1).T / np.minimum(np.array(FIRST)[:, None], lengths)
-    return np.asarray(np.minimum(means if arithmetic else np.exp(means), 1.0))
 
 
 def _skills(confidence: FloatArray, correct: BoolArray) -> FloatArray:

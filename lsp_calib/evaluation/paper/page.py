@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -17,12 +15,10 @@ from lsp_calib import __version__
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.evaluation.paper.cells import Cell, Row, cell_json, number
 from lsp_calib.evaluation.paper.published import Quoted
-from lsp_calib.evaluation.report import table_lines
+from lsp_calib.evaluation.report import csv_text, table_lines
 from lsp_calib.files import replace_file
-from lsp_calib.report.blocks import prose, section
-from lsp_calib.report.blocks import table as html_table
-from lsp_calib.report.markup import Markup, joined, tag
-from lsp_calib.report.style import style
+from lsp_calib.report.markup import Markup, joined, prose, section, style, tag
+from lsp_calib.report.markup import table as html_table
 
 if TYPE_CHECKING:
     from lsp_calib.evaluation.figures.theme import Draw
@@ -117,27 +113,18 @@ LEAD = (
 )
 
 
-def signed(value: float | None, digits: int = 2) -> str:
-    """A number with its sign, a dash for None."""
-    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
-
-
 def ranged(interval: Interval | None, digits: int = 2, *, sign: bool = True) -> str:
     """A value with its interval, a dash for None."""
     if interval is None or interval.value is None:
         return "–"
-    form = f"{'+' if sign else ''}.{digits}f"
-    value, low, high = (
-        "" if x is None else format(x, form).replace("-", "−")
-        for x in (interval.value, interval.low, interval.high)
-    )
-    return f"{value} ({low} to {high})" if low and high else value
+    return f"{interval:{'+' if sign else ''}.{digits}f}".replace("-", "−")
 
 
 def markdown(studies: Sequence[Study], claims: Sequence[Claim], notes: Sequence[str]) -> str:
     lines = ["# The studies, repeated", "", LEAD, ""]
     if claims:
-        lines += ["## What holds here", "", *_claim_lines(claims), ""]
+        rows = [claim.cells() for claim in claims]
+        lines += ["## What holds here", "", *table_lines(CLAIM_COLUMNS, rows), ""]
     for study in studies:
         lines += [f"## {study.title}", "", f"{study.reference}.", ""]
         lines += [*(f"- {caveat}" for caveat in study.caveats), ""]
@@ -153,10 +140,6 @@ def markdown(studies: Sequence[Study], claims: Sequence[Claim], notes: Sequence[
     return "\n".join([*lines, "## Files", "", *(f"- {note}" for note in notes), ""])
 
 
-def _claim_lines(claims: Sequence[Claim]) -> list[str]:
-    return table_lines(CLAIM_COLUMNS, [claim.cells() for claim in claims])
-
-
 _COLUMNS = (
     *("study", "task", "model", "quantisation", "language", "prompt", "condition", "right_by", "file"),
     *("asked", "n", "right", "state", "measure", "rescaling", "folds", "metric", "value", "low", "high"),
@@ -166,14 +149,8 @@ _COLUMNS = (
 
 def comma_separated(studies: Sequence[Study]) -> str:
     """One line for each number, with its interval and what the study printed; one for what is not there."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for study in studies:
-        for one in study.compared:
-            for line in _numbers(study, one):
-                writer.writerow("" if value is None else value for value in line)
-    return text.getvalue()
+    numbers = (line for study in studies for one in study.compared for line in _numbers(study, one))
+    return csv_text((_COLUMNS, *numbers))
 
 
 def _numbers(study: Study, one: Compared) -> Iterator[list[object]]:

@@ -26,10 +26,21 @@ from lsp_calib.evaluation.figures import (
     draw_roc,
 )
 from lsp_calib.evaluation.lines import INSERTING, NO_DOCSTRING, PREFIX
-from lsp_calib.evaluation.paper.answers import Answers, File, answers_of
-from lsp_calib.evaluation.paper.cells import APART, RANDOM, RAW, Cell, Row, Stated, cell_of, stated
+from lsp_calib.evaluation.paper.cells import (
+    APART,
+    RANDOM,
+    RAW,
+    Answers,
+    Cell,
+    File,
+    Row,
+    Stated,
+    answers_of,
+    cell_of,
+    stated,
+)
 from lsp_calib.evaluation.paper.numbers import OURS, PLATT, RESCALINGS, rank_correlation, roc
-from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged, signed
+from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
 from lsp_calib.evaluation.paper.published import (
     SPIESS,
     Quoted,
@@ -38,6 +49,7 @@ from lsp_calib.evaluation.paper.published import (
     quoted_from_spiess,
     table,
 )
+from lsp_calib.report.words import signed
 
 LINE = "Platt on ln p"
 """The study's rescaling, in random folds."""
@@ -259,26 +271,14 @@ def _overview(compared: Sequence[Compared]) -> Table:
         cell = one.cell
         answers = cell.answers
         front = (one.task, answers.name, f"{answers.n}, {answers.right}")
-        raw, platt, apart = (
-            cell.row(HEADLINE),
-            cell.row(HEADLINE, LINE, RANDOM),
-            cell.row(HEADLINE, LINE, APART),
-        )
+        raw = cell.row(HEADLINE)
+        platt, apart = (cell.row(HEADLINE, LINE, folds) for folds in (RANDOM, APART))
         if raw is None or platt is None or apart is None:
             rows.append((*front, cell.why, "–", "–", "–", "–", "–", _seen(answers)))
             continue
-        rows.append(
-            (
-                *front,
-                f"{ranged(raw.skill)}; {_ece(raw)}",
-                one.quoted(raw, "skill").words(sign=True),
-                ranged(platt.skill),
-                _ece(platt),
-                one.quoted(platt, "skill").words(sign=True),
-                signed(apart.skill.value),
-                _seen(answers),
-            )
-        )
+        published_raw, published_platt = (one.quoted(row, "skill").words(sign=True) for row in (raw, platt))
+        ours = f"{ranged(raw.skill)}; {_ece(raw)}", published_raw, ranged(platt.skill), _ece(platt)
+        rows.append((*front, *ours, published_platt, signed(apart.skill.value), _seen(answers)))
     columns = (
         *("task", "model, prompt, right by", "n, right", "raw skill; ECE", "published"),
         *("Platt skill", "ECE", "published", "projects apart", "the model saw"),
@@ -316,16 +316,10 @@ def _measures(one: Compared, cell: Cell) -> Table:
             (
                 raw.measure,
                 *(ranged(raw.auc, sign=False), one.quoted(raw, "auc").words()),
-                *(f"{raw.brier:.2f}", ranged(raw.skill), _ece(raw), _triples(one, raw)),
-                *(
-                    "–" if platt is None else f"{platt.brier:.2f}",
-                    "–" if platt is None else ranged(platt.skill),
-                ),
-                *(_ece(platt), "–" if platt is None else _triples(one, platt)),
-                *(
-                    "–" if apart is None else signed(apart.skill.value),
-                    "–" if ours is None else signed(ours.skill.value),
-                ),
+                *(f"{raw.brier:.2f}", ranged(raw.skill), _ece(raw), quoted_pair(one, raw)),
+                *("–" if platt is None else f"{platt.brier:.2f}", ranged(platt.skill if platt else None)),
+                *(_ece(platt), "–" if platt is None else quoted_pair(one, platt)),
+                *(signed(row.skill.value if row else None) for row in (apart, ours)),
             )
         )
     asked = {measure for measure, _, _ in said}
@@ -350,7 +344,8 @@ def _of_the_study(found: Stated) -> bool:
     return "Spiess et al." in found.form and "without" not in found.form
 
 
-def _triples(one: Compared, row: Row) -> str:
+def quoted_pair(one: Compared, row: Row) -> str:
+    """The published skill and ECE of a row, a dash where there are none."""
     skill, ece = one.quoted(row, "skill"), one.quoted(row, "ece")
     return f"{skill.words(sign=True)}; {ece.words()}" if skill.numbers else "–"
 
@@ -538,10 +533,8 @@ def _best_of_models(cells: Sequence[tuple[Compared, Cell]]) -> list[tuple[Compar
 def _pictures(cells: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Picture]:
     curves = {}
     for _, cell in _best_of_models(cells)[:4]:
-        row = cell.row(HEADLINE, LINE, RANDOM)
-        raw = cell.row(HEADLINE)
-        if row is not None and raw is not None and raw.auc is not None and raw.auc.value is not None:
-            curves[cell.answers.name] = Roc(*roc(row.confidence, cell.answers.correct), raw.auc.value)
+        if (curve := roc_of(cell, HEADLINE, LINE, RANDOM)) is not None:
+            curves[cell.answers.name] = curve
     if curves:
         yield Picture(
             "spiess-roc",
@@ -570,6 +563,14 @@ def _pictures(cells: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Pic
             drawn[key] = cell
     for cell in drawn.values():
         yield raw_over_rescaled("spiess", cell, HEADLINE, LINE, RANDOM, seed)
+
+
+def roc_of(cell: Cell, measure: str, line: str, folds: str) -> Roc | None:
+    """The ROC curve of a rescaled measure, with the area of the raw one; None where there is none."""
+    row, raw = cell.row(measure, line, folds), cell.row(measure)
+    if row is None or raw is None or raw.auc is None or raw.auc.value is None:
+        return None
+    return Roc(*roc(row.confidence, cell.answers.correct), raw.auc.value)
 
 
 def raw_over_rescaled(study: str, cell: Cell, measure: str, line: str, folds: str, seed: int = 0) -> Picture:

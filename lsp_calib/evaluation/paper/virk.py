@@ -9,22 +9,23 @@ from typing import Any
 
 from lsp_calib.confidence.measures import token_positions
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.figures import Roc, draw_roc, draw_skill_by_t, draw_token_positions
-from lsp_calib.evaluation.paper.answers import File, answers_of
+from lsp_calib.evaluation.figures import draw_roc, draw_skill_by_t, draw_token_positions
 from lsp_calib.evaluation.paper.cells import (
     APART,
     FIRST_T,
     FIRST_T_ARITHMETIC,
     RAW,
     Cell,
+    File,
     Row,
     Stated,
+    adjusted_p_values,
+    answers_of,
     cell_of,
     stated,
-    tested_together,
 )
-from lsp_calib.evaluation.paper.numbers import FIRST, roc
-from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged, signed
+from lsp_calib.evaluation.paper.numbers import FIRST
+from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
 from lsp_calib.evaluation.paper.published import (
     FULL_ECE,
     VIRK,
@@ -34,8 +35,9 @@ from lsp_calib.evaluation.paper.published import (
     said,
     table,
 )
-from lsp_calib.evaluation.paper.spiess import raw_over_rescaled, scored
+from lsp_calib.evaluation.paper.spiess import quoted_pair, raw_over_rescaled, roc_of, scored
 from lsp_calib.evaluation.token_study import TOKEN, read_numbers
+from lsp_calib.report.words import signed
 from lsp_calib.summarization.prompt import AUGMENTED, VERSION
 
 LINE = "Platt on p"
@@ -168,7 +170,8 @@ def _overview(compared: Sequence[Compared], criterion: str) -> Table:
         if raw is None or platt is None:
             rows.append((*front, cell.why, *["–"] * 8))
             continue
-        rows.append((*front, *_beside(one, raw), *_beside(one, platt), _success(one, platt)))
+        success = one.quoted(platt, "successRate").words()
+        rows.append((*front, *_beside(one, raw), *_beside(one, platt), success))
     columns = (
         *("task", "model", "n", "right", "raw Brier", "skill", "ECE", "published skill; ECE"),
         *("Platt Brier", "skill", "ECE", "published skill; ECE", "published success"),
@@ -180,13 +183,7 @@ def _overview(compared: Sequence[Compared], criterion: str) -> Table:
 
 
 def _beside(one: Compared, row: Row) -> tuple[str, ...]:
-    skill, ece = one.quoted(row, "skill"), one.quoted(row, "ece")
-    quoted = f"{skill.words(sign=True)}; {ece.words()}" if skill.numbers else "–"
-    return f"{row.brier:.2f}", ranged(row.skill), ranged(row.ece, sign=False), quoted
-
-
-def _success(one: Compared, row: Row) -> str:
-    return one.quoted(row, "successRate").words()
+    return f"{row.brier:.2f}", ranged(row.skill), ranged(row.ece, sign=False), quoted_pair(one, row)
 
 
 def _thresholds() -> Table:
@@ -205,13 +202,8 @@ def _thresholds() -> Table:
     return Table("", ("criterion", "encoder", "ours", "published"), tuple(rows), note)
 
 
-def first_families(cells: Sequence[tuple[Compared, Cell]]) -> dict[str, float]:
-    """The adjusted p of each tested cell."""
-    return tested_together([cell for _, cell in cells])
-
-
 def _first_table(cells: Sequence[tuple[Compared, Cell]]) -> Table:
-    adjusted = first_families(cells)
+    adjusted = adjusted_p_values([cell for _, cell in cells])
     rows = []
     for one, cell in cells:
         if FIRST_T not in cell.first:
@@ -243,11 +235,11 @@ def _first_pictures(cells: Sequence[tuple[Compared, Cell]]) -> Iterator[Picture]
     for one, cell in cells:
         if cell.answers.judge != "best-f1" or FIRST_T not in cell.first:
             continue
-        skill: dict[str, list[tuple[int | None, float]]] = {
-            name: [*zip(FIRST, chosen.skill_by_t, strict=True), (None, chosen.all_tokens)]
-            for name, chosen in (
-                ("geometric mean (text)", cell.first[FIRST_T]),
-                ("arithmetic mean (caption)", cell.first[FIRST_T_ARITHMETIC]),
+        skill = {
+            name: [*cell.first[measure].skill_by_first, (None, cell.skill_of_all(measure) or 0.0)]
+            for name, measure in (
+                ("geometric mean (text)", FIRST_T),
+                ("arithmetic mean (caption)", FIRST_T_ARITHMETIC),
             )
         }
         yield Picture(
@@ -327,10 +319,8 @@ def _pictures(cells: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Pic
     shown = [(one, cell) for one, cell in cells if cell.answers.judge == "best-f1"]
     curves = {}
     for _, cell in shown[:4]:
-        row, raw = cell.row(HEADLINE, LINE, APART), cell.row(HEADLINE)
-        if row is not None and raw is not None and raw.auc is not None and raw.auc.value is not None:
-            name = f"{cell.answers.header.model.name}, {cell.answers.header.language}"
-            curves[name] = Roc(*roc(row.confidence, cell.answers.correct), raw.auc.value)
+        if (curve := roc_of(cell, HEADLINE, LINE, APART)) is not None:
+            curves[f"{cell.answers.header.model.name}, {cell.answers.header.language}"] = curve
     if curves:
         yield Picture(
             "virk-roc",

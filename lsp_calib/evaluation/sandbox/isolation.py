@@ -1,8 +1,9 @@
-"""The kinds of isolation on this machine, and the parts of a plan that are common to all runs."""
+"""The kinds of isolation on this machine, the limits of a program there, and what is common to all plans."""
 
 from __future__ import annotations
 
 import atexit
+import enum
 import os
 import shutil
 import subprocess
@@ -14,8 +15,121 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox import launcher
-from lsp_calib.evaluation.sandbox.limits import Limits
+
+_MIB = 1 << 20
+
+
+@attrs.frozen
+class Limits:
+    """Sizes in bytes, times in seconds.
+
+    wall_s: of the whole run. cpu_s: of each process. memory: address space of each process.
+    memory_total: of all processes and files together. disk, files: size and number of the files in the
+    only writable folder, which is in memory. file_size: of each file. processes: processes and threads.
+    open_files: of each process. output: how much of each output stream is kept.
+    output_total: how much may be written until the program is ended.
+    """
+
+    wall_s: float = 10.0
+    cpu_s: int = 10
+    memory: int = 1024 * _MIB
+    memory_total: int = 1024 * _MIB
+    disk: int = 64 * _MIB
+    files: int = 4096
+    file_size: int = 32 * _MIB
+    processes: int = 64
+    open_files: int = 256
+    output: int = 32 * 1024
+    output_total: int = 16 * _MIB
+
+
+# A project's tests start processes, write files and take their time.
+SUITE_LIMITS = Limits(
+    wall_s=600.0,
+    cpu_s=600,
+    memory=8192 * _MIB,
+    memory_total=4096 * _MIB,
+    disk=1024 * _MIB,
+    files=200_000,
+    file_size=256 * _MIB,
+    processes=256,
+    open_files=1024,
+)
+
+
+class Ending(enum.StrEnum):
+    """How a program ended: by itself (the first two), or at the named limit."""
+
+    EXIT = "exit"
+    SIGNAL = "signal"
+    WALL = "wall"
+    CPU = "cpu"
+    MEMORY = "memory"
+    FILE_SIZE = "file-size"
+    OUTPUT = "output"
+
+
+@attrs.frozen
+class ProgramOutcome:
+    """The outcome of a program.
+
+    code: its exit status, or the number of the signal that ended it; 0 if a limit ended it.
+    proved: whether it returned the token that proves its end (see `harness`).
+    stdout, stderr: the beginnings of the output; `truncated` is true if one of them was longer.
+    wall_s, cpu_s: seconds; cpu_s is that of the first process and the children it waited for, or 0 at some
+    limits.
+    """
+
+    ending: Ending
+    code: int
+    proved: bool
+    stdout: str
+    stderr: str
+    truncated: bool
+    wall_s: float
+    cpu_s: float
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended by itself with exit status 0. Deceptive code can do that too: see `proved`."""
+        return self.ending is Ending.EXIT and self.code == 0
+
+    @property
+    def words(self) -> str:
+        """How it ended, for people."""
+        if self.ending is Ending.EXIT:
+            return f"it ended with exit status {self.code}"
+        if self.ending is Ending.SIGNAL:
+            return f"signal {self.code} ended it"
+        return f"it reached its {self.ending} limit"
+
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+
+_JAIL = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from lsp_calib.evaluation.sandbox.jail import main; main()"
+)
+
+
+def interpreter() -> str:
+    """The running Python with all links resolved, so not a virtual environment's."""
+    return os.path.realpath(sys.executable)
+
+
+def isolated_python(*words: str) -> list[str]:
+    """The words of a command with that Python, ignoring the user's packages and variables."""
+    return [interpreter(), "-I", "-S", "-B", *words]
+
+
+def jail_command(root: str = str(ROOT)) -> list[str]:
+    """The command that starts a jail: Python without site-packages, importing only from this package.
+
+    root: the folder that holds the package, as the new process sees it.
+    """
+    return [interpreter(), "-I", "-S", "-c", _JAIL, root]
+
 
 UNISOLATED = "LSP_CALIB_ALLOW_UNISOLATED"
 
@@ -91,10 +205,10 @@ class Isolation:
             words += ["--dev-bind", "/dev/null", name]
         for module in ("__init__", "jail", "init", "kernel", "system_calls"):
             inside = f"{_CODE}/lsp_calib/evaluation/sandbox/{module}.py"
-            words += ["--ro-bind", str(launcher.HERE / f"{module}.py"), inside]
+            words += ["--ro-bind", str(HERE / f"{module}.py"), inside]
         if project:
             words += ["--ro-bind", str(project), _PROJECT]
-        return [*words, "--remount-ro", "/", "--chdir", "/", "--", *launcher.command(_CODE)]
+        return [*words, "--remount-ro", "/", "--chdir", "/", "--", *jail_command(_CODE)]
 
 
 def candidates() -> list[Isolation]:
@@ -160,7 +274,7 @@ def _system(etc: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 def _interpreters() -> list[Path]:
     """Folders of the running Python that are not part of the system."""
     folders = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
-    folders.add(Path(launcher.interpreter()).parent)
+    folders.add(Path(interpreter()).parent)
     outside = sorted(path for path in folders if not path.is_relative_to("/usr"))
     kept = [
         path for path in outside if not any(path != other and path.is_relative_to(other) for other in outside)

@@ -1,9 +1,9 @@
 """Builds the isolation: its own namespaces and file system, in which the program is started.
 
-Runs as a separate program (see `launcher`) with a plan, one JSON object, on standard input. Its first process
-leaves the caller's keyring and control groups, makes the namespaces and waits. Its child, process 1 of the
-namespace, builds the file system and becomes `init`. The outcome is one JSON object on the file descriptor
-`report`.
+Runs as a separate program (see `isolation.jail_command`) with a plan, one JSON object, on standard input. Its
+first process leaves the caller's keyring and control groups, makes the namespaces and waits. Its child,
+process 1 of the namespace, builds the file system and becomes `init`. The outcome is one JSON object on the
+file descriptor `report`.
 Standard library only.
 """
 

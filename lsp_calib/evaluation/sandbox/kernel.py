@@ -80,9 +80,9 @@ def mount(source: str, target: str, kind: str | None = None, flags: int = 0, opt
     )
 
 
-def restrict_mount(target: str, *, devices: bool = False, recursive: bool = False) -> None:
-    """Make a mount read-only and ignore set-user-id bits on it; `devices` keeps device files usable."""
-    flags = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | (0 if devices else _MOUNT_ATTR_NODEV)
+def restrict_mount(target: str, *, recursive: bool = False) -> None:
+    """Make a mount read-only, and ignore set-user-id bits and device files on it."""
+    flags = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV
     attributes = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)
     result = _libc.syscall(
         ctypes.c_long(_MOUNT_SETATTR),

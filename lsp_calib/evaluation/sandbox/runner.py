@@ -1,16 +1,178 @@
-"""Runs an unreviewed program with isolation and limits."""
+"""Runs an unreviewed program with isolation and limits, where a trial program could do nothing forbidden."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import json
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox import launcher
+from lsp_calib.evaluation.sandbox import system_calls
 from lsp_calib.evaluation.sandbox.execution import execute
-from lsp_calib.evaluation.sandbox.isolation import Isolation
-from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Limits, ProgramOutcome
-from lsp_calib.evaluation.sandbox.probe import isolation as probed_isolation
+from lsp_calib.evaluation.sandbox.isolation import (
+    SUITE_LIMITS,
+    Isolation,
+    Limits,
+    ProgramOutcome,
+    candidates,
+    interpreter,
+    isolated_python,
+    none_at_all,
+)
+
+# More than Linux has.
+_MOST_FAMILIES = 64
+
+# Each attempt prints its name if it succeeds. The placeholders are replaced by the targets of the attempts.
+_ATTEMPTS = """
+import ctypes, errno, json, mmap, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(action):
+    try:
+        return bool(action())
+    except Exception:
+        return False
+def read():
+    return CANARY in open(FILE).read()
+def write():
+    open(FOLDER + "/written", "w").close()
+    return True
+def system():
+    open("/usr/written", "w").close()
+    return True
+def connect():
+    return socket.create_connection(("127.0.0.1", PORT), 1)
+def signal():
+    return os.kill(PID, 0) is None
+def processes():
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
+def privileged():
+    status = dict(line.split(":\\t", 1) for line in open("/proc/self/status"))
+    return int(status["CapEff"], 16) or int(status["CapBnd"], 16) or status["NoNewPrivs"].strip() != "1"
+def call(number):
+    # No argument is valid: of a call that gets through, the kernel says so.
+    done = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(-1)] * 6)
+    return done != -1 or ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM, errno.EACCES)
+def family(number):
+    for kind in range(1, 7):
+        try:
+            return socket.socket(number, kind)
+        except OSError:
+            continue
+def enter_as_x32():
+    return call(0x40000000 | 39)  # getpid
+def enter_as_i386():
+    # push rbx; mov eax, 20 (getpid); int 0x80; pop rbx; ret
+    code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    code.write(bytes.fromhex("53b814000000cd805bc3"))
+    enter = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+    child = os.fork()
+    if child == 0:
+        os._exit(enter() > 0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+print(json.dumps({
+    "read a file in your home folder": attempt(read),
+    "write beside it": attempt(write),
+    "write to /usr": attempt(system),
+    "reach a port of this machine": attempt(connect),
+    "reach another process": attempt(signal),
+    "see another process": attempt(processes),
+    "hold privileges": attempt(privileged),
+    **{f"make the system call {name}": attempt(lambda: call(CALLS[name])) for name in CALLS},
+    **{f"open a socket of the family {number}": attempt(lambda: family(number)) for number in FAMILIES},
+    "make system calls as a program of x32": X86 and attempt(enter_as_x32),
+    "make system calls as a 32-bit program": X86 and attempt(enter_as_i386),
+}))
+"""
+
+
+def probed_isolation(*, allow_none: bool = False) -> Isolation:
+    """The isolation to use here; it is tested once in each process.
+
+    allow_none: continue without isolation if none works and LSP_CALIB_ALLOW_UNISOLATED is 1.
+    Raises SandboxError if none works.
+    """
+    try:
+        return _best()
+    except SandboxError:
+        if allow_none:
+            return none_at_all()
+        raise
+
+
+@lru_cache(maxsize=1)
+def _best() -> Isolation:
+    complaints = []
+    for candidate in candidates():
+        try:
+            holes = probe(candidate)
+        except SandboxError as error:
+            complaints.append(f"{candidate.kind}: {error}")
+            continue
+        if not holes:
+            return candidate
+        complaints.append(f"{candidate.kind}: code inside could {', '.join(holes)}.")
+    raise SandboxError(
+        "Generated code runs only in isolation, and no kind of isolation works on this machine. "
+        f"{' '.join(complaints) or 'Isolation needs Linux.'} "
+        "Install bubblewrap, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, and "
+        "kernel.apparmor_restrict_unprivileged_userns=0 where AppArmor guards them), or use another machine."
+    )
+
+
+def probe(candidate: Isolation) -> list[str]:
+    """The forbidden actions that a program inside could do; empty if the isolation works.
+
+    Raises SandboxError if no program can be run in it.
+    """
+    with trial() as source:
+        command, limits = isolated_python("main.py"), Limits(wall_s=60.0)
+        outcome = execute(command, limits, candidate, files={"main.py": source})
+    try:
+        holes = json.loads(outcome.stdout)
+    except ValueError as error:
+        said = outcome.stderr.strip()[-300:]
+        raise SandboxError(f"A trial program could not be run: {outcome.words}. {said}") from error
+    return [what for what, done in holes.items() if done]
+
+
+@contextlib.contextmanager
+def trial() -> Iterator[str]:
+    """The trial program, with its targets in place. It prints whether it could do each forbidden action."""
+    canary = secrets.token_hex(16)
+    machine = os.uname().machine
+    with contextlib.ExitStack() as stack:
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix=".lsp-calib-canary-", dir=_place()))
+        )
+        (folder / "canary").write_text(canary)
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        names = {
+            "CANARY": canary,
+            "FILE": str(folder / "canary"),
+            "FOLDER": str(folder),
+            "PORT": listener.getsockname()[1],
+            "PID": os.getpid(),
+            "CALLS": system_calls.refused(machine),
+            "FAMILIES": [number for number in range(_MOST_FAMILIES) if number != socket.AF_UNIX],
+            "X86": machine == "x86_64",
+        }
+        yield "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _ATTEMPTS
+
+
+def _place() -> Path | None:
+    """The home folder if it is writable, else the folder for temporary files."""
+    with contextlib.suppress(RuntimeError):
+        home = Path.home()
+        if os.access(home, os.W_OK):
+            return home
+    return None
 
 
 def run(
@@ -31,7 +193,7 @@ def run(
     """
     if isinstance(program, str):
         files = {**(files or {}), "main.py": program}
-        program = launcher.python("main.py")
+        program = isolated_python("main.py")
     return execute(
         list(program),
         limits or Limits(),
@@ -87,7 +249,7 @@ def _environment(folder: Path | None) -> tuple[tuple[Path, ...], list[str]]:
     """(folders to show for a virtual environment, folders in which to search programs)."""
     system = ["/usr/local/bin", "/usr/bin", "/bin"]
     if folder is None:
-        return (), [str(Path(launcher.interpreter()).parent), *system]
+        return (), [str(Path(interpreter()).parent), *system]
     folder = folder.absolute()
     python = folder / "bin" / "python"
     if not python.exists():

@@ -1,51 +1,97 @@
-"""ManySStuBs4J (Karampatsis and Sutton 2020): simple one-line bugs in Java, with their context."""
+"""One-line bugs in Java, of Defects4J (Just et al. 2014) and ManySStuBs4J (Karampatsis and Sutton 2020)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
 
-from lsp_calib.evaluation.datasets.defects4j import line_item
-from lsp_calib.evaluation.datasets.folder import Row, number, read_items, text
+from lsp_calib.completion.context import Cursor
+from lsp_calib.evaluation.datasets.folder import Row, number, read_items, text, texts
 from lsp_calib.evaluation.lines import LineItem
 from lsp_calib.text_lines import split_lines
+
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
 @attrs.frozen
 class Bug:
     """A wrong line and its fix.
 
-    line: its number in the file, from 1. before, after: lines of context around it, without line ends.
+    before, after: lines of context around it, without line ends.
+    moved: the buggy line was in another place (5 of Defects4J's); the context then contains it there.
     """
 
     id: str
     group: str
     path: str
-    line: int
     buggy_line: str
     fixed_line: str
     before: tuple[str, ...]
     after: tuple[str, ...]
+    moved: bool = False
 
     def line_item(self) -> LineItem:
-        """The place of the fixed line, below the buggy one in a comment."""
-        return line_item(self.id, self.group, self.before, self.after, self.buggy_line, self.fixed_line)
+        """The place of the fixed line, which is missing; above it a comment shows the buggy one.
+
+        Spiess et al. 2024 show the buggy line in the prompt as well (4.2.1); the words for it are ours.
+        """
+        buggy = self.buggy_line
+        indentation = buggy[: len(buggy) - len(buggy.lstrip())]
+        shown = (f"{indentation}// Buggy line: {buggy.strip()}", f"{indentation}// Fixed line:")
+        above = (*self.before, *shown)
+        cursor = Cursor.at((*above, "", *self.after), len(above), 0, "java")
+        return LineItem(self.id, self.group, "line-start", cursor, self.fixed_line)
 
 
-def bugs(folder: Path | None = None) -> Iterator[Bug]:
+def defects4j(folder: Path | None = None) -> Iterator[Bug]:
+    """The 142 bugs. Raises DataError if the data are missing or have another checksum."""
+    return read_items("defects4j", _of_patch, folder)
+
+
+def manysstubs4j(folder: Path | None = None) -> Iterator[Bug]:
     """The 2,794 bugs. Raises DataError if the data are missing or have another checksum."""
-    return read_items("manysstubs4j", _bug, folder)
+    return read_items("manysstubs4j", _of_context, folder)
 
 
-def _bug(row: Row) -> Bug:
+def _of_patch(row: Row) -> Bug:
+    project = text(row, "project")
+    (path,) = texts(row, "files")
+    body = _hunk(text(row, "src_patch"))
+    # The patch turns the fixed program into the buggy one.
+    (fixed,) = (at for at, line in enumerate(body) if line.startswith("-"))
+    (buggy,) = (at for at, line in enumerate(body) if line.startswith("+"))
+    moved = buggy != fixed + 1
+    context = [(at, line[1:]) for at, line in enumerate(body) if at != fixed and (moved or at != buggy)]
+    return Bug(
+        id=f"{project}-{number(row, 'bug_id')}",
+        group=project,
+        path=path,
+        buggy_line=body[buggy][1:],
+        fixed_line=body[fixed][1:],
+        before=tuple(line for at, line in context if at < fixed),
+        after=tuple(line for at, line in context if at > fixed),
+        moved=moved,
+    )
+
+
+def _hunk(patch: str) -> list[str]:
+    """The lines of a patch's only hunk, with their marks. Raises ValueError if there are several hunks."""
+    lines = [line.removesuffix("\r") for line in patch.split("\n")]
+    starts = [at for at, line in enumerate(lines) if _HUNK.match(line)]
+    if len(starts) != 1:
+        raise ValueError(f"its patch has {len(starts)} hunks, not one")
+    return [line for line in lines[starts[0] + 1 :] if line[:1] in (" ", "-", "+")]
+
+
+def _of_context(row: Row) -> Bug:
     path = text(row, "path")
     return Bug(
         id=f"SStuB/{number(row, 'bug_index')}",
         group=project_of(path),
         path=path,
-        line=number(row, "line"),
         buggy_line=text(row, "buggy_line"),
         fixed_line=text(row, "fixed_line"),
         before=_whole_lines(text(row, "context_before")),
