@@ -121,7 +121,7 @@ def _compared(found: Comparison | None) -> Markup | None:
         ("Before", "without what was learned from you", found.before),
         ("In force", "with what was learned from you", found.after),
     )
-    shown = judged if found.changed else (("In force", "no calibrator of your own yet", found.after),)
+    shown = judged if found.changed else (("In force", "no calibrator of your own in force", found.after),)
     panels = [
         tag(
             "div",

@@ -46,7 +46,7 @@ def test_the_terminal_says_it_all(filled: Path) -> None:
         "skill over",
     ):
         assert part in result.output
-    assert "You have no calibrator of your own yet" in result.output
+    assert "No calibrator of your own is in force here" in result.output
     assert not (filled / PAGE).exists()
 
 

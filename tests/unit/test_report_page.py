@@ -301,7 +301,7 @@ class TestLittle:
         page = Page(html_page(report_of(tmp_path, rows)))
         assert "12 visits with a known outcome: too few to say anything yet." in page.text
         assert page.table("language")[0][-1] == "too few to say"
-        assert "You have no calibrator of your own yet" in page.text
+        assert "No calibrator of your own is in force here" in page.text
 
     @pytest.mark.parametrize("n", [1, 2, 3])
     @pytest.mark.parametrize("correct", [True, False])
