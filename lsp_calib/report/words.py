@@ -135,8 +135,8 @@ def comparison(found: Comparison) -> Iterator[str]:
     """What learning from the user has changed."""
     if not found.changed:
         yield (
-            "No calibrator of your own is in force here, so both are the same. `lsp-calib refit` makes one. It "
-            "takes force only on evidence that the present one is not right for you."
+            "No calibrator of your own is in force here, so both are the same. `lsp-calib refit` makes one. "
+            "It takes force only on evidence that the present one is not right for you."
         )
     elif found.unseen:
         yield f"On {counted(found.n, 'visit')} that your calibrator has not seen: a fair comparison."
