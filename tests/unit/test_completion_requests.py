@@ -79,7 +79,7 @@ def requests(
     events = Events()
     debounce = None if pause is None else round(1e3 * pause)
     connection: Any = SimpleNamespace(
-        settings=Settings(ahead=False, hide_below=0.0, debounce_ms=debounce), trusted=Trusted()
+        settings=Settings(prefetch=False, hide_below=0.0, debounce_ms=debounce), trusted=Trusted()
     )
     tracking: Any = SimpleNamespace(
         is_elsewhere=lambda *_: False, is_settled=settled, is_taken=lambda _: False
