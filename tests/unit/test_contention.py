@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.local.contention import Contention
+from lsp_calib.inference.local.thread_budget import Contention
 
 # Seconds a token by number of threads, as measured with Qwen 1.5B on 2 processors.
 QUIET = {1: 0.045, 2: 0.027}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference.local import eight_bit
+from lsp_calib.inference.local import llama
 from lsp_calib.inference.local.llama import LlamaModel
 from lsp_calib.inference.local.native import native_log
 from lsp_calib.inference.models import converted, gguf
@@ -76,5 +76,5 @@ def test_what_cannot_be_converted_leaves_nothing(installed: Path) -> None:
     installed.unlink()
     installed.write_bytes(content)
     with pytest.raises(ModelFileError, match=r"llama\.cpp says"):
-        eight_bit.convert(installed)
+        llama.convert_to_8_bits(installed)
     assert [path.name for path in installed.parent.iterdir() if "eight-bit" in path.name] == []

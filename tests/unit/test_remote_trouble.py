@@ -17,7 +17,7 @@ from remote_scene import QUICK, Play, clean_fixture, play_fixture  # noqa: F401 
 
 from lsp_calib.errors import EngineError, ModelError, SettingsError
 from lsp_calib.inference.engine import EngineState
-from lsp_calib.inference.remote.key import KEY_VARIABLE
+from lsp_calib.inference.remote.http import KEY_VARIABLE
 
 SECRET = "sk-3f9a7c51e2d84b60"
 

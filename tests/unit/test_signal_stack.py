@@ -27,9 +27,9 @@ def size():
 faulthandler.enable()
 before = size()
 if "withhold" in sys.argv:
-    from lsp_calib.inference.local import signal_stack
-    assert signal_stack.withhold_amx()
-    assert signal_stack.withhold_amx()
+    from lsp_calib.inference.local import llama
+    assert llama.withhold_amx()
+    assert llama.withhold_amx()
 assert size() == before, "the main thread's stack is another"
 code = libc.syscall(158, 0x1023, 18)  # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
 print(code, ctypes.get_errno())

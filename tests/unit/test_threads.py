@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.local.threads import ThreadChooser
+from lsp_calib.inference.local.thread_budget import ThreadChooser
 from lsp_calib.inference.processor import default_threads
 
 # A 1.5B model on 2 processors: seconds a token when generating, by number of threads; ranges where other

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsp_calib
-from lsp_calib.inference.local.tokenizer import Tokenizer
+from lsp_calib.inference.local.native import Tokenizer
 
 
 class Words:

@@ -11,7 +11,7 @@ import pytest
 from lsp_calib import home as state
 from lsp_calib import lockfile
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference.local import eight_bit
+from lsp_calib.inference.local import llama
 from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.inventory import remove
 
@@ -39,7 +39,7 @@ def quantised(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
         made.write_bytes(EMPTY_MODEL)
         return 0
 
-    monkeypatch.setattr(eight_bit.llama_cpp, "llama_model_quantize", quantise)
+    monkeypatch.setattr(llama.llama_cpp, "llama_model_quantize", quantise)
     return lambda: seen
 
 
@@ -63,7 +63,7 @@ def test_where_the_model_is_gone_it_can_still_be_removed(model: Path) -> None:
 
 
 def test_it_goes_before_the_next_conversion(model: Path, quantised: Callable[[], list[str]]) -> None:
-    made = eight_bit.convert(model)
+    made = llama.convert_to_8_bits(model)
     assert quantised() == []
     assert there(model) == [made.name]
 
@@ -73,7 +73,7 @@ def test_but_not_while_another_process_converts(model: Path, quantised: Callable
     lock = lockfile.take(state.run_folder() / "convert-own.gguf.lock")
     assert lock is not None
     try:
-        made = eight_bit.convert(model)
+        made = llama.convert_to_8_bits(model)
     finally:
         os.close(lock)
     assert quantised() == [LEFT]

@@ -6,23 +6,109 @@ The binding's own `logprobs` are not used: they need the logits of every prompt 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import functools
 import hashlib
+import os
+import platform
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
 import llama_cpp
 
-from lsp_calib.errors import EngineError, ModelFileError
+from lsp_calib import home, lockfile
+from lsp_calib.errors import EngineError, ModelFileError, SettingsError
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import NOT_LOCKED, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shortened
-from lsp_calib.inference.local import eight_bit, signal_stack
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
 from lsp_calib.inference.local.run import AheadRun, LocalGenerationRun, Machine, ScoreRun
+from lsp_calib.inference.models import converted, gguf
 from lsp_calib.values import Prompt, Segment, Token
+
+# The kernel wants about 12,000 bytes with AMX, and 3,500 with AVX-512 but without AMX.
+_BYTES = 8192
+
+
+class _Stack(ctypes.Structure):
+    """`stack_t` of <signal.h> on Linux."""
+
+    _fields_ = (("start", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
+@functools.cache
+def withhold_amx() -> bool:
+    """From now on this process cannot be given AMX. False where there is no AMX to withhold, or it failed."""
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    done = threading.Event()
+    sizes: list[int] = []
+    threading.Thread(target=_park, args=(done, sizes), name="signal stack", daemon=True).start()
+    done.wait()
+    return sizes == [_BYTES]
+
+
+def _park(done: threading.Event, sizes: list[int]) -> None:
+    """Hold a small signal stack for the life of the process. sizes: receives the kernel's report of it."""
+    memory = ctypes.create_string_buffer(_BYTES)
+    try:
+        sigaltstack = ctypes.CDLL(None, use_errno=True).sigaltstack
+        if sigaltstack(ctypes.byref(_Stack(ctypes.addressof(memory), 0, _BYTES)), None) == 0:
+            now = _Stack()
+            sigaltstack(None, ctypes.byref(now))
+            sizes.append(now.size)
+    finally:
+        done.set()
+    threading.Event().wait()
+
+
+def convert_to_8_bits(path: Path) -> Path:
+    """The file with the weights of `path` in 8 bits; made, in a second for 100 MB, if there is no whole one.
+
+    Raises OSError or ModelFileError if it cannot be made; then nothing is left of it.
+    """
+    target = converted.place(path)
+    with contextlib.suppress(ModelFileError, OSError):
+        gguf.check_header(target)  # it ends where its last tensor does
+        return target
+    unfinished = converted.being_made(target)
+    parameters = llama_cpp.llama_model_quantize_default_params()
+    parameters.ftype = llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0
+    parameters.allow_requantize = True
+    lock = _lock(path)
+    try:
+        if lock is not None:
+            # No other process makes any: those that are there are left from one that was killed.
+            for left in converted.unfinished(path):
+                left.unlink(missing_ok=True)
+        failed = llama_cpp.llama_model_quantize(
+            os.fsencode(path), os.fsencode(unfinished), ctypes.byref(parameters)
+        )
+        if failed:
+            raise ModelFileError(f"llama.cpp says: {native_log().last_words()}")
+        gguf.read_metadata(unfinished)  # on a full disk it may be cut short
+        unfinished.chmod(0o600)
+        for old in converted.all_of(path):
+            old.unlink(missing_ok=True)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+        if lock is not None:
+            os.close(lock)
+    return target
+
+
+def _lock(path: Path) -> int | None:
+    """The lock of a model's conversion, None if another process converts it or there can be no lock."""
+    with contextlib.suppress(SettingsError, OSError):
+        return lockfile.take(home.run_folder() / f"convert-{path.name}.lock")
+    return None
 
 
 class LlamaModel:
@@ -37,7 +123,7 @@ class LlamaModel:
         self.notes: list[str] = []
         native_log().listen()
         if not options.acceleration.amx:
-            signal_stack.withhold_amx()
+            withhold_amx()
         llama_cpp.llama_backend_init()
         weights, decoder = self._load(options)
         self._machine = Machine(weights, decoder)
@@ -57,9 +143,9 @@ class LlamaModel:
 
     @staticmethod
     def convert(path: Path) -> Path:
-        """The file with a model's weights in 8 bits: `eight_bit.convert`."""
+        """The file with a model's weights in 8 bits: `convert_to_8_bits`."""
         native_log().listen()
-        return eight_bit.convert(path)
+        return convert_to_8_bits(path)
 
     @property
     def counters(self) -> Counters:

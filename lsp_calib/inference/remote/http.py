@@ -10,9 +10,12 @@ import asyncio
 import contextlib
 import email.utils
 import math
+import os
+import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,9 +25,8 @@ import httpx
 from lsp_calib import __version__
 from lsp_calib.characters import in_one_line
 from lsp_calib.errors import EngineError, RequestCancelledError, SettingsError
+from lsp_calib.files import open_file, why
 from lsp_calib.inference.choice import URL_WORDS, Remote, base_url, is_local
-from lsp_calib.inference.remote.key import KEY_VARIABLE, read_key
-from lsp_calib.inference.remote.quoting import repeats
 from lsp_calib.inference.remote.wire import (
     NOT_COMPATIBLE,
     Chunk,
@@ -35,6 +37,79 @@ from lsp_calib.inference.remote.wire import (
     parse_chunk,
     parse_models,
 )
+
+# So many characters in a row that are in the prompt too are taken for a part of it.
+_QUOTED = 12
+_ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[abfnrtv])?")
+# What quoting puts in, takes out or changes. White space other than this is not printable.
+_UNSTEADY = " '\"`\u2018\u2019\u201c\u201d"
+
+
+def repeats(words: str, prompt: str) -> bool:
+    """Whether a message has a part of a prompt in it, however quoted, escaped or shortened.
+
+    It may say so of words that are in both by chance. Takes time linear in the prompt's length.
+    """
+    message = _bare(words)
+    lines = prompt.splitlines()
+    bare = [_bare(line) for line in lines]
+    whole = "".join(bare)
+    if any(message[at : at + _QUOTED] in whole for at in range(len(message) - _QUOTED + 1)):
+        return True
+    # A whole line is too much also where it is shorter.
+    return any(
+        len(line.strip()) >= 8 and len(short) >= 6 and short in message
+        for line, short in zip(lines, bare, strict=True)
+    )
+
+
+def _bare(text: str) -> str:
+    """The characters of a text that stay the same wherever it is quoted."""
+    plain = _ESCAPED.sub(_unescaped, text)
+    return "".join(char for char in plain if char.isprintable() and char not in _UNSTEADY)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else ""
+
+
+KEY_VARIABLE = "LSP_CALIB_REMOTE_KEY"
+
+_KEY = re.compile(r"[\x21-\x7e]{1,4096}\Z")
+
+
+def read_key(file: Path | None) -> str | None:
+    """The key: from the environment, else from a file; None if neither is named.
+
+    Raises SettingsError, which never quotes the key, if the file cannot be read, or others can read it.
+    """
+    named = os.environ.get(KEY_VARIABLE, "").strip()
+    source = f"The environment variable {KEY_VARIABLE}"
+    if not named:
+        if file is None:
+            return None
+        source = f"The key file {file}"
+        try:
+            if not file.expanduser().is_absolute():
+                raise SettingsError(
+                    f"{source} has a relative path, which depends on the folder that the server is started "
+                    "in, usually the workspace. Give `remote.keyFile` an absolute path."
+                )
+            with os.fdopen(open_file(file.expanduser()), "rb") as stream:
+                status = os.fstat(stream.fileno())
+                if os.name == "posix" and status.st_mode & 0o077:
+                    raise SettingsError(
+                        f"{source} is readable by others, so its key is not used. "
+                        f"Run `chmod 600 {file}`, and replace the key."
+                    )
+                named = stream.read(8192).decode("ascii", "replace").strip()
+        except (OSError, RuntimeError) as error:
+            raise SettingsError(f"{source} cannot be read: {why(error)}. Check `remote.keyFile`.") from None
+    if not _KEY.match(named):
+        raise SettingsError(f"{source} must hold a key: one line of printable characters without spaces.")
+    return named
+
 
 DONE = "[DONE]"
 CLOSED = "The remote engine was closed."
