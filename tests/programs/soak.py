@@ -33,8 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVER = [sys.executable, "-m", "lsp_calib", "serve"]
 PATIENCE = 120.0
 MOST_GROWTH = 0.05
-# Files of real code: long and short, so that windows and neighbours differ.
-SOURCES = ("text_lines.py", "lru.py", "exclusion.py", "values.py", "feedback/tracker.py", "syntax/region.py")
+# Real code: long files and short ones, so that windows and neighbours differ.
+SOURCES = ROOT / "lsp_calib" / "completion"
 _BETWEEN_READINGS = 10.0
 _WARM_UP = 1 / 12
 
@@ -146,8 +146,8 @@ def growth(series: Sequence[tuple[float, float]], seconds: float) -> tuple[float
 async def soak(minutes: float, clients: int, scratch: Path) -> Readings:
     state, folder = home.private_folder(scratch / "home"), scratch / "work"
     folder.mkdir()
-    for source in SOURCES:
-        shutil.copy(ROOT / "lsp_calib" / source, folder / Path(source).name)
+    for source in sorted(SOURCES.glob("[a-z]*.py")):
+        shutil.copy(source, folder / source.name)
     env = {**os.environ, "LSP_CALIB_MODEL": str(locate("smollm2-135m")[1]), "LSP_CALIB_HOME": str(state)}
     readings = Readings()
     editors = [Editor() for _ in range(clients)]
