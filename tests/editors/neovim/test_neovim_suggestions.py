@@ -452,4 +452,4 @@ def test_a_hover_beside_another_server_does_not_make_it_wait(open_scripted, fold
             == 150
         ),
     )
-    assert nvim.lua(" ".join(HOVER.split())) < alone
+    assert nvim.lua(" ".join(HOVER.split())) < alone / 2

@@ -66,12 +66,7 @@ local subcommands = {
     for _, client in ipairs(vim.lsp.get_clients({ name = server().NAME })) do
       for token in pairs(client.progress.pending) do
         n = n + 1
-        local cancel = { token = token }
-        if vim.fn.has('nvim-0.11') == 1 then
-          client:notify('window/workDoneProgress/cancel', cancel)
-        else
-          client.notify('window/workDoneProgress/cancel', cancel)
-        end
+        server().notify(client, 'window/workDoneProgress/cancel', { token = token })
       end
     end
     answer(n == 0 and 'nothing is running that can be stopped.' or 'stopping.')

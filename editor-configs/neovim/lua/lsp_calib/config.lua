@@ -23,12 +23,7 @@ local function share_hovers(buf)
     local ours = client.settings.lspCalib or {}
     if client.name == server.NAME and ours['hover.budgetMs'] == nil and not vim.tbl_get(ours, 'hover', 'budgetMs') then
       client.settings.lspCalib = vim.tbl_deep_extend('force', ours, { hover = { budgetMs = SHARED_HOVER_MS } })
-      local changed = { settings = client.settings }
-      if vim.fn.has('nvim-0.11') == 1 then
-        client:notify('workspace/didChangeConfiguration', changed)
-      else
-        client.notify('workspace/didChangeConfiguration', changed)
-      end
+      server.notify(client, 'workspace/didChangeConfiguration', { settings = client.settings })
     end
   end
 end

@@ -12,6 +12,12 @@ function M.request(client, method, params, handler, buf)
   return client.request(method, params, handler, buf)
 end
 
+--- Send a notification.
+function M.notify(client, method, params)
+  if vim.fn.has('nvim-0.11') == 1 then return client:notify(method, params) end
+  return client.notify(method, params)
+end
+
 --- End the server: it closes what it has, or, with force, is killed. Neovim 0.10 takes a client for force.
 function M.stop(client, force)
   if vim.fn.has('nvim-0.11') == 1 then return client:stop(force) end
