@@ -33,7 +33,8 @@ def models_list(as_json: bool) -> None:
     best = recommended(models)
     entries: list[Entry | EncoderCard] = [*models, *load_encoders().values()]
     if as_json:
-        print_json([{**entry.to_wire(), "recommended": entry.to_wire()["name"] == best} for entry in entries])
+        rows = [entry.to_wire() for entry in entries]
+        print_json([{**one, "recommended": one["name"] == best} for one in rows])
         return
     say(HEADER)
     for entry in entries:

@@ -40,13 +40,16 @@ HEADER = f"{'name':20}  {'download':>8}  {'weights':7}  {'licence':18}  {'memory
 
 
 def recommended(entries: Iterable[Entry]) -> str | None:
-    """The first model, in order of preference, that fits in memory and has shipped calibrators."""
+    """The first model, in order of preference, that fits in memory, has shipped calibrators, and was not
+    measured to be too slow here."""
     calibrated = {path.name for path in (home.shipped_models() / "calibrators").glob("line-*.json")}
     return next(
         (
             one.card.name
             for one in entries
-            if one.fits is not False and f"line-{one.card.name}-large.json" in calibrated
+            if one.fits is not False
+            and f"line-{one.card.name}-large.json" in calibrated
+            and (one.speed is None or one.speed.quick_enough)
         ),
         None,
     )

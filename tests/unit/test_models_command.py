@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
 
 from lsp_calib.cli import main
+from lsp_calib.commands.models import recommended
 from lsp_calib.errors import NoModelError, SettingsError
 from lsp_calib.inference.models.card import load_cards
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.inference.models.encoders import load_encoders, locate_encoder
+from lsp_calib.inference.models.inventory import inventory
+from lsp_calib.inference.models.speeds import LATENCY_BUDGET, Speed
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -76,3 +80,14 @@ def test_where_it_was_not_typed_a_relative_path_is_said_not_to_count(
 def test_what_can_be_no_path_is_an_unknown_model(name: str) -> None:
     with pytest.raises(SettingsError, match="no model called"):
         locate(name)
+
+
+def test_a_model_that_was_measured_too_slow_is_not_the_recommended_one() -> None:
+    entries = [attrs.evolve(one, fits=True, speed=None) for one in inventory()]
+    assert recommended(entries) == "qwen2.5-coder-1.5b"
+    for seconds, best in ((LATENCY_BUDGET, "qwen2.5-coder-1.5b"), (LATENCY_BUDGET + 0.01, "smollm2-135m")):
+        slow = [
+            attrs.evolve(one, speed=Speed(seconds, 20)) if one.card.name == "qwen2.5-coder-1.5b" else one
+            for one in entries
+        ]
+        assert recommended(slow) == best
