@@ -6,6 +6,7 @@ record.
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import atexit
 import hashlib
@@ -62,7 +63,7 @@ class Answerer:
 
 
 @attrs.frozen
-class Asking:
+class Asking(abc.ABC):
     """A `runner.Ask` that knows where it finds its model.
 
     choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
@@ -74,13 +75,13 @@ class Asking:
     private: str = ""
     expected: Answerer | None = None
 
+    @abc.abstractmethod
     def __call__(self, payload: Plain) -> Plain:
         """As `runner.Ask`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def describe(self) -> Answerer:
-        """Whom it asks."""
-        raise NotImplementedError
+        """The model that it asks."""
 
     def expecting(self, answerer: Answerer) -> Self:
         """The same, refusing to ask another one."""
