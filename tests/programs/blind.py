@@ -30,11 +30,11 @@ from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.pinned import blind_among
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
+from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.evaluation.recomputed import recompute_features
 from lsp_calib.evaluation.records import Record, read_records, sources_of
 
-ROWS = {"condition": (INSERTING, WRITING_ON), "stratum": tuple(STRATA)}
+ROWS = {"condition": (INSERTING, WRITING_ON, NEW_LINE), "stratum": tuple(STRATA)}
 CALIBRATORS = Path(__file__).parents[2] / "models" / "calibrators"
 
 

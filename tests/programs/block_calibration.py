@@ -2,6 +2,7 @@
 
     python tests/programs/block_calibration.py PROJECT... --model NAME --stretches 300 --output FILE
     python tests/programs/block_calibration.py --output FILE
+    python tests/programs/block_calibration.py PROJECT... --output FILE --first-lines RECORDS [--least 0.5]
 
 The places are the beginnings of lines, after their indentation, in stretches of the source of projects: one
 stretch of a file, drawn at random, in which the model's window stands still, so that the next place costs no
@@ -14,6 +15,10 @@ Processes that share the work write files of their own; `cat` makes one of them.
 Use projects that the calibrator was not fitted on. A line that is right is the one that was there, its
 indentation included, below lines that are all right. The probability of a line beyond the removed ones counts
 as wrong.
+
+--first-lines completes the first lines of FILE's blocks once more, those that were promised --least, and
+keeps records of them with features: another calibrator can be judged by these (`blind.py RECORDS`). A line
+that another calibrator accepts had nearly always more than that.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.validation import bootstrap_mean, summarise
+from lsp_calib.commands.records import AskingOptions, collect_records
 from lsp_calib.completion import block
 from lsp_calib.completion.context import Cursor, is_asked_for
 from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings, WindowSize
@@ -51,6 +57,7 @@ from lsp_calib.evaluation.lines import (
     surroundings_of,
     without_below,
 )
+from lsp_calib.evaluation.tasks import Task, plain
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.cards import load_cards
@@ -170,6 +177,21 @@ async def block_at(
     )
 
 
+def first_lines(rows: Sequence[Row], projects: Sequence[Path], least: float) -> Task:
+    """The places of blocks whose first line was promised at least so much."""
+    roots = {path.name: path for path in projects}
+    likely = [row for row in rows if row["p"] and row["p"][0] is not None and row["p"][0] >= least]
+    items = []
+    for row in likely:
+        name, line, column = row["item"].rsplit(":", 2)
+        group, _, below = name.partition("/")
+        path, stratum = roots[group] / below, "after-indentation" if int(column) > 1 else "line-start"
+        lines = read_lines_of(path, _LANGUAGE)
+        item = _item(roots[group], group, path, lines, int(line) - 1, int(column) - 1, stratum, _LANGUAGE)
+        items.append(item.writing_on() if row["condition"] == WRITING_ON else item.new_line())
+    return Task("line", tuple((item.id, plain(item)) for item in items))
+
+
 def rows_of(file: Path) -> list[Row]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -258,7 +280,15 @@ def main() -> None:
     parser.add_argument("--stretches", type=int, default=100)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--first-lines", type=Path, metavar="RECORDS")
+    parser.add_argument("--least", type=float, default=0.5)
     given = parser.parse_args()
+    if given.first_lines is not None:
+        task = first_lines(rows_of(given.output), given.projects, given.least)
+        window = WindowSize(given.window)
+        asking = AskingOptions(say=print, model=given.model, threads=given.threads, window=window)
+        collect_records(task, given.first_lines, asking)
+        return
     if given.projects:
         layout = Layout.of(load_cards()[given.model], WindowSize(given.window))
         drawn = [stretches(path, layout, writing_on=given.condition == WRITING_ON) for path in given.projects]
