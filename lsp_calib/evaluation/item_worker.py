@@ -21,7 +21,6 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.alternatives import Agreement, agreement, alternatives, second_request
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.postprocess import offered
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, LayoutChooser, WindowSize, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, SettingsError
@@ -163,7 +162,7 @@ class Completing(Asking):
             self.describe().check(self.expected)
         answer = patiently(lambda: host.ask(item, self.observe))
         generation = answer.generation
-        text = offered(generation.text, item.cursor).text
+        text = item.offered_as_code(generation.text)
         tokens = believable(generation)
         # As in the editor, an empty or runaway answer is not offered.
         shown = bool(text) and generation.stop is not Stop.LENGTH
@@ -194,7 +193,7 @@ class Completing(Asking):
 
     def _alternative(self, item: LineItem, payload: Plain, answer: _Answer, other: Generation) -> Alternative:
         """What a record holds of an alternative."""
-        first, text = answer.generation, offered(other.text, item.cursor).text
+        first, text = answer.generation, item.offered_as_code(other.text)
         pairs = zip(first.tokens, other.tokens, strict=False)
         at = next((n for n, (one, two) in enumerate(pairs) if one.id != two.id), len(first.tokens))
         return Alternative(
@@ -249,7 +248,7 @@ class _Host(EngineHost):
             answer = attrs.evolve(answer, second=agrees)
 
         async def text_of(text: str) -> str:
-            return offered(text, cursor).text
+            return item.offered_as_code(text)
 
         if Observed.ALTERNATIVES in observed and await text_of(first.text):
             ways = alternatives(self.engine.generate, request, first, text_of, draws=False)

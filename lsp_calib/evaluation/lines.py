@@ -15,6 +15,8 @@ import attrs
 
 from lsp_calib.completion import block
 from lsp_calib.completion.context import BEHIND_OPENER, STRATA, Cursor, column_in, is_asked_for
+from lsp_calib.completion.features import DocumentFeatures
+from lsp_calib.completion.postprocess import offered
 from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
 from lsp_calib.completion.related_code import SourceFile, head_of, near_files, related
 from lsp_calib.errors import DataError
@@ -102,6 +104,12 @@ class LineItem:
     def is_correct(self, completion: str) -> bool:
         """Exact match of the whole line, ignoring white space at both ends."""
         return exact_match(self.cursor.before, completion, self.target)
+
+    def offered_as_code(self, answer: str) -> str:
+        """The text that an editor offers of an answer, with a probability; "" if there is none, or if it opens
+        a documentation string: prose has no probability."""
+        text = offered(answer, self.cursor).text
+        return "" if text and DocumentFeatures().begins_documentation(self.cursor, text) else text
 
     def writing_on(self) -> LineItem:
         """The same place in a document that ends with its line."""

@@ -16,7 +16,6 @@ import attrs
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.postprocess import offered
 from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
 from lsp_calib.errors import DataError, ModelError
 from lsp_calib.evaluation.engine_host import prompt_hash
@@ -205,7 +204,7 @@ def answer_of(
         answer = _answer(record, remaining, pieces)
         if record.added is not None and record.added != sum(len(token.text) for token in answer.tokens[:1]):
             continue
-        text = offered(answer.text, item.cursor).text
+        text = item.offered_as_code(answer.text)
         right = bool(text) and item.is_correct(text)
         text = text if record.stop != Stop.LENGTH else ""
         as_recorded = bool(text) == record.shown and right == record.correct.get("exact", right)

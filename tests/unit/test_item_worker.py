@@ -108,6 +108,8 @@ class Host:
 
 
 REPEATED = "return width * height + 7"
+# An editor offers it as prose, without a probability.
+DOCUMENTATION = '"""The area."""'
 
 
 @pytest.mark.parametrize(
@@ -116,8 +118,9 @@ REPEATED = "return width * height + 7"
         (Generation(REPEATED, (Token(1, -0.5, 0.0, REPEATED),), Stop.LINE, Timing()), True),
         (Generation(REPEATED, (Token(1, -0.5, 0.0, REPEATED),), Stop.LENGTH, Timing()), False),
         (Generation("", (Token(1, -0.5, 0.0, ""),), Stop.LINE, Timing()), False),
+        (Generation(DOCUMENTATION, (Token(1, -0.5, 0.0, DOCUMENTATION),), Stop.LINE, Timing()), False),
     ],
-    ids=["a line", "a line that does not end", "nothing"],
+    ids=["a line", "a line that does not end", "nothing", "documentation"],
 )
 def test_features_are_those_of_the_text_with_and_without_the_text_below(
     monkeypatch: pytest.MonkeyPatch, model_card: ModelCard, generation: Generation, shown: bool
