@@ -11,20 +11,17 @@ import attrs
 from rich.console import Console
 from rich.table import Table
 
-from lsp_calib.commands.engine import Say, settings_in_force
-from lsp_calib.commands.records import AskingOptions, make_folder
+from lsp_calib.commands.engine import Say, forecast, settings_in_force
+from lsp_calib.commands.records import AskingOptions, answers_left, make_folder
 from lsp_calib.errors import LspCalibError, StoppedError
 from lsp_calib.evaluation.datasets.folder import data_set
-from lsp_calib.evaluation.journal import journal_path
 from lsp_calib.evaluation.paper import page
 from lsp_calib.evaluation.paper.cells import File, find_files, largest
 from lsp_calib.evaluation.paper.claims import claims_of
 from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS, Claim, Study
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.evaluation.token_study import TOKEN
-from lsp_calib.files import read_file
 from lsp_calib.inference.models.cards import locate
-from lsp_calib.inference.models.speeds import known_speed
 from lsp_calib.settings import Trusted, engine_choice
 
 STUDIES = ("spiess", "virk", "full-ece")
@@ -153,19 +150,13 @@ def decode_missing(study: str, folder: Path, asking: AskingOptions, data_dir: Pa
     given = Trusted(model=asking.model, threads=asking.threads)
     card, _ = locate(engine_choice(settings_in_force(given, say)).model)
     wanted = runs(study, data_dir, asking.seed, say)
-    left = {run.name: _left(run, folder / run.name / RECORDS) for run in wanted}
+    left = {run.name: answers_left(folder / run.name / RECORDS, run.items) for run in wanted}
     counts = study in ("full-ece", "all") and not (folder / TOKEN / TOKENS).exists()
     prompt = sum(run.prompt * left[run.name] for run in wanted) + (_POSITIONS if counts else 0)
     answer = sum(run.answer * left[run.name] for run in wanted)
-    speed = known_speed(card)
-    known = speed is not None and speed.prompt_per_s and speed.generation_per_s
-    reads = (speed and speed.prompt_per_s) or _PROMPT / card.parameters
-    writes = (speed and speed.generation_per_s) or _GENERATION / card.parameters
-    hours = (prompt / reads + answer / writes) / 3600
-    measured = "" if known else " (the speed of this machine is not known yet)"
     say(
-        f"{sum(left.values()):,} answers of {card.name} are missing in {folder}: about {hours:.1f} hours"
-        f"{measured}. Stop at any time; the same command goes on."
+        f"{sum(left.values()):,} answers of {card.name} are missing in {folder}: "
+        f"{forecast(card, prompt, answer)}. Stop at any time; the same command goes on."
     )
     for run in wanted:
         if not left[run.name]:
@@ -181,20 +172,7 @@ def decode_missing(study: str, folder: Path, asking: AskingOptions, data_dir: Pa
         count_tokens(_POSITIONS, data_dir, folder / TOKEN, asking)
 
 
-# Tokens a second of a model of a billion parameters on two cores, times a billion, where no speed is known.
-_PROMPT, _GENERATION = 250e9, 58e9
 _POSITIONS = 100_000
-
-
-def _left(run: Run, path: Path) -> int:
-    """Answers that a run has still to ask for, about. path: its records, which are there once it is complete:
-    a task may leave items out."""
-    if path.exists():
-        return 0
-    try:
-        return max(run.items - (len(read_file(journal_path(path)).splitlines()) - 1), 1)
-    except OSError:
-        return run.items
 
 
 def _build(name: str, used: list[File], files: list[File], seed: int, say: Say) -> Study:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -14,16 +15,19 @@ import attrs
 
 from lsp_calib import __version__, home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.commands.engine import Say, settings_in_force
+from lsp_calib.commands.engine import Say, forecast, settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.completion.prompt import SIZES, Layout, WindowSize, is_quick
 from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers, collect
 from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.journal import journal_path
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task, held_out
 from lsp_calib.feedback.removal import CALIBRATING
+from lsp_calib.files import read_file
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.models.cards import load_cards, locate
 from lsp_calib.settings import Trusted, engine_choice
 
@@ -68,6 +72,9 @@ def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Head
     choice = engine_choice(settings_in_force(given, asking.say))
     groups = [str(payload["group"]) for _, payload in task.items if asking.held_out is not None]
     doing = _DOING.get(task.name, "Completing lines")
+    if not asking.quiet and not asking.lines and choice.remote is None:
+        with contextlib.suppress(LspCalibError):  # whoever asks the model says what is wrong
+            asking.say(_forecast(task, path, choice, asking.window))
     with item_progress(doing, quiet=asking.quiet, lines=asking.lines) as show:
         return collect(
             task,
@@ -83,6 +90,35 @@ def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Head
             on_progress=show,
             say=asking.say,
         )
+
+
+# Tokens of the prompt and of the answer, on average; those of lines follow from the window.
+_TOKENS = {SUMMARY: (900, 20), SYNTHESIS: (100, 80), REPAIR: (250, 20)}
+_OF_LINE = 12
+
+
+def _forecast(task: Task, path: Path, choice: EngineChoice, window: WindowSize | None) -> str:
+    """How long the missing answers of a task take here, told before the model is loaded.
+
+    Raises NoModelError if there is no model.
+    """
+    card, _ = locate(choice.model)
+    left = answers_left(path, len(task.items))
+    large = Layout.of(card, WindowSize.LARGE)
+    size = window or (WindowSize.LARGE if is_quick(card, large) else WindowSize.SMALL)
+    prompt, answer = _TOKENS.get(task.name, (Layout.of(card, size).usual_tokens, _OF_LINE))
+    return f"{left:,} answers of {card.name} are asked for: {forecast(card, left * prompt, left * answer)}."
+
+
+def answers_left(path: Path, items: int) -> int:
+    """How many of the answers to so many items are still to be asked for, about. path: their records, which
+    are there once all have been asked for: a task may leave items out."""
+    if path.exists():
+        return 0
+    try:
+        return max(items - (len(read_file(journal_path(path)).splitlines()) - 1), 1)
+    except OSError:
+        return items
 
 
 def make_folder(folder: Path) -> None:

@@ -173,6 +173,11 @@ class Layout:
         return cls(CompletionFormat(), _LARGE * card.window, PLAIN_VERSION, joined=joined)
 
     @property
+    def usual_tokens(self) -> float:
+        """Of a full prompt, about."""
+        return (self.window + self.related) / _OF_TOKEN
+
+    @property
     def most_tokens(self) -> int:
         """Tokens that a prompt may have, where the characters of its window take more than usual."""
         return int((self.window + self.related) * _MOST_TOKENS)
@@ -388,7 +393,7 @@ def _speed_of(card: ModelCard, layout: Layout) -> tuple[bool, str]:
         if 0 < card.parameters <= _QUICK:
             return True, f"{card.name} is small enough to read the large one quickly on most machines"
         return False, f"how fast {card.name} reads here is not known until it has answered for a while"
-    seconds = (layout.window + layout.related) / _OF_TOKEN / speed.prompt_per_s
+    seconds = layout.usual_tokens / speed.prompt_per_s
     words = (
         f"{card.name} reads the large one in about {seconds:.1f} s here, and the limit is {PATIENCE:.0f} s"
     )

@@ -106,8 +106,8 @@ class LineItem:
         return exact_match(self.cursor.before, completion, self.target)
 
     def offered_as_code(self, answer: str) -> str:
-        """The text that an editor offers of an answer, with a probability; "" if there is none, or if it opens
-        a documentation string: prose has no probability."""
+        """The text that an editor offers of an answer with a probability; "" without one, or if it opens a
+        documentation string: prose has none."""
         text = offered(answer, self.cursor).text
         return "" if text and DocumentFeatures().begins_documentation(self.cursor, text) else text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,29 @@ def test_to_hold_out_nothing_is_told_from_saying_nothing(
     run(*folders, *options)
     run_eval("line", *folders, "--output", tmp_path / "out", *options)
     assert given == [count, count]
+
+
+def test_the_time_is_told_before_the_model_is_asked(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def collect(*_: object, **__: object) -> Any:
+        raise AskedError
+
+    monkeypatch.setattr(records, "collect", collect)
+    card = load_cards()["smollm2-135m"]
+    assert home in card.path.parents
+    card.path.parent.mkdir()
+    card.path.touch()
+    folders = [project(tmp_path / name, "a.py") for name in "pqrs"]
+    speed = "(the speed of this machine is not known yet)"
+    few = "20 answers of smollm2-135m are asked for: about 1 minute"
+    many = r"1,\d{3} answers of smollm2-135m are asked for: about \d+ minutes"
+    for folder in folders:
+        (folder / "b.py").write_text(FILE * 100)
+    for samples, sentence in (("20", few), ("1500", many)):
+        options = [*folders, "--samples", samples, "--model", "smollm2-135m"]
+        assert re.search(f"^lsp-calib: {sentence} {re.escape(speed)}", run(*options).stderr, re.MULTILINE)
+        assert "asked for" not in run(*options, "--quiet").stderr
 
 
 @pytest.mark.usefixtures("home")
