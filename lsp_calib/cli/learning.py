@@ -106,7 +106,7 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
     type=click.IntRange(20),
     default=400,
     show_default=True,
-    help="Lines or functions to ask for.",
+    help="Lines or functions to have an answer; where one gets none, another is asked for.",
 )
 @click.option(
     "--from-git",

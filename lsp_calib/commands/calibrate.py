@@ -48,7 +48,7 @@ from lsp_calib.evaluation.recomputed import recompute_features
 from lsp_calib.evaluation.records import Record, check_header, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
-from lsp_calib.evaluation.tasks import Task, check_groups, line_task
+from lsp_calib.evaluation.tasks import Task, check_groups, line_task, some_of
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Trusted
 from lsp_calib.terminal import Console
@@ -168,7 +168,7 @@ class CalibrationOptions:
 
     paths: source, each a project. task: "line": lines are completed; "summary": documented functions are
         summarised, their documentation hidden; None: "line", or that of the records. language: of the source;
-        None: Python if there is any, else the only one there is. samples: how many are asked for.
+        None: Python if there is any, else the only one there is. samples: how many are to have an answer.
     from_git: complete lines of the user's commits instead, in the repositories of `paths`.
     no_suffix: the number of further lines, with nothing below them.
     exclude: patterns of files that no model may see, beside those of the settings.
@@ -228,7 +228,7 @@ def calibrate(options: CalibrationOptions) -> CalibrationReport:
         items = _items(options, engine)
         if options.records is None:
             kept_in = _kept_in(options, items, engine)
-        header, kept = collect_records(items, options.records or cast(Path, kept_in), asking)
+        header, kept = _collected(options, items, options.records or cast(Path, kept_in), engine)
     elif options.records is not None:
         header, kept = read_records(options.records)
         check_header(options.records, header, options.task, options.language)
@@ -256,6 +256,50 @@ def calibrate(options: CalibrationOptions) -> CalibrationReport:
     if kept_in is not None:
         remove_unfinished(kept_in)
     return report
+
+
+# How often further items are asked for: some of them get no answer either.
+_MOST_ROUNDS = 3
+
+
+def _collected(
+    options: CalibrationOptions, items: Task, path: Path, engine: Trusted
+) -> tuple[Header, list[Record]]:
+    """The records of as many lines (functions) with an answer as are wanted, as far as the source has them.
+
+    items: of the first round. A model leaves one of ten lines or more without an answer; so many more are
+    then asked for.
+    """
+    asking, wanted = options.asking, options.samples + options.no_suffix
+    if options.from_git is not None:  # it has told what it took
+        options = attrs.evolve(options, from_git=attrs.evolve(options.from_git, tell=lambda _: None))
+    header, kept = collect_records(items, path, asking)
+    for _ in range(_MOST_ROUNDS):
+        missing = wanted - sum(_has_answer(record) for record in kept)
+        if missing <= 0:
+            break
+        # With further lines that have nothing below, `samples` more would change which ones these are.
+        more = "no_suffix" if options.no_suffix else "samples"
+        options = attrs.evolve(options, **{more: getattr(options, more) + missing})
+        known = {id_ for id_, _ in items.items}
+        try:
+            drawn = [item for item in _items(options, engine).items if item[0] not in known]
+        except DataError:  # the first round's items are enough to fit on, or will be refused for themselves
+            break
+        further = some_of(drawn, missing, asking.seed)
+        if not further:
+            break
+        asking.say(
+            f"{missing} of {wanted} {_PLURAL[items.name]} got no answer: {len(further)} more are asked for."
+        )
+        items = attrs.evolve(items, items=(*items.items, *further))
+        header, kept = collect_records(items, path, asking)
+    return header, kept
+
+
+def _has_answer(record: Record) -> bool:
+    """Whether an editor would have shown an answer with a probability."""
+    return record.shown and bool(record.logprobs)
 
 
 def _items(options: CalibrationOptions, engine: Trusted) -> Task:
@@ -364,11 +408,7 @@ def _fit(
             f"The records are of the task {header.task!r}: a calibrator for the editor is made of lines as "
             "people ask for them (task `line`), or of summaries (task `summary`)."
         )
-    shown = [
-        record
-        for record in records
-        if record.shown and record.logprobs and record.group not in header.held_out
-    ]
+    shown = [record for record in records if _has_answer(record) and record.group not in header.held_out]
     purpose = Purpose(header.model, header.prompt_version, cast(TaskName, header.task), header.language)
     if header.task == SUMMARY and criterion:
         purpose = attrs.evolve(purpose, criterion=criterion)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -21,8 +22,8 @@ from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import journal_path
-from lsp_calib.evaluation.lines import surroundings_of
-from lsp_calib.evaluation.records import read_records, write_records
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON, surroundings_of
+from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.reflective_scores import FORMS, needed_by
 from lsp_calib.evaluation.summary_observation import LISTED
 from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
@@ -163,6 +164,45 @@ def test_to_hold_out_nothing_is_told_from_saying_nothing(
     run(*folders, *options)
     run_eval("line", *folders, "--output", tmp_path / "out", *options)
     assert given == [count, count]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("further", ["--samples", "--no-suffix"])
+def test_samples_counts_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, further: str) -> None:
+    """A third gets no answer: others are asked for, until there are enough or the source has no more."""
+    asked: list[list[tuple[str, str]]] = []
+
+    def collect(task: Task, *_: object) -> Any:
+        asked.append([(item, str(payload["condition"])) for item, payload in task.items])
+        made = made_up(len(task.items))
+        answers = [
+            attrs.evolve(record, item=item, shown=int(item.split(":")[1]) % 3 != 0)
+            for record, (item, _) in zip(made, task.items, strict=True)
+        ]
+        return HEADER, answers
+
+    def fit(_: Header, kept: list[Record], **__: object) -> Any:
+        raise AskedError(sum(record.shown for record in kept))
+
+    monkeypatch.setattr(command, "collect_records", collect)
+    monkeypatch.setattr(command, "_fit", fit)
+    folders = [project(tmp_path / name, "a.py") for name in "pqrs"]
+    options = ["--samples", "40", *([] if further == "--samples" else [further, "20"])]
+    result = run(*folders, *options)
+    wanted = 40 if further == "--samples" else 60
+    assert isinstance(result.exception, AskedError)
+    assert result.exception.args[0] >= wanted - 4, "near enough after three rounds"
+    assert "got no answer" in result.stderr
+    assert 2 <= len(asked) <= 4
+    for before, after in itertools.pairwise(asked):
+        assert after[: len(before)] == before, "what was asked stays"
+        assert {condition for _, condition in after[len(before) :]} == {
+            INSERTING if further == "--samples" else WRITING_ON
+        }
+    asked.clear()
+    result = run(*folders, "--samples", "1000")
+    assert result.exception.args[0] == 4 * 40, "all that the source has"
+    assert len(asked) == 1, "nothing else is there"
 
 
 def test_the_time_is_told_before_the_model_is_asked(
