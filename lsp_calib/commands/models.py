@@ -25,6 +25,7 @@ from lsp_calib.inference.models.encoders import (
 )
 from lsp_calib.inference.models.inventory import Entry, remove
 from lsp_calib.inference.process.converting import convert
+from lsp_calib.installation import install_command
 
 
 @attrs.frozen
@@ -101,7 +102,7 @@ def _encoder_offer() -> list[str]:
     missing = any(find_spec(name) is None for name in ("onnxruntime", "tokenizers"))
     if encoder.installed and not missing:
         return []
-    extra = "pip install 'lsp-calib[similarity]' && " if missing else ""
+    extra = f"{install_command('similarity')} && " if missing else ""
     return [
         f"Summaries are rated better with a small encoder ({encoder.size / 1e6:.0f} MB), which compares them "
         f"with the code. To get it: {extra}lsp-calib models pull {DEFAULT}"

@@ -35,6 +35,7 @@ from lsp_calib.evaluation.summary_observation import SummaryObserved
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.inference.choice import EngineChoice
+from lsp_calib.installation import install_command
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -238,7 +239,7 @@ class DaskPool(Pool):
             from distributed import Client
         except ImportError as error:
             raise SettingsError(
-                "A Dask cluster needs the extra `dask`: run `pip install 'lsp-calib[dask]'`."
+                f"A Dask cluster needs the extra `dask`: run `{install_command('dask')}`."
             ) from error
         # A client of an address without a port waits for itself, and prints a traceback when it is deleted.
         if not _is_address(scheduler):

@@ -26,6 +26,7 @@ from lsp_calib.files import read_file
 from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.inference.models import checksum
 from lsp_calib.inference.models.cards import ModelCard, locate
+from lsp_calib.installation import install_command
 from lsp_calib.text_lines import split_lines
 from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing
 
@@ -284,6 +285,6 @@ def _pieces(file: Path) -> list[bytes]:
     except (ImportError, OSError, RuntimeError) as error:
         raise ModelError(
             f"llama-cpp-python cannot be used ({error}); it reads the model's vocabulary. "
-            "Run `pip install 'lsp-calib[local]'`."
+            f"Run `{install_command('local')}`."
         ) from error
     return read_pieces(file)

@@ -35,6 +35,7 @@ from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
 from lsp_calib.files import read_file
 from lsp_calib.inference.models.encoders import DEFAULT
+from lsp_calib.installation import install_command
 from lsp_calib.json_text import parse_json
 from lsp_calib.summarization.encoder import Encoder
 from lsp_calib.summarization.similarity import cosine, greedy_match, plain_words
@@ -85,7 +86,7 @@ def _rouge() -> Any:
 
 def _missing() -> SettingsError:
     return SettingsError(
-        "BLEU and ROUGE-L need the extra `evaluation`: run `pip install 'lsp-calib[evaluation]'`."
+        f"BLEU and ROUGE-L need the extra `evaluation`: run `{install_command('evaluation')}`."
     )
 
 

@@ -6,6 +6,7 @@ import os
 
 from lsp_calib.errors import ModelError, SettingsError
 from lsp_calib.inference.backend import Factory
+from lsp_calib.installation import install_command
 
 # An installed library may fail to load: it is for another system, or the processor is too old for it.
 _UNUSABLE = (ImportError, OSError, RuntimeError)
@@ -34,7 +35,7 @@ def find() -> Factory:
             from lsp_calib.inference.local.llama import LlamaModel
         except _UNUSABLE as error:
             missing.append(f"llama-cpp-python cannot be used ({error})")
-            remedies.append("`pip install 'lsp-calib[local]'` (the fast one; it needs a C compiler)")
+            remedies.append(f"`{install_command('local')}` (the fast one; it needs a C compiler)")
         else:
             return LlamaModel
     if wanted != "local":
@@ -42,7 +43,7 @@ def find() -> Factory:
             from lsp_calib.inference.prebuilt.model import PrebuiltModel
         except _UNUSABLE as error:
             missing.append(f"xllamacpp cannot be used ({error})")
-            remedies.append("`pip install 'lsp-calib[prebuilt]'` (ready-made)")
+            remedies.append(f"`{install_command('prebuilt')}` (ready-made)")
         else:
             return PrebuiltModel
     if wanted:

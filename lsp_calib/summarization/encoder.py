@@ -12,6 +12,7 @@ import numpy as np
 
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
 from lsp_calib.inference.models.encoders import DEFAULT, EncoderCard, locate_encoder
+from lsp_calib.installation import install_command
 from lsp_calib.summarization.similarity import TokenStates, plain_words
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Encoder:
             from tokenizers import Tokenizer
         except ImportError as error:
             raise SettingsError(
-                "Comparing summaries needs the extra `similarity`: run `pip install 'lsp-calib[similarity]'`."
+                f"Comparing summaries needs the extra `similarity`: run `{install_command('similarity')}`."
             ) from error
         card = locate_encoder(name)
         # Builds for Windows report to their maker unless told not to.

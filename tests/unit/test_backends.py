@@ -8,6 +8,7 @@ import pytest
 
 from lsp_calib.errors import ModelError, SettingsError
 from lsp_calib.inference import backends
+from lsp_calib.installation import install_command
 
 LOCAL = "lsp_calib.inference.local.llama"
 PREBUILT = "lsp_calib.inference.prebuilt.model"
@@ -33,9 +34,9 @@ def test_a_forced_engine_that_is_missing_is_named_with_the_variable(
     said = str(caught.value)
     assert f"LSP_CALIB_ENGINE is {wanted}" in said
     assert f"{package} cannot be used" in said
-    assert f"lsp-calib[{wanted}]" in said
+    assert f"`{install_command(wanted)}`" in said
     assert "unset LSP_CALIB_ENGINE" in said
-    assert f"lsp-calib[{other}]" not in said
+    assert f"`{install_command(other)}`" not in said
     assert "Nothing" not in said
 
 
@@ -45,8 +46,8 @@ def test_without_any_engine_both_packages_are_named(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ModelError, match="No inference engine is installed") as caught:
         backends.find()
     said = str(caught.value)
-    assert "lsp-calib[local]" in said
-    assert "lsp-calib[prebuilt]" in said
+    assert f"`{install_command('local')}`" in said
+    assert f"`{install_command('prebuilt')}`" in said
     assert "LSP_CALIB_ENGINE" not in said
 
 

@@ -37,6 +37,7 @@ from lsp_calib.inference.models.cards import ModelCard, choose, load_cards
 from lsp_calib.inference.process import client
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.converting import convert
+from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Segment
 
 SOURCE = '''import json
@@ -626,7 +627,7 @@ async def test_without_an_engine_the_extras_are_named(
     failed = await failure(path)
     assert isinstance(failed.error, ModelError)
     for extra in ("local", "prebuilt"):
-        assert (f"pip install 'lsp-calib[{extra}]'" in str(failed.error)) == (extra in extras)
+        assert (f"`{install_command(extra)}`" in str(failed.error)) == (extra in extras)
     assert failed.state is EngineState.NO_MODEL
 
 

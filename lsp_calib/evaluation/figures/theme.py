@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.errors import DataError
+from lsp_calib.installation import install_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,9 +59,7 @@ def new_figure(theme: Theme, width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
-        raise DataError(
-            f"Figures need matplotlib ({error}). Run `pip install 'lsp-calib[figures]'`."
-        ) from error
+        raise DataError(f"Figures need matplotlib ({error}). Run `{install_command('figures')}`.") from error
     layout = ConstrainedLayoutEngine(w_pad=_PAD, h_pad=_PAD)
     figure = Figure((width, height), dpi=_DPI, facecolor=theme.paper, layout=layout)
     FigureCanvasAgg(figure)

@@ -30,6 +30,7 @@ from lsp_calib.calibration.validation import (
     percentile_interval,
 )
 from lsp_calib.errors import DataError
+from lsp_calib.installation import install_command
 
 FOLDS = 5
 RESAMPLES = 1000
@@ -226,5 +227,5 @@ def _scipy_stats() -> Any:
 
 def _missing(error: ImportError) -> DataError:
     return DataError(
-        f"The studies need scikit-learn and scipy ({error}). Run `pip install 'lsp-calib[figures]'`."
+        f"The studies need scikit-learn and scipy ({error}). Run `{install_command('figures')}`."
     )

@@ -18,6 +18,7 @@ from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shorte
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.run import INTERACTIVE_SEQUENCES, SEQUENCES, Machine, PrebuiltGenerationRun
 from lsp_calib.inference.prebuilt.server import Server, has_gpu, locked_memory
+from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Segment, Token
 
 # The server does not say how far loading has come. Reading the vocabulary is the last tenth of it.
@@ -88,7 +89,7 @@ class PrebuiltModel:
             raise EngineError(
                 "The prebuilt engine (xllamacpp) reports only the probabilities of the tokens it chooses. It "
                 "cannot score a given text, continue given tokens or describe a whole distribution. The "
-                "engine `local` can: run `pip install 'lsp-calib[local]'` (it needs a C compiler)."
+                f"engine `local` can: run `{install_command('local')}` (it needs a C compiler)."
             )
         prompt = self._tokenize(request.prompt, room_for_prompt(self.positions, request.max_tokens))
         return PrebuiltGenerationRun(

@@ -30,6 +30,7 @@ from lsp_calib import home
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import LoadOptions
 from lsp_calib.inference.processor import default_threads
+from lsp_calib.installation import install_command
 
 # A prompt is handed over in pieces (see `run`), so that this is only the most at once.
 BATCH = 512
@@ -288,7 +289,7 @@ def _understanding() -> Iterator[None]:
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise EngineError(
             f"xllamacpp {xllamacpp.__version__} does not work as expected ({type(error).__name__}: {error}). "
-            "Install a version that the extra allows: run `pip install 'lsp-calib[prebuilt]'`."
+            f"Install a version that the extra allows: run `{install_command('prebuilt')}`."
         ) from error
 
 

@@ -16,6 +16,7 @@ from lsp_calib.errors import ModelFileError
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import Acceleration, Hardware
 from lsp_calib.inference.models import sidecar
+from lsp_calib.installation import install_command
 
 MEMORY = ".acceleration.json"
 # More layers than any model has.
@@ -132,7 +133,7 @@ def _nothing_works(tried: Sequence[Tried]) -> str:
     return (
         f"llama.cpp crashes with this model on this machine ({hows}), also with the simplest kernels. "
         "The file may be damaged (`lsp-calib models verify`), or this build of llama.cpp faulty. "
-        "Use the prebuilt engine (`pip install 'lsp-calib[prebuilt]'` and LSP_CALIB_ENGINE=prebuilt), "
+        f"Use the prebuilt engine (`{install_command('prebuilt')}` and LSP_CALIB_ENGINE=prebuilt), "
         "another model, or a remote server (`remote.url`). `lsp-calib doctor` shows what works here."
     )
 

@@ -17,6 +17,7 @@ from lsp_calib.errors import LspCalibError, ModelFileError, NoModelError
 from lsp_calib.inference.backend import EIGHT_BIT
 from lsp_calib.inference.process import starting
 from lsp_calib.inference.process.starting import Safety
+from lsp_calib.installation import install_command
 
 _Files = frozenset[tuple[str, int, int]]
 
@@ -65,14 +66,18 @@ def _files(wanted: str | None) -> _Files:
 _MOST = 3
 # Seconds before a start, by the number of deaths just before it.
 _BACK_OFF = (0.0, 0.0, 0.5)
-_ELSE = (
-    "Use the prebuilt engine (`pip install 'lsp-calib[prebuilt]'` and LSP_CALIB_ENGINE=prebuilt) or a remote "
-    "server (`remote.url`), or restart the model to try again. `lsp-calib doctor` shows what works here."
-)
 _SMALLER = (
     "The system does that where memory runs out. Use a smaller model (`lsp-calib models list`) or a remote "
     "server (`remote.url`), or restart the model to try again."
 )
+
+
+def _otherwise() -> str:
+    return (
+        f"Use the prebuilt engine (`{install_command('prebuilt')}` and LSP_CALIB_ENGINE=prebuilt) or a "
+        "remote server (`remote.url`), or restart the model to try again. `lsp-calib doctor` shows what "
+        "works here."
+    )
 
 
 class RestartPolicy:
@@ -132,7 +137,7 @@ class RestartPolicy:
         self._acceleration = ""
         if self.too_many:
             self.at_once = False
-            advice = _SMALLER if starting.killed(code) else _ELSE
+            advice = _SMALLER if starting.killed(code) else _otherwise()
             return f"The model process ended {self._count} times before it answered{how}. {advice}"
         self.last = f"The model process ended unexpectedly{how}."
         if silent:

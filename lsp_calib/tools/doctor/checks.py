@@ -35,6 +35,7 @@ from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import AccelerationChoice
+from lsp_calib.installation import install_command
 from lsp_calib.settings import Trusted
 from lsp_calib.settings.table import TRUSTED
 from lsp_calib.values import ModelIdentity
@@ -42,11 +43,8 @@ from lsp_calib.values import ModelIdentity
 # With less free space, writing the feedback store and the log may soon fail.
 _LEAST_FREE = 200 << 20
 _ENGINES = {
-    "llama-cpp-python": (
-        "the compiled engine: the fastest, with every confidence measure",
-        "pip install 'lsp-calib[local]'",
-    ),
-    "xllamacpp": ("the ready-made engine: no compiler needed", "pip install 'lsp-calib[prebuilt]'"),
+    "llama-cpp-python": ("the compiled engine: the fastest, with every confidence measure", "local"),
+    "xllamacpp": ("the ready-made engine: no compiler needed", "prebuilt"),
 }
 _REBUILD = "pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
 _PREPARE = 'eval "$(python -m lsp_calib.inference.local.compiler)"; '
@@ -103,8 +101,8 @@ def engine(trusted: Trusted) -> Finding:
     """The engine that would run a model, and the advantages of the others."""
     versions = {name: _version(name) for name in _ENGINES}
     missing = [
-        f"{name} is not installed ({what}; `{command}`)"
-        for name, (what, command) in _ENGINES.items()
+        f"{name} is not installed ({what}; `{install_command(extra)}`)"
+        for name, (what, extra) in _ENGINES.items()
         if versions[name] is None
     ]
     data: dict[str, Any] = {"installed": versions, "chosen": None}
@@ -263,7 +261,7 @@ def encoder() -> Finding:
             return problem("encoder", str(error), advice, data=data)
         says = f"{card.name} is installed: how well a summary fits its code counts for its confidence."
         return Finding("encoder", says, data=data)
-    missing = [] if extra else ["`pip install 'lsp-calib[similarity]'`"]
+    missing = [] if extra else [f"`{install_command('similarity')}`"]
     missing += [] if card.installed else [f"`lsp-calib models pull {card.name}` ({card.size / 1e6:.0f} MB)"]
     says = "No sentence encoder: the confidence of summaries rests on less evidence."
     return note("encoder", says, f"Run {' and '.join(missing)}.", data=data)
