@@ -6,14 +6,28 @@ import re
 
 from lsp_calib.characters import shown
 
-_MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~&:@])")
+# Marks of emphasis, code, links, HTML, tables and entities, and those of GitHub's bare addresses and smileys.
+# An underscore inside a word means nothing, nor do round brackets.
+_MARKS = re.compile(
+    r"[\\`*\[\]<>~|@]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|:(?=//|[\w+-]+:)|(?<=www)\.", re.IGNORECASE
+)
+# Marks of headings, lists and rules; they are some at the beginning of a line alone.
+_FIRST = re.compile(r"^(\s*)([#+=-])", re.MULTILINE)
+_NUMBERED = re.compile(r"^(\s*\d+)([.)])", re.MULTILINE)
 _TICKS = re.compile(r"`+")
 _SPAN = re.compile(r"`([^`\n]+)`")
 
 
 def escape_markdown(text: str) -> str:
-    """Text escaped for Markdown, so that links and markup that a model has generated are not rendered."""
-    return _MARKS.sub(r"\\\1", shown(text))
+    """Text escaped for Markdown, so that links and markup that a model has generated are not rendered.
+
+    Only what would be read as a mark: the text is also read by people, in files and where nothing renders it.
+
+    >>> print(escape_markdown("Return snake_case, *not* a <b>list</b>."))
+    Return snake_case, \\*not\\* a \\<b\\>list\\</b\\>.
+    """
+    escaped = _MARKS.sub(r"\\\g<0>", shown(text))
+    return _NUMBERED.sub(r"\1\\\2", _FIRST.sub(r"\1\\\2", escaped))
 
 
 def escape_prose(text: str) -> str:

@@ -212,7 +212,8 @@ Progress = Callable[[int, int], None]
 class Entry:
     """A function of a file.
 
-    depth: how many functions it stands in. summary: None if the model had nothing to say.
+    depth: how many functions it stands in. within: the class that it is a method of, "" if there is none.
+    summary: None if the model had nothing to say.
     """
 
     name: str
@@ -221,12 +222,14 @@ class Entry:
     depth: int
     documented: bool
     summary: Suggestion | None
+    within: str = ""
 
     def to_wire(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "line": self.line + 1,
             "signature": self.signature,
+            "class": self.within or None,
             "documented": self.documented,
             "summary": None if self.summary is None else self.summary.to_wire(),
         }
@@ -345,11 +348,12 @@ def _entry(function: Function, lines: Sequence[str], depth: int) -> Entry:
     if len(signature) > _LONGEST_SIGNATURE:
         signature = f"{signature[:_LONGEST_SIGNATURE]} \N{HORIZONTAL ELLIPSIS}"
     documented = function.docstring is not None
-    return Entry(function.name, function.start, signature, depth, documented, None)
+    return Entry(function.name, function.start, signature, depth, documented, None, function.within)
 
 
 def _line(entry: Entry) -> str:
-    signature = f"{code_span(entry.signature)}, line {entry.line + 1}"
+    of = f" of {code_span(entry.within)}" if entry.within else ""
+    signature = f"{code_span(entry.signature)}{of}, line {entry.line + 1}"
     if entry.summary is None:
         return f"{signature}: the model gave no summary"
     confidence = entry.summary.confidence

@@ -7,6 +7,7 @@ was not meant to hold it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count, islice
 from typing import TYPE_CHECKING
@@ -35,6 +36,9 @@ _FEWEST_AROUND = 6
 
 # Brackets that are open at once; with more nobody forgot one.
 _DEEPEST = 1000
+
+# Nodes of types with a name, or of what implements one.
+_CLASS = re.compile(r"(abstract_)?(class|interface|struct|enum|record|trait|impl|object|module)(_|$)(?!body)")
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -129,17 +133,19 @@ def _below(
     # Not recursive: hostile files nest deeper than the interpreter's stack. From the root down: the parent
     # and the siblings of a node, asked for, are looked for from the root.
     pending: list[Iterator[tuple[Node, Sequence[Node], int]]] = [_placed((root,))]
+    within = [""]  # the classes that hold each of the pending ones
     opened = 0
     while pending:
         place = next(pending[-1], None)
         if place is None:
             pending.pop()
+            within.pop()
             continue
         node, siblings, index = place
         if node.type in rules.definitions:
             function = rules.function(node, Place(siblings, index), lines)
             if function is not None:
-                yield function
+                yield attrs.evolve(function, within=within[-1])
             allowance.check()
         if node.descendant_count < _FEWEST_AROUND:
             continue
@@ -147,6 +153,7 @@ def _below(
         if not opened % allowance.often:
             allowance.check()
         children = node.children
+        within.append(_class_of(node, within[-1]))
         if node.type in rules.wrappers:
             pending.append(_wrapped(children, siblings, index))
         elif node.type in rules.bodies and children:
@@ -154,6 +161,17 @@ def _below(
             pending.append(chain(first, islice(_placed(children), 1, None)))
         else:
             pending.append(_placed(children))
+
+
+def _class_of(node: Node, holding: str) -> str:
+    """The class that a node's children stand in: the node's own in that of its parent, or the parent's."""
+    if _CLASS.match(node.type) is None:
+        return holding
+    name = node.child_by_field_name("name") or node.child_by_field_name("type")
+    if name is None or name.text is None:
+        return holding
+    own = name.text.decode("utf-8", "replace")
+    return f"{holding}.{own}" if holding else own
 
 
 def _placed(siblings: Sequence[Node]) -> Iterator[tuple[Node, Sequence[Node], int]]:

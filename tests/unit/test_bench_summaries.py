@@ -116,7 +116,7 @@ class Desk:
                 desk._seen[key] = desk._seen.get(key, 0) + 1
                 # As the server writes them.
                 made = (
-                    "Return it\\.\n\n🟡 **May say what its author would**: about 5 in 10 summaries like this"
+                    "Return it.\n\n🟡 **May say what its author would**: about 5 in 10 summaries like this"
                     "\n\n*model, lsp\\-calib*"
                 )
                 value = made if desk._seen[key] > 1 else "**f**: *summarising…*"

@@ -203,3 +203,34 @@ def test_in_source_with_an_error_the_innermost_function_holds_the_line(line: int
     )
     function = innermost_function(lines, line, "python")
     assert function is None or function.start <= line < function.end
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        (
+            "python",
+            "class A:\n  class B:\n    def f(self):\n      def g():\n        pass\ndef h(): pass\n",
+            [("f", "A.B"), ("g", "A.B"), ("h", "")],
+        ),
+        ("java", "class A { int f() { return 1; } interface B { default int g() { return 1; } } }", None),
+        ("rust", "impl Q for A { fn f(&self) {} }\ntrait B { fn g(&self) {} }\nmod m { fn h() {} }", None),
+        ("typescript", "export abstract class A<T> { f() { return 1 } }\nclass B { g() { return 1 } }", None),
+        (
+            "cpp",
+            "namespace n { class A { int f() { return 1; } }; struct B { int g() { return 1; } }; }",
+            None,
+        ),
+        ("csharp", "class A { int f() { return 1; } struct B { int g() { return 1; } } }", None),
+        ("ruby", "module A\n  def f\n    1\n  end\nend\nclass B\n  def g\n    1\n  end\nend", None),
+    ],
+)
+def test_a_method_knows_its_class(language: str, text: str, expected: list[tuple[str, str]] | None) -> None:
+    found = [(one.name, one.within) for one in functions(text.split("\n"), language)]
+    if expected is not None:
+        assert found == expected
+        return
+    of = dict(found)
+    assert of["f"] == "A"
+    assert of["g"].removeprefix("A.") == "B"
+    assert of.get("h", "") == ""

@@ -62,7 +62,7 @@ async def test_a_tree_as_a_page_and_as_json(tree: Path) -> None:
     assert page.exit_code == 0, page.output
     lines = page.stdout.splitlines()
     assert lines[0] == "# Summaries of tree"
-    assert [line for line in lines if line.startswith("## ")] == ["## module\\.py", "## sub/other\\.go"]
+    assert [line for line in lines if line.startswith("## ")] == ["## module.py", "## sub/other.go"]
     assert [line.partition(", line")[0] for line in lines if ", line" in line] == [
         "- 🟡 `def outer(a)`",
         "  - 🟡 `def inner(b)`",
@@ -217,23 +217,15 @@ def test_code_is_fenced_by_more_marks_than_it_has(text: str) -> None:
     assert not re.search(rf"(?<!`){found[1]}(?!`)", text), "nothing in the text ends the code"
 
 
-@given(st.text(alphabet="<>[]()!*_`a1#", max_size=20))
-def test_escaped_text_has_no_bare_marks(text: str) -> None:
-    escaped = escape_markdown(text)
-    assert escaped.replace("\\", "") == text.replace("\\", "")
-    bare = escaped.replace("\\\\", "")
-    assert all(bare.count(mark) == bare.count("\\" + mark) for mark in "<>[]()!*_`#")
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("run `lsp-calib refit` now", "run `lsp-calib refit` now"),
-        ("a_b of `c_d`", "a\\_b of `c_d`"),
+        ("a_b _c_ of `_d_`", "a_b \\_c\\_ of `_d_`"),
         ("one ` alone", "one \\` alone"),
         ("`a` and `b`", "`a` and `b`"),
         ("``", "\\`\\`"),
-        ("[a](b) `[a](b)`", "\\[a\\]\\(b\\) `[a](b)`"),
+        ("[a](b) `[a](b)`", "\\[a\\](b) `[a](b)`"),
     ],
 )
 def test_commands_in_a_message_are_code(text: str, shown: str) -> None:

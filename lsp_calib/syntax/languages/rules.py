@@ -30,6 +30,7 @@ class Function:
     docstring: the documentation as written, with its quotes or comment marks, None if there is none.
     code: its source without the documentation.
     documented: first line of the documentation, and the line after it; None if there is none.
+    within: the class that it is a method of, after those that this one stands in; "" if there is none.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Function:
     docstring: str | None
     code: str
     documented: tuple[int, int] | None = None
+    within: str = ""
 
 
 @attrs.frozen
