@@ -67,6 +67,15 @@ def percent(probability: float | None) -> str:
     return ">99 %" if 0.995 <= probability < 1.0 else f"{100 * probability:.0f} %"
 
 
+def counted(n: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> counted(1, "visit"), counted(12345, "visit")
+    ('1 visit', '12,345 visits')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def tier_sentence(confidence: Confidence) -> str:
     """What the confidence of a summary means, in numbers that people can picture; no full stop.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from lsp_calib.badges import counted
 from lsp_calib.cli.evaluation_options import (
     FILE,
     LINES_OBSERVED,
@@ -332,7 +333,7 @@ def export(file: Path | None) -> None:
 
     n = export_feedback(file, sys.stdout)
     if file is not None:
-        tell(f"{n} suggestions were exported to {file}.")
+        tell(f"Exported: {counted(n, 'suggestion')}, to {file}.")
 
 
 @feedback.command()
@@ -363,7 +364,7 @@ def purge(before: str | None, workspace: Path | None, calibrators: bool, yes: bo
     if as_json:
         print_json({"n": n, "calibrators": files})
     else:
-        more = f", and {files} files of calibrators" if calibrators else ""
-        tell(f"{n} suggestions were removed{more}.")
+        more = f", and {counted(files, 'calibrator')}" if calibrators else ""
+        tell(f"Removed: {counted(n, 'suggestion')}{more}.")
         for path in exports_kept():
             tell(f"An export of them stays: {path}. Delete it yourself if it is not wanted.")

@@ -17,6 +17,7 @@ import attrs
 from rich.table import Table
 from rich.text import Text
 
+from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import (
     CalibratorStore,
@@ -95,7 +96,7 @@ class Listing:
             console.print(
                 f"  {in_one_line(c.purpose.model.name, 80)}, {c.purpose.answers}, "
                 f"prompt {in_one_line(c.purpose.prompt_version, 40)}; "
-                f"{c.source_and_state}; {c.n} labels; {c.measure}, skill {skill}; {c.created}",
+                f"{c.source_and_state}; {counted(c.n, 'label')}; {c.measure}, skill {skill}; {c.created}",
                 soft_wrap=True,
             )
             if words := note(c):
@@ -237,8 +238,8 @@ def _print(entry: Listed, console: Console) -> None:
     console.print(
         f"{answers[0].upper()}{answers[1:]} by {in_one_line(c.purpose.model.name, 80)}, "
         f"prompt {in_one_line(c.purpose.prompt_version, 40)}; "
-        f"made {c.created} from {c.n} labels, {c.n_correct} right, of {len(c.provenance)} sources. "
-        f"{entry.path}",
+        f"made {c.created} from {counted(c.n, 'label')}, {c.n_correct:,} right, of "
+        f"{counted(len(c.provenance), 'source')}. {entry.path}",
         soft_wrap=True,
     )
     if words := _promised(entry):

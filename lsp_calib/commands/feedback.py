@@ -17,7 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from lsp_calib import home
-from lsp_calib.badges import BADGES, percent
+from lsp_calib.badges import BADGES, counted, percent
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.commands.printing import badge, bins_text
 from lsp_calib.errors import LspCalibError, SettingsError
@@ -72,8 +72,8 @@ def print_statistics(found: Statistics) -> None:
     for part in found.sources:
         if part.name == Source.REPLAY:
             console.print(
-                f"{part.suggestions} lines that you had typed were completed afterwards (replayed), "
-                f"{part.correct} of them as you had typed them.",
+                f"Completed again afterwards (replayed): {counted(part.suggestions, 'line')} that you had "
+                f"typed, {part.correct:,} of them as you had typed them.",
                 soft_wrap=True,
             )
     if not found.suggestions:
@@ -84,8 +84,8 @@ def print_statistics(found: Statistics) -> None:
         return
     first, last = (_day(at) for at in (found.first, found.last))
     console.print(
-        f"{found.suggestions} suggestions were shown from {first} to {last}; of {found.labelled} it is known "
-        f"what became of them, {found.correct} were right. {found.size / 1e6:.1f} MB.",
+        f"{counted(found.suggestions, 'suggestion')} shown from {first} to {last}; of {found.labelled:,} it "
+        f"is known what became of them, {found.correct} were right. {found.size / 1e6:.1f} MB.",
         soft_wrap=True,
     )
     console.print(_tiers(found))
@@ -315,7 +315,7 @@ def _print_rest(report: FeedbackReport, console: Console) -> None:
         console.print(table)
     own = [one for one in report.calibrators if words.is_own(one)]
     console.print(
-        f"{words.counted(len(own), 'calibrator')} of your own; `lsp-calib calibrators list` has them all. "
+        f"{counted(len(own), 'calibrator')} of your own; `lsp-calib calibrators list` has them all. "
         "`lsp-calib report --open` shows all this as a page.",
         soft_wrap=True,
     )

@@ -11,6 +11,7 @@ import attrs
 from rich.console import Console
 from rich.table import Table
 
+from lsp_calib.badges import counted
 from lsp_calib.commands.engine import Say, forecast, settings_in_force
 from lsp_calib.commands.records import AskingOptions, answers_left, make_folder
 from lsp_calib.errors import LspCalibError, StoppedError
@@ -155,7 +156,7 @@ def decode_missing(study: str, folder: Path, asking: AskingOptions, data_dir: Pa
     prompt = sum(run.prompt * left[run.name] for run in wanted) + (_POSITIONS if counts else 0)
     answer = sum(run.answer * left[run.name] for run in wanted)
     say(
-        f"{sum(left.values()):,} answers of {card.name} are missing in {folder}: "
+        f"Missing in {folder}: {counted(sum(left.values()), 'answer')} of {card.name}, "
         f"{forecast(card, prompt, answer)}. Stop at any time; the same command goes on."
     )
     for run in wanted:

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from lsp_calib import __version__, home
+from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.commands.engine import Say, forecast, settings_in_force
 from lsp_calib.commands.printing import item_progress
@@ -107,7 +108,8 @@ def _forecast(task: Task, path: Path, choice: EngineChoice, window: WindowSize |
     large = Layout.of(card, WindowSize.LARGE)
     size = window or (WindowSize.LARGE if is_quick(card, large) else WindowSize.SMALL)
     prompt, answer = _TOKENS.get(task.name, (Layout.of(card, size).usual_tokens, _OF_LINE))
-    return f"{left:,} answers of {card.name} are asked for: {forecast(card, left * prompt, left * answer)}."
+    time = forecast(card, left * prompt, left * answer)
+    return f"To be asked for: {counted(left, 'answer')} of {card.name}, {time}."
 
 
 def answers_left(path: Path, items: int) -> int:

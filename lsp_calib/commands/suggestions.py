@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.badges import DOTS, percent, tier_sentence, tier_words
+from lsp_calib.badges import DOTS, counted, percent, tier_sentence, tier_words
 from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, wanted_window, with_engine
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import REMOVED, Removal
@@ -269,10 +269,11 @@ class Overview:
         made = [entry.summary for entries in self.files.values() for entry in entries if entry.summary]
         lines = [f"# Summaries of {escape_markdown(self.name)}", ""]
         models = " and ".join(escape_markdown(name) for name in sorted({one.model for one in made}))
-        share = f"{done} functions" if self.is_complete else f"{done} of {self.functions} functions"
+        functions = counted(self.functions, "function")
+        share = functions if self.is_complete else f"{done:,} of {functions}"
         lines += [f"{share}, in the words of {models}." if models else f"{share}."]
         if self.skipped:
-            lines += [f"{self.skipped} files were left out: excluded, or no text."]
+            lines += [f"Left out: {counted(self.skipped, 'file')}, excluded or no text."]
         lines += ["", *_meanings(made)]
         for path, entries in self.files.items():
             lines += ["", f"## {escape_markdown(path)}", ""]

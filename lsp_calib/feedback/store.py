@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 import attrs
 
+from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.prefix_curve import ShownPart
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
@@ -448,8 +449,8 @@ class FeedbackStore(StoreFile):
             (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise LspCalibError(
-                f"{n} suggestions were deleted, but another program is reading {self.path}: the file may "
-                "still hold them. Run the command again, or close the editors that use it."
+                f"Deleted: {counted(n, 'suggestion')}. Another program is reading {self.path}: the file may "
+                "still hold what was deleted. Run the command again, or close the editors that use it."
             )
         return n
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 
-from lsp_calib.badges import percent
+from lsp_calib.badges import counted, percent
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.refit import seen_until
@@ -15,7 +15,6 @@ from lsp_calib.feedback.report import Period, Survival
 from lsp_calib.report.markup import Markup, tag
 from lsp_calib.report.words import (
     clock,
-    counted,
     day,
     from_to,
     is_own,

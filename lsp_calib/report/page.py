@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lsp_calib import __version__
-from lsp_calib.badges import BADGES
+from lsp_calib.badges import BADGES, counted
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.feedback.comparison import Accuracy, Comparison, Judged, Share
@@ -106,7 +106,7 @@ def _card(tier: Accuracy) -> Markup:
         tag(
             "p",
             f"{words.share(tier.promised)} promised: {words.verdict(tier)}. "
-            f"{words.counted(tier.share.n, 'visit')}, 95 % interval {words.share(tier.share.low)} to "
+            f"{counted(tier.share.n, 'visit')}, 95 % interval {words.share(tier.share.low)} to "
             f"{words.share(tier.share.high)}.",
             class_="note",
         ),
@@ -278,7 +278,7 @@ def _survival(report: FeedbackReport) -> Markup | None:
 def _lasted(share: Share | None) -> str:
     if share is None or not share.n:
         return "–"
-    interval = f"{words.counted(share.n, 'visit')}, {words.share(share.low)} to {words.share(share.high)}"
+    interval = f"{counted(share.n, 'visit')}, {words.share(share.low)} to {words.share(share.high)}"
     return joined(words.share(share.value), tag("div", interval, class_="under"))
 
 
@@ -331,11 +331,7 @@ def _hidden(hidden: Hidden) -> Markup | None:
         if counts
     ]
     n = hidden.limits[0].right + hidden.limits[0].wrong if hidden.limits else 0
-    lead = (
-        f" What a limit would have hidden of your last {words.counted(n, 'labelled suggestion')}:"
-        if n
-        else ""
-    )
+    lead = f" What a limit would have hidden of your last {counted(n, 'labelled suggestion')}:" if n else ""
     return section("What is hidden", f"{words.explored(hidden)}{lead}", listed, *reasons)
 
 
@@ -356,12 +352,12 @@ def _history(calibrators: Sequence[Listed]) -> Markup | None:
     shipped = [one for one in calibrators if one.calibrator.source == "shipped"]
     learned = [one for one in calibrators if one.calibrator.source != "shipped"]
     lead = (
-        f"{words.counted(own, 'calibrator')} of your own. " if own else "None of your own yet. "
+        f"{counted(own, 'calibrator')} of your own. " if own else "None of your own yet. "
     ) + "`lsp-calib calibrators show ID` says what one weighs, `rollback` takes yours out of force."
     parts = [_calibrators(learned)] if learned else []
     if shipped:
-        counted = f"{words.counted(len(shipped), 'calibrator')} came with lsp-calib"
-        parts.append(tag("details", tag("summary", counted), _calibrators(shipped)))
+        heading = f"{counted(len(shipped), 'calibrator')} came with lsp-calib"
+        parts.append(tag("details", tag("summary", heading), _calibrators(shipped)))
     return section("Calibrators", lead, *parts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
-from lsp_calib.badges import percent
+from lsp_calib.badges import counted, percent
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.lent import carried_from
 from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Comparison
@@ -190,15 +190,6 @@ def is_own(listed: Listed) -> bool:
     only carried over from it to another prompt."""
     own = listed.calibrator.source in ("personal", "workspace")
     return own and carried_from(listed.calibrator) is None
-
-
-def counted(n: int, noun: str) -> str:
-    """A number and what it counts.
-
-    >>> counted(1, "visit"), counted(12345, "visit")
-    ('1 visit', '12,345 visits')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def day(at: float | None) -> str:

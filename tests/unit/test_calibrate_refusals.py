@@ -218,8 +218,8 @@ def test_the_time_is_told_before_the_model_is_asked(
     card.path.touch()
     folders = [project(tmp_path / name, "a.py") for name in "pqrs"]
     speed = "(the speed of this machine is not known yet)"
-    few = "20 answers of smollm2-135m are asked for: about 1 minute"
-    many = r"1,\d{3} answers of smollm2-135m are asked for: about \d+ minutes"
+    few = "To be asked for: 20 answers of smollm2-135m, about 1 minute"
+    many = r"To be asked for: 1,\d{3} answers of smollm2-135m, about \d+ minutes"
     for folder in folders:
         (folder / "b.py").write_text(FILE * 100)
     for samples, sentence in (("20", few), ("1500", many)):

@@ -262,7 +262,7 @@ class TestFindings:
         _, report = doctor()
         [finding] = about(report, "feedback")
         assert finding["says"] == (
-            "1 suggestions remembered, 1 with a label. 2 lines that you typed were replayed."
+            "1 suggestion remembered, 1 with a label. Replayed: 2 lines that you typed."
         )
 
     def test_what_was_removed_is_counted_by_reason(self, home: Path) -> None:

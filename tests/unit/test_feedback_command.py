@@ -84,13 +84,13 @@ class TestStats:
         keep("r1", True, source=Source.REPLAY)
         keep("r2", False, source=Source.REPLAY)
         said = invoke("stats").output
-        assert "2 lines that you had typed were completed afterwards (replayed), 1 of them as" in said
+        assert "Completed again afterwards (replayed): 2 lines that you had typed, 1 of them as" in said
         assert "No suggestion has been shown yet" in said
         keep("a", True)
         found = statistics()
         assert (found["suggestions"], found["correct"]) == (1, 1)
         assert found["sources"][0] == {"name": "replay", "suggestions": 2, "labelled": 2, "correct": 1}
-        assert "1 suggestions were shown" in invoke("stats").output
+        assert "1 suggestion shown" in invoke("stats").output
 
     def test_by_language_model_and_age(self) -> None:
         keep("a", True)
@@ -130,7 +130,7 @@ class TestExport:
         file = tmp_path / "feedback.jsonl"
         result = invoke("export", str(file))
         assert result.exit_code == 0, result.output
-        assert "2 suggestions were exported" in result.stderr
+        assert "Exported: 2 suggestions" in result.stderr
         text = file.read_text("utf-8")
         first, second = (json.loads(line) for line in text.splitlines())
         assert (first["id"], first["label"]["how"], first["features"]) == ("a", "kept", {"total": 1.0})
@@ -165,7 +165,7 @@ class TestPurge:
         assert "Remove all feedback and empty the logs?" in result.output
         assert f"An export of them stays: {export}" in "".join(result.output.splitlines())
         assert export.exists()
-        assert "1 suggestions were removed" in result.output
+        assert "Removed: 1 suggestion." in result.output
         assert statistics()["suggestions"] == 0
 
     def test_everything_leaves_nothing_behind(self) -> None:

@@ -486,7 +486,7 @@ class TestPurge:
         reader = sqlite3.connect(path, isolation_level=None)
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM suggestions").fetchall()
-        with pytest.raises(LspCalibError, match="another program"):
+        with pytest.raises(LspCalibError, match="Another program"):
             impatient.purge()
         reader.execute("COMMIT")
         impatient.purge()

@@ -154,7 +154,7 @@ export class Commands {
     const place = await vscode.window.showSaveDialog({ title: 'Export feedback to a new file', filters });
     const result = place && (await this.session.ask<{ n: number; path: string }>('lsp-calib.exportFeedback', { path: place.fsPath }));
     if (result) {
-      inform(`${result.n} suggestions were exported to ${result.path}`);
+      inform(`Exported: ${counted(result.n)}, to ${result.path}`);
     }
   }
 
@@ -164,7 +164,7 @@ export class Commands {
     const choice = await vscode.window.showWarningMessage(question, { modal: true, detail }, 'Remove');
     const result = choice && (await this.session.ask<{ n: number }>('lsp-calib.purgeFeedback'));
     if (result) {
-      inform(`${result.n} suggestions were removed`);
+      inform(`Removed: ${counted(result.n)}`);
     }
   }
 
@@ -299,4 +299,8 @@ function tellOfFit({ promoted, reason, n }: Fit): void {
 
 function inform(message: string): void {
   void vscode.window.showInformationMessage(`lsp-calib: ${message}`);
+}
+
+function counted(n: number): string {
+  return n === 1 ? '1 suggestion' : `${n} suggestions`;
 }

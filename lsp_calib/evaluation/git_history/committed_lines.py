@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
+from lsp_calib.badges import counted
 from lsp_calib.completion.context import Cursor, drawn_place, is_asked_for
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.git_history.objects import ObjectReader
@@ -382,7 +383,8 @@ class Taken:
     def sentence(self, path: Path) -> str:
         """What was taken and left out, for the user."""
         on = sum(item.condition == WRITING_ON for item in self.items)
-        taken = f"{path}: {len(self.items)} lines of {self.commits} commits, {on} with nothing below."
+        taken = f"{path}: {counted(len(self.items), 'line')} of {counted(self.commits, 'commit')}"
+        taken += f", {on} with nothing below."
         words = ", ".join(f"{n} {what}" for what, n in sorted(self.left_out.items()))
         return f"{taken} Left out: {words}." if words else taken
 

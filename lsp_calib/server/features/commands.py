@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from lsp_calib.badges import tier_sentence, tier_words
+from lsp_calib.badges import counted, tier_sentence, tier_words
 from lsp_calib.errors import SettingsError
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.values import is_suggestion_id
@@ -88,7 +88,7 @@ def register(server: CalibServer) -> None:
             else Path(path)
         )
         n = await ls.session.recorder.run(lambda store: export_file(store, file))
-        ls.show_result(f"Exported: {n} suggestions, to {file}.")
+        ls.show_result(f"Exported: {counted(n, 'suggestion')}, to {file}.")
         return {"path": str(file), "n": n}
 
     @server.command("lsp-calib.purgeFeedback")

@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 
 from lsp_calib import __version__, home, lockfile
+from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.commands.engine import wanted_window
 from lsp_calib.completion.prompt import LayoutChooser
@@ -301,8 +302,8 @@ def feedback() -> Finding:
         counts[kind].update(dict.fromkeys(parsed(event) or (), n))
     shown, known = suggestions - replayed, labels - replayed  # each replayed line has its label
     data = {"suggestions": shown, "labels": known, "replayed": replayed, **counts}
-    says = f"{shown} suggestions remembered, {known} with a label."
-    says += f" {replayed} lines that you typed were replayed." if replayed else ""
+    says = f"{counted(shown, 'suggestion')} remembered, {known:,} with a label."
+    says += f" Replayed: {counted(replayed, 'line')} that you typed." if replayed else ""
     for what, kind in (("Answers withheld", EventKind.WITHHELD), ("Ends of answers cut off", EventKind.CUT)):
         if by_reason := counts[kind.value]:
             says += f" {what}: {', '.join(f'{reason} {n}' for reason, n in by_reason.most_common())}."
