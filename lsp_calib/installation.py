@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 _NAME = "lsp-calib"
-_KEEPERS: dict[tuple[str, ...], str] = {("uv", "tools"): "uv tool", ("pipx", "venvs"): "pipx"}
-"""The folders of programs that keep an environment for each package."""
 
 
 @functools.cache
@@ -30,9 +28,12 @@ def install_command(*extras: str) -> str:
         known, by_uv = {}, False
     source, extra = _source_of(known), f"[{','.join(extras)}]"
     wanted = f"'{_NAME}{extra} @ {source}'" if "+" in source else f"'{source}{extra}'"
-    keeper = _KEEPERS.get(PurePath(sys.prefix).parts[-3:-1])
-    if keeper is not None:
-        return f"{keeper} install --force {wanted}"
+    # pipx and uv keep an environment for each package; installed anew there, it would lose its other extras.
+    kept_by = PurePath(sys.prefix).parts[-3:-1]
+    if kept_by == ("pipx", "venvs"):
+        return f"pipx inject {_NAME} {wanted}"
+    if kept_by == ("uv", "tools"):
+        return f"uv pip install --python '{sys.prefix}' {wanted}"
     editable = "-e " if known.get("dir_info", {}).get("editable") else ""
     return f"{'uv pip' if by_uv else 'pip'} install {editable}{wanted}"
 

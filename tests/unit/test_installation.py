@@ -35,10 +35,15 @@ def fresh() -> Iterator[None]:
         (
             WHEEL,
             "pip",
-            "/home/ann/.local/share/pipx/venvs/lsp-calib",
-            "pipx install --force '{wheel}[local]'",
+            "/pipx/venvs/lsp-calib",
+            "pipx inject lsp-calib '{wheel}[local]'",
         ),
-        (None, "uv", "/home/ann/.local/share/uv/tools/lsp-calib", "uv tool install --force '{name}[local]'"),
+        (
+            None,
+            "uv",
+            "/home/ann/.local/share/uv/tools/lsp-calib",
+            "uv pip install --python '{prefix}' 'lsp-calib[local]'",
+        ),
         (
             REPOSITORY,
             "pip",
@@ -64,7 +69,7 @@ def test_the_command_is_for_this_installation(
     monkeypatch.setattr(importlib.metadata, "distribution", lambda _: about)
     monkeypatch.setattr(sys, "prefix", prefix)
     wheel = "/tmp/lsp_calib-0.1.0-py3-none-any.whl"
-    assert install_command("local") == command.format(wheel=wheel, name="lsp-calib")
+    assert install_command("local") == command.format(wheel=wheel, prefix=prefix)
 
 
 @pytest.mark.parametrize("content", ["", "{"])
