@@ -123,17 +123,17 @@ class CalibrationReport:
         }
 
     def print(self) -> None:
-        console = Console()
-        table = Table("measure", "value", "95 % interval", title=self.calibrator.id)
-        for name, interval in self.calibrator.metrics.items():
-            value = "undefined" if interval.value is None else f"{interval.value:+.3f}"
-            known = interval.low is not None and interval.high is not None
-            table.add_row(name, value, f"{interval.low:+.3f} to {interval.high:+.3f}" if known else "")
-        console.print(table)
-        self.comparison.print(console)
-        c = self.calibrator
+        """The conclusion first, then what it rests on."""
+        console, c = Console(), self.calibrator
+        if self.promoted:
+            console.print(f"{c.id} is now in force instead of {self.present}: {self.reason}.")
+        elif self.present is not None:
+            console.print(
+                f"{c.id} is not in force; {self.present} stays: {self.reason}. "
+                "To put it in force nevertheless, add --install."
+            )
         console.print(
-            f"\n{c.n} of {self.asked} {_PLURAL[c.purpose.task]} had an answer, {c.n_correct} of them right. "
+            f"{c.n} of {self.asked} {_PLURAL[c.purpose.task]} had an answer, {c.n_correct} of them right. "
             f"Its measure is {c.measure}. It is in {self.path}."
         )
         if (shift := c.curves[0].shift) is not None:
@@ -142,13 +142,13 @@ class CalibrationReport:
                 f"They are too few to weigh each feature anew: it is {c.provenance[-1].name}, moved by them "
                 f"({moved})."
             )
-        if self.promoted:
-            console.print(f"It is now in force instead of {self.present}: {self.reason}.")
-        elif self.present is not None:
-            console.print(
-                f"It is not in force; {self.present} stays: {self.reason}. "
-                "To put it in force nevertheless, add --install."
-            )
+        table = Table("measure", "value", "95 % interval", title=c.id)
+        for name, interval in c.metrics.items():
+            value = "undefined" if interval.value is None else f"{interval.value:+.3f}"
+            known = interval.low is not None and interval.high is not None
+            table.add_row(name, value, f"{interval.low:+.3f} to {interval.high:+.3f}" if known else "")
+        console.print(table)
+        self.comparison.print(console)
 
 
 @attrs.frozen
