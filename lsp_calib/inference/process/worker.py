@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import attrs
+import msgspec
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.backend import Advanced, Backend, Counters, Interrupted, Preempted, Run
@@ -206,7 +207,7 @@ class Worker:
 
         def tokens(tokens: list[Token]) -> None:
             if isinstance(work.request, ScoreRequest):
-                self._send(client, {"id": request_id, "tokens": wire.tokens_to_wire(tokens)})
+                self._send(client, {"id": request_id, "tokens": msgspec.to_builtins(tokens)})
             else:
                 # As `Generation.logprobs` has them.
                 first = [min(token.logprob - token.typed_logprob, 0.0) for token in tokens]
@@ -250,10 +251,10 @@ def _result(work: _Work, generation: Advanced) -> wire.Message:
     if generation is None:
         return {"scored": True}
     if isinstance(generation, tuple):
-        return {"scored": True, "counted": wire.distributions_to_wire(generation)}
+        return {"scored": True, "counted": msgspec.to_builtins(generation)}
     timing = attrs.evolve(
         generation.timing,
         queue_ms=1e3 * work.waited,
         total_ms=1e3 * (time.monotonic() - work.came),
     )
-    return {"generation": wire.generation_to_wire(attrs.evolve(generation, timing=timing))}
+    return {"generation": msgspec.to_builtins(attrs.evolve(generation, timing=timing))}
