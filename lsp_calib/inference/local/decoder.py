@@ -161,7 +161,7 @@ class Decoder:
                 raise Interrupted
             # The step waited for a processor that other programs use: repeat it with fewer threads.
             self._drop(sequence, before)
-            self._pace.gave_way(self.threads)
+            self._pace.give_way(self.threads)
         sequence.tokens += tokens
 
     def _take_step(self, count: int, *, ahead: bool) -> int:
