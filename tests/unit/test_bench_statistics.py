@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.tools.bench.statistics import (
-    common_prefix,
     interval,
     median_ratio,
     percentile,
@@ -136,9 +135,3 @@ class TestTokensNeeded:
     def test_text_below_a_change_is_not_needed_again(self) -> None:
         above, below = list(range(100, 150)), list(range(200, 260))
         assert tokens_needed([1, *above, 2, *below, 3], [1, *above, 7, 8, 2, *below, 3]) == 2
-
-    @given(TOKENS, TOKENS)
-    def test_the_common_prefix_is_common_and_ends_where_they_part(self, a: list[int], b: list[int]) -> None:
-        same = common_prefix(a, b)
-        assert a[:same] == b[:same]
-        assert same in (len(a), len(b)) or a[same] != b[same]

@@ -13,6 +13,7 @@ import enum
 import re
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 
@@ -42,37 +43,6 @@ _LONGEST = 3600.0
 
 Pairs = list[tuple[Answered, Answered]]
 """Answers to the same keystrokes in two conditions."""
-
-
-@attrs.define
-class LongFile:
-    """The same keystrokes in a short and in a long document.
-
-    given: the answers by (turn, keystroke), and then by the length of the document.
-    """
-
-    given: dict[tuple[int, int], dict[int, Answered]] = attrs.field(factory=dict)
-
-    def add(self, turn: int, at: int, lines: int, answered: Answered) -> None:
-        self.given.setdefault((turn, at), {})[lines] = answered
-
-    def pairs(self) -> Pairs:
-        """(short, long) of the keystrokes that were typed in both documents."""
-        short, long = LONG_FILE
-        return [(one[short], one[long]) for one in self.given.values() if short in one and long in one]
-
-
-@attrs.define
-class Two:
-    """The same keystrokes, in the recorded rhythm, at two servers: each alone, then both at once."""
-
-    alone: tuple[list[Answered], list[Answered]] = attrs.field(factory=lambda: ([], []))
-    together: tuple[list[Answered], list[Answered]] = attrs.field(factory=lambda: ([], []))
-
-    def pairs(self) -> list[Pairs]:
-        """At each server, (alone, together) of the keystrokes typed both times, the first ones left out."""
-        both = zip(self.alone, self.together, strict=True)
-        return [list(zip(one, two, strict=False))[1:] for one, two in both]
 
 
 class How(enum.StrEnum):
@@ -132,24 +102,29 @@ def where_asked(pairs: Pairs) -> list[tuple[float, float]]:
 
 
 async def long_file(
-    server: Served, edits: Sequence[Edit], notes: LongFile, step: Callable[[int, int], None]
+    server: Served, edits: Sequence[Edit], notes: Pairs, step: Callable[[int, int], None]
 ) -> None:
     """Type the same keystrokes in both documents, by turns. The first of each is left out: its cache is cold.
 
-    step: called with (keystrokes done, keystrokes in all).
+    notes: gets the answers in the short and in the long document. step: called with (keystrokes done,
+    keystrokes in all).
     """
     fitting = [edit for edit in edits if len(edit.before) <= LONG_FILE[0]]
     done = 0
     for turn in range(LONG_CHUNKS):
         edit = fitting[turn % len(fitting)].excerpt(LONG_STEPS)
+        other: list[Answered] = []
         for lines in LONG_FILE if turn % 2 else reversed(LONG_FILE):
             typist = Typist(server.editor, server.scratch, edit.padded(lines))
             for at, key in enumerate(typist.edit.steps):
                 ms, suggestion = await typist.answer(key)
                 # Wait for evaluation ahead: it must not delay the next key, which may be in either document.
                 await settled(server.probe)
-                if at:
-                    notes.add(turn, at, lines, (ms, asked_model(suggestion)))
+                answered = ms, asked_model(suggestion)
+                if len(other) < len(typist.edit.steps):
+                    other.append(answered)
+                elif at:
+                    notes.append((other[at], answered) if lines == LONG_FILE[1] else (answered, other[at]))
                 done += 1
                 step(done, 2 * LONG_CHUNKS * len(typist.edit.steps))
             typist.close()
@@ -161,35 +136,48 @@ def edits_for_two(steps: int) -> tuple[Edit, ...]:
 
 
 async def two_servers(
-    scratch: Scratch, steps: int, notes: Two, say: Callable[[str], None], step: Callable[[int, int], None]
+    scratch: Scratch,
+    steps: int,
+    notes: tuple[Pairs, Pairs],
+    say: Callable[[str], None],
+    step: Callable[[int, int], None],
 ) -> None:
-    """Type at two servers of one user, each with its own document.
+    """Type in the recorded rhythm at two servers of one user, each with its own document.
 
-    step: called with (keystrokes done, keystrokes in all).
+    notes: gets of each server the answers alone and together, the first ones left out. step: called with
+    (keystrokes done, keystrokes in all).
     """
     edits = edits_for_two(steps)
     done = 0
     async with serving(scratch) as (first, _), serving(scratch) as (second, _), connect(scratch) as probe:
         editors = (first, second)
+        alone: tuple[list[Answered], list[Answered]] = ([], [])
 
-        async def type_at(server: int, into: list[Answered], pace: float = 1.0) -> None:
+        async def type_at(server: int, keep: Callable[[int, Answered], None], pace: float = 1.0) -> None:
             nonlocal done
-            async for ms, suggestion in type_in_rhythm(editors[server], scratch, edits[server], pace):
-                into.append((ms, asked_model(suggestion)))
+            typing = type_in_rhythm(editors[server], scratch, edits[server], pace)
+            at = 0
+            async for ms, suggestion in typing:
+                keep(at, (ms, asked_model(suggestion)))
+                at += 1
                 done += 1
                 step(done, 3 * sum(len(edit.steps) for edit in edits))
+
+        def pair(server: int, at: int, answered: Answered) -> None:
+            if at:
+                notes[server].append((alone[server][at], answered))
 
         say("Typing at one server, then at another one.")
         for server in (0, 1):
             # Warm up, so that the cache holds equally much of the documents, alone and together.
-            await type_at(server, [], pace=0.0)
+            await type_at(server, lambda _at, _answered: None, pace=0.0)
         for server in (0, 1):
             # Wait for one server's evaluation ahead, so that it does not delay the other one's first keys.
             await settled(probe)
-            await type_at(server, notes.alone[server])
+            await type_at(server, alone[server].insert)
         await settled(probe)
         say("Typing at two servers at once.")
-        await asyncio.gather(*(type_at(server, notes.together[server]) for server in (0, 1)))
+        await asyncio.gather(*(type_at(server, partial(pair, server)) for server in (0, 1)))
 
 
 async def measure_beside(

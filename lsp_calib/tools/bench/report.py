@@ -18,10 +18,8 @@ from lsp_calib.tools.bench.comparisons import (
     Asked,
     Beside,
     How,
-    LongFile,
     Pairs,
     Run,
-    Two,
     where_asked,
 )
 from lsp_calib.tools.bench.forecast import Stopped
@@ -72,8 +70,8 @@ class Notes:
     idle: Idle | None = None
     cancelled: Cancelled = attrs.field(factory=Cancelled)
     bursts: list[Burst] = attrs.field(factory=list)
-    long_file: LongFile = attrs.field(factory=LongFile)
-    two: Two = attrs.field(factory=Two)
+    long_file: Pairs = attrs.field(factory=list)
+    two: tuple[Pairs, Pairs] = attrs.field(factory=lambda: ([], []))
     peer: dict[str, object] = attrs.field(factory=dict)
     against: list[PeerReading] = attrs.field(factory=list)
     beside: Beside = attrs.field(factory=Beside)
@@ -125,8 +123,8 @@ def to_json(notes: Notes) -> dict[str, Any]:
         "speed": speed(readings),
         "cancel": cancel(notes.cancelled),
         "typingOn": typing_on(notes.bursts),
-        "longFile": long_file(notes.long_file.pairs()),
-        "two": two(notes.two.pairs()),
+        "longFile": long_file(notes.long_file),
+        "two": two(notes.two),
         "idle": idle(notes.idle),
         "peer": against_peer(notes.peer, notes.against),
         "beside": beside(notes.beside),
@@ -424,7 +422,8 @@ def back_after(found: Sequence[tuple[float, float]]) -> float | None:
 
 
 def summaries(measured: Summaries) -> dict[str, Any] | None:
-    first, pairs = measured.first, measured.pairs()
+    first, typed = measured.first, measured.typed
+    pairs = [(beside.ms, without.ms) for beside, without in typed if beside.asked and without.asked]
     if not (first or measured.known_ms or measured.new_ms):
         return None
     return {
@@ -452,8 +451,8 @@ def summaries(measured: Summaries) -> dict[str, Any] | None:
             "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
             "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
             "evaluated": {
-                "beside": sum(beside for beside, _ in measured.evaluated_pairs()),
-                "without": sum(without for _, without in measured.evaluated_pairs()),
+                "beside": sum(beside.evaluated for beside, _ in typed),
+                "without": sum(without.evaluated for _, without in typed),
             },
         }
         if pairs

@@ -10,6 +10,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from lsp_calib.inference.generation.kv_cache import common_prefix
+
 _DRAWS = 2000
 _LEVEL = 95.0
 _SEED = 0
@@ -91,11 +93,6 @@ def tokens_needed(before: Sequence[int], after: Sequence[int]) -> int:
     matcher = SequenceMatcher(None, before[head:], after[head:], autojunk=False)
     same = sum(block.size for block in matcher.get_matching_blocks())
     return max(len(after) - head - same, 1)
-
-
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens two sequences begin with in common."""
-    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _estimate(values: Floats, statistic: Callable[[Floats], Floats]) -> Value:
