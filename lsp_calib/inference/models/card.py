@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -30,62 +30,50 @@ class Source:
     revision: str = "main"
 
 
-class Downloadable(Protocol):
-    """A file that can be pulled: a language model, or a file of an encoder. As in `ModelCard`."""
+@attrs.frozen(kw_only=True)
+class FileCard:
+    """A file that can be pulled: a language model, or a file of an encoder. `sha256` alone decides which
+    bytes are right, whatever their source.
+
+    name: of the model. size: bytes, 0 where not known. sha256: empty where none is published; then the bytes
+    of the first pull are expected from then on.
+    """
+
+    name: str
+    file: str
+    size: int
+    sha256: str
+    sources: tuple[Source, ...] = ()
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def file(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def sha256(self) -> str: ...
-
-    @property
-    def sources(self) -> tuple[Source, ...]: ...
-
-    @property
-    def path(self) -> Path: ...
+    def path(self) -> Path:
+        """The path of the file once pulled."""
+        return home.state_dir() / "models" / self.file
 
 
-@attrs.frozen
-class ModelCard:
-    """One model. `sha256` alone decides which bytes are right, whatever their source.
+@attrs.frozen(kw_only=True)
+class ModelCard(FileCard):
+    """One model.
 
-    size: bytes, 0 where not known. sha256: empty where none is published; then the bytes of
-    the first pull are expected from then on. verified: the card's author computed the checksum from the file.
+    verified: the card's author computed the checksum from the file.
     context: positions kept. window: characters of a document that are shown to the model. parameters: about
     how many it has. kv_bytes: of the key-value cache, for a position. notice: terms to show before a pull.
     hide_below: the default of the setting `hideBelow`, below which nearly all lines of the model's committed
     records are wrong; 0: nothing is hidden.
     """
 
-    name: str
     title: str
     licence: str
-    file: str
-    size: int
-    sha256: str
     quantisation: str
     context: int
     window: int
     completion: CompletionFormat
     chat: ChatFormat
-    sources: tuple[Source, ...] = ()
     verified: bool = False
     parameters: int = 0
     kv_bytes: int = 0
     notice: str = ""
     hide_below: float = 0.0
-
-    @property
-    def path(self) -> Path:
-        """The path of the model once pulled."""
-        return home.state_dir() / "models" / self.file
 
 
 def load_cards() -> dict[str, ModelCard]:

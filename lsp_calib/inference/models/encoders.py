@@ -15,7 +15,7 @@ import attrs
 from lsp_calib import home
 from lsp_calib.errors import NoModelError, SettingsError
 from lsp_calib.inference.models import checksum, memory, partial
-from lsp_calib.inference.models.card import Source, source_of
+from lsp_calib.inference.models.card import FileCard, source_of
 
 DEFAULT = "minilm-l6-v2"
 
@@ -23,24 +23,11 @@ DEFAULT = "minilm-l6-v2"
 _OVERHEAD = 150 << 20
 
 
-@attrs.frozen
-class EncoderFile:
-    """A file of an encoder. role: "model" (ONNX) or "tokenizer" (JSON of the tokenizers library).
+@attrs.frozen(kw_only=True)
+class EncoderFile(FileCard):
+    """A file of an encoder. role: "model" (ONNX) or "tokenizer" (JSON of the tokenizers library)."""
 
-    name: the encoder's. size: bytes.
-    """
-
-    name: str
     role: str
-    file: str
-    size: int
-    sha256: str
-    sources: tuple[Source, ...]
-
-    @property
-    def path(self) -> Path:
-        """The path of the file once pulled."""
-        return home.state_dir() / "models" / self.file
 
 
 @attrs.frozen
