@@ -8,15 +8,19 @@ from typing import Any
 
 import click
 
-from lsp_calib.cli.evaluation_options import (
+from lsp_calib.cli.shared import (
     FILE,
     FOLDER,
     LINES_OBSERVED,
     SOURCE,
+    Group,
+    LongCommand,
     asking_of,
     default_output,
     held_out_option,
+    json_option,
     language_option,
+    model_option,
     no_suffix_option,
     observe_option,
     quiet_option,
@@ -26,17 +30,11 @@ from lsp_calib.cli.evaluation_options import (
     run_or_replay,
     said,
     seed_option,
-    window_option,
-)
-from lsp_calib.cli.shared import (
-    Group,
-    LongCommand,
-    json_option,
-    model_option,
     show,
     tell,
     threads_option,
     warn,
+    window_option,
 )
 from lsp_calib.errors import SettingsError
 

@@ -9,36 +9,34 @@ from typing import Any
 
 import click
 
-from lsp_calib.cli.evaluation_options import (
+from lsp_calib.cli.shared import (
     FILE,
     LINES_OBSERVED,
     SOURCE,
-    asking_of,
-    held_out_option,
-    language_option,
-    no_suffix_option,
-    observe_option,
-    quiet_option,
-    refuse_with_records,
-    said,
-    seed_option,
-    window_option,
-    worker_options,
-)
-from lsp_calib.cli.shared import (
     Command,
     Group,
     LongCommand,
+    asking_of,
     engine_given,
+    held_out_option,
     json_option,
+    language_option,
     model_option,
+    no_suffix_option,
+    observe_option,
     print_json,
+    quiet_option,
+    refuse_with_records,
     remote_option,
+    said,
     say,
+    seed_option,
     show,
     tell,
     threads_option,
     warn,
+    window_option,
+    worker_options,
 )
 from lsp_calib.errors import SettingsError
 from lsp_calib.report import THEMES, ThemeName

@@ -24,7 +24,7 @@ from lsp_calib.inference.models.encoders import (
     verify_encoder,
 )
 from lsp_calib.inference.models.inventory import Entry, remove
-from lsp_calib.inference.process.converting import convert
+from lsp_calib.inference.process.starting import convert
 
 
 @attrs.frozen

@@ -23,8 +23,8 @@ import attrs
 import numpy as np
 
 from lsp_calib.settings import Trusted
+from lsp_calib.tools.bench.report import median_ratio
 from lsp_calib.tools.bench.server import Scratch, Served, scratch_folder, served, until_idle
-from lsp_calib.tools.bench.statistics import median_ratio
 from lsp_calib.tools.bench.uncached import open_dense
 from lsp_calib.tools.client import Document
 

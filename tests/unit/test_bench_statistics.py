@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.tools.bench.statistics import (
+from lsp_calib.tools.bench.report import (
     interval,
     median_ratio,
     percentile,
     ratio_of_percentiles,
     resamples,
     spread_of,
-    tokens_needed,
 )
+from lsp_calib.tools.bench.typist import tokens_needed
 
 TIMES = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=40)
 TOKENS = st.lists(st.integers(0, 5), max_size=30)

@@ -17,9 +17,8 @@ from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Counters, Interrupted, Preempted
 from lsp_calib.inference.engine import Priority
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
-from lsp_calib.inference.local.batch_size import BatchSizer
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
-from lsp_calib.inference.local.thread_budget import ThreadBudget
+from lsp_calib.inference.local.thread_budget import BatchSizer, ThreadBudget
 from lsp_calib.inference.models.memory import count_sequences
 
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it

@@ -35,8 +35,7 @@ from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import rendezvous, starting, wire
 from lsp_calib.inference.process.connection import DOUBT, GONE, Connection, heard_within, outcome
 from lsp_calib.inference.process.rendezvous import Rendezvous
-from lsp_calib.inference.process.restart_policy import Failure, RestartPolicy
-from lsp_calib.inference.process.starting import Child
+from lsp_calib.inference.process.starting import Child, Failure, RestartPolicy
 from lsp_calib.values import Distributions, Generation, ModelIdentity, Token
 
 logger = logging.getLogger(__name__)

@@ -1,14 +1,16 @@
-"""The readings of a bench, and its report of them as one JSON document."""
+"""The readings of a bench, and its report as one JSON document: percentiles and ratios with intervals."""
 
 from __future__ import annotations
 
 import os
 import platform
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
 from typing import Any
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from lsp_calib import __version__
 from lsp_calib.inference.models.cards import ModelCard
@@ -19,23 +21,97 @@ from lsp_calib.tools.bench.comparisons import (
     Beside,
     How,
     Pairs,
+    PeerReading,
     Run,
     where_asked,
 )
 from lsp_calib.tools.bench.forecast import Stopped
-from lsp_calib.tools.bench.peer import PeerReading
 from lsp_calib.tools.bench.processes import shared_by_session
 from lsp_calib.tools.bench.server import Idle
-from lsp_calib.tools.bench.statistics import (
-    interval,
-    median_ratio,
-    percentile,
-    ratio_of_percentiles,
-    spread_of,
-)
 from lsp_calib.tools.bench.summaries import BUDGET, Summaries
 from lsp_calib.tools.bench.typist import Counts, Place, Reading
 from lsp_calib.tools.bench.uncached import KEYS, Burst, Cancelled
+
+_DRAWS = 2000
+_LEVEL = 95.0
+_SEED = 0
+
+Floats = NDArray[np.float64]
+
+
+@attrs.frozen
+class Value:
+    """An estimate with the bounds of its 95 % bootstrap interval; no bounds for fewer than 3 readings."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def spread_of(readings: Sequence[float]) -> dict[str, Any] | None:
+    """p50 and p95 of n readings in the order they were taken, as JSON; None if there are none."""
+    if not len(readings):
+        return None
+    both = {f"p{percent}": interval(percentile(readings, percent)) for percent in (50, 95)}
+    return {**both, "n": len(readings)}
+
+
+def interval(value: Value | None) -> list[float | None] | None:
+    """A value as JSON: [estimate, lower bound, upper bound]."""
+    if value is None:
+        return None
+    return [None if one is None else round(one, 3) for one in (value.value, value.low, value.high)]
+
+
+def percentile(readings: Sequence[float], percent: float) -> Value | None:
+    """A percentile of readings in the order they were taken; None if there are none."""
+    if not len(readings):
+        return None
+    values = np.asarray(readings, dtype=np.float64)
+    return _estimate(values, lambda rows: np.percentile(rows, percent, axis=-1))
+
+
+def median_ratio(pairs: Sequence[tuple[float, float]]) -> Value | None:
+    """Median of a / b over pairs (a, b) in the order they were taken; None without a positive b."""
+    return percentile([a / b for a, b in pairs if b > 0], 50)
+
+
+def ratio_of_percentiles(pairs: Sequence[tuple[float, float]], percent: float) -> Value | None:
+    """Percentile of all a divided by that of all b; pairs are resampled together. None if it is undefined."""
+    both = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
+    if not len(both) or np.percentile(both[:, 1], percent) <= 0:
+        return None
+
+    def ratio(rows: Floats) -> Floats:
+        high, low = np.moveaxis(np.percentile(rows, percent, axis=-2), -1, 0)
+        found: Floats = high / np.maximum(low, np.finfo(np.float64).tiny)
+        return found
+
+    return _estimate(both, ratio)
+
+
+def resamples(n: int, rng: np.random.Generator, draws: int = _DRAWS) -> NDArray[np.int64]:
+    """Indices of bootstrap samples of n readings; shape (draws, n).
+
+    Whole runs of consecutive readings are drawn (a circular block bootstrap, runs of about the cube root of
+    n): the same causes slow down consecutive keystrokes, so drawing readings one by one would make the
+    interval too narrow.
+    """
+    length = max(round(n ** (1 / 3)), 1)
+    starts = rng.integers(0, n, size=(draws, -(-n // length)))
+    runs = (starts[:, :, None] + np.arange(length)) % n
+    return runs.reshape(draws, -1)[:, :n]
+
+
+def _estimate(values: Floats, statistic: Callable[[Floats], Floats]) -> Value:
+    """values: the readings along the first axis."""
+    value = float(statistic(values))
+    if len(values) < 3:
+        return Value(value, None, None)
+    drawn = statistic(values[resamples(len(values), np.random.default_rng(_SEED))])
+    low, high = np.percentile(drawn, [(100 - _LEVEL) / 2, (100 + _LEVEL) / 2])
+    return Value(value, float(low), float(high))
+
 
 FORMAT = 1
 FIRST = 10
@@ -213,8 +289,8 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
         "overRaw": interval(median_ratio(pairs)),
         "n": len(pairs),
         "unequal": len(bare) - len(pairs),
-        "medianWallMs": round(statistics.median(wall for wall, _ in pairs), 2) if pairs else None,
-        "medianRawMs": round(statistics.median(raw for _, raw in pairs), 2) if pairs else None,
+        "medianWallMs": round(median(wall for wall, _ in pairs), 2) if pairs else None,
+        "medianRawMs": round(median(raw for _, raw in pairs), 2) if pairs else None,
         "places": _by_place(same, "overRaw"),
     }
 
@@ -240,7 +316,7 @@ def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
     ]
     if not generation:
         return None
-    generated_per_s = statistics.median(generation)
+    generated_per_s = median(generation)
     prompt = [
         1e3 * r.evaluated / ms
         for r in readings
@@ -249,7 +325,7 @@ def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
     if not prompt:
         return None
     return {
-        "promptTokensPerS": round(statistics.median(prompt), 1),
+        "promptTokensPerS": round(median(prompt), 1),
         "generatedTokensPerS": round(generated_per_s, 1),
         "prompts": len(prompt),
         "generations": len(generation),
@@ -276,8 +352,8 @@ def typing_on(bursts: Sequence[Burst]) -> dict[str, Any] | None:
     long, single = ([one for one in bursts if (one.keys > 1) is several] for several in (True, False))
     share = None
     if long and single:
-        at_once, then = (statistics.median(one.then_ms for one in some) for some in (single, long))
-        share = round((at_once - then) / statistics.median(one.typed_ms for one in long), 3)
+        at_once, then = (median(one.then_ms for one in some) for some in (single, long))
+        share = round((at_once - then) / median(one.typed_ms for one in long), 3)
     return {
         "keys": KEYS,
         **_spreads(long, typedMs="typed_ms", thenMs="then_ms"),
@@ -298,7 +374,7 @@ def long_file(pairs: Pairs) -> dict[str, Any] | None:
         "n": len(pairs),
         "extraMs": interval(percentile([long - short for (short, _), (long, _) in pairs], 50)),
         "asked": len(asked),
-        "p50Ms": [round(statistics.median(times), 2) for times in zip(*asked, strict=True)] or None,
+        "p50Ms": [round(median(times), 2) for times in zip(*asked, strict=True)] or None,
         "p50Ratio": interval(ratio_of_percentiles([(long, short) for short, long in asked], 50)),
     }
 
@@ -400,7 +476,7 @@ def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any] |
     found = []  # (seconds, ratio to the median of the quiet readings of the same key and work)
     for one in readings:
         if usual := [other.ms for other in quiet if other.same_work(one)]:
-            found.append((one.at, one.ms / statistics.median(usual)))
+            found.append((one.at, one.ms / median(usual)))
     if not found:
         return None
     windows = {
@@ -416,7 +492,7 @@ def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any] |
 def back_after(found: Sequence[tuple[float, float]]) -> float | None:
     """Seconds until the first of five ratios in a row whose median is at most 1.1; None if there is none."""
     for at in range(len(found) - _IN_A_ROW + 1):
-        if statistics.median(ratio for _, ratio in found[at : at + _IN_A_ROW]) <= BACK:
+        if median(ratio for _, ratio in found[at : at + _IN_A_ROW]) <= BACK:
             return round(found[at][0], 2)
     return None
 
