@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from lsp_calib.cli.shared import (
+    EXISTING_FOLDER,
     FILE,
     FOLDER,
     LINES_OBSERVED,
@@ -330,7 +331,7 @@ def confidence(as_json: bool, **options: Any) -> None:
 )
 @click.option(
     "--records",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_FOLDER,
     help="The folder with the records, such as models/records; folders in it count, too. Without it the "
     "model is asked for those that are missing in records/ of --output.",
 )

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -209,6 +209,15 @@ def show(report: Report, *, as_json: bool) -> None:
         report.print()
 
 
+def show_sentences(wire: Any, sentences: Iterable[str], *, as_json: bool) -> None:
+    """Print what a command has done: one JSON document, or sentences."""
+    if as_json:
+        print_json(wire)
+        return
+    for sentence in sentences:
+        say(sentence)
+
+
 def say(text: str, *, nl: bool = True) -> None:
     """Print a text on standard output."""
     click.echo(shown(text), nl=nl)
@@ -228,6 +237,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 SOURCE = click.Path(exists=True, path_type=Path)
 LINES_OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
 """What `--observe` adds to the records of lines."""

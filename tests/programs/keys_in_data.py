@@ -171,7 +171,7 @@ async def measure(scratch: Scratch, kinds: Sequence[str], keys: int, times: int)
         beside, alone = (float(np.median(one)) for one in zip(*pairs, strict=True))
         print(
             f"\nIn another document while one runs: {beside:.0f} ms, alone {alone:.0f} ms; median of ratios "
-            f"{ratio.value if ratio else 0:.2f} ({times} pairs), before the other in {order}."
+            f"{ratio[0] if ratio else 0:.2f} ({times} pairs), before the other in {order}."
         )
 
 

@@ -14,7 +14,7 @@ import xllamacpp
 from lsp_calib.errors import EngineError, ModelError, ModelFileError
 from lsp_calib.inference.backend import NOT_LOCKED, Acceleration, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shortened
+from lsp_calib.inference.generation.run import room_for_prompt, shortened
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.run import INTERACTIVE_SEQUENCES, SEQUENCES, Machine, PrebuiltGenerationRun
 from lsp_calib.inference.prebuilt.server import Server, has_gpu, locked_memory

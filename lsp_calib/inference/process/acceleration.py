@@ -7,6 +7,7 @@ model process relies on them. The result is remembered for this build of the lib
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -33,19 +34,13 @@ _FASTER = 0.9
 
 
 @attrs.frozen
-class TrialOutcome:
-    """The result of a trial. seconds: for a fixed prompt and answer, None if it failed. how: the cause."""
-
-    seconds: float | None
-    how: str = ""
-
-
-@attrs.frozen
 class Tried:
-    """An acceleration, by its name, with the result of its trial."""
+    """The trial of an acceleration, by its name. seconds: for a fixed prompt and answer, None if it failed.
+    how: the cause."""
 
     name: str
-    outcome: TrialOutcome
+    seconds: float | None
+    how: str = ""
 
 
 @attrs.frozen
@@ -57,16 +52,15 @@ class AccelerationChoice:
 
     @property
     def failed(self) -> tuple[Tried, ...]:
-        return tuple(one for one in self.tried if one.outcome.seconds is None)
+        return tuple(one for one in self.tried if one.seconds is None)
 
     @property
     def was_tried(self) -> bool:
         """Whether a trial with it succeeded."""
-        worked = {one.name for one in self.tried if one.outcome.seconds is not None}
-        return self.acceleration.name in worked
+        return self.acceleration.name in {one.name for one in self.tried if one.seconds is not None}
 
 
-Try = Callable[[Acceleration], TrialOutcome | None]
+Try = Callable[[Acceleration], Tried | None]
 """A trial; None where it was ended from outside and shows nothing."""
 
 
@@ -112,7 +106,7 @@ def choose(
     rivals = _rivals(hardware, gpu_layers)
     if offered and not careful and not rivals:
         return AccelerationChoice(offered[0])
-    tried = [Tried(name, TrialOutcome(None, "while it answered")) for name in avoid]
+    tried = [Tried(name, None, "while it answered") for name in avoid]
     best: tuple[float, Acceleration] | None = None
     for candidate in offered:
         if best is not None and candidate.name not in rivals:
@@ -120,7 +114,7 @@ def choose(
         outcome = attempt(candidate)
         if outcome is None:
             return AccelerationChoice(candidate)
-        tried.append(Tried(candidate.name, outcome))
+        tried.append(outcome)
         if outcome.seconds is not None and (best is None or outcome.seconds < _FASTER * best[0]):
             best = outcome.seconds, candidate
     if best is None:
@@ -136,7 +130,7 @@ def _rivals(hardware: Hardware, gpu_layers: int | None) -> frozenset[str]:
 
 
 def _nothing_works(tried: Sequence[Tried]) -> str:
-    hows = ", ".join(dict.fromkeys(one.outcome.how for one in tried)) or "each time it was used"
+    hows = ", ".join(dict.fromkeys(one.how for one in tried)) or "each time it was used"
     return (
         f"llama.cpp crashes with this model on this machine ({hows}), also with the simplest kernels. "
         "The file may be damaged (`lsp-calib models verify`), or this build of llama.cpp faulty. "
@@ -157,7 +151,7 @@ def failure(choice: AccelerationChoice) -> str:
         "cpu-eight-bit": "weights of 8 bits" if choice.acceleration.repack else "repacked weights",
     }
     what = words.get(last.name, "repacked weights")
-    return f"The model runs without {what}: llama.cpp crashed with {what} ({last.outcome.how})."
+    return f"The model runs without {what}: llama.cpp crashed with {what} ({last.how})."
 
 
 def note(choice: AccelerationChoice) -> str:
@@ -203,7 +197,7 @@ class Question:
         models = sidecar.read(MEMORY).get(machine(self.hardware))
         entry = {
             "chosen": choice.acceleration.name,
-            "tried": [[one.name, one.outcome.seconds, one.outcome.how] for one in choice.tried],
+            "tried": [[one.name, one.seconds, one.how] for one in choice.tried],
         }
         kept = dict(models) if isinstance(models, Mapping) else {}
         sidecar.update(MEMORY, machine(self.hardware), {**kept, self._key: entry})
@@ -227,7 +221,7 @@ def _read_tried(raw: Any) -> Iterator[Tried]:
     for one in raw if isinstance(raw, list) else ():
         if isinstance(one, list) and len(one) == 3 and isinstance(one[0], str):
             seconds = one[1] if isinstance(one[1], float) and one[1] > 0 else None
-            yield Tried(one[0], TrialOutcome(seconds, str(one[2])))
+            yield Tried(one[0], seconds, str(one[2]))
 
 
 # Long enough for every kernel of a prompt and of an answer, and short enough to wait for.
@@ -249,12 +243,13 @@ _SECONDS, _BYTES_A_SECOND = 60.0, 20 << 20
 _NOT_LOADED = 4
 
 
-def attempt(options: LoadOptions) -> TrialOutcome | None:
+def attempt(options: LoadOptions) -> Tried | None:
     """Try `options.acceleration` in a child of this process, by this process's own program.
 
     None where that is no evidence: the child was ended from outside (for lack of memory above all), or the
     model cannot be loaded in any way, which is reported when it is loaded.
     """
+    name = options.acceleration.name
     wanted = {**attrs.asdict(options.acceleration), "threads": options.threads}
     command = [sys.executable, *sys.orig_argv[1:], f"--trial={json.dumps(wanted)}"]
     limit = _SECONDS + options.path.stat().st_size / _BYTES_A_SECOND
@@ -274,16 +269,15 @@ def attempt(options: LoadOptions) -> TrialOutcome | None:
         finally:
             timer.cancel()
     if late.is_set():
-        return TrialOutcome(None, f"no answer in {limit:.0f} s")
+        return Tried(name, None, f"no answer in {limit:.0f} s")
     if starting.killed(child.returncode) or child.returncode == _NOT_LOADED:
         return None
     if child.returncode:
-        return TrialOutcome(None, starting.how(child.returncode))
-    try:
-        seconds = float(json.loads(output)["seconds"])
-    except (ValueError, TypeError, KeyError):
-        return TrialOutcome(None, "no figures")
-    return TrialOutcome(seconds) if seconds > 0 else TrialOutcome(None, "no figures")
+        return Tried(name, None, starting.how(child.returncode))
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        if (seconds := float(json.loads(output)["seconds"])) > 0:
+            return Tried(name, seconds)
+    return Tried(name, None, "no figures")
 
 
 def run_trial(factory: Factory, options: LoadOptions, wanted: str) -> None:

@@ -39,28 +39,16 @@ _SEED = 0
 Floats = NDArray[np.float64]
 
 
-@attrs.frozen
-class Value:
-    """An estimate with the bounds of its 95 % bootstrap interval; no bounds for fewer than 3 readings."""
-
-    value: float
-    low: float | None
-    high: float | None
+Value = list[float | None]
+"""As JSON: an estimate with the bounds of its 95 % bootstrap interval, None for fewer than 3 readings."""
 
 
 def spread_of(readings: Sequence[float]) -> dict[str, Any] | None:
     """p50 and p95 of n readings in the order they were taken, as JSON; None if there are none."""
     if not len(readings):
         return None
-    both = {f"p{percent}": interval(percentile(readings, percent)) for percent in (50, 95)}
+    both = {f"p{percent}": percentile(readings, percent) for percent in (50, 95)}
     return {**both, "n": len(readings)}
-
-
-def interval(value: Value | None) -> list[float | None] | None:
-    """A value as JSON: [estimate, lower bound, upper bound]."""
-    if value is None:
-        return None
-    return [None if one is None else round(one, 3) for one in (value.value, value.low, value.high)]
 
 
 def percentile(readings: Sequence[float], percent: float) -> Value | None:
@@ -107,10 +95,10 @@ def _estimate(values: Floats, statistic: Callable[[Floats], Floats]) -> Value:
     """values: the readings along the first axis."""
     value = float(statistic(values))
     if len(values) < 3:
-        return Value(value, None, None)
+        return [round(value, 3), None, None]
     drawn = statistic(values[resamples(len(values), np.random.default_rng(_SEED))])
     low, high = np.percentile(drawn, [(100 - _LEVEL) / 2, (100 + _LEVEL) / 2])
-    return Value(value, float(low), float(high))
+    return [round(float(one), 3) for one in (value, low, high)]
 
 
 FORMAT = 1
@@ -261,7 +249,7 @@ def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:
         "n": len(pairs),
         "evaluated": spread_of([evaluated for evaluated, _ in pairs]),
         "needed": spread_of([needed for _, needed in pairs]),
-        "medianRatio": interval(median_ratio(pairs)),
+        "medianRatio": median_ratio(pairs),
     }
 
 
@@ -284,9 +272,9 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
     same = [(r.place, (r.wall_ms, raw.ms)) for r, raw in bare if raw.evaluated == r.evaluated]
     pairs = [pair for _, pair in same]
     return {
-        "overDecode": interval(median_ratio(inside)),
+        "overDecode": median_ratio(inside),
         "inside": len(inside),
-        "overRaw": interval(median_ratio(pairs)),
+        "overRaw": median_ratio(pairs),
         "n": len(pairs),
         "unequal": len(bare) - len(pairs),
         "medianWallMs": round(median(wall for wall, _ in pairs), 2) if pairs else None,
@@ -298,7 +286,7 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
 def _by_place(pairs: Sequence[tuple[Place, tuple[float, float]]], name: str) -> dict[str, Any]:
     """The median of the ratios, by kind of keystroke."""
     return {
-        place.value: {name: interval(median_ratio(found)), "n": len(found)}
+        place.value: {name: median_ratio(found), "n": len(found)}
         for place in Place
         if (found := [pair for kind, pair in pairs if kind is place])
     }
@@ -372,10 +360,10 @@ def long_file(pairs: Pairs) -> dict[str, Any] | None:
     return {
         "lines": list(LONG_FILE),
         "n": len(pairs),
-        "extraMs": interval(percentile([long - short for (short, _), (long, _) in pairs], 50)),
+        "extraMs": percentile([long - short for (short, _), (long, _) in pairs], 50),
         "asked": len(asked),
         "p50Ms": [round(median(times), 2) for times in zip(*asked, strict=True)] or None,
-        "p50Ratio": interval(ratio_of_percentiles([(long, short) for short, long in asked], 50)),
+        "p50Ratio": ratio_of_percentiles([(long, short) for short, long in asked], 50),
     }
 
 
@@ -390,7 +378,7 @@ def _together(pairs: Milliseconds) -> dict[str, Any]:
     return {
         "aloneMs": spread_of([alone for alone, _ in pairs]),
         "togetherMs": spread_of([together for _, together in pairs]),
-        "p50Ratio": interval(ratio_of_percentiles([(together, alone) for alone, together in pairs], 50)),
+        "p50Ratio": ratio_of_percentiles([(together, alone) for alone, together in pairs], 50),
     }
 
 
@@ -425,9 +413,9 @@ def against_peer(description: dict[str, object], readings: Sequence[PeerReading]
 
 def _ratios(pairs: Milliseconds) -> dict[str, Any]:
     return {
-        "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
-        "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
-        "medianOfRatios": interval(median_ratio(pairs)),
+        "p50Ratio": ratio_of_percentiles(pairs, 50),
+        "p95Ratio": ratio_of_percentiles(pairs, 95),
+        "medianOfRatios": median_ratio(pairs),
     }
 
 
@@ -482,7 +470,7 @@ def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any] |
     windows = {
         f"seconds{low:.0f}To{high:.0f}": {
             "n": len(inside := [ratio for at, ratio in found if low <= at < high]),
-            "medianOfRatios": interval(percentile(inside, 50)),
+            "medianOfRatios": percentile(inside, 50),
         }
         for low, high in _WINDOWS
     }
@@ -524,8 +512,8 @@ def summaries(measured: Summaries) -> dict[str, Any] | None:
             "n": len(pairs),
             "withoutMs": spread_of([without for _, without in pairs]),
             "besideMs": spread_of([beside for beside, _ in pairs]),
-            "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
-            "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
+            "p50Ratio": ratio_of_percentiles(pairs, 50),
+            "p95Ratio": ratio_of_percentiles(pairs, 95),
             "evaluated": {
                 "beside": sum(beside.evaluated for beside, _ in typed),
                 "without": sum(without.evaluated for _, without in typed),
