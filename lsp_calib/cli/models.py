@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,10 +19,6 @@ from lsp_calib.cli.shared import (
 )
 from lsp_calib.errors import SettingsError
 
-if TYPE_CHECKING:
-    from lsp_calib.inference.models.encoders import EncoderCard
-    from lsp_calib.inference.models.inventory import Entry
-
 
 @click.group(cls=Group)
 def models() -> None:
@@ -35,12 +30,11 @@ def models() -> None:
 def models_list(as_json: bool) -> None:
     """Known models: installed or not, licence, memory, speed."""
     from lsp_calib.commands.models import HEADER, recommended, row
-    from lsp_calib.inference.models.encoders import load_encoders
-    from lsp_calib.inference.models.inventory import inventory
+    from lsp_calib.inference.models.inventory import encoders, inventory
 
     models = inventory()
     best = recommended(models)
-    entries: list[Entry | EncoderCard] = [*models, *load_encoders().values()]
+    entries = [*models, *encoders()]
     if as_json:
         rows = [entry.to_wire() for entry in entries]
         print_json([{**one, "recommended": one["name"] == best} for one in rows])

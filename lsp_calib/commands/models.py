@@ -48,13 +48,9 @@ def recommended(entries: Iterable[Entry]) -> str | None:
     )
 
 
-def row(entry: Entry | EncoderCard, best: str | None = None) -> str:
+def row(entry: Entry, best: str | None = None) -> str:
     """A model in one line, below `HEADER`. best: the name of the recommended model."""
-    card: ModelCard | EncoderCard
-    if isinstance(entry, EncoderCard):
-        card, speed = entry, None
-    else:
-        card, speed = entry.card, entry.speed
+    card, speed = entry.card, entry.speed
     size = f"{card.size / 1e6:.0f} MB" if card.size else "size ?"
     state = (entry.fault and "damaged") or ("installed" if entry.installed else "-")
     needs = f"{entry.needs / 1e9:4.1f} GB"

@@ -163,6 +163,8 @@ class ModelCard(FileCard):
     notice: str = ""
     hide_below: float = 0.0
 
+    kind = "language"
+
 
 def load_cards() -> dict[str, ModelCard]:
     """All shipped cards by name, in the order of preference.

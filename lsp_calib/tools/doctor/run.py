@@ -20,6 +20,7 @@ from lsp_calib.commands.engine import wanted_window
 from lsp_calib.completion.prompt import LayoutChooser
 from lsp_calib.errors import EngineDiedError, LspCalibError, ModelError
 from lsp_calib.inference.engines import open_engine
+from lsp_calib.inference.models.card import ModelCard
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.inference.models.speeds import LATENCY_BUDGET, is_quiet
 from lsp_calib.json_text import json_text
@@ -49,6 +50,7 @@ def calibrators(usable: Sequence[Entry], trusted: Trusted = DEFAULTS) -> list[Fi
     layouts = LayoutChooser(store.has_labels, lambda: wanted_window(trusted))
     for entry in usable:
         card = entry.card
+        assert isinstance(card, ModelCard), "an inventory is of language models"
         identity = ModelIdentity(card.name, card.quantisation, card.sha256)
         version = layouts.of_card(card, identity).version
         of_model = [one for one in in_force if is_same_model(one.purpose.model, identity)]
