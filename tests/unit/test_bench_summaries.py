@@ -16,11 +16,21 @@ from rich.console import Console
 from lsp_calib.syntax import functions
 from lsp_calib.tools.bench import summaries as bench
 from lsp_calib.tools.bench.report import summaries
-from lsp_calib.tools.bench.summaries import BUDGET, FIRST, LINES, FirstSummary, Summaries, Typed, modules
+from lsp_calib.tools.bench.summaries import BUDGET, FIRST, LINES, Summaries, Typed, modules
 from lsp_calib.tools.bench.table import _summaries as summaries_lines
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
 
 STEPS = 32
+
+FIRST_ONE = {
+    "lines": 60,
+    "wallMs": 900.0,
+    "promptMs": 600.0,
+    "generateMs": 300.0,
+    "promptTokens": 500,
+    "evaluated": 460,
+    "generated": 12,
+}
 
 
 def test_only_keys_for_which_the_model_was_asked_both_times_are_pairs() -> None:
@@ -34,7 +44,7 @@ def test_only_keys_for_which_the_model_was_asked_both_times_are_pairs() -> None:
 
 def test_the_report_has_the_times_of_prompt_and_generation_apart() -> None:
     notes = Summaries(
-        first=[FirstSummary(900.0 + n, 600.0 + n, 300.0, 500, 460, 12, 60) for n in range(3)],
+        first=[{**FIRST_ONE, "wallMs": 900.0 + n, "promptMs": 600.0 + n} for n in range(3)],
         known_ms=[1.0, 2.0, 3.0],
         new_ms=[100.0, BUDGET + 5.0, BUDGET + 900.0],
         made=1,

@@ -10,7 +10,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 import attrs
 import msgspec
@@ -37,12 +36,6 @@ _WORDS = {
 Dropped = list[tuple[int, wire.Message]]
 
 
-class Send(Protocol):
-    """Sends a message to a client. Called from the decoding thread; must not block."""
-
-    def __call__(self, client: int, message: wire.Message, /) -> None: ...
-
-
 @attrs.define(eq=False)
 class _Work:
     """A request and its state. since: when it came or stopped. waited: seconds in all."""
@@ -60,10 +53,10 @@ class _Work:
 class Worker:
     """Requests from the thread that serves clients, answered by the thread that calls `serve`.
 
-    send: called from `serve` with the results.
+    send: called from `serve` with a client and a result for it; must not block.
     """
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Callable[[int, wire.Message], None]) -> None:
         self._send = send
         self._changed = threading.Condition()
         self._scheduler = Scheduler()

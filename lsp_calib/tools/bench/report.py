@@ -493,9 +493,7 @@ def summaries(measured: Summaries) -> dict[str, Any] | None:
     return {
         "first": {
             "n": len(first),
-            **_spreads(first, lines="lines", wallMs="wall_ms", promptMs="prompt_ms"),
-            **_spreads(first, generateMs="generate_ms", promptTokens="prompt_tokens"),
-            **_spreads(first, evaluated="evaluated", generated="tokens"),
+            **{name: spread_of([one[name] for one in first]) for name in first[0]},
         }
         if first
         else None,

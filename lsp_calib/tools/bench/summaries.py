@@ -44,19 +44,6 @@ _AGAIN = 8
 
 
 @attrs.frozen
-class FirstSummary:
-    """wall_ms: from asking until the answer. The others as the engine reports them."""
-
-    wall_ms: float
-    prompt_ms: float
-    generate_ms: float
-    prompt_tokens: int
-    evaluated: int
-    tokens: int
-    lines: int
-
-
-@attrs.frozen
 class Typed:
     """The answer to a key: its milliseconds, whether the model was asked, prompt tokens evaluated for it."""
 
@@ -69,13 +56,14 @@ class Typed:
 class Summaries:
     """Readings of summaries.
 
-    first: of long functions, while nothing else is done. known_ms, new_ms: milliseconds that hovers took
+    first: of long functions, while nothing else is done: by name, the milliseconds from asking until the
+    answer, and what the engine reports. known_ms, new_ms: milliseconds that hovers took
     while somebody typed, on functions with a known summary and on others. made, late: of the latter, those
     that had the summary, and those that said that it is being made. typed: each key, beside summaries that
     are made and without, the first ones of a document left out.
     """
 
-    first: list[FirstSummary] = attrs.field(factory=list)
+    first: list[dict[str, float]] = attrs.field(factory=list)
     known_ms: list[float] = attrs.field(factory=list)
     new_ms: list[float] = attrs.field(factory=list)
     made: int = 0
@@ -99,15 +87,15 @@ async def first_summaries(server: Served, notes: Summaries) -> None:
         if made is not None:
             timing = made["timing"]
             notes.first.append(
-                FirstSummary(
-                    wall_ms=wall,
-                    prompt_ms=timing["promptMs"],
-                    generate_ms=timing["generateMs"],
-                    prompt_tokens=timing["promptTokens"],
-                    evaluated=timing["promptTokens"] - timing["promptReused"],
-                    tokens=made["tokens"],
-                    lines=function.code.count("\n") + 1,
-                )
+                {
+                    "lines": function.code.count("\n") + 1,
+                    "wallMs": wall,
+                    "promptMs": timing["promptMs"],
+                    "generateMs": timing["generateMs"],
+                    "promptTokens": timing["promptTokens"],
+                    "evaluated": timing["promptTokens"] - timing["promptReused"],
+                    "generated": made["tokens"],
+                }
             )
     if not notes.first:
         raise LspCalibError("The standard library of this Python has no functions to summarise.")
