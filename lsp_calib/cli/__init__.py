@@ -15,6 +15,7 @@ from lsp_calib.cli.evaluation import evaluate
 from lsp_calib.cli.learning import calibrate, calibrators, feedback, refit, report
 from lsp_calib.cli.models import data, models
 from lsp_calib.cli.shared import (
+    FILE,
     Group,
     engine_given,
     host_and_port,
@@ -103,12 +104,10 @@ def main() -> None:
 @click.option("--tcp-any-host", is_flag=True, help="Let other machines connect to --tcp.")
 @click.option(
     "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Read the token of --tcp from this file of yours instead of printing a new one.",
 )
-@click.option(
-    "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the log to this file."
-)
+@click.option("--log-file", type=FILE, help="Write the log to this file.")
 @click.option(
     "--trust-editor",
     is_flag=True,
@@ -307,7 +306,7 @@ def bench(**options: Any) -> None:
 @click.option("--quick", is_flag=True, help="Neither load a model nor measure how fast it is.")
 @click.option(
     "--bundle",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write a ZIP file for a bug report here; it holds no source text.",
 )
 def doctor(as_json: bool, quick: bool, bundle: Path | None) -> None:

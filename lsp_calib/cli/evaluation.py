@@ -8,15 +8,20 @@ from typing import Any
 
 import click
 
-from lsp_calib.cli.evaluation_options import (
+from lsp_calib.cli.shared import (
+    EXISTING_FOLDER,
     FILE,
     FOLDER,
     LINES_OBSERVED,
     SOURCE,
+    Group,
+    LongCommand,
     asking_of,
     default_output,
     held_out_option,
+    json_option,
     language_option,
+    model_option,
     no_suffix_option,
     observe_option,
     quiet_option,
@@ -26,17 +31,11 @@ from lsp_calib.cli.evaluation_options import (
     run_or_replay,
     said,
     seed_option,
-    window_option,
-)
-from lsp_calib.cli.shared import (
-    Group,
-    LongCommand,
-    json_option,
-    model_option,
     show,
     tell,
     threads_option,
     warn,
+    window_option,
 )
 from lsp_calib.errors import SettingsError
 
@@ -332,7 +331,7 @@ def confidence(as_json: bool, **options: Any) -> None:
 )
 @click.option(
     "--records",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_FOLDER,
     help="The folder with the records, such as models/records; folders in it count, too. Without it the "
     "model is asked for those that are missing in records/ of --output.",
 )

@@ -10,36 +10,35 @@ from typing import Any
 import click
 
 from lsp_calib.badges import counted
-from lsp_calib.cli.evaluation_options import (
+from lsp_calib.cli.shared import (
+    EXISTING_FOLDER,
     FILE,
     LINES_OBSERVED,
     SOURCE,
-    asking_of,
-    held_out_option,
-    language_option,
-    no_suffix_option,
-    observe_option,
-    quiet_option,
-    refuse_with_records,
-    said,
-    seed_option,
-    window_option,
-    worker_options,
-)
-from lsp_calib.cli.shared import (
     Command,
     Group,
     LongCommand,
+    asking_of,
     engine_given,
+    held_out_option,
     json_option,
+    language_option,
     model_option,
+    no_suffix_option,
+    observe_option,
     print_json,
+    quiet_option,
+    refuse_with_records,
     remote_option,
-    say,
+    said,
+    seed_option,
     show,
+    show_sentences,
     tell,
     threads_option,
     warn,
+    window_option,
+    worker_options,
 )
 from lsp_calib.errors import SettingsError
 from lsp_calib.report import THEMES, ThemeName
@@ -49,7 +48,7 @@ from lsp_calib.report import THEMES, ThemeName
 @click.option(
     "--html",
     "file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Write a page to FILE.",
 )
@@ -140,7 +139,7 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
 )
 @click.option(
     "--sources",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_FOLDER,
     help="Before fitting on --records, compute their text features again from the projects in this folder "
     "(`data pull projects`), and write them into the file. Takes the model's vocabulary, no decoding.",
 )
@@ -218,11 +217,7 @@ def refit(as_json: bool, model: str | None, remote: str | None) -> None:
     from lsp_calib.commands.calibrators import refit_now
 
     refits = refit_now(engine_given(model, remote), warn)
-    if as_json:
-        print_json(refits.to_wire())
-    else:
-        for sentence in refits.sentences():
-            say(sentence)
+    show_sentences(refits.to_wire(), refits.sentences(), as_json=as_json)
 
 
 @click.group(cls=Group)
@@ -263,15 +258,12 @@ def calibrators_rollback(wanted: str | None, as_json: bool) -> None:
     from lsp_calib.commands.calibrators import roll_back_calibrator
 
     done = roll_back_calibrator(wanted)
-    if as_json:
-        print_json(done.to_wire())
-    else:
-        say(done.sentence)
+    show_sentences(done.to_wire(), [done.sentence], as_json=as_json)
 
 
 @calibrators.command("export")
 @click.argument("wanted", metavar="ID")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 def calibrators_export(wanted: str, file: Path) -> None:
     """Write a calibrator to FILE, to share it. It holds weights and numbers of labels, and no source text."""
     from lsp_calib.commands.calibrators import export_calibrator, provenance_words
@@ -301,10 +293,7 @@ def calibrators_import(file: Path, install: bool, as_json: bool) -> None:
     for sentence in provenance_words(foreign):
         tell(sentence)
     imported = try_and_import(foreign, install=install)
-    if as_json:
-        print_json(imported.to_wire())
-    else:
-        say(import_words(imported))
+    show_sentences(imported.to_wire(), [import_words(imported)], as_json=as_json)
 
 
 @click.group(cls=Group)
@@ -326,7 +315,7 @@ def stats(as_json: bool) -> None:
 
 
 @feedback.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
+@click.argument("file", type=FILE, required=False)
 def export(file: Path | None) -> None:
     """Write everything that is stored as JSON lines, to FILE or standard output. It holds no source text."""
     from lsp_calib.commands.feedback import export_feedback

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from lsp_calib.cli.shared import Group, LongCommand, json_option, model_argument, print_json, say, tell
+from lsp_calib.cli.shared import (
+    FOLDER,
+    Group,
+    LongCommand,
+    json_option,
+    model_argument,
+    print_json,
+    say,
+    show_sentences,
+    tell,
+)
 from lsp_calib.errors import SettingsError
-
-if TYPE_CHECKING:
-    from lsp_calib.commands.models import CommandResult
-    from lsp_calib.inference.models.encoders import EncoderCard
-    from lsp_calib.inference.models.inventory import Entry
 
 
 @click.group(cls=Group)
@@ -26,12 +30,11 @@ def models() -> None:
 def models_list(as_json: bool) -> None:
     """Known models: installed or not, licence, memory, speed."""
     from lsp_calib.commands.models import HEADER, recommended, row
-    from lsp_calib.inference.models.encoders import load_encoders
-    from lsp_calib.inference.models.inventory import inventory
+    from lsp_calib.inference.models.inventory import encoders, inventory
 
     models = inventory()
     best = recommended(models)
-    entries: list[Entry | EncoderCard] = [*models, *load_encoders().values()]
+    entries = [*models, *encoders()]
     if as_json:
         rows = [entry.to_wire() for entry in entries]
         print_json([{**one, "recommended": one["name"] == best} for one in rows])
@@ -48,7 +51,7 @@ def pull(name: str, as_json: bool) -> None:
     """Get a model and verify its checksum. An interrupted pull is resumed."""
     from lsp_calib.commands.models import pull_model
 
-    _print(pull_model(name, tell, quiet=as_json), as_json=as_json)
+    show_sentences(*pull_model(name, tell, quiet=as_json), as_json=as_json)
 
 
 @models.command()
@@ -58,7 +61,7 @@ def path(name: str, as_json: bool) -> None:
     """Print the path of an installed model."""
     from lsp_calib.commands.models import path_of
 
-    _print(path_of(name), as_json=as_json)
+    show_sentences(*path_of(name), as_json=as_json)
 
 
 @models.command()
@@ -68,7 +71,7 @@ def verify(name: str, as_json: bool) -> None:
     """Check a model's file and compute its checksum afresh."""
     from lsp_calib.commands.models import verify_model
 
-    _print(verify_model(name), as_json=as_json)
+    show_sentences(*verify_model(name), as_json=as_json)
 
 
 @models.command()
@@ -78,20 +81,12 @@ def remove(name: str, as_json: bool) -> None:
     """Remove an installed model, by its name or its file's."""
     from lsp_calib.commands.models import remove_model
 
-    _print(remove_model(name), as_json=as_json)
-
-
-def _print(outcome: CommandResult, *, as_json: bool) -> None:
-    if as_json:
-        print_json(outcome.wire)
-        return
-    for sentence in outcome.sentences:
-        say(sentence)
+    show_sentences(*remove_model(name), as_json=as_json)
 
 
 _data_dir = click.option(
     "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     envvar="LSP_CALIB_DATA",
     help="The folder with evaluation data; default: LSP_CALIB_DATA.",
 )

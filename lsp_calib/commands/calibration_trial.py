@@ -37,25 +37,20 @@ from lsp_calib.values import Tier
 _RESAMPLES = 500
 
 
-@attrs.frozen
-class TierShare:
-    """n: suggestions in a tier. share: of all. right: of those in the tier, None if there are none."""
-
-    n: int
-    share: float
-    right: float | None
-
-
 @attrs.frozen(eq=False)
 class Side:
-    """One calibrator: its id, its confidences of the lines, shape (n,), and how good they are."""
+    """One calibrator: its id, its confidences of the lines, shape (n,), and how good they are.
+
+    tiers: of each tier the number of suggestions (n), their share of all, and the share of those that are
+    right, None if there are none.
+    """
 
     id: str
     confidence: FloatArray
     skill: Interval
     auc: Interval
     ece: Interval
-    tiers: dict[str, TierShare]
+    tiers: dict[str, dict[str, Any]]
 
     @classmethod
     def of(
@@ -80,7 +75,7 @@ class Side:
             "skill": attrs.asdict(self.skill),
             "auc": attrs.asdict(self.auc),
             "ece": attrs.asdict(self.ece),
-            "tiers": {name: attrs.asdict(tier) for name, tier in self.tiers.items()},
+            "tiers": self.tiers,
         }
 
     def cells(self) -> list[str]:
@@ -152,13 +147,13 @@ class Comparison:
             console.print(reliability_text(side.confidence, self.correct), markup=False, highlight=False)
 
 
-def _share(chosen: BoolArray, correct: BoolArray) -> TierShare:
+def _share(chosen: BoolArray, correct: BoolArray) -> dict[str, Any]:
     n = int(np.count_nonzero(chosen))
-    return TierShare(n, n / chosen.size, float(np.mean(correct[chosen])) if n else None)
+    return {"n": n, "share": n / chosen.size, "right": float(np.mean(correct[chosen])) if n else None}
 
 
-def _tier(tier: TierShare) -> str:
-    return f"{tier.share:.0%} @ {'-' if tier.right is None else format(tier.right, '.0%')}"
+def _tier(tier: dict[str, Any]) -> str:
+    return f"{tier['share']:.0%} @ {'-' if tier['right'] is None else format(tier['right'], '.0%')}"
 
 
 LINE = "line"

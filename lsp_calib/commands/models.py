@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
-import attrs
-
 from lsp_calib import home
 from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
@@ -24,16 +22,11 @@ from lsp_calib.inference.models.encoders import (
     verify_encoder,
 )
 from lsp_calib.inference.models.inventory import Entry, remove
-from lsp_calib.inference.process.converting import convert
+from lsp_calib.inference.process.starting import convert
 from lsp_calib.installation import install_command
 
-
-@attrs.frozen
-class CommandResult:
-    """The result of a command. wire: for `--json`. sentences: for people."""
-
-    wire: dict[str, Any]
-    sentences: tuple[str, ...]
+Outcome = tuple[dict[str, Any], list[str]]
+"""The result of a command: for `--json`, and as sentences for people."""
 
 
 HEADER = f"{'name':20}  {'download':>8}  {'weights':7}  {'licence':18}  {'memory':>7}  {'':13}  here"
@@ -56,13 +49,9 @@ def recommended(entries: Iterable[Entry]) -> str | None:
     )
 
 
-def row(entry: Entry | EncoderCard, best: str | None = None) -> str:
+def row(entry: Entry, best: str | None = None) -> str:
     """A model in one line, below `HEADER`. best: the name of the recommended model."""
-    card: ModelCard | EncoderCard
-    if isinstance(entry, EncoderCard):
-        card, speed = entry, None
-    else:
-        card, speed = entry.card, entry.speed
+    card, speed = entry.card, entry.speed
     size = f"{card.size / 1e6:.0f} MB" if card.size else "size ?"
     state = (entry.fault and "damaged") or ("installed" if entry.installed else "-")
     needs = f"{entry.needs / 1e9:4.1f} GB"
@@ -73,13 +62,15 @@ def row(entry: Entry | EncoderCard, best: str | None = None) -> str:
     return "  ".join((*columns, needs, f"{fits:13}", f"{state:9}", pace)).rstrip()
 
 
-def pull_model(name: str, say: Say, *, quiet: bool) -> CommandResult:
+def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
     """Get a model; progress goes to standard error unless `quiet`. say: reports the terms of its licence.
 
     Raises SettingsError for an unknown name, and what `download.pull` raises.
     """
-    if name in load_encoders():
-        return _pull_encoder(load_encoders()[name], quiet=quiet)
+    if (encoder := load_encoders().get(name)) is not None:
+        with download_progress(encoder.title, quiet=quiet) as progress:
+            pull_encoder(encoder, progress)
+        return _of_encoder(encoder)
     card = _card(name)
     if card.notice:
         say(card.notice)
@@ -90,10 +81,8 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> CommandResult:
     if not card.sha256:
         sentences.append(f"SHA-256 {pulled.sha256}; from now on these bytes are the ones expected.")
     sentences += _encoder_offer()
-    return CommandResult(
-        {"name": card.name, "path": str(pulled.path), "sha256": pulled.sha256, "checked": pulled.checked},
-        tuple(sentences),
-    )
+    wire = {"name": card.name, "path": str(pulled.path), "sha256": pulled.sha256, "checked": pulled.checked}
+    return wire, sentences
 
 
 def _encoder_offer() -> list[str]:
@@ -109,7 +98,7 @@ def _encoder_offer() -> list[str]:
     ]
 
 
-def verify_model(name: str) -> CommandResult:
+def verify_model(name: str) -> Outcome:
     """Compute the checksum of a model's file and compare it. Raises ModelFileError if it differs."""
     if (encoder := load_encoders().get(name)) is not None:
         verify_encoder(encoder, fresh=True)
@@ -117,40 +106,31 @@ def verify_model(name: str) -> CommandResult:
     card, file = choose(name)
     actual = checksum.verify(file, card.sha256, fresh=True)
     compared, words = _compared(card)
-    return CommandResult(
-        {"name": card.name, "path": str(file), "sha256": actual, "checked": compared},
-        (f"{file}: SHA-256 {actual}, {words}.",),
-    )
+    wire = {"name": card.name, "path": str(file), "sha256": actual, "checked": compared}
+    return wire, [f"{file}: SHA-256 {actual}, {words}."]
 
 
-def path_of(name: str) -> CommandResult:
+def path_of(name: str) -> Outcome:
     """Where an installed model is. Raises as `cards.locate` does."""
     if (encoder := load_encoders().get(name)) is None:
         card, file = locate(name)
-        return CommandResult({"name": card.name, "path": str(file)}, (str(file),))
+        return {"name": card.name, "path": str(file)}, [str(file)]
     if not encoder.installed:
         raise NoModelError(f"{name} is not installed. Run `lsp-calib models pull {name}` to get it.")
-    return CommandResult({"name": name, **_paths(encoder)}, (str(encoder.model.path),))
+    return {"name": name, **_paths(encoder)}, [str(encoder.model.path)]
 
 
-def remove_model(name: str) -> CommandResult:
+def remove_model(name: str) -> Outcome:
     """Remove a model, by its name or its file's. Raises as `inventory.remove` does."""
     encoder = load_encoders().get(name)
     removed = remove(name) if encoder is None else remove_encoder(encoder)
-    return CommandResult({"removed": str(removed)}, (f"Removed {removed}.",))
+    return {"removed": str(removed)}, [f"Removed {removed}."]
 
 
-def _pull_encoder(card: EncoderCard, *, quiet: bool) -> CommandResult:
-    with download_progress(card.title, quiet=quiet) as progress:
-        pull_encoder(card, progress)
-    return _of_encoder(card)
-
-
-def _of_encoder(card: EncoderCard) -> CommandResult:
+def _of_encoder(card: EncoderCard) -> Outcome:
     """What is said of an encoder whose files were just compared with their checksums."""
-    sentences = [f"{file.path}: SHA-256 {file.sha256}, as it should be." for file in card.files]
     wire = {"name": card.name, "sha256": card.sha256, "checked": "card", **_paths(card)}
-    return CommandResult(wire, tuple(sentences))
+    return wire, [f"{file.path}: SHA-256 {file.sha256}, as it should be." for file in card.files]
 
 
 def _paths(card: EncoderCard) -> dict[str, str]:

@@ -60,12 +60,12 @@ from lsp_calib.evaluation.thresholds import listed, shared_encoder, shipped_thre
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
 from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.fit import plain_words
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
 from lsp_calib.summarization.prompt import facts_of
 from lsp_calib.summarization.reflection import about_code
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
 from lsp_calib.summarization.service import first_sentence
-from lsp_calib.summarization.similarity import plain_words
 from lsp_calib.syntax import Function
 from lsp_calib.values import Generation, Prompt, Stop, Token
 

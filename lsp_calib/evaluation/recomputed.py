@@ -281,7 +281,7 @@ def _read_lines(path: Path) -> tuple[str, ...]:
 
 def _pieces(file: Path) -> list[bytes]:
     try:
-        from lsp_calib.inference.local.vocabulary_only import read_pieces
+        from lsp_calib.inference.local.native import read_pieces
     except (ImportError, OSError, RuntimeError) as error:
         raise ModelError(
             f"llama-cpp-python cannot be used ({error}); it reads the model's vocabulary. "

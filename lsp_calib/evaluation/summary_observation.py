@@ -36,9 +36,8 @@ from lsp_calib.inference.engine import (
 )
 from lsp_calib.inference.models.cards import ChatFormat
 from lsp_calib.summarization import features, fit, reflection
-from lsp_calib.summarization.fit import Encodes, mean_cosine
+from lsp_calib.summarization.fit import Encodes, cosine, greedy_match, mean_cosine, plain_words
 from lsp_calib.summarization.service import first_sentence
-from lsp_calib.summarization.similarity import cosine, greedy_match, plain_words
 from lsp_calib.syntax import Function
 from lsp_calib.values import Generation, Prompt, Segment, Stop
 

@@ -20,9 +20,9 @@ from lsp_calib.evaluation.tasks import FEWEST, Task, data_origin, language_below
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of
 from lsp_calib.summarization.examples import Example, ExamplePool, has_length, is_short
+from lsp_calib.summarization.fit import plain_words
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.service import first_sentence
-from lsp_calib.summarization.similarity import plain_words
 from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.text_lines import split_lines

@@ -38,7 +38,7 @@ from lsp_calib.inference.models.encoders import DEFAULT
 from lsp_calib.installation import install_command
 from lsp_calib.json_text import parse_json
 from lsp_calib.summarization.encoder import Encoder
-from lsp_calib.summarization.similarity import cosine, greedy_match, plain_words
+from lsp_calib.summarization.fit import cosine, greedy_match, plain_words
 
 
 def bleu(candidate: str, reference: str) -> float:

@@ -6,13 +6,24 @@ Callers do not know which one they have. An engine is used from one asyncio even
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import attrs
+from msgspec import Meta
 
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.values import Distributions, Generation, ModelIdentity, Prompt, Token
+
+# The bounds that a model process checks. NaN and the infinities are not within any; no context has as many
+# positions as `Count` allows.
+Count = Annotated[int, Meta(ge=0, le=1 << 31)]
+Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
+# More tokens than any answer has, and more words than any question has answers.
+_Given = Annotated[tuple[Count, ...], Meta(max_length=1 << 16)]
+_Words = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(max_length=64)]
 
 
 class Priority(enum.IntEnum):
@@ -53,7 +64,7 @@ class Observe(enum.Flag):
 class Sampling:
     """Draw tokens from the softmax at a temperature above 0; the same seed draws the same ones."""
 
-    temperature: float
+    temperature: Positive
     seed: int
 
 
@@ -84,18 +95,18 @@ class Request:
     """
 
     prompt: Prompt
-    max_tokens: int
+    max_tokens: Count
     priority: Priority = Priority.INTERACTIVE
     document: str = ""
-    deadline: float | None = None
+    deadline: Finite | None = None
     one_line: bool = True
     sampling: Sampling | None = None
-    temperatures: tuple[float, ...] = ()
+    temperatures: Annotated[tuple[Positive, ...], Meta(max_length=64)] = ()
     reuse: bool = True
     observe: Observe = Observe.NOTHING
-    given: tuple[int, ...] = ()
-    words: tuple[str, ...] = ()
-    function: int | None = None
+    given: _Given = ()
+    words: _Words = ()
+    function: Count | None = None
 
 
 @attrs.frozen
@@ -122,8 +133,8 @@ class ScoreRequest:
     prompt: Prompt
     text: str
     priority: Priority = Priority.BACKGROUND
-    temperatures: tuple[float, ...] = (1.0,)
-    above: float | None = None
+    temperatures: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=64)] = (1.0,)
+    above: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
 
 
 @attrs.frozen

@@ -108,7 +108,7 @@ def whole_number(low: int, high: int) -> Kind:
     )
 
 
-def number(low: int, high: int) -> Kind:
+def number(low: float, high: float) -> Kind:
     """A number from `low` to `high`, both included; the setting becomes a float."""
     schema = {"type": "number", "minimum": low, "maximum": high}
     words = f"a number from {low} to {high}"
@@ -117,10 +117,7 @@ def number(low: int, high: int) -> Kind:
 
 def chance() -> Kind:
     """A number from 0.001 to 0.999: with smaller ones the labels that it takes could not be counted."""
-    low, high = 0.001, 0.999
-    schema = {"type": "number", "minimum": low, "maximum": high}
-    words = f"a number from {low} to {high}"
-    return _kind(words, schema, lambda value: _between(low, value, high, (int, float)), float)
+    return number(0.001, 0.999)
 
 
 def share_or_off() -> Kind:
@@ -156,24 +153,19 @@ def checked_text(accepts: Callable[[str], bool], words: str) -> Kind:
 
 
 def text_list(accepts: Callable[[str], bool], words: str, most: int) -> Kind:
-    """A list of texts, `most` at most. Entries that fit count even where others do not; if none does, the
-    default counts."""
+    """A list of texts, `most` at most."""
 
-    def read(value: object) -> tuple[Any, str]:
-        given = value if isinstance(value, list) else []
-        good = tuple(one for one in given[:most] if isinstance(one, str) and accepts(one))
-        if isinstance(value, list) and len(good) == len(given):
-            return good, ""
-        return good or None, f"must be {words}; what does not fit is ignored"
+    def read_one(value: object) -> str | None:
+        return value if isinstance(value, str) and accepts(value) else None
 
-    return Kind(words, {"type": "array", "items": {"type": "string"}, "maxItems": most}, read)
+    return _list(read_one, words, {"type": "string"}, most)
 
 
-def object_list(read_one: Callable[[object], Any], words: str, properties: dict[str, Any], most: int) -> Kind:
-    """A list of objects, `most` at most; the setting becomes a tuple of what `read_one` makes of them.
+def _list(read_one: Callable[[object], Any], words: str, items: dict[str, Any], most: int) -> Kind:
+    """A list of `most` entries at most; the setting becomes a tuple of what `read_one` makes of them.
 
-    read_one: gives None for what does not fit. properties: of an object, as JSON Schema. Entries that fit
-    count even where others do not; if none does, the default counts.
+    read_one: gives None for what does not fit. items: an entry, as JSON Schema. Entries that fit count even
+    where others do not; if none does, the default counts.
     """
 
     def read(value: object) -> tuple[Any, str]:
@@ -184,7 +176,6 @@ def object_list(read_one: Callable[[object], Any], words: str, properties: dict[
             return good, ""
         return good or None, f"must be {words}; what does not fit is ignored"
 
-    items = {"type": "object", "properties": properties, "additionalProperties": False}
     return Kind(words, {"type": "array", "items": items, "maxItems": most}, read)
 
 
@@ -214,7 +205,8 @@ def overrides_kind() -> Kind:
     """The setting `tiers.overrides`: a list of objects, each of which makes tiers stricter somewhere."""
     share = {"type": "number", "minimum": 0, "maximum": 1}
     properties = {**{name: {"type": "string"} for name in _TEXTS}, **dict.fromkeys(_SHARES, share)}
-    return object_list(override, _OVERRIDE_WORDS, properties, _MOST_OVERRIDES)
+    entry = {"type": "object", "properties": properties, "additionalProperties": False}
+    return _list(override, _OVERRIDE_WORDS, entry, _MOST_OVERRIDES)
 
 
 def override(value: object) -> Override | None:

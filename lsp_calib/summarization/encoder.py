@@ -13,7 +13,7 @@ import numpy as np
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
 from lsp_calib.inference.models.encoders import DEFAULT, EncoderCard, locate_encoder
 from lsp_calib.installation import install_command
-from lsp_calib.summarization.similarity import TokenStates, plain_words
+from lsp_calib.summarization.fit import TokenStates, plain_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -1,27 +1,23 @@
 """Examples for summaries: functions with the sentence that a person wrote about them, and which of them
 resemble a function most, by BM25 over the words of their code. No I/O.
 
-An index of bm25s holds the score of each word in each function, so it cannot be changed. What has changed
-since it was built is scored beside it, with its statistics of words; `Ranking.build` makes a new one.
 Source: Robertson and Zaragoza 2009, in the variant of Lucene (Kamphuis et al. 2020), k1 = 1.5, b = 0.75.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 import sys
 import threading
+from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 import numpy as np
-
-if TYPE_CHECKING:
-    import bm25s
+from numpy.typing import NDArray
 
 # The humps of an identifier: `parseHTTPHeader2` is parse, http, header.
 _WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+")
@@ -33,10 +29,11 @@ _LONGEST_SENTENCE = 160
 K1, B = 1.5, 0.75
 # From this likeness on two functions count as the same one: a copy would give the answer away.
 NEAR_DUPLICATE = 0.9
-# A new index is due once so many functions, and this share of all, are scored beside it.
-_MOST_BESIDE, _SHARE_BESIDE = 256, 0.05
+# Functions that are gone stay in the index until there are so many of them, and more than of those there are.
+_MOST_GONE = 256
 
 Group = TypeVar("Group", bound=Hashable)
+Length = TypeVar("Length", float, NDArray[np.float64])
 
 
 @attrs.frozen
@@ -104,9 +101,16 @@ class Ranking(Generic[Group]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._functions: dict[Group, tuple[Terms, ...]] = {}
-        self._index = _Index[Group]({})
-        self._count = self._changed = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rows: list[tuple[Group, int, Terms]] = []  # in the order in which they came
+        self._of: dict[Group, range] = {}
+        # Of each word: the rows that have it, and how often.
+        self._postings: dict[str, tuple[array[int], array[int]]] = {}
+        self._frequency = Counter[str]()  # in how many functions, those that are gone left out
+        self._lengths = array("q")  # words of each function, 0 once it is gone
+        self._words = self._count = 0
 
     def __len__(self) -> int:
         """How many functions there are."""
@@ -115,30 +119,17 @@ class Ranking(Generic[Group]):
     def put(self, group: Group, functions: Sequence[Terms]) -> None:
         """Put the functions of a group in the place of those that it had."""
         with self._lock:
-            before = len(self._functions.pop(group, ()))
-            self._count += len(functions) - before
-            self._changed += len(functions) + before
-            if functions:
-                self._functions[group] = tuple(functions)
-
-    @property
-    def changed(self) -> int:
-        """How many functions have come or gone since the last `build`, at most."""
-        return self._changed
-
-    @property
-    def is_due(self) -> bool:
-        """Whether so much has changed since the last `build` that it shows in time or in the scores."""
-        return self._changed > max(_MOST_BESIDE, _SHARE_BESIDE * self._count)
-
-    def build(self) -> None:
-        """Make a new index. It takes about a second for 10,000 functions; queries go on meanwhile."""
-        with self._lock:
-            functions, changed = dict(self._functions), self._changed
-        index = _Index(functions)
-        with self._lock:
-            self._index = index
-            self._changed -= changed
+            for row in self._of.pop(group, ()):
+                self._frequency.subtract(self._rows[row][2].keys())
+                self._words -= self._lengths[row]
+                self._lengths[row] = 0
+                self._count -= 1
+            if len(self._rows) - self._count > max(_MOST_GONE, self._count):
+                left = {group: [self._rows[row][2] for row in rows] for group, rows in self._of.items()}
+                self._clear()
+                for one, terms in left.items():
+                    self._add(one, terms)
+            self._add(group, functions)
 
     def best(self, query: Terms, count: int) -> list[Ranked[Group]]:
         """At most `count` functions that share words with a query, the best first.
@@ -146,96 +137,52 @@ class Ranking(Generic[Group]):
         Of equals, the order is that in which their groups came.
         """
         with self._lock:
-            index, functions = self._index, dict(self._functions)
-            beside = list(self._beside())
-        found = list(index.best(query, count, functions))
-        found += index.beside(query, beside)
-        order = {group: at for at, group in enumerate(functions)}
-        found.sort(key=lambda one: (-round(one.score, 4), order[one.group], one.index))
-        return found[:count]
+            lengths = np.array(self._lengths, dtype=np.float64)
+            norms = _norm(lengths, self._average)
+            scores = np.zeros(len(self._rows))
+            for word in query:
+                if word in self._postings:
+                    rows, times = (np.array(one) for one in self._postings[word])
+                    scores[rows] += self._rarity(word) * times / (times + norms[rows])
+            scores[lengths == 0] = 0.0
+            order = np.argsort(-scores.round(4), kind="stable")[:count]
+            found = [(*self._rows[row], float(scores[row])) for row in order.tolist() if scores[row] > 0]
+        return [Ranked(group, at, score, terms) for group, at, terms, score in found]
 
     def ideal(self, query: Terms) -> float:
         """The score that a query would have if it were a function of the ranking itself."""
         with self._lock:
-            index = self._index
-        return index.ideal(query)
+            norm = _norm(sum(query.values()), self._average or sum(query.values()))
+            return sum(self._rarity(word) * n / (n + norm) for word, n in query.items())
 
-    def _beside(self) -> Iterator[tuple[Group, tuple[Terms, ...]]]:
-        """The groups that are not in the index as they are now."""
-        known = self._index.functions
-        return ((group, terms) for group, terms in self._functions.items() if known.get(group) is not terms)
+    @property
+    def _average(self) -> float:
+        """Words of a function."""
+        return self._words / self._count if self._count else 0.0
 
+    def _rarity(self, word: str) -> float:
+        """The weight of a word, by the functions that have it."""
+        n = self._frequency[word]
+        return math.log(1 + (self._count - n + 0.5) / (n + 0.5))
 
-class _Index(Generic[Group]):
-    """An index of functions as they were when it was built."""
-
-    def __init__(self, functions: dict[Group, tuple[Terms, ...]]) -> None:
-        self.functions = functions
-        self._rows = [(group, at) for group, terms in functions.items() for at in range(len(terms))]
-        terms = [one for several in functions.values() for one in several]
-        self._frequency = Counter(word for one in terms for word in one)
-        self._length = sum(_length(one) for one in terms) / len(terms) if terms else 0.0
-        self._scores = _scores(terms) if self._frequency else None
-
-    def best(self, query: Terms, count: int, now: dict[Group, tuple[Terms, ...]]) -> Iterator[Ranked[Group]]:
-        """The best of the functions whose groups are still as they were."""
-        known = [word for word in query if word in self._frequency]
-        if self._scores is None or not known:
-            return
-        scores = self._scores.get_scores(known)
-        # More than wanted: some may be gone. Ties at the end are cut by their order, as in `Ranking.best`.
-        taken = min(len(scores), max(4 * count, count + 256))
-        for row in np.argsort(-scores, kind="stable")[:taken].tolist():
-            group, at = self._rows[row]
-            if scores[row] > 0 and now.get(group) is self.functions[group]:
-                yield Ranked(group, at, float(scores[row]), self.functions[group][at])
-
-    def beside(
-        self, query: Terms, groups: Sequence[tuple[Group, tuple[Terms, ...]]]
-    ) -> Iterator[Ranked[Group]]:
-        """The functions of groups that are not in the index, with the statistics of the index."""
-        rarity = self._rarity(query)
-        lengths = [_length(one) for _, functions in groups for one in functions]
-        average = self._length or (sum(lengths) / len(lengths) if lengths else 1.0)
-        for group, functions in groups:
-            for at, one in enumerate(functions):
-                score = _score(one, rarity, average)
-                if score > 0:
-                    yield Ranked(group, at, score, one)
-
-    def ideal(self, query: Terms) -> float:
-        """The score of a function for its own words, with the statistics of the index."""
-        return _score(query, self._rarity(query), self._length or _length(query))
-
-    def _rarity(self, query: Terms) -> dict[str, float]:
-        """The weight of each word of a query, by the functions that have it."""
-        n = len(self._rows)
-        found = ((word, self._frequency[word]) for word in query)
-        return {word: math.log(1 + (n - one + 0.5) / (one + 0.5)) for word, one in found}
+    def _add(self, group: Group, functions: Sequence[Terms]) -> None:
+        if functions:
+            self._of[group] = range(len(self._rows), len(self._rows) + len(functions))
+        for at, terms in enumerate(functions):
+            for word, n in terms.items():
+                rows, times = self._postings.setdefault(word, (array("q"), array("q")))
+                rows.append(len(self._rows))
+                times.append(n)
+            self._frequency.update(terms.keys())
+            self._lengths.append(sum(terms.values()))
+            self._words += self._lengths[-1]
+            self._count += 1
+            self._rows.append((group, at, terms))
 
 
-def _length(one: Terms) -> int:
-    """How many words there are."""
-    return sum(one.values())
-
-
-def _score(one: Terms, rarity: dict[str, float], average: float) -> float:
-    """rarity: the weight of each word of the query. average: length of a function."""
-    norm = K1 * (1 - B + B * _length(one) / (average or 1.0))
-    shared = ((weight, one[word]) for word, weight in rarity.items() if word in one)
-    return sum(weight * n / (n + norm) for weight, n in shared)
-
-
-def _scores(functions: Sequence[Terms]) -> bm25s.BM25:
-    """The index of bm25s."""
-    import bm25s
-
-    # It logs at every call, and asks for everything to be logged.
-    logging.getLogger("bm25s").setLevel(logging.WARNING)
-    index = bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="numpy")
-    documents = [list(Counter(one).elements()) for one in functions]
-    index.index(documents, show_progress=False, create_empty_token=False)
-    return index
+def _norm(length: Length, average: float) -> Length:
+    """length: words of a function, or of several."""
+    return K1 * (1 - B + B * length / (average or 1.0))
 
 
 def chosen(
@@ -267,7 +214,6 @@ class ExamplePool:
         self._ranking = Ranking[int]()
         for at, example in enumerate(examples):
             self._ranking.put(at, (terms_of(example.code),))
-        self._ranking.build()
 
     def best(self, code: str, count: int, without: str | None = None) -> list[Example]:
         """The examples that resemble a function most, the best first, near-duplicates left out.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from lsp_calib.summarization.examples import words_of
-from lsp_calib.summarization.similarity import plain_words
+from lsp_calib.summarization.fit import plain_words
 from lsp_calib.syntax import Function
 
 NAMES = (

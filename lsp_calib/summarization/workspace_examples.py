@@ -108,7 +108,6 @@ class WorkspaceExamples:
         """
         family, exclusion = family_of(language), self._exclusion()
         progress, met = Progress(), set(open_ or ())
-        ranking = self._ranking(family)
         end = time.monotonic() + seconds
         files = walk(
             self.root,
@@ -135,16 +134,12 @@ class WorkspaceExamples:
             start = time.monotonic()
             self._keep(name, found, lines_of(path), stamp)
             progress.files += 1
-            if ranking.is_due and ranking.changed > len(ranking) // 2:
-                ranking.build()
             if not goes_on(time.monotonic() - start) or time.monotonic() > end:
                 break
         else:
             progress.complete = time.monotonic() < end
         if progress.complete:
             self._forget_others(family, met)
-        if ranking.is_due:
-            ranking.build()
         progress.functions = self._functions
         return progress
 

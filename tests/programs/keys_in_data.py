@@ -23,8 +23,8 @@ import attrs
 import numpy as np
 
 from lsp_calib.settings import Trusted
+from lsp_calib.tools.bench.report import median_ratio
 from lsp_calib.tools.bench.server import Scratch, Served, scratch_folder, served, until_idle
-from lsp_calib.tools.bench.statistics import median_ratio
 from lsp_calib.tools.bench.uncached import open_dense
 from lsp_calib.tools.client import Document
 
@@ -171,7 +171,7 @@ async def measure(scratch: Scratch, kinds: Sequence[str], keys: int, times: int)
         beside, alone = (float(np.median(one)) for one in zip(*pairs, strict=True))
         print(
             f"\nIn another document while one runs: {beside:.0f} ms, alone {alone:.0f} ms; median of ratios "
-            f"{ratio.value if ratio else 0:.2f} ({times} pairs), before the other in {order}."
+            f"{ratio[0] if ratio else 0:.2f} ({times} pairs), before the other in {order}."
         )
 
 

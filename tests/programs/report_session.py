@@ -92,7 +92,7 @@ class Answers:
     @classmethod
     def read(cls, path: Path, items: dict[str, LineItem]) -> Answers:
         """Raises DataError if a record is of another prompt than its place has now."""
-        from lsp_calib.inference.local.vocabulary_only import read_pieces
+        from lsp_calib.inference.local.native import read_pieces
 
         header, records = read_records(path)
         card, file = locate(header.model.name)

@@ -40,7 +40,7 @@ from lsp_calib.evaluation.lines import LineItem, sample_lines
 from lsp_calib.evaluation.recomputed import answer_of
 from lsp_calib.evaluation.tasks import Task, plain
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.inference.local.vocabulary_only import read_pieces
+from lsp_calib.inference.local.native import read_pieces
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.tools.client import Document, Editor, suggestion_of
 from lsp_calib.values import Evidence

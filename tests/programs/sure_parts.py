@@ -36,7 +36,7 @@ from lsp_calib.confidence.features import PLACES, PREFIX_VERSION, Prefix, prefix
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.recomputed import Rebuilt, rebuild
 from lsp_calib.evaluation.records import read_records
-from lsp_calib.inference.local.vocabulary_only import read_pieces
+from lsp_calib.inference.local.native import read_pieces
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.values import Sure
 

@@ -132,9 +132,6 @@ class ScriptedEngine:
             raise
         return _generation({"text": ""})
 
-    def set_linger(self, seconds: float) -> None:
-        self._note("linger", seconds=seconds)
-
     async def restart(self) -> None:
         await asyncio.sleep(self._script.get("restartSeconds", 0))
         if failure := self._script.get("restartFailure"):

@@ -16,7 +16,6 @@ from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import (
     AccelerationChoice,
     Question,
-    TrialOutcome,
     Tried,
     candidates,
     choose,
@@ -35,12 +34,13 @@ class Machine:
         self.outcomes = {name.replace("_", "-"): outcome for name, outcome in outcomes.items()}
         self.tried: list[str] = []
 
-    def attempt(self, candidate: Acceleration) -> TrialOutcome | None:
+    def attempt(self, candidate: Acceleration) -> Tried | None:
         self.tried.append(candidate.name)
         outcome = self.outcomes[candidate.name]
         if outcome is None:
             return None
-        return TrialOutcome(None, outcome) if isinstance(outcome, str) else TrialOutcome(outcome)
+        name = candidate.name
+        return Tried(name, None, outcome) if isinstance(outcome, str) else Tried(name, outcome)
 
 
 def acceleration_remembered(hardware: Hardware, choice: AccelerationChoice) -> list[AccelerationChoice]:
@@ -172,7 +172,7 @@ class TestChoice:
 class TestMemory:
     CHOICE = AccelerationChoice(
         Acceleration(amx=False),
-        (Tried("cpu", TrialOutcome(None, "signal 11")), Tried("cpu-without-amx", TrialOutcome(1.5))),
+        (Tried("cpu", None, "signal 11"), Tried("cpu-without-amx", 1.5)),
     )
     QUESTION = Question(AMX, "a" * 64, None)
 

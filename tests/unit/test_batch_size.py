@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.local.batch_size import SIZES, BatchSizer
+from lsp_calib.inference.local.thread_budget import SIZES, BatchSizer
 
 LARGEST = 128
 each = st.floats(1e-4, 0.05)

@@ -12,7 +12,7 @@ from lsp_calib.completion.context import Cursor, in_data
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench import comparisons
-from lsp_calib.tools.bench.comparisons import LONG_FILE, LongFile, Two, long_file, where_asked
+from lsp_calib.tools.bench.comparisons import Pairs, long_file, where_asked
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
 from lsp_calib.tools.bench.uncached import dense
 
@@ -48,37 +48,36 @@ class Machine:
 async def test_no_key_in_a_long_file_waits_for_what_is_evaluated_ahead_for_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    machine, notes, steps = Machine(), LongFile(), []
+    machine, steps = Machine(), []
+    pairs: Pairs = []
     monkeypatch.setattr(comparisons, "Typist", machine.typist)
     monkeypatch.setattr(comparisons, "settled", machine.settled)
     edits = select(load_trace(), 48)
     server: Any = SimpleNamespace(editor=None, scratch=None, probe=None)
-    await long_file(server, edits, notes, lambda done, total: steps.append((done, total)))
-    pairs = notes.pairs()
+    await long_file(server, edits, pairs, lambda done, total: steps.append((done, total)))
     assert set(pairs) == {((10.0, True), (10.0, True))}
     # What comes first in a document is not counted.
     assert len(pairs) == machine.keys / 2 - 4
     assert steps[-1] == (machine.keys, machine.keys)
 
 
-def test_keys_that_were_typed_in_one_of_both_only_are_no_pair() -> None:
-    notes = LongFile()
-    notes.add(0, 1, LONG_FILE[0], (10.0, True))
-    assert notes.pairs() == []
-    notes.add(0, 1, LONG_FILE[1], (12.0, False))
-    notes.add(1, 1, LONG_FILE[1], (9.0, True))
-    assert notes.pairs() == [((10.0, True), (12.0, False))]
-    assert where_asked(notes.pairs()) == []
+async def test_keys_that_were_typed_in_one_of_both_only_are_no_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was stopped while the second document of the second turn was typed in: the long one."""
+    machine, pairs = Machine(), Pairs()
+    monkeypatch.setattr(comparisons, "Typist", machine.typist)
+    monkeypatch.setattr(comparisons, "settled", machine.settled)
+    server: Any = SimpleNamespace(editor=None, scratch=None, probe=None)
 
+    def stop(done: int, _total: int) -> None:
+        machine.ahead = done > 36
+        if done == 40:
+            raise InterruptedError
 
-def test_two_servers_that_were_stopped_have_the_keys_that_were_typed_both_times() -> None:
-    notes = Two()
-    assert notes.pairs() == [[], []]
-    for server, count in enumerate((3, 2)):
-        notes.alone[server].extend([(10.0, True)] * 5)
-        notes.together[server].extend([(15.0, True)] * count)
-    assert [len(pairs) for pairs in notes.pairs()] == [2, 1]
-    assert notes.pairs()[0][0] == ((10.0, True), (15.0, True))
+    with pytest.raises(InterruptedError):
+        await long_file(server, select(load_trace(), 48), pairs, stop)
+    assert pairs[:11] == [((10.0, True), (10.0, True))] * 11
+    assert pairs[11:] == [((10.0, True), (500.0, True))] * 3
+    assert where_asked([((10.0, True), (12.0, False))]) == []
 
 
 def test_the_document_of_a_long_prompt_is_not_data_in_which_nothing_is_asked() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lsp_calib.errors import LspCalibError, SettingsError
-from lsp_calib.tools.bench.peer import Peer
+from lsp_calib.tools.bench.comparisons import Peer
 
 GOOD = {"tokens_evaluated": 40, "tokens_predicted": 7, "timings": {"prompt_n": 3}, "content": "x"}
 

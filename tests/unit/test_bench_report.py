@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from lsp_calib.tools.bench import report
-from lsp_calib.tools.bench.comparisons import Pairs
-from lsp_calib.tools.bench.peer import PeerAnswer, PeerReading
+from lsp_calib.tools.bench.comparisons import Pairs, PeerAnswer, PeerReading
 from lsp_calib.tools.bench.processes import Replayed
 from lsp_calib.tools.bench.table import print_report
 from lsp_calib.tools.bench.typist import Counts, Place, Reading

@@ -135,11 +135,8 @@ def stopped_notes() -> Notes:
     notes.cancelled.alone = (900.0, 1500)
     notes.cancelled.idle_ms.append(5.0)
     notes.bursts.append(Burst(1, 0.0, 800.0, 1500))
-    notes.long_file.add(0, 1, 500, (10.0, True))
-    notes.long_file.add(0, 1, 50_000, (11.0, True))
-    notes.long_file.add(0, 2, 50_000, (12.0, True))
-    notes.two.alone[0].extend([(9.0, True), (10.0, True), (11.0, False)])
-    notes.two.together[0].extend([(9.0, True), (20.0, True)])
+    notes.long_file.append(((10.0, True), (11.0, True)))
+    notes.two[0].append(((10.0, True), (20.0, True)))
     return notes
 
 
@@ -160,7 +157,6 @@ def test_what_was_read_is_in_the_report_with_the_number_of_readings() -> None:
     assert found["typingOn"]["atOnceMs"]["n"] == 1
     assert found["typingOn"]["thenMs"] is None
     assert found["typingOn"]["shareUsed"] is None
-    # Only what was typed in both documents, or both alone and together.
     assert found["longFile"]["n"] == 1
     assert [one["togetherMs"] and one["togetherMs"]["n"] for one in found["two"]["servers"]] == [1, None]
     assert found["peer"] is None

@@ -16,28 +16,40 @@ from rich.console import Console
 from lsp_calib.syntax import functions
 from lsp_calib.tools.bench import summaries as bench
 from lsp_calib.tools.bench.report import summaries
-from lsp_calib.tools.bench.summaries import BUDGET, FIRST, LINES, FirstSummary, Pass, Summaries, modules
+from lsp_calib.tools.bench.summaries import BUDGET, FIRST, LINES, Summaries, Typed, modules
 from lsp_calib.tools.bench.table import _summaries as summaries_lines
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
 
 STEPS = 32
 
+FIRST_ONE = {
+    "lines": 60,
+    "wallMs": 900.0,
+    "promptMs": 600.0,
+    "generateMs": 300.0,
+    "promptTokens": 500,
+    "evaluated": 460,
+    "generated": 12,
+}
+
 
 def test_only_keys_for_which_the_model_was_asked_both_times_are_pairs() -> None:
-    without = Pass([(1.0, True), (2.0, True), (3.0, False), (4.0, True)])
-    beside = Pass([(10.0, True), (20.0, True), (30.0, True), (40.0, False)])
-    notes = Summaries(passes=[(beside, without), (Pass(), Pass([(5.0, True), (6.0, True)]))])
-    assert notes.pairs() == [(20.0, 2.0)]
+    asked = [(True, True), (True, False), (False, True)]
+    typed = [(Typed(20.0, beside, 3), Typed(2.0, without, 1)) for beside, without in asked]
+    found = summaries(Summaries(known_ms=[1.0], typed=typed))
+    assert found is not None
+    assert (found["typing"]["n"], found["typing"]["p50Ratio"][0]) == (1, 10.0)
+    assert found["typing"]["evaluated"] == {"beside": 9, "without": 3}
 
 
 def test_the_report_has_the_times_of_prompt_and_generation_apart() -> None:
     notes = Summaries(
-        first=[FirstSummary(900.0 + n, 600.0 + n, 300.0, 500, 460, 12, 60) for n in range(3)],
+        first=[{**FIRST_ONE, "wallMs": 900.0 + n, "promptMs": 600.0 + n} for n in range(3)],
         known_ms=[1.0, 2.0, 3.0],
         new_ms=[100.0, BUDGET + 5.0, BUDGET + 900.0],
         made=1,
         late=2,
-        passes=[(Pass([(55.0, True)] * 9), Pass([(50.0, True)] * 9))],
+        typed=[(Typed(55.0, True, 0), Typed(50.0, True, 0))] * 8,
     )
     found = summaries(notes)
     assert found is not None
@@ -134,13 +146,13 @@ async def test_each_excerpt_is_typed_in_both_conditions_after_a_time_that_does_n
     await bench.type_beside(server, edits, notes, lambda done, total: steps.append((done, total)))
     assert [pace for _, pace in desk.typed] == [0.0, 1.0, 1.0] * len(edits)
     # In the first excerpt the one beside summaries comes first, in the second one last.
-    (first, first_without), (last, last_without) = notes.passes
-    assert first.answers[0][0] < first_without.answers[0][0]
-    assert last.answers[0][0] > last_without.answers[0][0]
+    (first, first_without), (last, last_without) = notes.typed[0], notes.typed[-1]
+    assert first.ms < first_without.ms
+    assert last.ms > last_without.ms
     keys = sum(len(edit.steps) for edit in edits)
-    assert len(notes.pairs()) == keys - len(edits)
+    assert len(notes.typed) == keys - len(edits)
     assert steps[-1] == (3 * keys, 3 * keys)
-    assert set(notes.evaluated_pairs()) == {(2, 3), (6, 5)}
+    assert {(one.evaluated, other.evaluated) for one, other in notes.typed} == {(2, 3), (6, 5)}
     # A function is read until it has its summary, and then again.
     assert notes.made > 0
     assert notes.late >= notes.made

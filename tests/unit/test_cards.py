@@ -12,6 +12,7 @@ import pytest
 from lsp_calib import home as state
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
 from lsp_calib.inference.models import cards, gguf, memory, speeds
+from lsp_calib.inference.models.card import chat_format, completion_format
 from lsp_calib.inference.models.cards import (
     ChatFormat,
     CompletionFormat,
@@ -20,7 +21,6 @@ from lsp_calib.inference.models.cards import (
     explained,
     load_cards,
 )
-from lsp_calib.inference.models.templates import chat_format, completion_format
 from lsp_calib.values import Timing
 
 HEADER = struct.pack("<4sIQQ", b"GGUF", 3, 0, 0)

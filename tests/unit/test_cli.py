@@ -513,7 +513,7 @@ def test_what_can_be_recorded_is_listed_where_something_else_is_asked_for(
 
 
 def test_the_command_line_names_all_that_can_be_recorded() -> None:
-    from lsp_calib.cli.evaluation_options import LINES_OBSERVED
+    from lsp_calib.cli.shared import LINES_OBSERVED
     from lsp_calib.evaluation.item_worker import Observed
 
     assert tuple(Observed) == LINES_OBSERVED

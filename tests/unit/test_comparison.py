@@ -89,7 +89,7 @@ class TestComparison:
 
     def test_one_without_labels_accepts_nothing(self) -> None:
         tier = self.comparison(source="prior").before.tiers["accept"]
-        assert (tier.n, tier.share, tier.right) == (0, 0.0, None)
+        assert tier == {"n": 0, "share": 0.0, "right": None}
 
     @pytest.mark.parametrize("fresh", [True, False])
     def test_it_is_printed_within_80_columns_and_says_what_flatters(self, fresh: bool) -> None:

@@ -14,7 +14,7 @@ from lsp_calib.inference.local.native import native_log
 from lsp_calib.inference.models import converted, gguf
 from lsp_calib.inference.models.card import ModelCard
 from lsp_calib.inference.models.inventory import inventory, remove
-from lsp_calib.inference.process.converting import convert
+from lsp_calib.inference.process.starting import convert
 
 pytestmark = pytest.mark.model
 

@@ -38,10 +38,10 @@ from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.terminal import Console
-from lsp_calib.tools.doctor import models, run
+from lsp_calib.tools.doctor import run
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
 from lsp_calib.tools.doctor.checks import Level
-from lsp_calib.tools.doctor.models import (
+from lsp_calib.tools.doctor.run import (
     BUDGET_MS,
     Measurement,
     calibrators,
@@ -397,15 +397,15 @@ class TestModelsThatCannotRun:
                 raise error("The model process died.")
             return REPORT
 
-        monkeypatch.setattr(models, "bench", bench)
+        monkeypatch.setattr(run, "bench", bench)
         entries: list[Any] = [
             SimpleNamespace(card=SimpleNamespace(name=name, path=Path(f"/{name}.gguf")), fits=True)
             for name in ("small", "good")
         ]
-        found = models.speeds(entries, Trusted(model=named), lambda _: None)
+        found = run.speeds(entries, Trusted(model=named), lambda _: None)
         assert run.to_json(found)["usable"] is usable
         assert sum("could not be measured" in one.says for one in found) == len(failing)
-        elsewhere = models.speeds(entries, Trusted(model=named, remote_url="http://h/v1"), lambda _: None)
+        elsewhere = run.speeds(entries, Trusted(model=named, remote_url="http://h/v1"), lambda _: None)
         assert run.to_json(elsewhere)["usable"]
 
 

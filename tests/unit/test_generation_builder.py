@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.generation.builder import GenerationBuilder, function_end
-from lsp_calib.inference.generation.prompt_tokens import shortened
+from lsp_calib.inference.generation.run import shortened
 from lsp_calib.values import Prompt, Segment, Stop, Timing
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12)

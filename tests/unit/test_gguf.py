@@ -78,11 +78,7 @@ class TestMetadata:
             licence="mit",
             context_length=4096,
             chat_template="{{ messages }}",
-            bos="<s>",
-            eos="</s>",
             parameters=96,
-            layers=2,
-            kv_heads=4,
             kv_bytes=2 * 2 * 4 * (8 + 8),
         )
 
@@ -123,14 +119,14 @@ class TestMetadata:
 
     @pytest.mark.parametrize("number", [7, 2**32 - 1])
     def test_a_token_number_beyond_the_vocabulary_names_none(self, tmp_path: Path, number: int) -> None:
-        pairs = [pair("tokenizer.ggml.tokens", ["a"]), pair("tokenizer.ggml.bos_token_id", number)]
-        assert read_metadata(written(tmp_path, file_of(pairs))).bos == ""
+        named = [pair(f"tokenizer.ggml.fim_{part}_token_id", number) for part in ("pre", "suf", "mid")]
+        pairs = [pair("tokenizer.ggml.tokens", ["a"]), *named]
+        assert read_metadata(written(tmp_path, file_of(pairs))).fim == ()
 
     @pytest.mark.model
     def test_of_the_real_model(self, model_path: Path) -> None:
         metadata = read_metadata(model_path)
-        assert (metadata.architecture, metadata.quantisation, metadata.layers) == ("llama", "Q4_1", 30)
-        assert (metadata.bos, metadata.eos, metadata.fim) == ("<|im_start|>", "<|im_end|>", ())
+        assert (metadata.architecture, metadata.quantisation, metadata.fim) == ("llama", "Q4_1", ())
         assert "<|im_start|>" in metadata.chat_template
 
     @pytest.mark.model
@@ -164,11 +160,11 @@ class TestMemory:
         assert gguf.inspect(path) == Metadata()
 
     @pytest.mark.usefixtures("home")
-    @pytest.mark.parametrize("damage", [5, {}, {"layers": "many"}, {"fim": 5}, {"colour": "red"}])
+    @pytest.mark.parametrize("damage", [5, {}, {"parameters": "many"}, {"fim": 5}, {"colour": "red"}])
     def test_what_is_remembered_wrongly_is_found_out_again(self, tmp_path: Path, damage: object) -> None:
         path = written(tmp_path, file_of(MODEL))
         checksum.keep(path, "header", damage)
-        assert gguf.inspect(path).layers == (0 if damage == {} else 2)
+        assert gguf.inspect(path).architecture == ("" if damage == {} else "llama")
 
     @pytest.mark.usefixtures("home")
     def test_a_fault_is_found_each_time(self, tmp_path: Path) -> None:
@@ -265,7 +261,10 @@ def test_texts_on_the_border_of_what_is_fetched_at_once_are_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gguf_reader, "_STEP", 7)
-    assert read_metadata(written(tmp_path, file_of(MODEL))).eos == "</s>"
+    named = [
+        pair(f"tokenizer.ggml.fim_{part}_token_id", at) for at, part in enumerate(("pre", "suf", "mid"), 3)
+    ]
+    assert read_metadata(written(tmp_path, file_of([*MODEL, *named]))).fim == ("[PRE]", "[SUF]", "[MID]")
 
 
 TOKENS = text("tokenizer.ggml.tokens") + struct.pack("<I", ARRAY)

@@ -36,7 +36,7 @@ from lsp_calib.inference.models import cards, converted
 from lsp_calib.inference.models.cards import ModelCard, choose, load_cards
 from lsp_calib.inference.process import client
 from lsp_calib.inference.process.client import ModelProcess
-from lsp_calib.inference.process.converting import convert
+from lsp_calib.inference.process.starting import convert
 from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Segment
 

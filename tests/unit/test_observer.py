@@ -13,8 +13,7 @@ from scipy.stats import entropy
 
 from lsp_calib.inference.engine import Observe
 from lsp_calib.inference.generation.vocabulary import Vocabulary
-from lsp_calib.inference.local.run import Observer
-from lsp_calib.inference.local.sampling import Normaliser, best_two
+from lsp_calib.inference.local.run import Normaliser, Observer, best_two
 
 # The last one is a control token, which ends the text.
 PIECES = [

@@ -25,10 +25,10 @@ from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
 pytest.importorskip("xllamacpp")
 
 from lsp_calib.inference.generation.kv_cache import CachedSequence
-from lsp_calib.inference.prebuilt.model import PrebuiltModel
-from lsp_calib.inference.prebuilt.run import (
+from lsp_calib.inference.prebuilt.model import (
     INTERACTIVE_SEQUENCES,
     PieceSize,
+    PrebuiltModel,
     doubt,
     log_probability,
 )

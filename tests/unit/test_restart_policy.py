@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from lsp_calib.inference.process.restart_policy import RestartPolicy
-from lsp_calib.inference.process.starting import Safety
+from lsp_calib.inference.process.starting import RestartPolicy, Safety
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="exit codes of signals")
 SEGV, ILL, BUS, KILL = -11, -4, -7, -9

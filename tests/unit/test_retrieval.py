@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-import random
+import math
 from pathlib import Path
 
-import bm25s
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.exclusion import Exclusion
-from lsp_calib.summarization import workspace_examples
+from lsp_calib.summarization import examples, workspace_examples
 from lsp_calib.summarization.examples import (
     K1,
     B,
@@ -62,35 +60,47 @@ def test_likeness_is_symmetric_and_one_for_the_same_words(one: str, other: str) 
 
 @given(st.lists(CODES, min_size=1, max_size=20), CODES)
 @settings(max_examples=50)
-def test_scores_are_those_of_bm25s(codes: list[str], query: str) -> None:
-    reference = bm25s.BM25(k1=K1, b=B, method="lucene")
-    reference.index([code.split() for code in codes], show_progress=False)
-    words = [word for word in dict.fromkeys(query.split()) if word in reference.vocab_dict]
-    expected = reference.get_scores(words) if words else np.zeros(len(codes))
+def test_scores_are_those_of_bm25(codes: list[str], query: str) -> None:
+    """In the variant of Lucene: Kamphuis et al. 2020, table 1."""
+    documents = [code.split() for code in codes]
+    average = sum(map(len, documents)) / len(documents)
     ranking = Ranking[int]()
     for at, code in enumerate(codes):
         ranking.put(at, (terms_of(code),))
-    ranking.build()
     found = {one.group: one.score for one in ranking.best(terms_of(query), len(codes))}
-    for at in range(len(codes)):
-        assert found.get(at, 0.0) == pytest.approx(expected[at], abs=1e-4)
+    for at, document in enumerate(documents):
+        expected = 0.0
+        for word in set(query.split()):
+            n, times = sum(word in one for one in documents), document.count(word)
+            rarity = math.log(1 + (len(documents) - n + 0.5) / (n + 0.5))
+            expected += rarity * times / (times + K1 * (1 - B + B * len(document) / average))
+        assert found.get(at, 0.0) == pytest.approx(expected)
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.lists(CODES, max_size=3), st.booleans()), max_size=12), CODES)
+@pytest.mark.parametrize("most_gone", [0, 256])
+@given(st.lists(st.tuples(st.integers(0, 4), st.lists(CODES, max_size=3)), max_size=12), CODES)
 @settings(max_examples=50)
 def test_what_has_changed_is_ranked_and_what_is_gone_is_not(
-    changes: list[tuple[int, list[str], bool]], query: str
+    most_gone: int, changes: list[tuple[int, list[str]]], query: str
 ) -> None:
-    """Whenever the index was built last: each function that shares a word is found, and no other one."""
-    ranking = Ranking[int]()
+    """Each function that shares a word is found, and no other one; with the scores of a new ranking."""
+    ranking, fresh = Ranking[int](), Ranking[int]()
     now: dict[int, list[str]] = {}
-    for group, codes, built in changes:
-        ranking.put(group, [terms_of(code) for code in codes])
-        now[group] = codes
-        if built:
-            ranking.build()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examples, "_MOST_GONE", most_gone)
+        for group, codes in changes:
+            ranking.put(group, [terms_of(code) for code in codes])
+            now.pop(group, None)
+            now[group] = codes
+    for group, codes in now.items():
+        fresh.put(group, [terms_of(code) for code in codes])
     assert len(ranking) == sum(map(len, now.values()))
-    found = {(one.group, one.index) for one in ranking.best(terms_of(query), 1000)}
+    ranked = ranking.best(terms_of(query), 1000)
+    assert [(one.group, one.index, one.score) for one in ranked] == [
+        (one.group, one.index, one.score) for one in fresh.best(terms_of(query), 1000)
+    ]
+    assert ranking.ideal(terms_of(query)) == fresh.ideal(terms_of(query))
+    found = {(one.group, one.index) for one in ranked}
     expected = {
         (group, at)
         for group, codes in now.items()
@@ -100,42 +110,15 @@ def test_what_has_changed_is_ranked_and_what_is_gone_is_not(
     assert found == expected
 
 
-def test_beside_the_index_scores_are_close_to_those_in_it() -> None:
-    rng = random.Random(0)
-    codes = [" ".join(rng.choices(WORDS, k=rng.randint(5, 20))) for _ in range(300)]
-    ranking = Ranking[int]()
-    for at, code in enumerate(codes[:290]):
-        ranking.put(at, (terms_of(code),))
-    ranking.build()
-    for at, code in enumerate(codes[290:], 290):
-        ranking.put(at, (terms_of(code),))
-    assert not ranking.is_due
-    query = terms_of("read tree price")
-    before = {one.group: one.score for one in ranking.best(query, 300)}
-    ranking.build()
-    after = {one.group: one.score for one in ranking.best(query, 300)}
-    assert before == pytest.approx(after, rel=0.1)
-
-
-def test_an_index_is_due_once_much_has_changed() -> None:
-    ranking = Ranking[int]()
-    for at in range(257):
-        ranking.put(at, (terms_of(f"read w{'abcdefgh'[at % 8]}"),))
-    assert ranking.is_due
-    ranking.build()
-    assert not ranking.is_due
-    assert ranking.changed == 0
-
-
 def test_a_pool_leaves_out_near_duplicates_and_a_group() -> None:
-    examples = [
+    given = [
         Example("", "a", "def total(prices): return sum(price for price in prices)", "A."),
         Example("", "b", "def total_(prices):  return sum(price  for price in prices)", "B."),
         Example("", "c", "def total(prices): return max(prices) - min(prices)", "C."),
         Example("", "d", "def read(path): return open(path).read()", "D."),
     ]
-    pool = ExamplePool(examples, ["x", "x", "y", "z"])
-    assert [one.name for one in pool.best(examples[0].code, 3)] == ["c", "d"]
+    pool = ExamplePool(given, ["x", "x", "y", "z"])
+    assert [one.name for one in pool.best(given[0].code, 3)] == ["c", "d"]
     assert [one.name for one in pool.best("def total_price(prices): return sum(prices)", 2)] == ["a", "c"]
     assert [one.name for one in pool.best("total prices sum", 3, without="x")] == ["c"]
     assert ExamplePool([]).best("x", 3) == []
@@ -345,11 +328,11 @@ def test_no_text_of_a_workspace_is_kept(root: Path) -> None:
             texts.append(one if isinstance(one, str) else one.decode("latin-1"))
         elif isinstance(one, dict):
             waiting += [*one, *one.values()]
-        elif type(one).__module__.startswith(("lsp_calib.summarization", "bm25s")) or isinstance(
+        elif type(one).__module__.startswith("lsp_calib.summarization") or isinstance(
             one, list | tuple | set
         ):
             waiting += gc.get_referents(one)
-    held = " ".join(text for text in texts if "bm25" not in text).replace(str(root), "")
+    held = " ".join(texts).replace(str(root), "")
     assert "price" in texts
     for word in ("total_price", "item.price", "prices", "tax)"):
         assert word not in held

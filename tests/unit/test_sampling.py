@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
-from lsp_calib.inference.local.sampling import Normaliser
+from lsp_calib.inference.local.run import Normaliser
 
 rows = arrays(
     np.float32, st.integers(1, 2000), elements=st.floats(-60, 60, width=32), fill=st.floats(-9, 9, width=32)

@@ -564,59 +564,6 @@ class TestComingAndGoing:
         await engine.restart()
         await until(lambda: not alive(pid))
 
-    @pytest.mark.parametrize("when", ["loaded", "starting", "reconnected"])
-    async def test_how_long_it_stays_can_be_changed(
-        self, client: Client, monkeypatch: pytest.MonkeyPatch, when: str
-    ) -> None:
-        """While it runs, while it starts, and for a process that another client has started."""
-        monkeypatch.delenv("LSP_CALIB_LINGER", raising=False)
-        engine = client(linger=60.0)
-        starting = asyncio.create_task(engine.ready())
-        if when == "starting":
-            await asyncio.sleep(0.05)
-            engine.set_linger(0.1)
-        await starting
-        pid = engine.pid
-        if when == "reconnected":
-            await engine.close()
-            engine.set_linger(0.1)
-            await engine.ready()
-        elif when == "loaded":
-            engine.set_linger(0.1)
-            await engine.stats()  # it has read what was said before
-        assert engine.pid == pid
-        await engine.close()
-        await until(lambda: not alive(pid))
-
-    async def test_the_environment_goes_before_a_change(
-        self, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("LSP_CALIB_LINGER", "60")
-        engine = client(linger=60.0)
-        await engine.ready()
-        pid = engine.pid
-        engine.set_linger(0.0)
-        await engine.stats()
-        await engine.close()
-        await asyncio.sleep(0.3)
-        assert alive(pid)
-        await engine.restart()
-
-    @pytest.mark.parametrize("linger", [None, "1", -1, True])
-    async def test_a_time_that_is_none_lets_the_client_go(
-        self, client: Client, model: str, linger: object
-    ) -> None:
-        """And nobody else."""
-        engine = client()
-        await engine.ready()
-        said = await frames(
-            model,
-            wire.encode(wire.hello_to_wire(wire.Hello())),
-            wire.encode({"op": "linger", "linger": linger}),
-        )
-        assert said[-1]["event"] == "error"
-        assert (await engine.stats()).clients == 1
-
     @pytest.mark.parametrize("linger", ["soon", "-1", "nan"])
     async def test_an_environment_that_makes_no_sense_is_said(
         self, client: Client, monkeypatch: pytest.MonkeyPatch, linger: str

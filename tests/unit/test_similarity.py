@@ -19,7 +19,7 @@ from lsp_calib.errors import DataError, NoModelError, SettingsError
 from lsp_calib.evaluation import thresholds
 from lsp_calib.evaluation.thresholds import NAMES, bleu, rouge_l, similarities
 from lsp_calib.summarization.encoder import Encoder
-from lsp_calib.summarization.similarity import Match, TokenStates, cosine, greedy_match, plain_words
+from lsp_calib.summarization.fit import Match, TokenStates, cosine, greedy_match, plain_words
 
 numbers = st.floats(-10.0, 10.0).filter(lambda x: abs(x) > 1e-3 or x == 0.0)
 

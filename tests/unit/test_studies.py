@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -42,9 +43,9 @@ from lsp_calib.evaluation.tasks import (
 from lsp_calib.evaluation.token_study import BINS, TOKEN, Counts, numbers_of, read_numbers, study, texts
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
-from lsp_calib.inference.local.sampling import Counting, Normaliser
+from lsp_calib.inference.local.run import Counting, Normaliser
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.inference.process.wire import distributions_from_wire, distributions_to_wire
+from lsp_calib.inference.process import wire
 from lsp_calib.values import (
     Distributions,
     Generation,
@@ -282,7 +283,7 @@ def test_counts_of_the_process_give_the_metrics_of_the_whole_distributions() -> 
     p = np.maximum(p, 1e-9) / np.maximum(p, 1e-9).sum(axis=1, keepdims=True)
     targets = [int(rng.choice(300, p=row)) for row in p]
     (one, two) = (
-        distributions_from_wire(json.loads(json.dumps(distributions_to_wire([told(part, some)]))))[0]
+        wire.read(json.loads(json.dumps(msgspec.to_builtins([told(part, some)]))), list[Distributions])[0]
         for part, some in ((p[:25], targets[:25]), (p[25:], targets[25:]))
     )
     counts = Counts.of(one)

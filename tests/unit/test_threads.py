@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.inference.local.thread_budget import ThreadChooser
-from lsp_calib.inference.processor import default_threads
 
 # A 1.5B model on 2 processors: seconds a token when generating, by number of threads; ranges where other
 # processes took turns with it.
@@ -51,18 +50,6 @@ class TestTwoProcessors:
         ideal = 2000 * 0.029 * 1.025
         assert sum(machine.seconds) < 1.01 * ideal
         assert machine.share(2, 1000) > 0.99
-
-    @pytest.mark.parametrize("cost", [BUSY, CLIFF], ids=["busy", "cliff"])
-    def test_on_a_busy_machine_it_ends_at_fewer_and_returns_when_that_is_free_again(
-        self, seed: int, cost: Cost
-    ) -> None:
-        machine = Machine(ThreadChooser(2), seed)
-        machine.decode(QUIET, 200)
-        machine.decode(cost, 400)
-        assert machine.used[-395:].index(1) < 10, "noticed at once"
-        assert machine.share(1, 300) > 0.95
-        machine.decode(QUIET, 1500)
-        assert machine.share(2, 100) > 0.95
 
     def test_larger_steps_are_not_taken_for_a_quicker_machine(self, seed: int) -> None:
         machine = Machine(ThreadChooser(2), seed)
@@ -119,21 +106,12 @@ def test_on_many_processors_it_climbs_towards_the_best_number(best: int) -> None
     assert best == 16 or spent < 0.7 * cost[16][0]
 
 
-def test_a_preferred_number_is_where_it_begins() -> None:
-    assert ThreadChooser(8, preferred=4).threads(1) == 4
-    assert ThreadChooser(8).threads(64) == 8
-    assert default_threads() >= 1
-
-
 @given(
     st.integers(1, 64),
-    st.integers(0, 64),
     st.lists(st.tuples(st.sampled_from([1, 3, 64]), st.floats(1e-6, 100)), max_size=200),
 )
-def test_whatever_it_is_told_the_number_is_possible(
-    most: int, preferred: int, decodes: list[tuple[int, float]]
-) -> None:
-    chooser = ThreadChooser(most, preferred)
+def test_whatever_it_is_told_the_number_is_possible(most: int, decodes: list[tuple[int, float]]) -> None:
+    chooser = ThreadChooser(most)
     for tokens, seconds in decodes:
         threads = chooser.threads(tokens)
         assert 1 <= threads <= most

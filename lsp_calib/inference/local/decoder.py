@@ -17,9 +17,8 @@ from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Counters, Interrupted, Preempted
 from lsp_calib.inference.engine import Priority
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
-from lsp_calib.inference.local.batch_size import BatchSizer
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
-from lsp_calib.inference.local.thread_budget import ThreadBudget
+from lsp_calib.inference.local.thread_budget import BatchSizer, ThreadBudget
 from lsp_calib.inference.models.memory import count_sequences
 
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it
@@ -161,7 +160,7 @@ class Decoder:
                 raise Interrupted
             # The step waited for a processor that other programs use: repeat it with fewer threads.
             self._drop(sequence, before)
-            self._pace.gave_way(self.threads)
+            self._pace.give_way(self.threads)
         sequence.tokens += tokens
 
     def _take_step(self, count: int, *, ahead: bool) -> int:

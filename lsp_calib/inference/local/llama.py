@@ -25,7 +25,7 @@ from lsp_calib.errors import EngineError, ModelFileError, SettingsError
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import NOT_LOCKED, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shortened
+from lsp_calib.inference.generation.run import room_for_prompt, shortened
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
 from lsp_calib.inference.local.run import AheadRun, LocalGenerationRun, Machine, ScoreRun

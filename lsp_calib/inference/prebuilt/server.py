@@ -32,7 +32,7 @@ from lsp_calib.inference.backend import LoadOptions
 from lsp_calib.inference.processor import default_threads
 from lsp_calib.installation import install_command
 
-# A prompt is handed over in pieces (see `run`), so that this is only the most at once.
+# A prompt is handed over in pieces (see `model`), so that this is only the most at once.
 BATCH = 512
 # Added to the logits of the tokens that are allowed. All others fall short of them by far, and float32 still
 # tells the allowed ones apart to a few units in the fifth decimal place.

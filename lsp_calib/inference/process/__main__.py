@@ -29,7 +29,7 @@ from lsp_calib.files import FULL, why
 from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
 from lsp_calib.inference.models import checksum, converted, gguf
-from lsp_calib.inference.process import acceleration, rendezvous, trial, wire
+from lsp_calib.inference.process import acceleration, rendezvous, wire
 from lsp_calib.inference.process.broker import Broker
 from lsp_calib.inference.process.rendezvous import Rendezvous
 
@@ -60,7 +60,7 @@ def main(find: Find = backends.find) -> None:
         os._exit(0)
     if arguments.trial:
         faulthandler.enable()
-        trial.run(find(), LoadOptions(arguments.model, arguments.context), arguments.trial)
+        acceleration.run_trial(find(), LoadOptions(arguments.model, arguments.context), arguments.trial)
         sys.stderr.flush()
         os._exit(0)  # a driver's clean-up proves nothing
 
@@ -161,7 +161,7 @@ def _choose(
     choice = acceleration.choose(
         question.hardware,
         question.gpu_layers,
-        lambda candidate: trial.attempt(attrs.evolve(load, acceleration=candidate)),
+        lambda candidate: acceleration.attempt(attrs.evolve(load, acceleration=candidate)),
         slow_weights=question.slow_weights,
         careful=arguments.careful,
         avoid=arguments.avoid,

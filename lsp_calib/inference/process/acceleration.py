@@ -1,22 +1,31 @@
 """Chooses the hardware features with which a model runs: the fastest that work.
 
 Compiled libraries can crash on hardware they were never tried on: GCC 12 compiles llama.cpp's code for AMX
-wrongly, drivers of GPUs fail. So doubtful features are tried in a process of their own (`trial`) before the
+wrongly, drivers of GPUs fail. So doubtful features are tried in a process of their own (`attempt`) before the
 model process relies on them. The result is remembered for this build of the library and this processor.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from lsp_calib.errors import ModelFileError
+from lsp_calib.errors import ModelError, ModelFileError
 from lsp_calib.inference import processor
-from lsp_calib.inference.backend import Acceleration, Hardware
+from lsp_calib.inference.backend import Acceleration, Backend, Factory, Hardware, LoadOptions
+from lsp_calib.inference.engine import Request
 from lsp_calib.inference.models import sidecar
+from lsp_calib.inference.process import starting
 from lsp_calib.installation import install_command
+from lsp_calib.values import Generation, Prompt, Segment
 
 MEMORY = ".acceleration.json"
 # More layers than any model has.
@@ -26,19 +35,13 @@ _FASTER = 0.9
 
 
 @attrs.frozen
-class TrialOutcome:
-    """The result of a trial. seconds: for a fixed prompt and answer, None if it failed. how: the cause."""
-
-    seconds: float | None
-    how: str = ""
-
-
-@attrs.frozen
 class Tried:
-    """An acceleration, by its name, with the result of its trial."""
+    """The trial of an acceleration, by its name. seconds: for a fixed prompt and answer, None if it failed.
+    how: the cause."""
 
     name: str
-    outcome: TrialOutcome
+    seconds: float | None
+    how: str = ""
 
 
 @attrs.frozen
@@ -50,16 +53,15 @@ class AccelerationChoice:
 
     @property
     def failed(self) -> tuple[Tried, ...]:
-        return tuple(one for one in self.tried if one.outcome.seconds is None)
+        return tuple(one for one in self.tried if one.seconds is None)
 
     @property
     def was_tried(self) -> bool:
         """Whether a trial with it succeeded."""
-        worked = {one.name for one in self.tried if one.outcome.seconds is not None}
-        return self.acceleration.name in worked
+        return self.acceleration.name in {one.name for one in self.tried if one.seconds is not None}
 
 
-Try = Callable[[Acceleration], TrialOutcome | None]
+Try = Callable[[Acceleration], Tried | None]
 """A trial; None where it was ended from outside and shows nothing."""
 
 
@@ -105,7 +107,7 @@ def choose(
     rivals = _rivals(hardware, gpu_layers)
     if offered and not careful and not rivals:
         return AccelerationChoice(offered[0])
-    tried = [Tried(name, TrialOutcome(None, "while it answered")) for name in avoid]
+    tried = [Tried(name, None, "while it answered") for name in avoid]
     best: tuple[float, Acceleration] | None = None
     for candidate in offered:
         if best is not None and candidate.name not in rivals:
@@ -113,7 +115,7 @@ def choose(
         outcome = attempt(candidate)
         if outcome is None:
             return AccelerationChoice(candidate)
-        tried.append(Tried(candidate.name, outcome))
+        tried.append(outcome)
         if outcome.seconds is not None and (best is None or outcome.seconds < _FASTER * best[0]):
             best = outcome.seconds, candidate
     if best is None:
@@ -129,7 +131,7 @@ def _rivals(hardware: Hardware, gpu_layers: int | None) -> frozenset[str]:
 
 
 def _nothing_works(tried: Sequence[Tried]) -> str:
-    hows = ", ".join(dict.fromkeys(one.outcome.how for one in tried)) or "each time it was used"
+    hows = ", ".join(dict.fromkeys(one.how for one in tried)) or "each time it was used"
     return (
         f"llama.cpp crashes with this model on this machine ({hows}), also with the simplest kernels. "
         "The file may be damaged (`lsp-calib models verify`), or this build of llama.cpp faulty. "
@@ -150,7 +152,7 @@ def failure(choice: AccelerationChoice) -> str:
         "cpu-eight-bit": "weights of 8 bits" if choice.acceleration.repack else "repacked weights",
     }
     what = words.get(last.name, "repacked weights")
-    return f"The model runs without {what}: llama.cpp crashed with {what} ({last.outcome.how})."
+    return f"The model runs without {what}: llama.cpp crashed with {what} ({last.how})."
 
 
 def note(choice: AccelerationChoice) -> str:
@@ -196,7 +198,7 @@ class Question:
         models = sidecar.read(MEMORY).get(machine(self.hardware))
         entry = {
             "chosen": choice.acceleration.name,
-            "tried": [[one.name, one.outcome.seconds, one.outcome.how] for one in choice.tried],
+            "tried": [[one.name, one.seconds, one.how] for one in choice.tried],
         }
         kept = dict(models) if isinstance(models, Mapping) else {}
         sidecar.update(MEMORY, machine(self.hardware), {**kept, self._key: entry})
@@ -220,4 +222,92 @@ def _read_tried(raw: Any) -> Iterator[Tried]:
     for one in raw if isinstance(raw, list) else ():
         if isinstance(one, list) and len(one) == 3 and isinstance(one[0], str):
             seconds = one[1] if isinstance(one[1], float) and one[1] > 0 else None
-            yield Tried(one[0], TrialOutcome(seconds, str(one[2])))
+            yield Tried(one[0], seconds, str(one[2]))
+
+
+# Long enough for every kernel of a prompt and of an answer, and short enough to wait for.
+_TEXT = """def read_settings(path):
+    with open(path, encoding="utf-8") as file:
+        settings = json.load(file)
+    if not isinstance(settings, dict):
+        raise ValueError("the settings are not an object")
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def write_settings(path, settings):
+"""
+_ANSWER = 8
+# A trial ends after so many seconds, and one more for each 20 MB of the model: a hang is a failure as well.
+_SECONDS, _BYTES_A_SECOND = 60.0, 20 << 20
+
+# The child's exit code where llama.cpp refuses the model.
+_NOT_LOADED = 4
+
+
+def attempt(options: LoadOptions) -> Tried | None:
+    """Try `options.acceleration` in a child of this process, by this process's own program.
+
+    None where that is no evidence: the child was ended from outside (for lack of memory above all), or the
+    model cannot be loaded in any way, which is reported when it is loaded.
+    """
+    name = options.acceleration.name
+    wanted = {**attrs.asdict(options.acceleration), "threads": options.threads}
+    command = [sys.executable, *sys.orig_argv[1:], f"--trial={json.dumps(wanted)}"]
+    limit = _SECONDS + options.path.stat().st_size / _BYTES_A_SECOND
+    late = threading.Event()
+    # The child's standard input ends with this process, and then the child ends as well.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+
+        def end() -> None:
+            late.set()
+            child.kill()
+
+        timer = threading.Timer(limit, end)
+        timer.start()
+        try:
+            assert child.stdout is not None
+            output = child.stdout.read()
+        finally:
+            timer.cancel()
+    if late.is_set():
+        return Tried(name, None, f"no answer in {limit:.0f} s")
+    if starting.killed(child.returncode) or child.returncode == _NOT_LOADED:
+        return None
+    if child.returncode:
+        return Tried(name, None, starting.how(child.returncode))
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        if (seconds := float(json.loads(output)["seconds"])) > 0:
+            return Tried(name, seconds)
+    return Tried(name, None, "no figures")
+
+
+def run_trial(factory: Factory, options: LoadOptions, wanted: str) -> None:
+    """The child's part: load, decode twice, print the second time. wanted: JSON from `attempt`."""
+    fields = json.loads(wanted)
+    threads = fields.pop("threads")
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    try:
+        backend = factory(attrs.evolve(options, threads=threads, acceleration=Acceleration(**fields)))
+    except ModelError:
+        os._exit(_NOT_LOADED)
+    # The first time, pages are read in and kernels of a GPU are compiled.
+    seconds = min(_seconds(backend), _seconds(backend))
+    os.write(1, json.dumps({"seconds": seconds}).encode())
+
+
+def _seconds(backend: Backend) -> float:
+    request = Request(Prompt(((Segment.TEXT, _TEXT),), "", "trial"), _ANSWER, one_line=False, reuse=False)
+    run = backend.begin(request, on_tokens=lambda _: None)
+    generation = run.advance()
+    run.close()
+    assert isinstance(generation, Generation), "a request is answered"
+    timing = generation.timing
+    # An answer may end early: other kernels compute slightly other numbers.
+    answer = timing.generate_ms * _ANSWER / max(timing.generated_tokens, 1)
+    return (timing.prompt_ms + answer) / 1e3
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 64):
+        pass
+    os._exit(1)

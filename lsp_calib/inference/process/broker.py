@@ -96,7 +96,7 @@ class Broker:
         self._later(self._set_progress, {"event": "loading", "fraction": fraction})
 
     def loaded(self, loaded: wire.Loaded) -> None:
-        self._later(self._set_outcome, wire.loaded_to_wire(loaded))
+        self._later(self._set_outcome, {"event": "ready", **msgspec.to_builtins(loaded)})
 
     def failed(self, kind: str, message: str) -> None:
         """Tell all clients, or the first one if none has connected yet, and end."""
@@ -187,8 +187,6 @@ class Broker:
                 self._refresh()
             case "enough":
                 self.worker.enough(client.id, _id(message))
-            case "linger":
-                self._linger = wire.linger_from_wire(message)
             case "stats":
                 stats = msgspec.to_builtins(self.worker.stats(len(self._clients)))
                 self._send(client, {"id": _id(message), "stats": stats})

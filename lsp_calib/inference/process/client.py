@@ -35,8 +35,7 @@ from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import rendezvous, starting, wire
 from lsp_calib.inference.process.connection import DOUBT, GONE, Connection, heard_within, outcome
 from lsp_calib.inference.process.rendezvous import Rendezvous
-from lsp_calib.inference.process.restart_policy import Failure, RestartPolicy
-from lsp_calib.inference.process.starting import Child
+from lsp_calib.inference.process.starting import Child, Failure, RestartPolicy
 from lsp_calib.values import Distributions, Generation, ModelIdentity, Token
 
 logger = logging.getLogger(__name__)
@@ -84,7 +83,6 @@ class ModelProcess:
         self._wanted = wanted
         self._options = wire.Options(threads, gpu_layers, mlock)
         self._linger = linger
-        self._told_linger: float | None = None  # the last value sent to the process
         self._on_state = on_state
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
@@ -131,7 +129,7 @@ class ModelProcess:
         connection = await self._ready()
         with connection.ask(lambda id_: wire.request_to_wire(id_, request)) as inbox:
             while "scored" not in (message := await inbox.next()):
-                for token in wire.tokens_from_wire(message.get("tokens")):
+                for token in wire.read(message.get("tokens"), list[Token]):
                     yield token
         self._deaths.answered()
 
@@ -142,18 +140,13 @@ class ModelProcess:
             while "scored" not in (message := await inbox.next()):
                 continue
         self._deaths.answered()
-        return wire.distributions_from_wire(message.get("counted"))
+        return wire.read(message.get("counted"), tuple[Distributions, ...])
 
     async def stats(self) -> wire.Stats:
         """The present and past work of the process, for all clients together. Starts it if need be."""
         connection = await self._ready()
         with connection.ask(lambda id_: {"op": "stats", "id": id_}) as inbox:
-            return wire.stats_from_wire((await inbox.next()).get("stats", {}))
-
-    def set_linger(self, seconds: float) -> None:
-        """Seconds that the process stays from now on, also one that runs already."""
-        self._linger = seconds
-        self._tell_linger()
+            return wire.read((await inbox.next()).get("stats"), wire.Stats)
 
     async def restart(self) -> None:
         """Forget a failure and end the process, for all its clients; the next request starts a new one."""
@@ -229,7 +222,6 @@ class ModelProcess:
                 self._fail(error)
             raise
         self._connection = connection
-        self._tell_linger()
         if connection.options != self._options:
             logger.info(
                 "The model keeps the options of the client that loaded it (%s). "
@@ -246,7 +238,6 @@ class ModelProcess:
         those that are started belong to another version.
         """
         hello = wire.Hello(self._options, _linger(self._linger))
-        self._told_linger = hello.linger
         pause, elsewhere = 0.02, 0
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -346,15 +337,6 @@ class ModelProcess:
         safer = " It is started in a safer way." if self._deaths.safety.careful else ""
         again = f" again. {self._deaths.last}{safer}" if self._deaths.last else "."
         self._on_state(EngineState.LOADING, f"Loading {self._title}{again}", fraction)
-
-    def _tell_linger(self) -> None:
-        """Tell the process, if there is one, a `linger` that has changed since the hello."""
-        if self._connection is None or self._connection.gone:
-            return
-        seconds = _linger(self._linger)
-        if seconds != self._told_linger:
-            self._told_linger = seconds
-            self._connection.send({"op": "linger", "linger": seconds})
 
     def _event(self, connection: Connection, message: wire.Message) -> None:
         """Handle a message that answers no request."""
@@ -457,9 +439,9 @@ async def _generate(connection: Connection, request: Request, early_stop: EarlyS
         while "generation" not in (message := await inbox.next()):
             if early_stop is None or "first" not in message:
                 continue
-            if not early_stop.worth_finishing(wire.logprobs_from_wire(message["first"])):
+            if not early_stop.worth_finishing(wire.read(message["first"], tuple[float, ...])):
                 connection.enough(inbox)
-    return wire.generation_from_wire(message["generation"])
+    return wire.read(message["generation"], Generation)
 
 
 async def _freed(lock: Path, pid: int) -> None:

@@ -109,7 +109,7 @@ class Connection:
     ) -> None:
         self._reader, self._writer = streams
         self.pid = int(welcome["pid"])
-        self.options = wire.options_from_wire(welcome)
+        self.options = wire.read(welcome, wire.Options)
         self.farewell = ""
         self.gone = False
         loop = asyncio.get_running_loop()
@@ -252,7 +252,7 @@ class Connection:
                 inbox.put(message)
             return
         if event == "ready" and not self.ready.done():
-            self.ready.set_result(wire.loaded_from_wire(message))
+            self.ready.set_result(wire.read(message, wire.Loaded))
         elif event == "failed" and not self.ready.done():
             kind = ModelFileError if message.get("kind") == "file" else ModelError
             self.ready.set_exception(kind(str(message.get("message"))))

@@ -10,9 +10,9 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 import attrs
+import msgspec
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.backend import Advanced, Backend, Counters, Interrupted, Preempted, Run
@@ -36,12 +36,6 @@ _WORDS = {
 Dropped = list[tuple[int, wire.Message]]
 
 
-class Send(Protocol):
-    """Sends a message to a client. Called from the decoding thread; must not block."""
-
-    def __call__(self, client: int, message: wire.Message, /) -> None: ...
-
-
 @attrs.define(eq=False)
 class _Work:
     """A request and its state. since: when it came or stopped. waited: seconds in all."""
@@ -59,10 +53,10 @@ class _Work:
 class Worker:
     """Requests from the thread that serves clients, answered by the thread that calls `serve`.
 
-    send: called from `serve` with the results.
+    send: called from `serve` with a client and a result for it; must not block.
     """
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Callable[[int, wire.Message], None]) -> None:
         self._send = send
         self._changed = threading.Condition()
         self._scheduler = Scheduler()
@@ -206,7 +200,7 @@ class Worker:
 
         def tokens(tokens: list[Token]) -> None:
             if isinstance(work.request, ScoreRequest):
-                self._send(client, {"id": request_id, "tokens": wire.tokens_to_wire(tokens)})
+                self._send(client, {"id": request_id, "tokens": msgspec.to_builtins(tokens)})
             else:
                 # As `Generation.logprobs` has them.
                 first = [min(token.logprob - token.typed_logprob, 0.0) for token in tokens]
@@ -250,10 +244,10 @@ def _result(work: _Work, generation: Advanced) -> wire.Message:
     if generation is None:
         return {"scored": True}
     if isinstance(generation, tuple):
-        return {"scored": True, "counted": wire.distributions_to_wire(generation)}
+        return {"scored": True, "counted": msgspec.to_builtins(generation)}
     timing = attrs.evolve(
         generation.timing,
         queue_ms=1e3 * work.waited,
         total_ms=1e3 * (time.monotonic() - work.came),
     )
-    return {"generation": wire.generation_to_wire(attrs.evolve(generation, timing=timing))}
+    return {"generation": msgspec.to_builtins(attrs.evolve(generation, timing=timing))}

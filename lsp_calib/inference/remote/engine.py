@@ -212,19 +212,13 @@ class RemoteEngine:
 
     async def _answered(self, request: Request, early_stop: EarlyStop | None) -> Generation:
         clock = _Clock(time.perf_counter())
-        if request.given:
-            raise EngineError(
-                "A remote server takes no ids of tokens to go on from. Use a local model for this."
-            )
-        if request.function is not None:
-            raise EngineError(
-                "A remote server does not stop where a function ends. Use a local model for this."
-            )
-        if request.temperatures:
-            raise EngineError(
-                "A remote server does not report the whole distribution that `temperatures` needs. "
-                "Use a local model for this."
-            )
+        for wanted, lacks in (
+            (request.given, "takes no ids of tokens to go on from"),
+            (request.function is not None, "does not stop where a function ends"),
+            (request.temperatures, "does not report the whole distribution that `temperatures` needs"),
+        ):
+            if wanted:
+                raise EngineError(f"A remote server {lacks}. Use a local model for this.")
         loaded = await self.ready()
         async with self._slots[request.priority]:
             clock.started = time.perf_counter()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages.rules import Function, Path, Place, begins_line, last_row
+from lsp_calib.syntax.languages.rules import Fields, Function, Path, Place, begins_line, last_row
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -20,8 +20,8 @@ COMMENT = ("/*", "*/")
 
 def binding(
     within: frozenset[str],
-    bindings: frozenset[tuple[str, str | None]],
-    wrappings: frozenset[tuple[str, str | None]] = frozenset(),
+    bindings: Fields,
+    wrappings: Fields = frozenset(),
 ) -> Callable[[Path], bool]:
     """Whether the name at the end of a path is bound.
 

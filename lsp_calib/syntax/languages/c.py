@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, has_words, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -30,27 +30,14 @@ _KNOWN = """
 NAMES = frozenset({"field_identifier", "identifier", "statement_identifier", "type_identifier"})
 COMMENTS = frozenset({"comment"})
 INCLUDES = frozenset({"preproc_include"})
-BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("declaration", "declarator"),
-        ("enum_specifier", "name"),
-        ("enumerator", "name"),
-        ("field_declaration", "declarator"),
-        ("function_definition", "declarator"),
-        ("labeled_statement", "label"),
-        ("preproc_def", "name"),
-        ("preproc_function_def", "name"),
-        ("type_definition", "declarator"),
-    }
+BINDINGS = by_field(
+    name="enum_specifier enumerator preproc_def preproc_function_def",
+    declarator="declaration field_declaration function_definition type_definition",
+    label="labeled_statement",
 )
-WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("array_declarator", "declarator"),
-        ("function_declarator", "declarator"),
-        ("init_declarator", "declarator"),
-        ("parenthesized_declarator", None),
-        ("pointer_declarator", "declarator"),
-    }
+WRAPPINGS = by_field(
+    declarator="array_declarator function_declarator init_declarator pointer_declarator",
+    no_field="parenthesized_declarator",
 )
 _CONTROL = frozenset({"catch", "constexpr", "do", "else", "for", "if", "return", "switch", "try", "while"})
 BEGINS = re.compile(r"(?!(?:break|case|default|else|goto|return)\b|\w+\s*:(?!:))[A-Za-z_]")

@@ -9,7 +9,7 @@ import attrs
 
 from lsp_calib.syntax.languages import c
 from lsp_calib.syntax.languages.braces import COMMENT, binding
-from lsp_calib.syntax.languages.rules import grammar_of
+from lsp_calib.syntax.languages.rules import by_field, grammar_of
 
 _KNOWN = """
     alignas alignof and catch char16_t char32_t char8_t class co_await co_return co_yield concept const_cast
@@ -23,25 +23,15 @@ _KNOWN = """
     value_type variant vector
 """
 
-_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("alias_declaration", "name"),
-        ("class_specifier", "name"),
-        ("concept_definition", "name"),
-        ("for_range_loop", "declarator"),
-        ("namespace_definition", "name"),
-        ("optional_type_parameter_declaration", "name"),
-        ("type_parameter_declaration", None),
-        ("using_declaration", None),
-    }
+_BINDINGS = by_field(
+    name="""
+        alias_declaration class_specifier concept_definition namespace_definition
+        optional_type_parameter_declaration
+    """,
+    declarator="for_range_loop",
+    no_field="type_parameter_declaration using_declaration",
 )
-_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("destructor_name", None),
-        ("reference_declarator", None),
-        ("structured_binding_declarator", None),
-    }
-)
+_WRAPPINGS = by_field(no_field="destructor_name reference_declarator structured_binding_declarator")
 
 
 RULES = attrs.evolve(

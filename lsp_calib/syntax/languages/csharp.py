@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -35,38 +35,19 @@ _KNOWN = """
 """
 
 _COMMENTS = frozenset({"comment"})
-_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("catch_declaration", "name"),
-        ("class_declaration", "name"),
-        ("constructor_declaration", "name"),
-        ("declaration_expression", "name"),
-        ("declaration_pattern", "name"),
-        ("delegate_declaration", "name"),
-        ("destructor_declaration", "name"),
-        ("enum_declaration", "name"),
-        ("enum_member_declaration", "name"),
-        ("event_declaration", "name"),
-        ("foreach_statement", "left"),
-        ("from_clause", "name"),
-        ("interface_declaration", "name"),
-        ("labeled_statement", None),
-        ("let_clause", None),
-        ("local_function_statement", "name"),
-        ("method_declaration", "name"),
-        ("parenthesized_variable_designation", None),
-        ("property_declaration", "name"),
-        ("record_declaration", "name"),
-        ("recursive_pattern", "name"),
-        ("struct_declaration", "name"),
-        ("tuple_pattern", "name"),
-        ("type_parameter", "name"),
-        ("var_pattern", "name"),
-        ("variable_declarator", "name"),
-        ("variable_declarator", None),
-    }
+_BINDINGS = by_field(
+    name="""
+        catch_declaration class_declaration constructor_declaration declaration_expression
+        declaration_pattern delegate_declaration destructor_declaration enum_declaration
+        enum_member_declaration event_declaration from_clause interface_declaration
+        local_function_statement method_declaration property_declaration record_declaration
+        recursive_pattern struct_declaration tuple_pattern type_parameter var_pattern
+        variable_declarator
+    """,
+    left="foreach_statement",
+    no_field="labeled_statement let_clause parenthesized_variable_designation variable_declarator",
 )
-_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset({("tuple_pattern", None)})
+_WRAPPINGS = by_field(no_field="tuple_pattern")
 
 
 def _operator(node: Node) -> Parts | None:

@@ -18,7 +18,7 @@ from lsp_calib.syntax.languages.braces import (
     parts,
     text_of,
 )
-from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -34,23 +34,14 @@ _KNOWN = """
 """
 
 _COMMENTS = frozenset({"comment"})
-_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("const_spec", "name"),
-        ("field_declaration", "name"),
-        ("function_declaration", "name"),
-        ("labeled_statement", "label"),
-        ("method_declaration", "name"),
-        ("method_elem", "name"),
-        ("range_clause", "left"),
-        ("receive_statement", "left"),
-        ("short_var_declaration", "left"),
-        ("type_alias", "name"),
-        ("type_parameter_declaration", "name"),
-        ("type_spec", "name"),
-        ("type_switch_statement", "alias"),
-        ("var_spec", "name"),
-    }
+_BINDINGS = by_field(
+    name="""
+        const_spec field_declaration function_declaration method_declaration method_elem type_alias
+        type_parameter_declaration type_spec var_spec
+    """,
+    alias="type_switch_statement",
+    label="labeled_statement",
+    left="range_clause receive_statement short_var_declaration",
 )
 
 
@@ -85,7 +76,7 @@ RULES = LanguageRules(
     binds=binding(
         frozenset({"import_declaration", "package_clause"}),
         _BINDINGS,
-        frozenset({("expression_list", None)}),
+        by_field(no_field="expression_list"),
     ),
     known=frozenset(_KNOWN.split()),
     spans=(("`", "`"), COMMENT),

@@ -6,7 +6,7 @@ import re
 from types import MappingProxyType
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
-from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
 
 # Keywords, and java.lang, which needs no import.
 _KNOWN = """
@@ -28,26 +28,14 @@ _KNOWN = """
 """
 
 _COMMENTS = frozenset({"block_comment", "line_comment"})
-_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("annotation_type_declaration", "name"),
-        ("annotation_type_element_declaration", "name"),
-        ("catch_formal_parameter", "name"),
-        ("class_declaration", "name"),
-        ("compact_constructor_declaration", "name"),
-        ("constructor_declaration", "name"),
-        ("enhanced_for_statement", "name"),
-        ("enum_constant", "name"),
-        ("enum_declaration", "name"),
-        ("instanceof_expression", "name"),
-        ("interface_declaration", "name"),
-        ("labeled_statement", None),
-        ("method_declaration", "name"),
-        ("record_declaration", "name"),
-        ("resource", "name"),
-        ("type_parameter", None),
-        ("variable_declarator", "name"),
-    }
+_BINDINGS = by_field(
+    name="""
+        annotation_type_declaration annotation_type_element_declaration catch_formal_parameter
+        class_declaration compact_constructor_declaration constructor_declaration enhanced_for_statement
+        enum_constant enum_declaration instanceof_expression interface_declaration method_declaration
+        record_declaration resource variable_declarator
+    """,
+    no_field="labeled_statement type_parameter",
 )
 
 _FINDER = Finder(

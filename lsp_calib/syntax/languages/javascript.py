@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -42,28 +42,20 @@ NAMES = frozenset(
 )
 COMMENTS = frozenset({"comment"})
 IMPORTS = frozenset({"import_statement"})
-BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("catch_clause", "parameter"),
-        ("class_declaration", "name"),
-        ("field_definition", "property"),
-        ("for_in_statement", "left"),
-        ("function_declaration", "name"),
-        ("generator_function_declaration", "name"),
-        ("method_definition", "name"),
-        ("pair", "key"),
-        ("variable_declarator", "name"),
-    }
+BINDINGS = by_field(
+    name="""
+        class_declaration function_declaration generator_function_declaration method_definition
+        variable_declarator
+    """,
+    key="pair",
+    left="for_in_statement",
+    parameter="catch_clause",
+    property="field_definition",
 )
-WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("array_pattern", None),
-        ("assignment_pattern", "left"),
-        ("object_assignment_pattern", "left"),
-        ("object_pattern", None),
-        ("pair_pattern", "value"),
-        ("rest_pattern", None),
-    }
+WRAPPINGS = by_field(
+    left="assignment_pattern object_assignment_pattern",
+    value="pair_pattern",
+    no_field="array_pattern object_pattern rest_pattern",
 )
 # What holds a declaration, together with the words before it.
 WRAPPERS = frozenset(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -47,30 +47,17 @@ _KNOWN = """
 """
 
 _COMMENTS = frozenset({"comment"})
-_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("assignment_expression", "left"),
-        ("catch_clause", "name"),
-        ("class_declaration", "name"),
-        ("const_element", None),
-        ("enum_case", "name"),
-        ("enum_declaration", "name"),
-        # The grammar does not tell what is looped over from the names for its parts.
-        ("foreach_statement", None),
-        ("function_definition", "name"),
-        ("global_declaration", None),
-        ("interface_declaration", "name"),
-        ("method_declaration", "name"),
-        ("named_label_statement", None),
-        ("property_element", "name"),
-        ("reference_assignment_expression", "left"),
-        ("static_variable_declaration", "name"),
-        ("trait_declaration", "name"),
-    }
+_BINDINGS = by_field(
+    name="""
+        catch_clause class_declaration enum_case enum_declaration function_definition
+        interface_declaration method_declaration property_element static_variable_declaration
+        trait_declaration
+    """,
+    left="assignment_expression reference_assignment_expression",
+    # The grammar does not tell what is looped over from the names for its parts: `foreach`.
+    no_field="const_element foreach_statement global_declaration named_label_statement",
 )
-_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {("by_ref", None), ("list_literal", None), ("pair", None), ("variable_name", None)}
-)
+_WRAPPINGS = by_field(no_field="by_ref list_literal pair variable_name")
 _FUNCTIONS = frozenset({"anonymous_function", "arrow_function"})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lsp_calib.syntax.languages.rules import Function, LanguageRules, Path, Place, grammar_of
+from lsp_calib.syntax.languages.rules import Function, LanguageRules, Path, Place, by_field, grammar_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -56,17 +56,10 @@ _WRAPPINGS = frozenset(
 )
 # (type of the node, field of it that binds); None: everything in it that no field holds. Parameters are not
 # among them: their names are as hard to guess as those that a line uses.
-_BINDINGS = frozenset(
-    {
-        ("assignment", "left"),
-        ("class_definition", "name"),
-        ("for_in_clause", "left"),
-        ("for_statement", "left"),
-        ("function_definition", "name"),
-        ("global_statement", None),
-        ("named_expression", "name"),
-        ("nonlocal_statement", None),
-    }
+_BINDINGS = by_field(
+    name="class_definition function_definition named_expression",
+    left="assignment for_in_clause for_statement",
+    no_field="global_statement nonlocal_statement",
 )
 
 

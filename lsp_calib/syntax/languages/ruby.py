@@ -6,7 +6,7 @@ import re
 from types import MappingProxyType
 
 from lsp_calib.syntax.languages.braces import BRACKETS, Finder, binding, has_words, parts
-from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
 
 # Keywords, and the names that every program has without a `require`, with the commonest methods.
 _KNOWN = """
@@ -33,30 +33,15 @@ _KNOWN = """
 
 _COMMENTS = frozenset({"comment"})
 _NAMES = frozenset({"class_variable", "constant", "global_variable", "identifier", "instance_variable"})
-_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("alias", "name"),
-        ("as_pattern", "name"),
-        ("assignment", "left"),
-        ("class", "name"),
-        ("exception_variable", None),
-        ("for", "pattern"),
-        ("in_clause", "pattern"),
-        ("method", "name"),
-        ("module", "name"),
-        ("operator_assignment", "left"),
-        ("singleton_method", "name"),
-    }
+_BINDINGS = by_field(
+    name="alias as_pattern class method module singleton_method",
+    left="assignment operator_assignment",
+    pattern="for in_clause",
+    no_field="exception_variable",
 )
-_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("array_pattern", None),
-        ("destructured_left_assignment", None),
-        ("left_assignment_list", None),
-        ("rest_assignment", None),
-        ("scope_resolution", "name"),
-        ("splat_parameter", "name"),
-    }
+_WRAPPINGS = by_field(
+    name="scope_resolution splat_parameter",
+    no_field="array_pattern destructured_left_assignment left_assignment_list rest_assignment",
 )
 # Words that `end` closes. Those that may also stand behind a statement, as in `return if done`, are among
 # them: behind one that can be read they are part of it, and no node of their own is looked at.

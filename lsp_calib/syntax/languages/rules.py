@@ -20,6 +20,16 @@ Path = Sequence[tuple[str, str | None]]
 """A node and what holds it, the outermost first: the type of each, and the field of its parent it is in."""
 
 
+Fields = frozenset[tuple[str, str | None]]
+"""Types of nodes, each with a field of it; None: what no field holds."""
+
+
+def by_field(**types: str) -> Fields:
+    """types: for each field the types of nodes, a word each; of what no field holds those at `no_field`."""
+    named = {None if field == "no_field" else field: words.split() for field, words in types.items()}
+    return frozenset((one, field) for field, words in named.items() for one in words)
+
+
 @attrs.frozen
 class Function:
     """A function or method; lines count from 0, ends are exclusive.

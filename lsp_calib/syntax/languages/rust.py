@@ -6,7 +6,7 @@ import re
 from types import MappingProxyType
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
-from lsp_calib.syntax.languages.rules import LanguageRules, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
 
 # Keywords, primitive types, the prelude, macros of the standard library, and words of attributes.
 _KNOWN = """
@@ -25,46 +25,22 @@ _KNOWN = """
 """
 
 _COMMENTS = frozenset({"block_comment", "line_comment"})
-_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("associated_type", "name"),
-        ("const_item", "name"),
-        ("const_parameter", "name"),
-        ("enum_item", "name"),
-        ("enum_variant", "name"),
-        ("field_declaration", "name"),
-        ("for_expression", "pattern"),
-        ("function_item", "name"),
-        ("function_signature_item", "name"),
-        ("let_condition", "pattern"),
-        ("let_declaration", "pattern"),
-        ("lifetime", None),
-        ("macro_definition", "name"),
-        ("match_arm", "pattern"),
-        ("mod_item", "name"),
-        ("static_item", "name"),
-        ("struct_item", "name"),
-        ("trait_item", "name"),
-        ("type_item", "name"),
-        ("type_parameter", "name"),
-        ("union_item", "name"),
-    }
+_BINDINGS = by_field(
+    name="""
+        associated_type const_item const_parameter enum_item enum_variant field_declaration
+        function_item function_signature_item macro_definition mod_item static_item struct_item
+        trait_item type_item type_parameter union_item
+    """,
+    pattern="for_expression let_condition let_declaration match_arm",
+    no_field="lifetime",
 )
-_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("captured_pattern", None),
-        ("field_pattern", "name"),
-        ("field_pattern", "pattern"),
-        ("match_pattern", None),
-        ("mut_pattern", None),
-        ("or_pattern", None),
-        ("ref_pattern", None),
-        ("reference_pattern", None),
-        ("slice_pattern", None),
-        ("struct_pattern", None),
-        ("tuple_pattern", None),
-        ("tuple_struct_pattern", None),
-    }
+_WRAPPINGS = by_field(
+    name="field_pattern",
+    pattern="field_pattern",
+    no_field="""
+        captured_pattern match_pattern mut_pattern or_pattern ref_pattern reference_pattern
+        slice_pattern struct_pattern tuple_pattern tuple_struct_pattern
+    """,
 )
 
 _FINDER = Finder(

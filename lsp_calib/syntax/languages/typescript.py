@@ -8,7 +8,7 @@ import attrs
 
 from lsp_calib.syntax.languages import javascript
 from lsp_calib.syntax.languages.braces import binding
-from lsp_calib.syntax.languages.rules import grammar_of
+from lsp_calib.syntax.languages.rules import by_field, grammar_of
 
 _KNOWN = """
     abstract any as asserts bigint boolean declare enum implements infer interface is keyof namespace never
@@ -17,22 +17,12 @@ _KNOWN = """
     Partial Pick PromiseLike Readonly ReadonlyArray ReadonlyMap ReadonlySet Record Required ReturnType
 """
 
-_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
-    {
-        ("abstract_class_declaration", "name"),
-        ("enum_assignment", "name"),
-        ("enum_body", "name"),
-        ("enum_declaration", "name"),
-        ("function_signature", "name"),
-        ("interface_declaration", "name"),
-        ("internal_module", "name"),
-        ("method_signature", "name"),
-        ("abstract_method_signature", "name"),
-        ("property_signature", "name"),
-        ("public_field_definition", "name"),
-        ("type_alias_declaration", "name"),
-        ("type_parameter", "name"),
-    }
+_BINDINGS = by_field(
+    name="""
+        abstract_class_declaration enum_assignment enum_body enum_declaration function_signature
+        interface_declaration internal_module method_signature abstract_method_signature
+        property_signature public_field_definition type_alias_declaration type_parameter
+    """,
 )
 
 

@@ -3,23 +3,42 @@
 They are typed in a long and a short file, at one server alone and at two at once, and on a quiet machine and
 beside busy processes, which want a core: how much longer they take then, and how soon that is over. Beside
 those, each asks the model for a few tokens, with all of its prompt except the current line in the cache, so
-that the readings differ only in the other processes.
+that the readings differ only in the other processes. And at another server, llama.cpp's `llama-server`: it is
+asked for the same tokens over HTTP, key by key
+(https://github.com/ggml-org/llama.cpp/tree/master/tools/server).
 """
 
 from __future__ import annotations
 
 import asyncio
 import enum
+import http.client
+import json
+import random
 import re
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 
+from lsp_calib.errors import LspCalibError, SettingsError
+from lsp_calib.settings import Trusted
 from lsp_calib.tools.bench.processes import NICEST, SharedSession, busy_elsewhere, in_one_session, used
-from lsp_calib.tools.bench.server import Scratch, Served, connect, serving, settled, until_idle
+from lsp_calib.tools.bench.server import (
+    Scratch,
+    Served,
+    connect,
+    scratch_folder,
+    served,
+    serving,
+    settled,
+    until_idle,
+)
 from lsp_calib.tools.bench.trace import Edit, Kind, Step, load_trace
-from lsp_calib.tools.bench.typist import Answered, Typist, asked_model, type_in_rhythm
+from lsp_calib.tools.bench.typist import Answered, Place, Reading, Typist, asked_model, type_in_rhythm
 
 LONG_FILE = (500, 50_000)
 LONG_STEPS = 12
@@ -42,37 +61,6 @@ _LONGEST = 3600.0
 
 Pairs = list[tuple[Answered, Answered]]
 """Answers to the same keystrokes in two conditions."""
-
-
-@attrs.define
-class LongFile:
-    """The same keystrokes in a short and in a long document.
-
-    given: the answers by (turn, keystroke), and then by the length of the document.
-    """
-
-    given: dict[tuple[int, int], dict[int, Answered]] = attrs.field(factory=dict)
-
-    def add(self, turn: int, at: int, lines: int, answered: Answered) -> None:
-        self.given.setdefault((turn, at), {})[lines] = answered
-
-    def pairs(self) -> Pairs:
-        """(short, long) of the keystrokes that were typed in both documents."""
-        short, long = LONG_FILE
-        return [(one[short], one[long]) for one in self.given.values() if short in one and long in one]
-
-
-@attrs.define
-class Two:
-    """The same keystrokes, in the recorded rhythm, at two servers: each alone, then both at once."""
-
-    alone: tuple[list[Answered], list[Answered]] = attrs.field(factory=lambda: ([], []))
-    together: tuple[list[Answered], list[Answered]] = attrs.field(factory=lambda: ([], []))
-
-    def pairs(self) -> list[Pairs]:
-        """At each server, (alone, together) of the keystrokes typed both times, the first ones left out."""
-        both = zip(self.alone, self.together, strict=True)
-        return [list(zip(one, two, strict=False))[1:] for one, two in both]
 
 
 class How(enum.StrEnum):
@@ -132,24 +120,29 @@ def where_asked(pairs: Pairs) -> list[tuple[float, float]]:
 
 
 async def long_file(
-    server: Served, edits: Sequence[Edit], notes: LongFile, step: Callable[[int, int], None]
+    server: Served, edits: Sequence[Edit], notes: Pairs, step: Callable[[int, int], None]
 ) -> None:
     """Type the same keystrokes in both documents, by turns. The first of each is left out: its cache is cold.
 
-    step: called with (keystrokes done, keystrokes in all).
+    notes: gets the answers in the short and in the long document. step: called with (keystrokes done,
+    keystrokes in all).
     """
     fitting = [edit for edit in edits if len(edit.before) <= LONG_FILE[0]]
     done = 0
     for turn in range(LONG_CHUNKS):
         edit = fitting[turn % len(fitting)].excerpt(LONG_STEPS)
+        other: list[Answered] = []
         for lines in LONG_FILE if turn % 2 else reversed(LONG_FILE):
             typist = Typist(server.editor, server.scratch, edit.padded(lines))
             for at, key in enumerate(typist.edit.steps):
                 ms, suggestion = await typist.answer(key)
                 # Wait for evaluation ahead: it must not delay the next key, which may be in either document.
                 await settled(server.probe)
-                if at:
-                    notes.add(turn, at, lines, (ms, asked_model(suggestion)))
+                answered = ms, asked_model(suggestion)
+                if len(other) < len(typist.edit.steps):
+                    other.append(answered)
+                elif at:
+                    notes.append((other[at], answered) if lines == LONG_FILE[1] else (answered, other[at]))
                 done += 1
                 step(done, 2 * LONG_CHUNKS * len(typist.edit.steps))
             typist.close()
@@ -161,35 +154,48 @@ def edits_for_two(steps: int) -> tuple[Edit, ...]:
 
 
 async def two_servers(
-    scratch: Scratch, steps: int, notes: Two, say: Callable[[str], None], step: Callable[[int, int], None]
+    scratch: Scratch,
+    steps: int,
+    notes: tuple[Pairs, Pairs],
+    say: Callable[[str], None],
+    step: Callable[[int, int], None],
 ) -> None:
-    """Type at two servers of one user, each with its own document.
+    """Type in the recorded rhythm at two servers of one user, each with its own document.
 
-    step: called with (keystrokes done, keystrokes in all).
+    notes: gets of each server the answers alone and together, the first ones left out. step: called with
+    (keystrokes done, keystrokes in all).
     """
     edits = edits_for_two(steps)
     done = 0
     async with serving(scratch) as (first, _), serving(scratch) as (second, _), connect(scratch) as probe:
         editors = (first, second)
+        alone: tuple[list[Answered], list[Answered]] = ([], [])
 
-        async def type_at(server: int, into: list[Answered], pace: float = 1.0) -> None:
+        async def type_at(server: int, keep: Callable[[int, Answered], None], pace: float = 1.0) -> None:
             nonlocal done
-            async for ms, suggestion in type_in_rhythm(editors[server], scratch, edits[server], pace):
-                into.append((ms, asked_model(suggestion)))
+            typing = type_in_rhythm(editors[server], scratch, edits[server], pace)
+            at = 0
+            async for ms, suggestion in typing:
+                keep(at, (ms, asked_model(suggestion)))
+                at += 1
                 done += 1
                 step(done, 3 * sum(len(edit.steps) for edit in edits))
+
+        def pair(server: int, at: int, answered: Answered) -> None:
+            if at:
+                notes[server].append((alone[server][at], answered))
 
         say("Typing at one server, then at another one.")
         for server in (0, 1):
             # Warm up, so that the cache holds equally much of the documents, alone and together.
-            await type_at(server, [], pace=0.0)
+            await type_at(server, lambda _at, _answered: None, pace=0.0)
         for server in (0, 1):
             # Wait for one server's evaluation ahead, so that it does not delay the other one's first keys.
             await settled(probe)
-            await type_at(server, notes.alone[server])
+            await type_at(server, alone[server].insert)
         await settled(probe)
         say("Typing at two servers at once.")
-        await asyncio.gather(*(type_at(server, notes.together[server]) for server in (0, 1)))
+        await asyncio.gather(*(type_at(server, partial(pair, server)) for server in (0, 1)))
 
 
 async def measure_beside(
@@ -341,3 +347,170 @@ def _longest_line(edit: Edit) -> tuple[Step, ...]:
 def _is_code(line: str) -> bool:
     """Whether a line is code, not prose; completions of prose may be long."""
     return re.match(r"\s*[\w.]+( = |\()|\s*return \w", line) is not None
+
+
+# Seconds; enough on a busy machine.
+_PATIENCE = 120.0
+
+
+@attrs.frozen
+class PeerAnswer:
+    """ms: from sending the request to receiving the whole line.
+
+    prompt_tokens: tokens in the prompt, as counted by the peer. evaluated: those that were not in its cache.
+    generated: tokens of the answer.
+    """
+
+    ms: float
+    prompt_tokens: int
+    evaluated: int
+    generated: int
+
+
+@attrs.frozen
+class PeerReading:
+    """One keystroke, asked of both servers. predicted: tokens that ours generated in the first pass."""
+
+    place: Place
+    wall_ms: float
+    evaluated: int
+    generated: int
+    predicted: int
+    prompt_tokens: int
+    peer: PeerAnswer
+
+
+class Peer:
+    """A llama-server. Raises SettingsError for an invalid address."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = 0
+        if parts.scheme != "http" or not parts.hostname or port == 0:
+            raise SettingsError(
+                f"--peer takes the address of a llama-server, such as http://127.0.0.1:8080, not {url!r}."
+            )
+        self.url = url.rstrip("/")
+        self._path = parts.path.rstrip("/")
+        self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=_PATIENCE)
+
+    async def describe(self) -> dict[str, Any]:
+        """The model's file and the build, as far as the peer reports them."""
+        answer, _ = await asyncio.to_thread(self._send, "GET", "/props", None)
+        return {"modelPath": answer.get("model_path"), "build": answer.get("build_info")}
+
+    async def finish_line(self, prompt: Sequence[int], generated: int) -> PeerAnswer:
+        """Ask for exactly `generated` tokens after these, greedily, with the peer's cache on."""
+        body = {
+            "prompt": list(prompt),
+            "n_predict": generated,
+            "cache_prompt": True,
+            "temperature": 0,
+            "samplers": ["temperature"],
+            "ignore_eos": True,
+            "stream": False,
+        }
+        return await asyncio.to_thread(self._timed, body)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _timed(self, body: dict[str, Any]) -> PeerAnswer:
+        answer, seconds = self._send("POST", "/completion", body)
+        try:
+            return PeerAnswer(
+                ms=1e3 * seconds,
+                evaluated=int(answer["timings"]["prompt_n"]),
+                prompt_tokens=int(answer["tokens_evaluated"]),
+                generated=int(answer["tokens_predicted"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise LspCalibError(
+                f"The peer at {self.url} answered without {error}: is it a llama-server of 2024 or later?"
+            ) from error
+
+    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[dict[str, Any], float]:
+        """The answer, and its seconds without connecting, making the request and parsing the answer."""
+        data = None if body is None else json.dumps(body).encode()
+        connection = self._connection
+        try:
+            # Servers close unused connections.
+            connection.close()
+            connection.connect()
+            began = time.perf_counter()
+            connection.request(method, self._path + path, data, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            content = response.read()
+            seconds = time.perf_counter() - began
+            if response.status != 200:
+                raise LspCalibError(
+                    f"The peer at {self.url} answered {path} with status {response.status}: "
+                    f"{content[:200].decode('utf-8', 'replace')}"
+                )
+            return json.loads(content), seconds
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            connection.close()
+            raise LspCalibError(
+                f"The peer at {self.url} did not answer {path} ({error!r}). Start it first: "
+                "`llama-server -m MODEL --port PORT`."
+            ) from error
+
+
+async def against(
+    peer: Peer,
+    readings: Sequence[Reading],
+    edits: Sequence[Edit],
+    trusted: Trusted,
+    seed: int,
+    keep: Callable[[PeerReading], None],
+    step: Callable[[int, int], None],
+) -> None:
+    """Type in a fresh server, and ask the peer the same questions as that server asks its model.
+
+    Greedy answers repeat, so the first pass (`readings`) tells how many tokens the peer has to generate.
+    Chance decides which of the two is asked first. step: called with (keystrokes done, keystrokes in all).
+    """
+    chance = random.Random(seed)
+    known = {(reading.edit, reading.at): reading for reading in readings}
+    done, total = 0, sum(len(edit.steps) for edit in edits)
+    with scratch_folder(trusted) as scratch:
+        async with served(scratch) as server:
+            for edit in edits:
+                typist = Typist(server.editor, scratch, edit)
+                for at, key in enumerate(edit.steps):
+                    first = chance.random() < 0.5
+                    found = await _key(peer, server, typist, key, known[edit.name, at], peer_first=first)
+                    if found is not None:
+                        keep(found)
+                    done += 1
+                    step(done, total)
+                typist.close()
+
+
+async def _key(
+    peer: Peer, server: Served, typist: Typist, key: Step, expected: Reading, *, peer_first: bool
+) -> PeerReading | None:
+    """Type a key and ask the peer the same; None if the model was not asked."""
+    predicted = expected.generated if expected.asked_model else 0
+    answer = None
+    before = await until_idle(server.probe)
+    if predicted and peer_first:
+        answer = await peer.finish_line(expected.prompt, predicted)
+    wall, _ = await typist.answer(key)
+    after = await settled(server.probe)
+    if predicted and not peer_first:
+        answer = await peer.finish_line(expected.prompt, predicted)
+    if answer is None:
+        return None
+    return PeerReading(
+        place=expected.place,
+        wall_ms=wall,
+        evaluated=after.prompt_tokens - before.prompt_tokens,
+        generated=after.generated_tokens - before.generated_tokens,
+        predicted=predicted,
+        prompt_tokens=len(expected.prompt),
+        peer=answer,
+    )

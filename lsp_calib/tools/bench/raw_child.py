@@ -28,8 +28,8 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
+from lsp_calib.inference.generation.kv_cache import common_prefix
 from lsp_calib.tools.bench.processes import answer
-from lsp_calib.tools.bench.statistics import common_prefix
 
 
 class Bare:

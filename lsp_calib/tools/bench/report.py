@@ -1,14 +1,16 @@
-"""The readings of a bench, and its report of them as one JSON document."""
+"""The readings of a bench, and its report as one JSON document: percentiles and ratios with intervals."""
 
 from __future__ import annotations
 
 import os
 import platform
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
 from typing import Any
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from lsp_calib import __version__
 from lsp_calib.inference.models.cards import ModelCard
@@ -18,26 +20,86 @@ from lsp_calib.tools.bench.comparisons import (
     Asked,
     Beside,
     How,
-    LongFile,
     Pairs,
+    PeerReading,
     Run,
-    Two,
     where_asked,
 )
 from lsp_calib.tools.bench.forecast import Stopped
-from lsp_calib.tools.bench.peer import PeerReading
 from lsp_calib.tools.bench.processes import shared_by_session
 from lsp_calib.tools.bench.server import Idle
-from lsp_calib.tools.bench.statistics import (
-    interval,
-    median_ratio,
-    percentile,
-    ratio_of_percentiles,
-    spread_of,
-)
 from lsp_calib.tools.bench.summaries import BUDGET, Summaries
 from lsp_calib.tools.bench.typist import Counts, Place, Reading
 from lsp_calib.tools.bench.uncached import KEYS, Burst, Cancelled
+
+_DRAWS = 2000
+_LEVEL = 95.0
+_SEED = 0
+
+Floats = NDArray[np.float64]
+
+
+Value = list[float | None]
+"""As JSON: an estimate with the bounds of its 95 % bootstrap interval, None for fewer than 3 readings."""
+
+
+def spread_of(readings: Sequence[float]) -> dict[str, Any] | None:
+    """p50 and p95 of n readings in the order they were taken, as JSON; None if there are none."""
+    if not len(readings):
+        return None
+    both = {f"p{percent}": percentile(readings, percent) for percent in (50, 95)}
+    return {**both, "n": len(readings)}
+
+
+def percentile(readings: Sequence[float], percent: float) -> Value | None:
+    """A percentile of readings in the order they were taken; None if there are none."""
+    if not len(readings):
+        return None
+    values = np.asarray(readings, dtype=np.float64)
+    return _estimate(values, lambda rows: np.percentile(rows, percent, axis=-1))
+
+
+def median_ratio(pairs: Sequence[tuple[float, float]]) -> Value | None:
+    """Median of a / b over pairs (a, b) in the order they were taken; None without a positive b."""
+    return percentile([a / b for a, b in pairs if b > 0], 50)
+
+
+def ratio_of_percentiles(pairs: Sequence[tuple[float, float]], percent: float) -> Value | None:
+    """Percentile of all a divided by that of all b; pairs are resampled together. None if it is undefined."""
+    both = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
+    if not len(both) or np.percentile(both[:, 1], percent) <= 0:
+        return None
+
+    def ratio(rows: Floats) -> Floats:
+        high, low = np.moveaxis(np.percentile(rows, percent, axis=-2), -1, 0)
+        found: Floats = high / np.maximum(low, np.finfo(np.float64).tiny)
+        return found
+
+    return _estimate(both, ratio)
+
+
+def resamples(n: int, rng: np.random.Generator, draws: int = _DRAWS) -> NDArray[np.int64]:
+    """Indices of bootstrap samples of n readings; shape (draws, n).
+
+    Whole runs of consecutive readings are drawn (a circular block bootstrap, runs of about the cube root of
+    n): the same causes slow down consecutive keystrokes, so drawing readings one by one would make the
+    interval too narrow.
+    """
+    length = max(round(n ** (1 / 3)), 1)
+    starts = rng.integers(0, n, size=(draws, -(-n // length)))
+    runs = (starts[:, :, None] + np.arange(length)) % n
+    return runs.reshape(draws, -1)[:, :n]
+
+
+def _estimate(values: Floats, statistic: Callable[[Floats], Floats]) -> Value:
+    """values: the readings along the first axis."""
+    value = float(statistic(values))
+    if len(values) < 3:
+        return [round(value, 3), None, None]
+    drawn = statistic(values[resamples(len(values), np.random.default_rng(_SEED))])
+    low, high = np.percentile(drawn, [(100 - _LEVEL) / 2, (100 + _LEVEL) / 2])
+    return [round(float(one), 3) for one in (value, low, high)]
+
 
 FORMAT = 1
 FIRST = 10
@@ -72,8 +134,8 @@ class Notes:
     idle: Idle | None = None
     cancelled: Cancelled = attrs.field(factory=Cancelled)
     bursts: list[Burst] = attrs.field(factory=list)
-    long_file: LongFile = attrs.field(factory=LongFile)
-    two: Two = attrs.field(factory=Two)
+    long_file: Pairs = attrs.field(factory=list)
+    two: tuple[Pairs, Pairs] = attrs.field(factory=lambda: ([], []))
     peer: dict[str, object] = attrs.field(factory=dict)
     against: list[PeerReading] = attrs.field(factory=list)
     beside: Beside = attrs.field(factory=Beside)
@@ -125,8 +187,8 @@ def to_json(notes: Notes) -> dict[str, Any]:
         "speed": speed(readings),
         "cancel": cancel(notes.cancelled),
         "typingOn": typing_on(notes.bursts),
-        "longFile": long_file(notes.long_file.pairs()),
-        "two": two(notes.two.pairs()),
+        "longFile": long_file(notes.long_file),
+        "two": two(notes.two),
         "idle": idle(notes.idle),
         "peer": against_peer(notes.peer, notes.against),
         "beside": beside(notes.beside),
@@ -187,7 +249,7 @@ def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:
         "n": len(pairs),
         "evaluated": spread_of([evaluated for evaluated, _ in pairs]),
         "needed": spread_of([needed for _, needed in pairs]),
-        "medianRatio": interval(median_ratio(pairs)),
+        "medianRatio": median_ratio(pairs),
     }
 
 
@@ -210,13 +272,13 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
     same = [(r.place, (r.wall_ms, raw.ms)) for r, raw in bare if raw.evaluated == r.evaluated]
     pairs = [pair for _, pair in same]
     return {
-        "overDecode": interval(median_ratio(inside)),
+        "overDecode": median_ratio(inside),
         "inside": len(inside),
-        "overRaw": interval(median_ratio(pairs)),
+        "overRaw": median_ratio(pairs),
         "n": len(pairs),
         "unequal": len(bare) - len(pairs),
-        "medianWallMs": round(statistics.median(wall for wall, _ in pairs), 2) if pairs else None,
-        "medianRawMs": round(statistics.median(raw for _, raw in pairs), 2) if pairs else None,
+        "medianWallMs": round(median(wall for wall, _ in pairs), 2) if pairs else None,
+        "medianRawMs": round(median(raw for _, raw in pairs), 2) if pairs else None,
         "places": _by_place(same, "overRaw"),
     }
 
@@ -224,7 +286,7 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
 def _by_place(pairs: Sequence[tuple[Place, tuple[float, float]]], name: str) -> dict[str, Any]:
     """The median of the ratios, by kind of keystroke."""
     return {
-        place.value: {name: interval(median_ratio(found)), "n": len(found)}
+        place.value: {name: median_ratio(found), "n": len(found)}
         for place in Place
         if (found := [pair for kind, pair in pairs if kind is place])
     }
@@ -242,7 +304,7 @@ def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
     ]
     if not generation:
         return None
-    generated_per_s = statistics.median(generation)
+    generated_per_s = median(generation)
     prompt = [
         1e3 * r.evaluated / ms
         for r in readings
@@ -251,7 +313,7 @@ def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
     if not prompt:
         return None
     return {
-        "promptTokensPerS": round(statistics.median(prompt), 1),
+        "promptTokensPerS": round(median(prompt), 1),
         "generatedTokensPerS": round(generated_per_s, 1),
         "prompts": len(prompt),
         "generations": len(generation),
@@ -278,8 +340,8 @@ def typing_on(bursts: Sequence[Burst]) -> dict[str, Any] | None:
     long, single = ([one for one in bursts if (one.keys > 1) is several] for several in (True, False))
     share = None
     if long and single:
-        at_once, then = (statistics.median(one.then_ms for one in some) for some in (single, long))
-        share = round((at_once - then) / statistics.median(one.typed_ms for one in long), 3)
+        at_once, then = (median(one.then_ms for one in some) for some in (single, long))
+        share = round((at_once - then) / median(one.typed_ms for one in long), 3)
     return {
         "keys": KEYS,
         **_spreads(long, typedMs="typed_ms", thenMs="then_ms"),
@@ -298,10 +360,10 @@ def long_file(pairs: Pairs) -> dict[str, Any] | None:
     return {
         "lines": list(LONG_FILE),
         "n": len(pairs),
-        "extraMs": interval(percentile([long - short for (short, _), (long, _) in pairs], 50)),
+        "extraMs": percentile([long - short for (short, _), (long, _) in pairs], 50),
         "asked": len(asked),
-        "p50Ms": [round(statistics.median(times), 2) for times in zip(*asked, strict=True)] or None,
-        "p50Ratio": interval(ratio_of_percentiles([(long, short) for short, long in asked], 50)),
+        "p50Ms": [round(median(times), 2) for times in zip(*asked, strict=True)] or None,
+        "p50Ratio": ratio_of_percentiles([(long, short) for short, long in asked], 50),
     }
 
 
@@ -316,7 +378,7 @@ def _together(pairs: Milliseconds) -> dict[str, Any]:
     return {
         "aloneMs": spread_of([alone for alone, _ in pairs]),
         "togetherMs": spread_of([together for _, together in pairs]),
-        "p50Ratio": interval(ratio_of_percentiles([(together, alone) for alone, together in pairs], 50)),
+        "p50Ratio": ratio_of_percentiles([(together, alone) for alone, together in pairs], 50),
     }
 
 
@@ -351,9 +413,9 @@ def against_peer(description: dict[str, object], readings: Sequence[PeerReading]
 
 def _ratios(pairs: Milliseconds) -> dict[str, Any]:
     return {
-        "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
-        "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
-        "medianOfRatios": interval(median_ratio(pairs)),
+        "p50Ratio": ratio_of_percentiles(pairs, 50),
+        "p95Ratio": ratio_of_percentiles(pairs, 95),
+        "medianOfRatios": median_ratio(pairs),
     }
 
 
@@ -402,13 +464,13 @@ def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any] |
     found = []  # (seconds, ratio to the median of the quiet readings of the same key and work)
     for one in readings:
         if usual := [other.ms for other in quiet if other.same_work(one)]:
-            found.append((one.at, one.ms / statistics.median(usual)))
+            found.append((one.at, one.ms / median(usual)))
     if not found:
         return None
     windows = {
         f"seconds{low:.0f}To{high:.0f}": {
             "n": len(inside := [ratio for at, ratio in found if low <= at < high]),
-            "medianOfRatios": interval(percentile(inside, 50)),
+            "medianOfRatios": percentile(inside, 50),
         }
         for low, high in _WINDOWS
     }
@@ -418,21 +480,20 @@ def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any] |
 def back_after(found: Sequence[tuple[float, float]]) -> float | None:
     """Seconds until the first of five ratios in a row whose median is at most 1.1; None if there is none."""
     for at in range(len(found) - _IN_A_ROW + 1):
-        if statistics.median(ratio for _, ratio in found[at : at + _IN_A_ROW]) <= BACK:
+        if median(ratio for _, ratio in found[at : at + _IN_A_ROW]) <= BACK:
             return round(found[at][0], 2)
     return None
 
 
 def summaries(measured: Summaries) -> dict[str, Any] | None:
-    first, pairs = measured.first, measured.pairs()
+    first, typed = measured.first, measured.typed
+    pairs = [(beside.ms, without.ms) for beside, without in typed if beside.asked and without.asked]
     if not (first or measured.known_ms or measured.new_ms):
         return None
     return {
         "first": {
             "n": len(first),
-            **_spreads(first, lines="lines", wallMs="wall_ms", promptMs="prompt_ms"),
-            **_spreads(first, generateMs="generate_ms", promptTokens="prompt_tokens"),
-            **_spreads(first, evaluated="evaluated", generated="tokens"),
+            **{name: spread_of([one[name] for one in first]) for name in first[0]},
         }
         if first
         else None,
@@ -449,11 +510,11 @@ def summaries(measured: Summaries) -> dict[str, Any] | None:
             "n": len(pairs),
             "withoutMs": spread_of([without for _, without in pairs]),
             "besideMs": spread_of([beside for beside, _ in pairs]),
-            "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
-            "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
+            "p50Ratio": ratio_of_percentiles(pairs, 50),
+            "p95Ratio": ratio_of_percentiles(pairs, 95),
             "evaluated": {
-                "beside": sum(beside for beside, _ in measured.evaluated_pairs()),
-                "without": sum(without for _, without in measured.evaluated_pairs()),
+                "beside": sum(beside.evaluated for beside, _ in typed),
+                "without": sum(without.evaluated for _, without in typed),
             },
         }
         if pairs

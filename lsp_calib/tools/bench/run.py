@@ -23,13 +23,14 @@ from lsp_calib.tools.bench.comparisons import (
     LONG_STEPS,
     SCOUTED,
     How,
+    Peer,
+    against,
     edits_for_two,
     long_file,
     measure_beside,
     two_servers,
 )
 from lsp_calib.tools.bench.forecast import Cost, Forecast, Part, Stopped, Unit, Watch, until_stopped
-from lsp_calib.tools.bench.peer import Peer, against
 from lsp_calib.tools.bench.processes import Raw, can_replay, raw_process, shared_session
 from lsp_calib.tools.bench.report import Notes, is_empty, to_json
 from lsp_calib.tools.bench.server import Scratch, Served, scratch_folder, served, watch_idle

@@ -21,10 +21,9 @@ from lsp_calib.badges import tier_shown
 from lsp_calib.errors import LspCalibError
 from lsp_calib.settings import Settings
 from lsp_calib.syntax import Function, functions
-from lsp_calib.tools.bench.comparisons import where_asked
 from lsp_calib.tools.bench.server import Served, settled, until_idle
 from lsp_calib.tools.bench.trace import Edit
-from lsp_calib.tools.bench.typist import ANSWER, Answered, asked_model, type_in_rhythm
+from lsp_calib.tools.bench.typist import ANSWER, asked_model, type_in_rhythm
 from lsp_calib.tools.client import Document
 
 FIRST = 8
@@ -45,58 +44,31 @@ _AGAIN = 8
 
 
 @attrs.frozen
-class FirstSummary:
-    """wall_ms: from asking until the answer. The others as the engine reports them."""
+class Typed:
+    """The answer to a key: its milliseconds, whether the model was asked, prompt tokens evaluated for it."""
 
-    wall_ms: float
-    prompt_ms: float
-    generate_ms: float
-    prompt_tokens: int
+    ms: float
+    asked: bool
     evaluated: int
-    tokens: int
-    lines: int
-
-
-@attrs.define
-class Pass:
-    """An excerpt typed once: its answers, and the prompt tokens evaluated for each of them."""
-
-    answers: list[Answered] = attrs.field(factory=list)
-    evaluated: list[int] = attrs.field(factory=list)
 
 
 @attrs.define
 class Summaries:
     """Readings of summaries.
 
-    first: of long functions, while nothing else is done. known_ms, new_ms: milliseconds that hovers took
+    first: of long functions, while nothing else is done: by name, the milliseconds from asking until the
+    answer, and what the engine reports. known_ms, new_ms: milliseconds that hovers took
     while somebody typed, on functions with a known summary and on others. made, late: of the latter, those
-    that had the summary, and those that said that it is being made. passes: the excerpts, each typed beside
-    summaries that are made, and without.
+    that had the summary, and those that said that it is being made. typed: each key, beside summaries that
+    are made and without, the first ones of a document left out.
     """
 
-    first: list[FirstSummary] = attrs.field(factory=list)
+    first: list[dict[str, float]] = attrs.field(factory=list)
     known_ms: list[float] = attrs.field(factory=list)
     new_ms: list[float] = attrs.field(factory=list)
     made: int = 0
     late: int = 0
-    passes: list[tuple[Pass, Pass]] = attrs.field(factory=list)
-
-    def evaluated_pairs(self) -> list[tuple[int, int]]:
-        """(beside, without) of the prompt tokens evaluated for each key, first ones left out."""
-        return [
-            pair
-            for beside, without in self.passes
-            for pair in list(zip(beside.evaluated, without.evaluated, strict=False))[1:]
-        ]
-
-    def pairs(self) -> list[tuple[float, float]]:
-        """(beside, without) of each key for which the model was asked both times, first ones left out."""
-        return [
-            pair
-            for beside, without in self.passes
-            for pair in where_asked(list(zip(beside.answers, without.answers, strict=False))[1:])
-        ]
+    typed: list[tuple[Typed, Typed]] = attrs.field(factory=list)
 
 
 async def first_summaries(server: Served, notes: Summaries) -> None:
@@ -115,15 +87,15 @@ async def first_summaries(server: Served, notes: Summaries) -> None:
         if made is not None:
             timing = made["timing"]
             notes.first.append(
-                FirstSummary(
-                    wall_ms=wall,
-                    prompt_ms=timing["promptMs"],
-                    generate_ms=timing["generateMs"],
-                    prompt_tokens=timing["promptTokens"],
-                    evaluated=timing["promptTokens"] - timing["promptReused"],
-                    tokens=made["tokens"],
-                    lines=function.code.count("\n") + 1,
-                )
+                {
+                    "lines": function.code.count("\n") + 1,
+                    "wallMs": wall,
+                    "promptMs": timing["promptMs"],
+                    "generateMs": timing["generateMs"],
+                    "promptTokens": timing["promptTokens"],
+                    "evaluated": timing["promptTokens"] - timing["promptReused"],
+                    "generated": made["tokens"],
+                }
             )
     if not notes.first:
         raise LspCalibError("The standard library of this Python has no functions to summarise.")
@@ -139,21 +111,23 @@ async def type_beside(
     total, done = 3 * sum(len(edit.steps) for edit in edits), 0
     reader = _Reader(_opened(server, _SHORT), notes)
 
-    async def type_(edit: Edit, into: Pass, pace: float = 1.0) -> None:
+    async def type_(edit: Edit, into: list[Typed], other: Sequence[Typed] = (), pace: float = 1.0) -> None:
+        """other: of the same keys, without summaries if these are typed beside some, else beside some."""
         nonlocal done
         async for ms, suggestion in type_in_rhythm(server.editor, server.scratch, edit, pace):
             done += 1
-            into.answers.append((ms, asked_model(suggestion)))
-            into.evaluated.append(_evaluated(suggestion))
+            into.append(Typed(ms, asked_model(suggestion), _evaluated(suggestion)))
+            if 1 < len(into) <= len(other):
+                both = into[-1], other[len(into) - 1]
+                notes.typed.append(both if into is beside else both[::-1])
             step(done, total)
 
     for at, edit in enumerate(edits):
-        await type_(edit, Pass(), pace=0.0)
-        beside, without = Pass(), Pass()
-        notes.passes.append((beside, without))
-        for into in (without, beside) if at % 2 else (beside, without):
+        await type_(edit, [], pace=0.0)
+        beside, without = list[Typed](), list[Typed]()
+        for into, other in ((without, beside), (beside, without))[:: -1 if not at % 2 else 1]:
             await settled(server.probe)
-            typing = type_(edit, into)
+            typing = type_(edit, into, other)
             await (reader.while_(typing) if into is beside else typing)
     await until_idle(server.probe)
 

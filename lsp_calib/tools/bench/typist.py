@@ -7,16 +7,17 @@ import enum
 import itertools
 import re
 from collections.abc import AsyncGenerator, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 import attrs
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.inference.generation.kv_cache import common_prefix
 from lsp_calib.tools.bench import trace
 from lsp_calib.tools.bench.processes import Raw, Replayed
 from lsp_calib.tools.bench.server import Scratch, Served, settled, until_idle
-from lsp_calib.tools.bench.statistics import tokens_needed
 from lsp_calib.tools.bench.trace import Edit, Kind, Step
 from lsp_calib.tools.client import Document, Editor, suggestion_of
 from lsp_calib.values import Prompt, Segment
@@ -193,6 +194,18 @@ async def type_in_rhythm(
         waited, suggestion = await typist.answer(step)
         yield waited, suggestion
     typist.close()
+
+
+def tokens_needed(before: Sequence[int], after: Sequence[int]) -> int:
+    """Number of tokens of `after` outside its longest common subsequence with `before`; at least 1.
+
+    It counts changed tokens at any position. An exact cache reaches this number only if no unchanged tokens
+    follow the change; the last token is always evaluated.
+    """
+    head = common_prefix(before, after)
+    matcher = SequenceMatcher(None, before[head:], after[head:], autojunk=False)
+    same = sum(block.size for block in matcher.get_matching_blocks())
+    return max(len(after) - head - same, 1)
 
 
 def before_last_line(prompt: Prompt) -> Prompt:

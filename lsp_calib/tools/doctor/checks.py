@@ -139,7 +139,7 @@ def described(hardware: Hardware, choices: list[AccelerationChoice]) -> Finding:
         "amx": hardware.amx,
         "gpu": hardware.gpu,
         "chosen": sorted({choice.acceleration.name for choice in choices}),
-        "failed": sorted({f"{one.name}: {one.outcome.how}" for choice in choices for one in choice.failed}),
+        "failed": sorted({f"{one.name}: {one.how}" for choice in choices for one in choice.failed}),
     }
     for choice in choices:
         if choice.failed:
