@@ -266,8 +266,6 @@ class Nearby:
 
     def known(self, document: str, cursor: Cursor, layout: Layout) -> Surroundings | None:
         """The surroundings for a prompt at `cursor`, None if they have to be looked for first."""
-        if not layout.related or not document:
-            return ALONE
         kept = self._documents.get(document)
         return None if kept is None else kept.of(_Place.of(cursor, layout), cursor.line)
 
@@ -298,10 +296,6 @@ def _imported(cursor: Cursor) -> Iterator[str]:
             opened = max(line.rfind("("), line.rfind("{"))
             opens = begins is not None and bool(begins["goes_on"]) and opened > closed
             inside = opens or (inside and closed < 0)
-
-
-NOTHING_NEARBY = Nearby(lambda *_: lambda: ALONE)
-"""For documents on their own."""
 
 
 # A workspace is listed again after so many seconds, and never for longer than the second number: what is

@@ -15,7 +15,6 @@ import attrs
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.completion.block import MOST_LINES, block_of, lines_before, lines_of, may_begin
 from lsp_calib.completion.context import Cursor, in_data
-from lsp_calib.completion.memory import CompletionMemory, Outcome
 from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.related_code import Nearby, Neighbourhood, OpenFile
 from lsp_calib.completion.service import Completion, CompletionService, Decide, Hidden, Nothing
@@ -34,6 +33,7 @@ from lsp_calib.server.admission import (
     TOO_SLOW,
     WAITING,
     Admission,
+    Documents,
     LastRequests,
     NoSuggestion,
     absence_of,
@@ -42,9 +42,8 @@ from lsp_calib.server.admission import (
     paused,
 )
 from lsp_calib.server.connection import Connection
-from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
-from lsp_calib.server.follow_ups import DerivedSuggestions, WorkAhead
+from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Outcome, WorkAhead
 from lsp_calib.server.messages import has_inline_completion
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Refused, SuggestionTracking

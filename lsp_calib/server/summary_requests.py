@@ -58,12 +58,11 @@ class Rests:
 
 @attrs.define(eq=False)
 class _Open:
-    """An open document. lines: as they are now. fresh: whether they are not in the index yet."""
+    """An open document. indexed: the lines of it that are in the index."""
 
+    document: CalibDocument
     path: Path
-    language: str
-    lines: Sequence[str]
-    fresh: bool = True
+    indexed: Sequence[str] = ()
 
 
 @attrs.define(eq=False)
@@ -90,7 +89,6 @@ class ExampleIndex:
 
     def __attrs_post_init__(self) -> None:
         self._events.on(on.DocumentOpened, lambda one: self.opened(one.document))
-        self._events.on(on.DocumentChanged, self._changed)
         self._events.on(on.DocumentClosed, lambda one: self.closed(one.uri))
         self._running = True
         # For the thread: whether it goes on, and how long it rests after a file.
@@ -101,18 +99,13 @@ class ExampleIndex:
         self._turn = asyncio.Semaphore(1)
         self._waiting = 0  # summaries that wait for examples
         self._typed = -_TYPING
+        self._texts: list[Sequence[str]] = []  # of the open documents, at the last look
 
     def opened(self, document: CalibDocument) -> None:
         self._typed = time.monotonic()
-        path, language = path_of(document.uri), document.language
-        if path is not None and has_grammar(language):
-            self._open[document.uri] = _Open(path, language, document.bare_lines)
-
-    def _changed(self, changed: on.DocumentChanged) -> None:
-        self._typed = time.monotonic()
-        uri = changed.document.uri
-        if (known := self._open.get(uri)) is not None:
-            self._open[uri] = attrs.evolve(known, lines=changed.lines, fresh=True)
+        path = path_of(document.uri)
+        if path is not None and has_grammar(document.language):
+            self._open[document.uri] = _Open(document, path)
 
     def closed(self, uri: str) -> None:
         """A document was closed: from now on its file counts."""
@@ -144,7 +137,9 @@ class ExampleIndex:
                 await asyncio.wait({scan.task}, timeout=self._rests.patience)
             finally:
                 self._waiting -= 1
-        opened = [one for one in self._open.values() if one.path.is_relative_to(root)]
+        opened = [
+            (one, one.document.bare_lines) for one in self._open.values() if one.path.is_relative_to(root)
+        ]
         return await asyncio.to_thread(self._best, index, function, language, path, opened)
 
     async def close(self) -> None:
@@ -163,10 +158,11 @@ class ExampleIndex:
     async def _scan(self, scan: _Scan, index: WorkspaceExamples, path: Path, language: str) -> None:
         async with self._turn:
             opened = {
-                one.path.relative_to(index.root).as_posix(): one.lines
+                one.path.relative_to(index.root).as_posix(): one.document.bare_lines
                 for one in self._open.values()
                 if one.path.is_relative_to(index.root)
             }
+            self._texts = self._read()
             self._look()
             work = asyncio.create_task(asyncio.to_thread(self._search, index, path, language, opened))
             try:
@@ -180,7 +176,12 @@ class ExampleIndex:
             if work.result():
                 scan.ended = time.monotonic()
 
+    def _read(self) -> list[Sequence[str]]:
+        return [document.bare_lines for document in self._connection.open_documents()]
+
     def _look(self) -> None:
+        if (texts := self._read()) != self._texts:
+            self._texts, self._typed = texts, time.monotonic()
         self._goes_on = self._running and self._admission.may_work_ahead()
         typing = time.monotonic() - self._typed < _TYPING
         rest = self._rests.typing if typing else self._rests.busy if self._making else 0.0
@@ -214,20 +215,20 @@ class ExampleIndex:
         function: Function,
         language: str,
         path: Path,
-        opened: Sequence[_Open],
+        opened: Sequence[tuple[_Open, Sequence[str]]],
     ) -> Sequence[Example]:
         """In a thread."""
         exclusion = self._admission.exclusion()
         texts: dict[str, Sequence[str]] = {}
-        for one in opened:
+        for one, lines in opened:
             name = one.path.relative_to(index.root).as_posix()
-            texts[name] = one.lines
-            if one.fresh and family_of(one.language) == family_of(language):
-                one.fresh = False
+            texts[name] = lines
+            if one.indexed is not lines and family_of(one.document.language) == family_of(language):
+                one.indexed = lines
                 if exclusion.reason(str(one.path)) or is_left_out(one.path, index.root):
                     index.drop(name)
                 else:
-                    index.put(name, one.language, one.lines)
+                    index.put(name, one.document.language, lines)
         return index.best(function, language, path.relative_to(index.root).as_posix(), SHOTS, texts)
 
 

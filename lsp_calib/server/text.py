@@ -15,7 +15,6 @@ from pygls import uris
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
 from lsp_calib.languages import bounded, identifier_of
-from lsp_calib.text_lines import split_keeping_ends
 
 if TYPE_CHECKING:
     from lsp_calib.completion.context import Cursor
@@ -41,6 +40,18 @@ def path_of_folder(address: str) -> Path | None:
     ('/a/C#', '/a/100%25')
     """
     return path_of(quote(address, safe="/:"))
+
+
+# LSP ends lines at \n, \r\n or \r and nowhere else (`text_lines`).
+_WITH_END = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_FOREIGN_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+def split_keeping_ends(text: str) -> list[str]:
+    """Lines with their line ends. No empty line follows a line end at the end of the text."""
+    if _FOREIGN_ENDS.search(text) is None:
+        return text.splitlines(keepends=True)  # the fast way for large documents
+    return _WITH_END.findall(text)
 
 
 Lines = tuple[str, ...]

@@ -39,7 +39,9 @@ class Scene:
         self.root = root
         self.local = self.allowed = True
         self.making: list[str] = []
-        connection: Any = SimpleNamespace(file_of=lambda uri: uri, folder_of=lambda _: root.as_uri())
+        connection: Any = SimpleNamespace(
+            file_of=lambda uri: uri, folder_of=lambda _: root.as_uri(), open_documents=list
+        )
         connection.trusted = self
         admission: Any = SimpleNamespace(exclusion=Exclusion, may_work_ahead=lambda: self.allowed)
         self.index = ExampleIndex(connection, admission, self.making, Events(), Rests(**rests))

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.memory import MOST, CompletionMemory
 from lsp_calib.completion.postprocess import Removal
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.completion.service import Completion, CompletionService, Hidden, Nothing
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
+from lsp_calib.server.follow_ups import MOST_REMEMBERED, CompletionMemory
 from lsp_calib.values import (
     CalibratorRef,
     Confidence,
@@ -288,10 +288,10 @@ def test_the_one_used_last_goes_before_others_that_fit() -> None:
 
 def test_it_is_bounded_and_can_be_emptied() -> None:
     known = memory()
-    cursors = [Cursor.at((f"line {n}",), 0, 6, "python") for n in range(MOST + 10)]
+    cursors = [Cursor.at((f"line {n}",), 0, 6, "python") for n in range(MOST_REMEMBERED + 10)]
     for cursor in cursors:
         known.remember(URI, cursor, completion(cursor, "x"))
-    assert [recalled(known, cursor) is None for cursor in cursors] == [True] * 10 + [False] * MOST
+    assert [recalled(known, cursor) is None for cursor in cursors] == [True] * 10 + [False] * MOST_REMEMBERED
     known.remember("file:///b.py", OLD, completion(OLD, "x"))
     known.forget(URI)
     assert known.recall(URI, cursors[-1]) is None
