@@ -304,8 +304,7 @@ class CompletionService:
     """Completes lines with one engine.
 
     layout_of: the layout of a model's prompts. nearby: what they show of other places; None: nothing.
-    file_of: the file that a document is a part of, by their URIs: a notebook, for its cells. What is
-        remembered is remembered of that.
+    Documents are named by the URI of their file: that of the notebook, for its cells.
     """
 
     def __init__(
@@ -315,13 +314,11 @@ class CompletionService:
         *,
         layout_of: Callable[[LoadedModel], Layout] = _small,
         nearby: Nearby | None = None,
-        file_of: Callable[[str], str] = lambda document: document,
     ) -> None:
         self._engine = engine
         self._estimator = estimator
         self._layout_of = layout_of
         self._nearby = nearby
-        self._file_of = file_of
         self._features = FeatureExtractor()
 
     async def complete(
@@ -339,7 +336,6 @@ class CompletionService:
         model's card, where the confidence rests on labels.
         Raises ModelError or EngineError if it could not be asked.
         """
-        document = self._file_of(document)
         loaded = await self._engine.ready()
         prompt = await self._prompt(loaded, cursor, document)
         key = _key_of(loaded, cursor, prompt)
@@ -403,7 +399,6 @@ class CompletionService:
         hidden: they are asked for by hand. document: as for `complete`.
         Raises ModelError or EngineError if the model could not be asked.
         """
-        document = self._file_of(document)
         loaded = await self._engine.ready()
         cursor, known = first.cursor, first.suggestion
         prompt = await self._prompt(loaded, cursor, document)
@@ -488,9 +483,9 @@ class CompletionService:
         the same, and so is what their answers are compared with; None if what the prompt shows of other
         places is not known yet.
         No text can be read from it."""
-        layout, file = self._layout_of(loaded), self._file_of(document)
-        nearby = self._nearby_for(layout, file)
-        found = ALONE if nearby is None else nearby.known(file, cursor, layout)
+        layout = self._layout_of(loaded)
+        nearby = self._nearby_for(layout, document)
+        found = ALONE if nearby is None else nearby.known(document, cursor, layout)
         return None if found is None else _key_of(loaded, cursor, build_prompt(cursor, layout, found))
 
     async def prepare(self, prompt: Prompt) -> None:

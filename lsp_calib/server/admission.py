@@ -316,10 +316,10 @@ class Admission:
     async def close(self) -> None:
         await self._power.close()
 
-    async def admits(self, uri: str) -> bool:
-        return await self.refusal(uri) is None
+    async def admits(self, document: CalibDocument) -> bool:
+        return await self.refusal(document) is None
 
-    async def refusal(self, uri: str, patience: float | None = None) -> NoSuggestion | None:
+    async def refusal(self, document: CalibDocument, patience: float | None = None) -> NoSuggestion | None:
         """Why a document may not be used for a prompt, None if it may.
 
         patience: seconds to wait at the start, until the settings that exclude documents are known.
@@ -330,8 +330,7 @@ class Admission:
                 await asyncio.wait_for(self._settings_known.wait(), limit)
             except TimeoutError:
                 return STARTING
-        document = self._connection.open_document(uri)
-        if not self._open or document is None:
+        if not (self._open and document.is_open):
             # Closed meanwhile: what a request remembers of the document would stay.
             return SUPERSEDED
         why = self.excluded(document)

@@ -146,7 +146,6 @@ class Completions:
             self._estimator,
             layout_of=self._model.layouts.of,
             nearby=self._nearby,
-            file_of=self._connection.file_of,
         )
 
     def __attrs_post_init__(self) -> None:
@@ -157,10 +156,10 @@ class Completions:
         self._ahead = WorkAhead(self._service, self._memory, self._model, self._connection, self._admission)
         self.alternatives = DerivedSuggestions[tuple[Completion, ...]](self._alternatives, ())
         self._blocks: DerivedSuggestions[tuple[Completion, ...]] = DerivedSuggestions(
-            lambda uri, first: lines_of(
-                partial(self._service.complete, document=uri),
+            lambda document, first: lines_of(
+                partial(self._service.complete, document=document.file),
                 first,
-                self._decide_like(self._connection.file_of(uri), first),
+                self._decide_like(document.file, first),
                 hide_below=self._connection.settings.hide_below or 0.0,
             ),
             (),
@@ -178,7 +177,12 @@ class Completions:
         self._events.on(on.AssessmentsOutdated, lambda _: self.forget_replies())
 
     async def newest(
-        self, uri: str, cursor: Cursor, *, patience: float | None = None, by_hand: bool = False
+        self,
+        document: CalibDocument,
+        cursor: Cursor,
+        *,
+        patience: float | None = None,
+        by_hand: bool = False,
     ) -> Reply | None:
         """The reply at `cursor`; None if there is none (yet): it could not be made, was superseded, or the
         document is excluded.
@@ -187,15 +191,15 @@ class Completions:
         patience: seconds to wait; a later reply is kept for the next request at the same place.
         by_hand: the user has asked for it, so that only an excluded document is a reason to refuse.
         """
-        cursor, closers = cursor.without_closers_behind(), cursor.after
+        cursor, closers, uri = cursor.without_closers_behind(), cursor.after, document.uri
         if by_hand:
             self._refused.wanted(uri, cursor.line)
         self._last.asked(uri, cursor)
         try:
-            reply = await self._newest(uri, cursor, patience, by_hand)
-            if by_hand and reply is not None and isinstance(self._memory.recall(uri, cursor), Hidden):
+            reply = await self._newest(document, cursor, patience, by_hand)
+            if by_hand and reply is not None and isinstance(self._memory.recall(document, cursor), Hidden):
                 # It has waited for a request that the editor had made by itself.
-                reply = await self._newest(uri, cursor, patience, by_hand)
+                reply = await self._newest(document, cursor, patience, by_hand)
         except asyncio.CancelledError:
             self._last.cancelled(uri, cursor)
             raise
@@ -207,8 +211,11 @@ class Completions:
         self._last.concluded(uri, cursor, REFUSED if refused else None)
         return () if refused else reply
 
-    async def _newest(self, uri: str, cursor: Cursor, patience: float | None, by_hand: bool) -> Reply | None:
-        refusal = await self._admission.refusal(uri, patience)
+    async def _newest(
+        self, document: CalibDocument, cursor: Cursor, patience: float | None, by_hand: bool
+    ) -> Reply | None:
+        uri = document.uri
+        refusal = await self._admission.refusal(document, patience)
         if refusal is not None:
             self._last.concluded(uri, cursor, refusal)
             return None
@@ -220,13 +227,13 @@ class Completions:
         if run is None or run.cursor != cursor or run.task.done() or run.task.cancelling():
             if not by_hand and self._documents.holds_back(uri):
                 return self._nothing(uri, cursor, BULK_CHANGE)
-            if (kept := self._recall(uri, cursor, by_hand)) is not None:
+            if (kept := self._recall(document, cursor, by_hand)) is not None:
                 self._stop(uri, cursor)
                 self._ahead.look_ahead(uri, cursor)
                 return kept
             if not by_hand and in_data(cursor):
                 return self._nothing(uri, cursor, IN_DATA)
-            run = self._start(uri, cursor, by_hand)
+            run = self._start(document, cursor, by_hand)
         if by_hand:
             run.before.hurry.set()
         absence = TOO_SLOW
@@ -271,7 +278,7 @@ class Completions:
         if not self._connection.settings.multiline:
             return first.suggestion
         # While the first line is typed, the others stay as they are; on half a line no block begins.
-        lines = await self._blocks.of(document.uri, first, begins=may_begin(first.cursor))
+        lines = await self._blocks.of(document, first, begins=may_begin(first.cursor))
         return block_of(first, lines, self._decide_like(document.file, first))
 
     def offered(
@@ -297,21 +304,19 @@ class Completions:
         document = self._connection.open_document(uri)
         if document is None or self._admission.excluded(document):
             return
-        language = document.language
-        if self._admission.unwanted(language):
+        if self._admission.unwanted(document.language):
             return
         line += self._accepted_below(uri, document.bare_lines[line : line + MOST_LINES])
-        lines, first = document.in_its_text()
-        self._ahead.inserted(uri, lines, first + line, language)
+        self._ahead.inserted(document, line)
 
-    async def replay(self, uri: str, cursor: Cursor) -> Completion | Hidden | Nothing:
+    async def replay(self, document: CalibDocument, cursor: Cursor) -> Completion | Hidden | Nothing:
         """Complete at `cursor` without showing, hiding or remembering the answer.
 
         In the cache for background work, so that the next request of the user finds its own as it was.
         Raises ModelError or EngineError if the model could not be asked.
         """
         self._estimator.reload()
-        return await self._service.complete(cursor, Priority.BACKGROUND, document=uri)
+        return await self._service.complete(cursor, Priority.BACKGROUND, document=document.file)
 
     def _opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time, but follow what was suggested.
@@ -382,10 +387,10 @@ class Completions:
             same += 1
         return max(same - 1, 0)
 
-    async def _alternatives(self, uri: str, first: Completion) -> tuple[Completion, ...]:
-        made = await self._service.alternatives(first, document=uri)
+    async def _alternatives(self, document: CalibDocument, first: Completion) -> tuple[Completion, ...]:
+        made = await self._service.alternatives(first, document=document.file)
         for one in made:  # for the requests that come while they are typed
-            self._memory.remember(uri, one.cursor, one)
+            self._memory.remember(document, one.cursor, one)
         return made
 
     def _decide_like(self, file: str, first: Completion) -> Decide:
@@ -419,13 +424,13 @@ class Completions:
             self._neighbourhood.around, document, root, opened, self._admission.exclusion(), cursor, layout
         )
 
-    def _key(self, uri: str, cursor: Cursor) -> bytes | None:
+    def _key(self, document: CalibDocument, cursor: Cursor) -> bytes | None:
         loaded = self._model.loaded
-        return None if loaded is None else self._service.key(uri, cursor, loaded)
+        return None if loaded is None else self._service.key(document.file, cursor, loaded)
 
-    def _recall(self, uri: str, cursor: Cursor, by_hand: bool) -> Reply | None:
+    def _recall(self, document: CalibDocument, cursor: Cursor, by_hand: bool) -> Reply | None:
         """The reply that is known without the model."""
-        known = self._memory.recall(uri, cursor)
+        uri, known = document.uri, self._memory.recall(document, cursor)
         if known is None:
             return None
         if by_hand and isinstance(known, Hidden):
@@ -441,14 +446,14 @@ class Completions:
         if self._tracking.is_elsewhere(uri, known.suggestion.id, cursor.own_line):
             return None
         if self._tracking.is_settled(known.suggestion.id):
-            known = self._anew(uri, known)
+            known = self._anew(document, known)
         return (known,)
 
-    def _anew(self, uri: str, settled: Completion) -> Completion:
+    def _anew(self, document: CalibDocument, settled: Completion) -> Completion:
         """Reissue an answer under a new id. It gets a label of its own; earlier labels stay as they are."""
         suggestion = attrs.evolve(settled.suggestion, id=new_suggestion_id())
         completion = attrs.evolve(settled, suggestion=suggestion)
-        self._memory.remember(uri, settled.cursor, completion)
+        self._memory.remember(document, settled.cursor, completion)
         return completion
 
     def _over(self, uri: str, completion: Completion, closers: str) -> Reply:
@@ -474,9 +479,9 @@ class Completions:
                 run.supersede()
             run.cancel()
 
-    def _start(self, uri: str, cursor: Cursor, by_hand: bool) -> _Run:
+    def _start(self, document: CalibDocument, cursor: Cursor, by_hand: bool) -> _Run:
         """Begin a completion. An earlier one goes on for a moment, but its requests are answered now."""
-        earlier = self._running.pop(uri, None)
+        earlier = self._running.pop(document.uri, None)
         before = _Before()
         if earlier is not None and earlier.cursor != cursor:
             earlier.supersede()
@@ -485,8 +490,9 @@ class Completions:
             if not earlier.before.over:
                 earlier.task.cancel()
                 before.task = earlier.before.task
-        task = asyncio.create_task(self._complete(uri, cursor, before, by_hand))
-        run = self._running[uri] = _Run(cursor, before, task, asyncio.get_running_loop().create_future())
+        task = asyncio.create_task(self._complete(document, cursor, before, by_hand))
+        run = _Run(cursor, before, task, asyncio.get_running_loop().create_future())
+        self._running[document.uri] = run
         return run
 
     async def _wait(self, run: _Run) -> None:
@@ -500,8 +506,11 @@ class Completions:
             if not run.waiting and not run.superseded.done():
                 run.cancel()
 
-    async def _complete(self, uri: str, cursor: Cursor, before: _Before, by_hand: bool) -> Reply | None:
-        kept = await self._after_pause(uri, cursor, before)
+    async def _complete(
+        self, document: CalibDocument, cursor: Cursor, before: _Before, by_hand: bool
+    ) -> Reply | None:
+        uri = document.uri
+        kept = await self._after_pause(document, cursor, before)
         before.over = True
         if kept is not None:
             return kept
@@ -509,7 +518,7 @@ class Completions:
         in_force = self._connection.settings.hide_below
         below = 0.0 if by_hand else in_force
         try:
-            outcome = await self._service.complete(cursor, document=uri, hide_below=below)
+            outcome = await self._service.complete(cursor, document=document.file, hide_below=below)
         except RequestCancelledError:
             self._last.cancelled(uri, cursor)
             return None
@@ -521,10 +530,10 @@ class Completions:
         self._ahead.look_ahead(uri, cursor)
         # What the user has seen by hand stays there; what was hidden by another limit does not.
         return self._made(
-            uri, cursor, outcome, keep=by_hand or in_force == self._connection.settings.hide_below
+            document, cursor, outcome, keep=by_hand or in_force == self._connection.settings.hide_below
         )
 
-    async def _after_pause(self, uri: str, cursor: Cursor, before: _Before) -> Reply | None:
+    async def _after_pause(self, document: CalibDocument, cursor: Cursor, before: _Before) -> Reply | None:
         """Wait before the model is asked; the reply if it need not be asked any more."""
         debounce = self._connection.settings.debounce_ms
         pause = None if debounce is None else debounce / 1e3
@@ -541,11 +550,11 @@ class Completions:
             return None
         before.cancel()
         before.task = None
-        return self._recall(uri, cursor, before.hurry.is_set())
+        return self._recall(document, cursor, before.hurry.is_set())
 
-    def _made(self, uri: str, cursor: Cursor, outcome: Outcome, *, keep: bool) -> Reply:
+    def _made(self, document: CalibDocument, cursor: Cursor, outcome: Outcome, *, keep: bool) -> Reply:
         if keep:
-            self._memory.remember(uri, cursor, outcome)
+            self._memory.remember(document, cursor, outcome)
         if isinstance(outcome, Completion):
             self._events.send(on.SuggestionMade(outcome.suggestion, outcome))
             return (outcome,)
@@ -553,5 +562,5 @@ class Completions:
             self._events.send(on.CompletionHidden(outcome))
         else:
             self._events.send(on.CompletionWithheld(outcome.removal))
-        self._last.concluded(uri, cursor, absence_of(outcome))
+        self._last.concluded(document.uri, cursor, absence_of(outcome))
         return ()

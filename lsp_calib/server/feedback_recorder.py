@@ -30,6 +30,7 @@ from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.server import events as on
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.summarization import Summary
 from lsp_calib.values import new_suggestion_id
@@ -77,33 +78,37 @@ class FeedbackRecorder:
         self._expire_daily()
         completion = first.completion
         self._record(
-            *(first.uri, completion, completion.expected_line, first.at),
+            *(first.document, completion, completion.expected_line, first.at),
             shown_probability=completion.shown_probability,
             events=first.events,
         )
 
-    def replayed(self, uri: str, completion: Completion, line: str, correct: bool, at: float) -> None:
+    def replayed(
+        self, document: CalibDocument, completion: Completion, line: str, correct: bool, at: float
+    ) -> None:
         """Keep a completion that nobody saw.
 
         line: as the user had typed it; its hash is kept. correct: the completion makes the same.
         """
         how = How.TYPED if correct else How.TYPED_OVER
         label = Label(completion.suggestion.id, correct, how, at)
-        self._record(uri, completion, line, at, source=Source.REPLAY, label=label)
+        self._record(document, completion, line, at, source=Source.REPLAY, label=label)
 
-    def summary_shown(self, uri: str, summary: Summary, line: str, at: float) -> None:
+    def summary_shown(self, document: CalibDocument, summary: Summary, line: str, at: float) -> None:
         """Keep a summary that was put into a document or reported.
 
         line: the first of its lines in the document; "": none.
         """
         self._expire_daily()
-        self._record(uri, summary, line, at)
+        self._record(document, summary, line, at)
 
-    def _record(self, uri: str, made: Completion | Summary, line: str, at: float, **more: Any) -> None:
+    def _record(
+        self, document: CalibDocument, made: Completion | Summary, line: str, at: float, **more: Any
+    ) -> None:
         """Keep what was made for a document. The parameters are those of `FeedbackStore.record_shown`."""
         if not self._enabled():
             return
-        workspace = self._connection.folder_of(uri)
+        workspace = self._connection.folder_of(document)
         language = made.language if isinstance(made, Summary) else made.cursor.language
         self._in_background(
             lambda store: store.record_shown(

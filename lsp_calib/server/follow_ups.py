@@ -21,6 +21,7 @@ from lsp_calib.lru import LRU
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.model import Model
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import Prompt, Sure, Timing
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class _Work(Generic[T]):
 class DerivedSuggestions(Generic[T]):
     """Follow-ups of suggestions, by document. Each is made once; a request elsewhere in the document ends it.
 
-    make: makes the follow-up of a suggestion in the document with a URI. Raises LspCalibError.
+    make: makes the follow-up of a suggestion in a document. Raises LspCalibError.
     nothing: what there is where none can be made, or none is ready.
     of_line: whether it is the same for a line of the document, however much of its suggestion is typed; then
         its making goes on while that is typed.
@@ -69,7 +70,7 @@ class DerivedSuggestions(Generic[T]):
     grace: seconds that the work for a line goes on when no request waits for it any more.
     """
 
-    _make: Callable[[str, Completion], Awaitable[T]]
+    _make: Callable[[CalibDocument, Completion], Awaitable[T]]
     _nothing: T
     _of_line: bool = False
     _before: Callable[[LspCalibError], T] | None = None
@@ -77,16 +78,21 @@ class DerivedSuggestions(Generic[T]):
     _works: dict[str, _Work[T]] = attrs.field(factory=dict, init=False)
 
     async def of(
-        self, uri: str, first: Completion, *, patience: float | None = None, begins: bool = True
+        self,
+        document: CalibDocument,
+        first: Completion,
+        *,
+        patience: float | None = None,
+        begins: bool = True,
     ) -> T:
         """The follow-up of a suggestion; `nothing` if it is superseded.
 
         patience: seconds to wait; a later one is kept for the next request at the same place. 0: only one
         that is made already. begins: whether to make it where that has not begun, or has failed.
         """
-        work = self._known(uri, first)
+        work = self._known(document.uri, first)
         if begins and patience != 0 and (work is None or work.has_failed):
-            work = self._begun(uri, first)
+            work = self._begun(document, first)
         if work is None:
             return self._nothing
         if patience is None:
@@ -128,11 +134,11 @@ class DerivedSuggestions(Generic[T]):
             return None
         return work
 
-    def _begun(self, uri: str, first: Completion) -> _Work[T]:
-        self.forget(uri)
-        task = asyncio.create_task(self._made(uri, first))
+    def _begun(self, document: CalibDocument, first: Completion) -> _Work[T]:
+        self.forget(document.uri)
+        task = asyncio.create_task(self._made(document, first))
         work = _Work(self._what(first), first.cursor, first.expected_line, task)
-        self._works[uri] = work
+        self._works[document.uri] = work
         return work
 
     def _what(self, first: Completion) -> tuple[Any, ...]:
@@ -181,9 +187,9 @@ class DerivedSuggestions(Generic[T]):
                 else:
                     work.task.cancel()
 
-    async def _made(self, uri: str, first: Completion) -> tuple[T, bool]:
+    async def _made(self, document: CalibDocument, first: Completion) -> tuple[T, bool]:
         try:
-            return await self._make(uri, first), False
+            return await self._make(document, first), False
         except LspCalibError as error:
             # The suggestion itself is there; that nothing follows it is no failure to the user.
             logger.debug("No follow-up, or not all of it: %s", error)
@@ -221,16 +227,16 @@ class CompletionMemory:
         there is no model to say so. No text can be read from it.
     """
 
-    def __init__(self, key: Callable[[str, Cursor], bytes | None]) -> None:
+    def __init__(self, key: Callable[[CalibDocument, Cursor], bytes | None]) -> None:
         self._key = key
         self._documents: dict[str, LRU[tuple[bytes, int], _Remembered]] = {}
 
-    def remember(self, uri: str, cursor: Cursor, outcome: Outcome) -> None:
+    def remember(self, document: CalibDocument, cursor: Cursor, outcome: Outcome) -> None:
         """Keep the outcome of a request at `cursor`; it takes the place of an earlier one for this prompt.
 
         An alternative (rank 2 or 3) stands beside the first: it is recalled once its beginning is typed.
         """
-        key = outcome.key or self._key(uri, cursor)
+        key = outcome.key or self._key(document, cursor)
         if key is None:
             return
         text = ""
@@ -238,18 +244,18 @@ class CompletionMemory:
             text = outcome.suggestion.text
             outcome = attrs.evolve(outcome, cursor=_NOWHERE)
         rank = outcome.suggestion.rank if isinstance(outcome, Completion) else 1
-        if (known := self._documents.get(uri)) is None:
-            known = self._documents[uri] = LRU(MOST_REMEMBERED)
+        if (known := self._documents.get(document.uri)) is None:
+            known = self._documents[document.uri] = LRU(MOST_REMEMBERED)
         known[key, rank] = _Remembered(outcome, cursor.column, text)
 
-    def recall(self, uri: str, cursor: Cursor) -> Outcome | None:
+    def recall(self, document: CalibDocument, cursor: Cursor) -> Outcome | None:
         """What is known for `cursor`, the latest first; None if nothing is.
 
         That is the outcome for this prompt, or the rest of a suggestion whose beginning stands before the
         cursor. What is typed is in doubt no longer: the span of doubt shrinks, and goes with its last
         character.
         """
-        known = self._documents.get(uri)
+        known = self._documents.get(document.uri)
         if not known:
             return None
         before = cursor.before
@@ -257,7 +263,7 @@ class CompletionMemory:
 
         def key_of(typed: int, closed: int) -> bytes | None:
             if (typed, closed) not in keys:
-                keys[typed, closed] = self._key(uri, _without(cursor, typed, closed))
+                keys[typed, closed] = self._key(document, _without(cursor, typed, closed))
             return keys[typed, closed]
 
         # What is typed may begin several of one place: the first suggestion counts, not an alternative.
@@ -392,15 +398,17 @@ class WorkAhead:
         if prompt is not None:
             self._windows[uri] = prompt, asyncio.create_task(self._prepare(prompt))
 
-    def inserted(self, uri: str, lines: Sequence[str], line: int, language: str) -> None:
-        """A suggestion was inserted in a line: complete the next one. lines: of the document as it is now."""
+    def inserted(self, document: CalibDocument, line: int) -> None:
+        """A suggestion was inserted in a line of a document: complete the next one."""
         # A request to another machine takes its time, and may cost money.
         if not self._looks_ahead() or self._connection.trusted.remote_url is not None:
             return
         self.give_way()
-        cursor = next_place(lines, line, language)
-        if not in_data(cursor) and self._memory.recall(uri, cursor) is None:
-            self._next, self._next_in = asyncio.create_task(self._complete(uri, cursor)), uri
+        lines, first = document.in_its_text()
+        cursor = next_place(lines, first + line, document.language)
+        if not in_data(cursor) and self._memory.recall(document, cursor) is None:
+            self._next_in = document.uri
+            self._next = asyncio.create_task(self._complete(document, cursor))
 
     def give_way(self) -> None:
         """The model is needed, in whatever document: stop completing the next line."""
@@ -438,13 +446,15 @@ class WorkAhead:
         except LspCalibError as error:
             logger.debug("Not evaluated ahead: %s", error)
 
-    async def _complete(self, uri: str, cursor: Cursor) -> None:
+    async def _complete(self, document: CalibDocument, cursor: Cursor) -> None:
         await asyncio.sleep(AHEAD_PAUSE)
         below = self._connection.settings.hide_below
         try:
-            outcome = await self._service.complete(cursor, Priority.IDLE, document=uri, hide_below=below)
+            outcome = await self._service.complete(
+                cursor, Priority.IDLE, document=document.file, hide_below=below
+            )
         except LspCalibError as error:
             logger.debug("Not completed ahead: %s", error)
             return
         if below == self._connection.settings.hide_below:
-            self._memory.remember(uri, cursor, outcome)
+            self._memory.remember(document, cursor, outcome)

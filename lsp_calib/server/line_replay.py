@@ -469,14 +469,14 @@ class LineReplay:
         self._asked.append(begun)
         try:
             outcome = await self._completions.replay(
-                found.uri, Cursor.at(shown, line, column, language, first)
+                document, Cursor.at(shown, line, column, language, first)
             )
         except LspCalibError as error:
             logger.debug("A line could not be replayed: %s", error)
             return None
         if self._typed.take(found) and isinstance(outcome, Completion) and outcome.evidence.logprobs:
             correct = normalised_line(outcome.expected_line) == normalised_line(found.text)
-            self._recorder.replayed(found.uri, outcome, found.text, correct, time.time())
+            self._recorder.replayed(document, outcome, found.text, correct, time.time())
             self._events.send(on.LineReplayed(correct))
             self._events.send(on.LabelsRecorded(1))
         return self._clock() - begun

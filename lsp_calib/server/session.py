@@ -61,7 +61,7 @@ class Session:
         self.model = model = Model(connection, estimator, status, messages, LoadProgress(work_done), events)
         self.recorder = recorder = FeedbackRecorder(connection, messages, events)
         self.documents = documents = Documents(connection, events)
-        self.suggestions = tracking = SuggestionTracking(connection, events, connection.clock)
+        self.suggestions = tracking = SuggestionTracking(events, connection.clock)
         # After the tracking, which knows what a change has inserted; so do the edits of summaries.
         self.refused = refused = Refused(tracking, events)
         self.last_requests = last = LastRequests()

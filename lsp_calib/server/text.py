@@ -98,9 +98,11 @@ class CalibDocument(TextDocument):
     """A document stored as lines: a keystroke costs time for its line, not for the document.
 
     The whole text is joined only when it is requested. notebook: the one that it is a cell of, if any.
+    is_open: until the editor closes it.
     """
 
     notebook: Notebook | None = None
+    is_open = True
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -400,6 +402,11 @@ class CalibWorkspace(Workspace):
             sync_kind=self._sync_kind,
             position_codec=self._position_codec,
         )
+
+    def remove_text_document(self, doc_uri: str) -> None:
+        if isinstance(document := self._text_documents.get(unquote(doc_uri)), CalibDocument):
+            document.is_open = False
+        super().remove_text_document(doc_uri)
 
     def put_notebook_document(self, params: types.DidOpenNotebookDocumentParams) -> None:
         super().put_notebook_document(params)

@@ -12,9 +12,11 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import EngineError
 from lsp_calib.server.follow_ups import DerivedSuggestions
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import Evidence, ModelIdentity
 
 URI = "file:///a.py"
+DOCUMENT = CalibDocument(URI, "", language_id="python")
 
 
 class Scene:
@@ -29,7 +31,7 @@ class Scene:
             self._make, "", of_line=True, before=lambda error: f"before: {error}", **grace
         )
 
-    async def _make(self, _uri: str, first: Completion) -> str:
+    async def _make(self, _document: CalibDocument, first: Completion) -> str:
         self.begun += 1
         try:
             await self.go.wait()
@@ -42,7 +44,7 @@ class Scene:
 
     async def waiting(self, typed: str = "", *, begins: bool = True) -> asyncio.Task[str]:
         self.works.requested(URI, completion(typed).cursor)
-        task = asyncio.create_task(self.works.of(URI, completion(typed), begins=begins))
+        task = asyncio.create_task(self.works.of(DOCUMENT, completion(typed), begins=begins))
         await turns()
         return task
 
@@ -150,7 +152,7 @@ async def test_what_has_failed_is_made_anew_and_until_then_there_is_what_it_had(
     assert await (await scene.waiting()) == "before: no answer"
     assert scene.works.made(URI) == "before: no answer"
     assert await (await scene.waiting("x", begins=False)) == "before: no answer"
-    assert await scene.works.of(URI, completion(), patience=0) == "before: no answer"
+    assert await scene.works.of(DOCUMENT, completion(), patience=0) == "before: no answer"
     assert scene.begun == 1, "on half a line nothing begins, and nobody waits"
     scene.fails = False
     assert await (await scene.waiting()) == "x = 1"
@@ -159,11 +161,11 @@ async def test_what_has_failed_is_made_anew_and_until_then_there_is_what_it_had(
 
 
 async def test_without_anything_before_the_failure_there_is_nothing() -> None:
-    async def make(_uri: str, _first: Completion) -> str:
+    async def make(_document: CalibDocument, _first: Completion) -> str:
         raise EngineError("no answer")
 
     works: DerivedSuggestions[str] = DerivedSuggestions(make, "nothing")
-    assert await works.of(URI, completion()) == "nothing"
+    assert await works.of(DOCUMENT, completion()) == "nothing"
 
 
 async def test_work_that_fails_while_it_is_stopped_is_stopped() -> None:
