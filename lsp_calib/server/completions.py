@@ -414,7 +414,7 @@ class Completions:
             and address(document.uri) != address(uri)
             and (path := path_of(document.uri)) is not None
         ]
-        folder = folder_of(uri, self._connection.workspace.folders)  # of a file
+        folder = folder_of(uri, tuple(self._connection.workspace.folders))  # of a file
         root = path_of_folder(folder) if folder else None
         # A document without a file, such as a new one, has the name that the editor shows.
         document = path_of(uri) or Path(PurePosixPath(unquote(uri.partition(":")[2])).name)

@@ -85,7 +85,7 @@ class Connection(LanguageServer):
         """The address of the workspace folder of a document, "" if it is in none."""
         from lsp_calib.workspace_files import folder_of
 
-        return folder_of(document.file, self.workspace.folders)
+        return folder_of(document.file, tuple(self.workspace.folders))
 
     def show_result(self, text: str) -> None:
         """Show what a command has answered, where the editor does not."""

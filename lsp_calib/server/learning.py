@@ -78,7 +78,7 @@ class CalibrationWish:
                 "Completions come from another machine (`remote.url`), which may cost money: run `lsp-calib "
                 "calibrate FOLDER --remote URL` in a terminal."
             )
-        folders = list(connection.workspace.folders)
+        folders = tuple(connection.workspace.folders)
         folder = folder_of(uri, folders) if uri else folders[0] if len(folders) == 1 else ""
         root = path_of_folder(folder)
         if root is None or not root.is_dir():
