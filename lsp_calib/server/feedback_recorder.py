@@ -25,7 +25,6 @@ from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.learning import Refits, refit_where_due, watch_labels
 from lsp_calib.feedback.removal import believed
 from lsp_calib.feedback.report import MOST_LABELS, FeedbackReport, Latency, Replay, make_report
-from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.server import events as on
 from lsp_calib.server.connection import Connection
@@ -232,7 +231,7 @@ class FeedbackRecorder:
             store = FeedbackStore(self._file())
             try:
                 now = time.time()
-                return make_report(read_data(store, calibrators, now, measure), now, latency)
+                return make_report(store, calibrators, now, measure, latency)
             finally:
                 store.close()
 
