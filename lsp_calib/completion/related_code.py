@@ -325,8 +325,8 @@ class Neighbourhood:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._files = LRU[Path, tuple[tuple[int, int], tuple[str, ...]]](_REMEMBERED)
-        self._left_out: dict[tuple[Path, Path], tuple[float, bool]] = {}
-        self._listed: dict[tuple[Path, Path, str], tuple[float, list[str]]] = {}
+        self._left_out = LRU[tuple[Path, Path], tuple[float, bool]](_REMEMBERED)
+        self._listed = LRU[tuple[Path, Path, str], tuple[float, list[str]]](_REMEMBERED)
 
     def around(
         self,
@@ -407,8 +407,6 @@ class Neighbourhood:
         now = time.monotonic()
         at, known = self._left_out.get((path, root), (0.0, False))
         if not at or now - at > _STALE:
-            if len(self._left_out) > _REMEMBERED:
-                self._left_out.clear()
             known = is_left_out(path, root)
             self._left_out[path, root] = now, known
         return known
@@ -421,7 +419,5 @@ class Neighbourhood:
         if not at or now - at > _STALE:
             files = walk(root, nearest, lambda path: language_of(path) == language, seconds=_LISTING)
             names = [path.relative_to(root).as_posix() for path in files]
-            if len(self._listed) > _REMEMBERED:
-                self._listed.clear()
             self._listed[key] = now, names
         return names

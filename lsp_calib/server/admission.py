@@ -291,18 +291,10 @@ class Admission:
     def __init__(self, connection: Connection, events: Events) -> None:
         self._connection = connection
         self._open = True
-        self._settings_known = asyncio.Event()  # set once the settings of the start are known
+        self.settings_known = asyncio.Event()  # set once the settings of the start are known
         self.pause = Pause(events)
         self._power = PowerWatch()
         events.on(SettingsChanged, lambda _: self.apply_settings())
-
-    @property
-    def settings_are_known(self) -> bool:
-        return self._settings_known.is_set()
-
-    def settings_known(self) -> None:
-        """The settings of the start are known."""
-        self._settings_known.set()
 
     def apply_settings(self) -> None:
         if self._connection.settings.on_battery != "on":
@@ -324,10 +316,10 @@ class Admission:
 
         patience: seconds to wait at the start, until the settings that exclude documents are known.
         """
-        if not self._settings_known.is_set():
+        if not self.settings_known.is_set():
             limit = _SETTINGS_PATIENCE if patience is None else patience
             try:
-                await asyncio.wait_for(self._settings_known.wait(), limit)
+                await asyncio.wait_for(self.settings_known.wait(), limit)
             except TimeoutError:
                 return STARTING
         if not (self._open and document.is_open):
@@ -363,7 +355,7 @@ class Admission:
         """Whether a finished line of a document may be completed now."""
         document = self._connection.open_document(uri)
         return (
-            self.settings_are_known
+            self.settings_known.is_set()
             and self.replays
             and self.may_work_ahead()
             and document is not None

@@ -260,7 +260,7 @@ class Completions:
             return None
         absence = last.absence
         if absence in (WAITING, TOO_SLOW):
-            if not self._admission.settings_are_known:
+            if not self._admission.settings_known.is_set():
                 absence = STARTING
             elif self._status.state in (EngineState.STARTING, EngineState.LOADING):
                 absence = LOADING

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -12,19 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import attrs
-
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
-from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.certificates import Promise
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
-from lsp_calib.feedback.learning import Refits, refit_where_due, watch_labels
 from lsp_calib.feedback.removal import believed
-from lsp_calib.feedback.report import MOST_LABELS, FeedbackReport, Latency, Replay, make_report
+from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.server import events as on
 from lsp_calib.server.connection import Connection
@@ -157,65 +151,9 @@ class FeedbackRecorder:
         LspCalibError."""
         return await asyncio.wrap_future(self._submit(work))
 
-    async def refit_where_due(
-        self, calibrators: CalibratorStore, purpose: Purpose, promise: Promise | None
-    ) -> Refits | None:
-        """Refit on the labels of a model and task, in the languages where enough is new; None if none has.
-
-        promise: what the tiers promise. Raises LspCalibError.
-        """
-        if not self._enabled():
-            return None
-        today = datetime.date.today().isoformat()
-        return await self.run(lambda store: refit_where_due(store, calibrators, purpose, today, promise))
-
-    async def watch(
-        self, calibrators: CalibratorStore, purposes: Sequence[Purpose], promise: Promise
-    ) -> list[str]:
-        """Count and watch the labels that are new; a sentence for each certificate that they revoke.
-
-        promise: what the tiers promise. Raises LspCalibError.
-        """
-        if not self._enabled():
-            return []
-
-        def work(store: FeedbackStore) -> list[str]:
-            revoked = []
-            for purpose in purposes:
-                before, now = watch_labels(store, calibrators, purpose, promise)
-                if now.watch is not None and now.watch.certificate.revoked and now.watch != before.watch:
-                    revoked.append(
-                        f"The certificate for {purpose.language} by {purpose.model.name} is "
-                        f"{now.watch.certificate.reason}. Nothing is marked accept until a new "
-                        "certificate is issued."
-                    )
-            return revoked
-
-        return await self.run(work)
-
-    async def replay(
-        self, calibrators: CalibratorStore, purpose: Purpose, measure: Wanted, below: float
-    ) -> Replay:
-        """What a limit of confidence would have hidden of the labelled suggestions of a model and a task, in
-        all languages, by the calibrators in force now.
-
-        measure: the preferred curve, see `Calibrator.assess`. Raises LspCalibError.
-        """
-        if not self._enabled():
-            return Replay.of(below, [], [])
-
-        def work(store: FeedbackStore) -> Replay:
-            rows = store.labels(
-                *(purpose.model, purpose.prompt_version, purpose.task), newest=MOST_LABELS, shown=True
-            )
-            chosen = {
-                language: calibrators.choose(attrs.evolve(purpose, language=language)).calibrator
-                for language in {row.language for row in rows}
-            }
-            confidences = [chosen[row.language].probability(row.evidence, measure) for row in rows]
-            return Replay.of(below, confidences, [row.correct for row in rows])
-
-        return await self.run(work)
+    async def learn(self, work: Callable[[FeedbackStore], T]) -> T | None:
+        """As `run`; None where no feedback is kept."""
+        return await self.run(work) if self._enabled() else None
 
     async def report(
         self, calibrators: CalibratorStore, measure: Wanted, latency: Latency | None

@@ -21,11 +21,10 @@ from collections.abc import Sequence
 
 import attrs
 
-from lsp_calib.completion.context import Cursor, drawn_place, in_data, is_asked_for
+from lsp_calib.completion.context import Cursor, drawn_place, in_data, is_asked_for, shared_ends
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import SETTLE_AFTER
-from lsp_calib.feedback.lines import shared_ends
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission

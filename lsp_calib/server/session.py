@@ -45,7 +45,7 @@ class Session:
 
         def warn_of_settings() -> None:
             problems, connection.problems = connection.problems, []
-            messages.warn_together([*problems, *tier_policy(connection.trusted, connection.settings)[1]])
+            messages.warn(*problems, *tier_policy(connection.trusted, connection.settings)[1])
 
         def complain() -> None:
             for complaint in estimator.complaints:
@@ -124,7 +124,7 @@ class Session:
 
     def start(self) -> None:
         """Report faults in the settings and load the model, in the background."""
-        self.admission.settings_known()
+        self.admission.settings_known.set()
         self.settings_changed()
         self.model.load()
 

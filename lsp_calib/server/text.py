@@ -215,14 +215,13 @@ class CalibDocument(TextDocument):
             self.notebook.changed(self)
 
     def _apply_full_change(self, change: types.TextDocumentContentChangeEvent) -> None:
+        from lsp_calib.completion.context import shared_ends
+
         old = [*self.bare_lines]
         super()._apply_full_change(change)
         self._split = self._snapshot = self._functions = None
         new = [*self.bare_lines]
-        most = min(len(old), len(new))
-        above = next((at for at in range(most) if old[at] != new[at]), most)
-        most -= above
-        below = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+        above, below = shared_ends(old, new)
         removed, inserted = old[above : len(old) - below], new[above : len(new) - below]
         if removed or inserted:
             small = len(removed) == len(inserted) == 1 and abs(len(removed[0]) - len(inserted[0])) <= 1
