@@ -22,7 +22,7 @@ from typing import NamedTuple
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import ALONE, Layout, Snippet, Surroundings
+from lsp_calib.completion.prompt import Layout, Snippet, Surroundings
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of
 from lsp_calib.lru import LRU
@@ -342,39 +342,26 @@ class Neighbourhood:
         document: its path. root: of its workspace folder; None: it is in none, and stands for itself.
         opened: the editor's documents. exclusion: of those that no model may see.
         """
-        if not layout.related:
-            return ALONE
         if root is None or not document.is_relative_to(root):
             found = related(cursor, layout.shown(cursor), document.name, (), layout.related)
             return Surroundings("", document.name, found)
-        with self._lock:
-            return self._in_workspace(document, root, opened, exclusion, cursor, layout)
-
-    def _in_workspace(
-        self,
-        document: Path,
-        root: Path,
-        opened: Iterable[OpenFile],
-        exclusion: Exclusion,
-        cursor: Cursor,
-        layout: Layout,
-    ) -> Surroundings:
         name = document.relative_to(root).as_posix()
-        buffers = {
-            one.path.relative_to(root).as_posix(): one.lines
-            for one in opened
-            if one.path.is_relative_to(root)
-            and language_of(one.path) == cursor.language
-            and not exclusion.reason(str(one.path))
-            and not self._is_left_out(one.path, root)
-        }
-        names = dict.fromkeys([*buffers, *self._names(root, document.parent, cursor.language)])
-        allowed = [one for one in names if one in buffers or not exclusion.reason(str(root / one))]
-        # What is open is being worked on.
-        near = dict.fromkeys([*near_files(name, head_of(cursor.lines), allowed), *buffers])
-        files = list(self._within_bounds(root, near, buffers))
-        found = related(cursor, layout.shown(cursor), name, files, layout.related)
-        return Surroundings(root.name, name, found)
+        with self._lock:
+            buffers = {
+                one.path.relative_to(root).as_posix(): one.lines
+                for one in opened
+                if one.path.is_relative_to(root)
+                and language_of(one.path) == cursor.language
+                and not exclusion.reason(str(one.path))
+                and not self._is_left_out(one.path, root)
+            }
+            names = dict.fromkeys([*buffers, *self._names(root, document.parent, cursor.language)])
+            allowed = [one for one in names if one in buffers or not exclusion.reason(str(root / one))]
+            # What is open is being worked on.
+            near = dict.fromkeys([*near_files(name, head_of(cursor.lines), allowed), *buffers])
+            files = list(self._within_bounds(root, near, buffers))
+            found = related(cursor, layout.shown(cursor), name, files, layout.related)
+            return Surroundings(root.name, name, found)
 
     def _within_bounds(
         self, root: Path, names: Iterable[str], buffers: Mapping[str, Sequence[str]]

@@ -7,7 +7,6 @@ Each sentence says what happened and what to do. None of them quotes the documen
 from __future__ import annotations
 
 import asyncio
-import enum
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -30,40 +29,15 @@ from lsp_calib.server.events import Clock, Events, PauseChanged, SettingsChanged
 from lsp_calib.server.text import CalibDocument, Change, Changes
 
 
-class Reason(enum.StrEnum):
-    """The codes of the command `lsp-calib.explain`."""
-
-    OFF = "off"
-    STARTING = "starting"
-    LOADING = "loading"
-    WAITING = "waiting"
-    TOO_SLOW = "tooSlow"
-    EXCLUDED = "excluded"
-    SECRET = "secret"
-    PAUSED = "paused"
-    ON_BATTERY = "onBattery"
-    LANGUAGE_OFF = "languageOff"
-    BULK_CHANGE = "bulkChange"
-    DATA = "data"
-    REFUSED = "refused"
-    NO_MODEL = "noModel"
-    ERROR = "error"
-    SUPERSEDED = "superseded"
-    DOCUMENT_CHANGED = "documentChanged"
-    HIDDEN = "hidden"
-    NOTHING_TO_ADD = "nothingToAdd"
-    SELECTED_ITEM = "selectedItem"
-
-
 @attrs.frozen
 class NoSuggestion:
     """Why there is no suggestion.
 
-    message: sentences for the user. by_hand: one more where the user can ask for a completion by hand: the
-    menu of most editors does not tell that from typing.
+    reason: a code of the command `lsp-calib.explain`. message: sentences for the user. by_hand: one more
+    where the user can ask for a completion by hand: the menu of most editors does not tell that from typing.
     """
 
-    reason: Reason
+    reason: str
     message: str
     by_hand: str = ""
 
@@ -71,70 +45,70 @@ class NoSuggestion:
 _BY_HAND = "A completion that you ask for by hand comes all the same."
 
 OFF = NoSuggestion(
-    Reason.OFF,
+    "off",
     "Completions as ghost text are turned off. Set inlineCompletion.enabled to true to get them.",
 )
 MENU_OFF = NoSuggestion(
-    Reason.OFF,
+    "off",
     "Completions in the completion menu are turned off, and this editor shows no ghost text: it has no other "
     'place for them. Set completion.enabled to "auto" or true, and restart the server.',
 )
 STARTING = NoSuggestion(
-    Reason.STARTING,
+    "starting",
     "The editor has not given its settings yet. Until they are known no document is shown to the model: they "
     "may exclude it. Try again in a moment.",
 )
 LOADING = NoSuggestion(
-    Reason.LOADING,
+    "loading",
     "The model is not loaded yet. Completions appear as soon as it is; the status says how far it is.",
 )
 LOADING_AGAIN = NoSuggestion(
-    Reason.LOADING,
+    "loading",
     "The model process had ended. The model is loaded again and reads the document anew, which takes a "
     "moment; completions appear as soon as it has.",
 )
 WAITING = NoSuggestion(
-    Reason.WAITING, "The model is still working on the last request. Wait a moment, without typing on."
+    "waiting", "The model is still working on the last request. Wait a moment, without typing on."
 )
 TOO_SLOW = NoSuggestion(
-    Reason.TOO_SLOW,
+    "tooSlow",
     "The model had not answered when the completion menu opened; the menu does not wait for it. The "
     "completion is there at the next request in the same place.",
 )
 SUPERSEDED = NoSuggestion(
-    Reason.SUPERSEDED,
+    "superseded",
     "The last request was cancelled before the model had answered, as happens while you type or move the "
     "cursor. Pause for a moment, or ask again.",
 )
 DOCUMENT_CHANGED = NoSuggestion(
-    Reason.DOCUMENT_CHANGED,
+    "documentChanged",
     "The line changed while the model was working on it: its answer no longer fitted and was dropped. Pause "
     "for a moment, or ask again.",
 )
 SELECTED_ITEM = NoSuggestion(
-    Reason.SELECTED_ITEM,
+    "selectedItem",
     "A suggestion has to go on from the item that is selected in the completion menu, and that item has "
     "several lines or belongs to another place. Close the menu, or select another item.",
 )
 
 ON_BATTERY = NoSuggestion(
-    Reason.ON_BATTERY,
+    "onBattery",
     'The machine runs on its battery, and onBattery is "off". Set onBattery to "less" or "on".',
     _BY_HAND,
 )
 BULK_CHANGE = NoSuggestion(
-    Reason.BULK_CHANGE,
+    "bulkChange",
     "The document had just changed in a way that is not typing: by many lines, in several places at once, by "
     "a formatter, or by undoing several steps. The next request gets a completion.",
 )
 IN_DATA = NoSuggestion(
-    Reason.DATA,
+    "data",
     "The cursor is inside data: encoded bytes, minified code, a table of numbers, a literal of 200 "
     "characters or a line of 1,000. No completion comes there by itself.",
     _BY_HAND,
 )
 REFUSED = NoSuggestion(
-    Reason.REFUSED,
+    "refused",
     "You have dismissed this suggestion here, or undone it. It does not come back by itself until the line "
     "changes.",
     _BY_HAND,
@@ -145,12 +119,12 @@ def excluded(why: str) -> NoSuggestion:
     """why: the clause of `Exclusion.reason`."""
     if why == SECRET_NAME:
         return NoSuggestion(
-            Reason.SECRET,
+            "secret",
             f"No model is shown this document: {why}. It gets completions under another name; no setting "
             "admits files that hold secrets.",
         )
     return NoSuggestion(
-        Reason.EXCLUDED,
+        "excluded",
         f"No model is shown this document: {why}. It gets completions once no pattern in your settings "
         "matches its name.",
     )
@@ -159,7 +133,7 @@ def excluded(why: str) -> NoSuggestion:
 def paused(message: str) -> NoSuggestion:
     """message: for how long, a sentence."""
     return NoSuggestion(
-        Reason.PAUSED,
+        "paused",
         f"{message} The command lsp-calib.resume ends the pause.",
         _BY_HAND,
     )
@@ -167,7 +141,7 @@ def paused(message: str) -> NoSuggestion:
 
 def language_off(language: str) -> NoSuggestion:
     return NoSuggestion(
-        Reason.LANGUAGE_OFF,
+        "languageOff",
         f"The setting `languages` does not name {language}, the language of this document. Add it there.",
         _BY_HAND,
     )
@@ -175,15 +149,13 @@ def language_off(language: str) -> NoSuggestion:
 
 def failed(error: LspCalibError) -> NoSuggestion:
     """The model could not be asked, or did not answer; the error itself says what to do."""
-    reason = Reason.NO_MODEL if isinstance(error, NoModelError) else Reason.ERROR
+    reason = "noModel" if isinstance(error, NoModelError) else "error"
     return NoSuggestion(reason, f"The model could not answer. {error}")
 
 
 def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
     if isinstance(outcome, Nothing):
-        return NoSuggestion(
-            Reason.NOTHING_TO_ADD, f"{REMOVED[outcome.removal]} Type on, or ask in another place."
-        )
+        return NoSuggestion("nothingToAdd", f"{REMOVED[outcome.removal]} Type on, or ask in another place.")
     confidence, below = outcome.confidence.calibrated, outcome.below
     if confidence is not None and confidence < below:
         shown, limit = in_percent(confidence, (below,))
@@ -191,7 +163,7 @@ def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
     else:
         why, limit = "its first tokens made it too likely to be wrong", f"{100 * below:g} %"
     return NoSuggestion(
-        Reason.HIDDEN,
+        "hidden",
         f"The completion is hidden: {why}, and hideBelow is {limit}. Lower hideBelow, or set it to "
         "false, to see such completions.",
         _BY_HAND,
@@ -265,7 +237,7 @@ class LastRequests:
     def to_wire(self, last: LastRequest, absence: NoSuggestion) -> dict[str, object]:
         """The answer of `lsp-calib.explain`: this absence, for this request."""
         return {
-            "reason": absence.reason.value,
+            "reason": absence.reason,
             "message": absence.message,
             "uri": last.uri,
             "at": round(self._clock() - last.at, 1),
