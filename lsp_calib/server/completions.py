@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import attrs
 
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.completion.block import MOST_LINES, block_of, lines_before, lines_of, may_begin
+from lsp_calib.completion.block import MOST_LINES, block_of, lines_of, may_begin
 from lsp_calib.completion.context import Cursor, in_data
 from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.related_code import Nearby, Neighbourhood, OpenFile
@@ -154,17 +154,15 @@ class Completions:
         self._neighbourhood = Neighbourhood()
         self._memory = CompletionMemory(self._key)
         self._ahead = WorkAhead(self._service, self._memory, self._model, self._connection, self._admission)
-        self.alternatives = DerivedSuggestions[tuple[Completion, ...]](self._alternatives, ())
-        self._blocks: DerivedSuggestions[tuple[Completion, ...]] = DerivedSuggestions(
+        self.alternatives = DerivedSuggestions(self._alternatives)
+        self._blocks = DerivedSuggestions(
             lambda document, first: lines_of(
                 partial(self._service.complete, document=document.file),
                 first,
                 self._decide_like(document.file, first),
                 hide_below=self._connection.settings.hide_below or 0.0,
             ),
-            (),
             of_line=True,
-            before=lines_before,
         )
         self._events.on(on.CompletionRequested, self._requested)
         self._events.on(on.SuggestionInserted, lambda one: self.inserted(one.uri, one.line))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, overload
 
 import attrs
 
+from lsp_calib.completion.block import lines_before
 from lsp_calib.completion.context import Cursor, in_data, next_place
 from lsp_calib.completion.postprocess import closed_by_editors
 from lsp_calib.completion.service import Completion, CompletionService, Hidden, Nothing
@@ -26,7 +27,8 @@ from lsp_calib.values import Prompt, Sure, Timing
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
+Made = tuple[Completion, ...]
+"""Alternatives to a suggestion, or the lines of a block; none where none can be made, or none is ready."""
 
 # Seconds that the work for a line goes on when no request waits for it any more: the next key cancels one
 # request and sends another.
@@ -34,7 +36,7 @@ GRACE = 1.0
 
 
 @attrs.define
-class _Work(Generic[T]):
+class _Work:
     """line: what the cursor's line becomes with the suggestion. waiting: requests that wait for it without a
     time limit. superseded: its result is not delivered. end: of the work, unless another request waits.
     task: its result, and whether the model could not be asked for all of it."""
@@ -42,7 +44,7 @@ class _Work(Generic[T]):
     what: object
     cursor: Cursor
     line: str
-    task: asyncio.Task[tuple[T, bool]]
+    task: asyncio.Task[tuple[Made, bool]]
     waiting: int = 0
     superseded: bool = False
     end: asyncio.TimerHandle | None = None
@@ -58,24 +60,20 @@ class _Work(Generic[T]):
 
 
 @attrs.define(eq=False, repr=False, slots=False)
-class DerivedSuggestions(Generic[T]):
+class DerivedSuggestions:
     """Follow-ups of suggestions, by document. Each is made once; a request elsewhere in the document ends it.
 
-    make: makes the follow-up of a suggestion in a document. Raises LspCalibError.
-    nothing: what there is where none can be made, or none is ready.
+    make: makes the follow-up of a suggestion in a document. Raises LspCalibError: what has failed is made
+        anew when it is wanted again. Of a block the lines above the failure are there all the same.
     of_line: whether it is the same for a line of the document, however much of its suggestion is typed; then
         its making goes on while that is typed.
-    before: what there is all the same where making it has raised an error; `nothing` unless given. What has
-        failed is made anew when it is wanted again.
     grace: seconds that the work for a line goes on when no request waits for it any more.
     """
 
-    _make: Callable[[CalibDocument, Completion], Awaitable[T]]
-    _nothing: T
+    _make: Callable[[CalibDocument, Completion], Awaitable[Made]]
     _of_line: bool = False
-    _before: Callable[[LspCalibError], T] | None = None
     _grace: float = GRACE
-    _works: dict[str, _Work[T]] = attrs.field(factory=dict, init=False)
+    _works: dict[str, _Work] = attrs.field(factory=dict, init=False)
 
     async def of(
         self,
@@ -84,8 +82,8 @@ class DerivedSuggestions(Generic[T]):
         *,
         patience: float | None = None,
         begins: bool = True,
-    ) -> T:
-        """The follow-up of a suggestion; `nothing` if it is superseded.
+    ) -> Made:
+        """The follow-up of a suggestion; nothing if it is superseded.
 
         patience: seconds to wait; a later one is kept for the next request at the same place. 0: only one
         that is made already. begins: whether to make it where that has not begun, or has failed.
@@ -94,13 +92,13 @@ class DerivedSuggestions(Generic[T]):
         if begins and patience != 0 and (work is None or work.has_failed):
             work = self._begun(document, first)
         if work is None:
-            return self._nothing
+            return ()
         if patience is None:
             await self._wait(work)
         else:
             await asyncio.wait({work.task}, timeout=patience)
         if work.superseded or not work.is_there:
-            return self._nothing
+            return ()
         return work.task.result()[0]
 
     def requested(self, uri: str, cursor: Cursor) -> None:
@@ -120,21 +118,21 @@ class DerivedSuggestions(Generic[T]):
         if not same:
             self.forget(uri)
 
-    def made(self, uri: str) -> T:
-        """What was made last in a document; `nothing` if it is not ready or not wanted any more."""
+    def made(self, uri: str) -> Made:
+        """What was made last in a document; nothing if it is not ready or not wanted any more."""
         work = self._works.get(uri)
         if work is None or not work.is_there or work.task.exception():
-            return self._nothing
+            return ()
         return work.task.result()[0]
 
-    def _known(self, uri: str, first: Completion) -> _Work[T] | None:
+    def _known(self, uri: str, first: Completion) -> _Work | None:
         """The work for this suggestion, if there is one that is not being stopped."""
         work = self._works.get(uri)
         if work is None or work.task.cancelling() or work.what != self._what(first):
             return None
         return work
 
-    def _begun(self, document: CalibDocument, first: Completion) -> _Work[T]:
+    def _begun(self, document: CalibDocument, first: Completion) -> _Work:
         self.forget(document.uri)
         task = asyncio.create_task(self._made(document, first))
         work = _Work(self._what(first), first.cursor, first.expected_line, task)
@@ -172,7 +170,7 @@ class DerivedSuggestions(Generic[T]):
         self.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _wait(self, work: _Work[T]) -> None:
+    async def _wait(self, work: _Work) -> None:
         """Wait for the end. Cancelling the last waiter cancels the task, that for a line after a moment."""
         work.waiting += 1
         if work.end is not None:
@@ -187,13 +185,13 @@ class DerivedSuggestions(Generic[T]):
                 else:
                     work.task.cancel()
 
-    async def _made(self, document: CalibDocument, first: Completion) -> tuple[T, bool]:
+    async def _made(self, document: CalibDocument, first: Completion) -> tuple[Made, bool]:
         try:
             return await self._make(document, first), False
         except LspCalibError as error:
             # The suggestion itself is there; that nothing follows it is no failure to the user.
             logger.debug("No follow-up, or not all of it: %s", error)
-            return self._before(error) if self._before else self._nothing, True
+            return lines_before(error), True
 
 
 # Completions that are remembered of a document: more than a user goes back to. Each takes a few kilobytes,
