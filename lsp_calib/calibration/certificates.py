@@ -473,7 +473,12 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
             return replace(asked, refusal=words, refusal_of=calibrator)
         if self.keeps(calibrator) and self._threshold <= found.threshold:
             return asked
-        found = attrs.evolve(found, reason=_words(found, promise))
+        words = (
+            f"at most {promise.risk * 100:g} % of those at {100 * found.threshold:.1f} % and above are "
+            f"wrong, with {(1 - promise.delta) * 100:g} % confidence: {found.errors} of "
+            f"{found.accepted} labels were"
+        )
+        found = attrs.evolve(found, reason=words)
         return replace(asked, watch=Watch(found), given=promise, refusal="", refusal_of="")
 
     def certificate(self, calibrator: str, wanted: Promise) -> Certificate:
@@ -540,11 +545,3 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
     def _none(self, reason: str, wanted: Promise) -> Certificate:
         return Certificate(reason=reason, n=self.aside, risk=wanted.risk, delta=wanted.delta)
-
-
-def _words(found: Certificate, promise: Promise) -> str:
-    return (
-        f"at most {promise.risk * 100:g} % of those at {100 * (found.threshold or 0.0):.1f} % and above are "
-        f"wrong, with {(1 - promise.delta) * 100:g} % confidence: {found.errors} of {found.accepted} labels "
-        "were"
-    )

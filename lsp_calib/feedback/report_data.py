@@ -7,7 +7,7 @@ are read one by one, because what a calibrator would say of them has to be compu
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -21,7 +21,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.feedback.comparison import Compared, Share, Sums
 from lsp_calib.feedback.events import SURVIVAL, EventKind
 from lsp_calib.feedback.learning import believable, seen_by
-from lsp_calib.feedback.rows import COLUMNS, LabelledRow, readable
+from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, readable
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import SHOWN, SOURCE
 from lsp_calib.json_text import parse_json
@@ -63,18 +63,13 @@ class Promise:
 
 
 @attrs.frozen
-class Statistics:
+class Statistics(Counts):
     """The whole store. events: by kind. labels: by how the suggestion ended. first, last: Unix seconds of the
     oldest and the newest suggestion, None without any. size: of the file, in bytes.
 
     sources: by where the labels come from. All else is of suggestions that were shown.
     """
 
-    suggestions: int
-    labelled: int
-    correct: int
-    events: Mapping[str, int]
-    labels: Mapping[str, int]
     languages: tuple[Part, ...]
     models: tuple[Part, ...]
     ages: tuple[Part, ...]
@@ -102,16 +97,11 @@ def moment(at: float | None) -> str | None:
 
 def statistics(store: FeedbackStore, now: float) -> Statistics:
     """The statistics of a store. now: Unix seconds. Raises LspCalibError as the store does."""
-    counts = store.counts()
     ((first, last),) = store.read(
         f"SELECT MIN(shown_at), MAX(shown_at) FROM suggestions s WHERE {SHOWN} AND {_POSSIBLE}"
     )
     return Statistics(
-        suggestions=counts.suggestions,
-        labelled=counts.labelled,
-        correct=counts.correct,
-        events=counts.events,
-        labels=counts.labels,
+        **attrs.asdict(store.counts(), recurse=False),
         languages=_parts(store, "s.language"),
         models=_parts(store, "s.model"),
         ages=_ages(store, now),
