@@ -204,7 +204,7 @@ class ExampleIndex:
         self._turn = asyncio.Semaphore(1)
         self._waiting = 0  # summaries that wait for examples
         self._typed = -_TYPING
-        self._texts: list[Sequence[str]] = []  # of the open documents, at the last look
+        self._texts: list[tuple[str, ...]] = []  # of the open documents, at the last look
 
     def opened(self, document: CalibDocument) -> None:
         self._typed = time.monotonic()
@@ -268,8 +268,7 @@ class ExampleIndex:
                 for one in self._open.values()
                 if one.path.is_relative_to(index.root)
             }
-            self._texts = self._read()
-            self._look()
+            self._look(begins=True)
             work = asyncio.create_task(asyncio.to_thread(self._search, index, path, language, opened))
             try:
                 while not work.done():
@@ -282,12 +281,12 @@ class ExampleIndex:
             if work.result():
                 scan.ended = time.monotonic()
 
-    def _read(self) -> list[Sequence[str]]:
-        return [document.bare_lines for document in self._connection.open_documents()]
-
-    def _look(self) -> None:
-        if (texts := self._read()) != self._texts:
-            self._texts, self._typed = texts, time.monotonic()
+    def _look(self, *, begins: bool = False) -> None:
+        """begins: what was typed since the last search is not looked at."""
+        texts = [document.bare_lines for document in self._connection.open_documents()]
+        if texts != self._texts and not begins:
+            self._typed = time.monotonic()
+        self._texts = texts
         self._goes_on = self._running and self._admission.may_work_ahead()
         typing = time.monotonic() - self._typed < _TYPING
         rest = self._rests.typing if typing else self._rests.busy if self._making else 0.0
