@@ -130,25 +130,15 @@ class Completions:
     _tracking: SuggestionTracking
     _refused: Refused
     _events: Events
-    _nearby: Nearby = attrs.field(init=False)
-    _service: CompletionService = attrs.field()
+    _given: CompletionService | None = attrs.field(default=None, alias="service")
     _busy_pause: float = BUSY_PAUSE
     _loads_again: float = LOADS_AGAIN
 
-    @_nearby.default
-    def _find_nearby(self) -> Nearby:
-        return Nearby(self._surroundings)
-
-    @_service.default
-    def _ask_the_model(self) -> CompletionService:
-        return CompletionService(
-            self._model.engine,
-            self._estimator,
-            layout_of=self._model.layouts.of,
-            nearby=self._nearby,
-        )
-
     def __attrs_post_init__(self) -> None:
+        self._nearby = Nearby(self._surroundings)
+        self._service = self._given or CompletionService(
+            *(self._model.engine, self._estimator), layout_of=self._model.layouts.of, nearby=self._nearby
+        )
         self._running: dict[str, _Run] = {}
         self._hidden_below = self._connection.settings.hide_below
         self._neighbourhood = Neighbourhood()
