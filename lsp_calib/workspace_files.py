@@ -6,10 +6,11 @@ does not own. Excluded files are the caller's to leave out: only it knows the se
 
 from __future__ import annotations
 
+import functools
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 from urllib.parse import unquote
 
@@ -200,14 +201,15 @@ def _compared(address: str) -> str:
 _CELL = re.compile("vscode-notebook-cell:(//)?")
 
 
-def folder_of(uri: str, folders: Iterable[str]) -> str:
+@functools.lru_cache(maxsize=512)  # asked for every suggestion
+def folder_of(uri: str, folders: tuple[str, ...]) -> str:
     """The address of the innermost of some folders that a document lies in; empty if it is in none.
 
-    >>> folder_of("file:///a/b/c.py", ["file:///a", "file:///a/b/", "file:///a/b/c"])
+    >>> folder_of("file:///a/b/c.py", ("file:///a", "file:///a/b/", "file:///a/b/c"))
     'file:///a/b'
-    >>> folder_of("file:///c%3A/w/a.py", ["file:///C:/W", "file:///D:/w"])
+    >>> folder_of("file:///c%3A/w/a.py", ("file:///C:/W", "file:///D:/w"))
     'file:///c:/W'
-    >>> folder_of("vscode-notebook-cell:/a/b/c.ipynb#W0s", ["file:///a"])
+    >>> folder_of("vscode-notebook-cell:/a/b/c.ipynb#W0s", ("file:///a",))
     'file:///a'
     """
     document = _compared(

@@ -43,11 +43,11 @@ class Certificate:
     revoked: whether its promise was withdrawn.
     """
 
-    threshold: float | None
+    threshold: float | None = None
     reason: str
     n: int
-    accepted: int
-    errors: int
+    accepted: int = 0
+    errors: int = 0
     risk: float
     delta: float
     p_value: float | None = None
@@ -117,9 +117,8 @@ def certify(
         raise DataError(f"least_share must lie in [0, 1], not {least_share}.")
     enough = least_trials(risk, delta, p.size)
     if not enough.size:
-        return _no_promise(
-            f"not enough labels yet: {p.size} of {fewest_labels(risk, delta)}", p.size, risk, delta
-        )
+        reason = f"not enough labels yet: {p.size} of {fewest_labels(risk, delta)}"
+        return Certificate(reason=reason, n=p.size, risk=risk, delta=delta)
     order = np.argsort(-p, kind="stable")
     descending = p[order]
     wrong_so_far = np.cumsum(~y[order])
@@ -134,13 +133,11 @@ def certify(
     passed = errors <= tolerable
     count = passed.size if passed.all() else int(np.argmin(passed))
     if count == 0:
-        return _no_promise(
+        reason = (
             f"{errors[0]} of the {accepted[0]} most confident {'was' if errors[0] == 1 else 'were'} wrong, "
-            f"where {'at most ' + str(tolerable[0]) if tolerable[0] else 'none'} may be",
-            p.size,
-            risk,
-            delta,
+            f"where {'at most ' + str(tolerable[0]) if tolerable[0] else 'none'} may be"
         )
+        return Certificate(reason=reason, n=p.size, risk=risk, delta=delta)
     k, e = int(accepted[count - 1]), int(errors[count - 1])
     threshold = float(descending[k - 1])
     return Certificate(
@@ -191,10 +188,6 @@ def prospect(confidence: npt.ArrayLike, risk: float = 0.1, delta: float = 0.1) -
     ]
     best = int(np.argmax(chances))
     return Prospect(int(enough[best]), chances[best])
-
-
-def _no_promise(reason: str, n: int, risk: float, delta: float) -> Certificate:
-    return Certificate(threshold=None, reason=reason, n=n, accepted=0, errors=0, risk=risk, delta=delta)
 
 
 # The levels to which the error may have risen: its odds, as multiples of those of the promised risk. The bet
@@ -480,7 +473,12 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
             return replace(asked, refusal=words, refusal_of=calibrator)
         if self.keeps(calibrator) and self._threshold <= found.threshold:
             return asked
-        found = attrs.evolve(found, reason=_words(found, promise))
+        words = (
+            f"at most {promise.risk * 100:g} % of those at {100 * found.threshold:.1f} % and above are "
+            f"wrong, with {(1 - promise.delta) * 100:g} % confidence: {found.errors} of "
+            f"{found.accepted} labels were"
+        )
+        found = attrs.evolve(found, reason=words)
         return replace(asked, watch=Watch(found), given=promise, refusal="", refusal_of="")
 
     def certificate(self, calibrator: str, wanted: Promise) -> Certificate:
@@ -546,20 +544,4 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         return f"{self.aside} labels are set aside: the next refit asks for a certificate"
 
     def _none(self, reason: str, wanted: Promise) -> Certificate:
-        return Certificate(
-            threshold=None,
-            reason=reason,
-            n=self.aside,
-            accepted=0,
-            errors=0,
-            risk=wanted.risk,
-            delta=wanted.delta,
-        )
-
-
-def _words(found: Certificate, promise: Promise) -> str:
-    return (
-        f"at most {promise.risk * 100:g} % of those at {100 * (found.threshold or 0.0):.1f} % and above are "
-        f"wrong, with {(1 - promise.delta) * 100:g} % confidence: {found.errors} of {found.accepted} labels "
-        "were"
-    )
+        return Certificate(reason=reason, n=self.aside, risk=wanted.risk, delta=wanted.delta)

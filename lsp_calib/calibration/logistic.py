@@ -291,7 +291,23 @@ class PlattCalibrator:
         x = line_inputs(scores, input)
         if not np.any(w > 0):
             return cls(prior.slope, prior.intercept, input)
-        return cls(*_fit_line(x, labels, w, prior, targets), input)
+        plain = labels.astype(np.float64)
+        fitted, _ = maximise_posterior(
+            np.column_stack((x, np.ones_like(x))),
+            platt_targets(labels, w) if targets == "platt" else plain,
+            w,
+            np.array([prior.slope, prior.intercept]),
+            np.array([prior.slope_sd**-2, prior.intercept_sd**-2]),
+        )
+        slope, intercept = float(fitted[0]), float(fitted[1])
+        if prior.trust > 0.0:
+            _, loss_of_means = sigmoid_and_loss(prior.slope * x + prior.intercept, plain)
+            _, loss_of_fit = sigmoid_and_loss(slope * x + intercept, plain)
+            fading = math.log(prior.trust) - float(np.sum(w)) / prior.fade
+            kept = float(sigmoid(fading - float(w @ (loss_of_means - loss_of_fit))))
+            slope += kept * (prior.slope - slope)
+            intercept += kept * (prior.intercept - intercept)
+        return cls(slope, intercept, input)
 
     @classmethod
     def maximum_likelihood(
@@ -316,34 +332,6 @@ def line_inputs(raw: npt.ArrayLike, input: Input) -> FloatArray:
         return log_odds(raw)
     p = probabilities(raw, "raw confidence")
     return p if input == "p" else np.asarray(np.log(np.clip(p, CLIP, 1.0)))
-
-
-def _fit_line(
-    x: FloatArray,
-    labels: BoolArray,
-    w: FloatArray,
-    prior: Prior,
-    targets: Targets,
-) -> tuple[float, float]:
-    plain = labels.astype(np.float64)
-    fitted, _ = maximise_posterior(
-        np.column_stack((x, np.ones_like(x))),
-        platt_targets(labels, w) if targets == "platt" else plain,
-        w,
-        np.array([prior.slope, prior.intercept]),
-        np.array([prior.slope_sd**-2, prior.intercept_sd**-2]),
-    )
-    slope, intercept = float(fitted[0]), float(fitted[1])
-    if prior.trust > 0.0:
-        _, loss_of_means = sigmoid_and_loss(prior.slope * x + prior.intercept, plain)
-        _, loss_of_fit = sigmoid_and_loss(slope * x + intercept, plain)
-        log_odds_of_means = (
-            math.log(prior.trust) - float(np.sum(w)) / prior.fade - float(w @ (loss_of_means - loss_of_fit))
-        )
-        kept = float(sigmoid(log_odds_of_means))
-        slope += kept * (prior.slope - slope)
-        intercept += kept * (prior.intercept - intercept)
-    return slope, intercept
 
 
 # Standard deviations of the coefficients (of features scaled to unit spread) to choose from, narrowest first:

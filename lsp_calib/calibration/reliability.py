@@ -38,20 +38,6 @@ class ReliabilityBin:
     band_low: float | None = None
     band_high: float | None = None
 
-    def to_json(self) -> dict[str, float | int | None]:
-        """The bin as JSON types."""
-        return {
-            "lower": self.lower,
-            "upper": self.upper,
-            "n": self.n,
-            "confidence": self.confidence,
-            "accuracy": self.accuracy,
-            "low": self.low,
-            "high": self.high,
-            "bandLow": self.band_low,
-            "bandHigh": self.band_high,
-        }
-
 
 @attrs.frozen
 class ReliabilityData:

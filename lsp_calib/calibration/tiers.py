@@ -5,8 +5,9 @@ Which policy it is follows from what a user and a workspace have set; the strict
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import MappingProxyType
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 import attrs
 
@@ -18,22 +19,24 @@ from lsp_calib.values import Tier
 NO_LABELS = "this model has no labels for it yet"
 
 
-class Policy(Protocol):
+class Policy(ABC):
     """Turns a calibrated probability into a tier."""
 
     @property
+    @abstractmethod
     def name(self) -> str: ...
 
     @property
     def certified(self) -> bool:
         """Whether a certificate in force limits the share of errors among accepted suggestions."""
-        ...
+        return False
 
     @property
+    @abstractmethod
     def accepts_from(self) -> float | None:
         """The lowest probability of the tier accept; None if nothing is accepted."""
-        ...
 
+    @abstractmethod
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
         """The tier, and its reason in one plain sentence with the numbers.
 
@@ -41,15 +44,14 @@ class Policy(Protocol):
         source: the calibrator's; one of other models ("prior") is never trusted beyond review.
         Raises DataError if the probability is NaN or outside [0, 1].
         """
-        ...
 
-    def for_calibrator(self, identifier: str) -> Self:
+    def for_calibrator(self, identifier: str) -> Self:  # noqa: ARG002 (no other policy depends on it)
         """The policy for the probabilities of one calibrator: a certificate of another does not hold."""
-        ...
+        return self
 
 
 @attrs.frozen
-class TierPolicy:
+class TierPolicy(Policy):
     """Tiers by threshold: accept from `accept_from`, reject below `reject_below`, review between.
 
     Both in [0, 1], reject_below <= accept_from; raises DataError otherwise. A threshold promises nothing
@@ -68,23 +70,15 @@ class TierPolicy:
             )
 
     @property
-    def certified(self) -> bool:
-        return False
-
-    @property
     def accepts_from(self) -> float:
         return self.accept_from
 
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
-        """As `Policy.decide`."""
         return _by_threshold(probability, source, self.reject_below, self.accept_from)
-
-    def for_calibrator(self, identifier: str) -> Self:  # noqa: ARG002 (a threshold is a threshold)
-        return self
 
 
 @attrs.frozen
-class RiskPolicy:
+class RiskPolicy(Policy):
     """Tiers by risk: at most `risk` of those accepted are wrong, with confidence 1 - `delta`, or none is
     accepted.
 
@@ -124,7 +118,6 @@ class RiskPolicy:
         return None if threshold is None else max(threshold, self.reject_below, self.accept_from)
 
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
-        """As `Policy.decide`."""
         if self.accepts_from is None:
             tier, reason = _by_threshold(probability, source, self.reject_below, None)
             if tier is Tier.REVIEW and probability is not None:
@@ -149,7 +142,7 @@ class RiskPolicy:
 
 
 @attrs.frozen
-class CostPolicy:
+class CostPolicy(Policy):
     """Tiers by cost: the action that is cheapest on average, with costs in reviews.
 
     wrong_accepted: the cost of accepting a wrong suggestion. right_rejected: the cost of rejecting a right
@@ -174,10 +167,6 @@ class CostPolicy:
             raise DataError(f"Costs must be finite, at least 0, and not both 0; they are {costs}.")
 
     @property
-    def certified(self) -> bool:
-        return False
-
-    @property
     def accepts_from(self) -> float:
         return self.thresholds[1]
 
@@ -196,7 +185,6 @@ class CostPolicy:
         return reject, max(accept, self.accept_from, reject)
 
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
-        """As `Policy.decide`."""
         reject_below, accept_from = self.thresholds
         tier, reason = _by_threshold(probability, source, reject_below, accept_from)
         if probability is not None:
@@ -205,9 +193,6 @@ class CostPolicy:
                 f"a right one rejected {self.right_rejected:g})"
             )
         return tier, reason
-
-    def for_calibrator(self, identifier: str) -> Self:  # noqa: ARG002 (costs are not a calibrator's)
-        return self
 
 
 def _check_shares(policy: RiskPolicy | CostPolicy) -> None:
@@ -299,7 +284,7 @@ def in_percent(probability: float, thresholds: tuple[float, ...]) -> list[str]:
 
 
 @attrs.frozen
-class StricterPolicy:
+class StricterPolicy(Policy):
     """A policy, and beside it thresholds: of the two tiers the more careful one counts."""
 
     base: Policy
@@ -320,7 +305,6 @@ class StricterPolicy:
         return None if base is None else max(base, self.accept_from, self.reject_below)
 
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
-        """As `Policy.decide`."""
         tier, reason = self.base.decide(probability, source=source)
         if probability is None:
             return tier, reason
@@ -478,15 +462,7 @@ def _by_risk(
     mine, stricter = (RISK_PRESETS[preset] for preset in presets)
     risk = _lowered("risk", wished.risk, own.risk, mine.risk, stricter.risk, refused)
     delta = _lowered("delta", wished.delta, own.delta, mine.delta, stricter.delta, refused)
-    uncovered = Certificate(
-        threshold=None,
-        reason="certificates cover single lines",
-        n=0,
-        accepted=0,
-        errors=0,
-        risk=risk,
-        delta=delta,
-    )
+    uncovered = Certificate(reason="certificates cover single lines", n=0, risk=risk, delta=delta)
     accept, reject = thresholds
     return RiskPolicy(risk, delta, reject, stricter.name, uncovered, accept_from=accept)
 

@@ -6,8 +6,8 @@ out-of-fold predictions, never as a mean over folds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol
 
 import attrs
 import numpy as np
@@ -63,7 +63,6 @@ class Predictor(Protocol):
     def predict(self, raw: FloatArray, /) -> FloatArray: ...
 
 
-K = TypeVar("K", bound=Hashable)
 Fit = Callable[[FloatArray, BoolArray], Predictor]
 
 # None is "all tokens". Virk et al. found 4 and up; the small ones show that too small a t loses information.
@@ -152,33 +151,14 @@ def select_first_t(
         raise DataError("There is no candidate for the number of first tokens.")
     ordered = sorted(set(candidates), key=lambda t: float("inf") if t is None else t)
     raw = {t: np.array([mean(item, t) for item in log_probabilities]) for t in ordered}
-    first, per_fold, confidence, skills = _select(raw, correct, groups, fit, folds, seed)
-    with quietly():
-        skill = skill_score(confidence, paired(confidence, correct)[1])
-    return FirstT(first, per_fold, confidence, skill, tuple(skills.items()))
-
-
-def _select(
-    raw: Mapping[K, FloatArray],
-    correct: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    fit: Fit,
-    folds: int,
-    seed: int,
-) -> tuple[K, tuple[K, ...], FloatArray, dict[K, float]]:
-    """The choice on all data, that of each fold, the honest predictions, and the skill of each candidate.
-
-    raw: the raw confidences, shape (n,), of each candidate; among equals the first wins.
-    """
-    candidates = list(raw)
-    _, labels = paired(raw[candidates[0]], correct)
+    _, labels = paired(raw[ordered[0]], correct)
     codes = group_codes(groups, labels.size)
-    if len(candidates) > 1 and np.unique(codes).size < 3:
+    if len(ordered) > 1 and np.unique(codes).size < 3:
         raise DataError("Choosing a raw confidence needs items of at least 3 groups.")
 
-    def choose(items: BoolArray) -> tuple[K, dict[K, float]]:
-        if len(candidates) == 1 and not items.all():
-            return candidates[0], {}
+    def choose(items: BoolArray) -> tuple[int | None, dict[int | None, float]]:
+        if len(ordered) == 1 and not items.all():
+            return ordered[0], {}
         inner, inner_labels = grouped_folds(codes[items], folds, seed=seed), labels[items]
 
         def skill(scores: FloatArray) -> float:
@@ -188,19 +168,22 @@ def _select(
             return skill_score(predicted, inner_labels)
 
         with quietly():
-            skills = {key: skill(raw[key][items]) for key in candidates}
-        return max(candidates, key=lambda key: -np.inf if np.isnan(skills[key]) else skills[key]), skills
+            skills = {t: skill(raw[t][items]) for t in ordered}
+        return max(ordered, key=lambda t: -np.inf if np.isnan(skills[t]) else skills[t]), skills
 
-    best, skills = choose(np.ones(labels.size, dtype=np.bool_))
+    first, skills = choose(np.ones(labels.size, dtype=np.bool_))
     outer = grouped_folds(codes, folds, seed=seed)
     confidence = np.empty(labels.size)
-    per_fold: list[K] = []
+    per_fold: list[int | None] = []
     for k in range(int(outer.max()) + 1):
         test = outer == k
         chosen, _ = choose(~test)
         per_fold.append(chosen)
         confidence[test] = fit(raw[chosen][~test], labels[~test]).predict(raw[chosen][test])
-    return best, tuple(per_fold), confidence, skills
+    with quietly():
+        return FirstT(
+            *(first, tuple(per_fold), confidence, skill_score(confidence, labels), tuple(skills.items()))
+        )
 
 
 # A resample repeats items of one data set. Squared errors, logarithms, ranks and bins belong to the items, so

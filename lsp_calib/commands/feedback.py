@@ -25,7 +25,7 @@ from lsp_calib.feedback import removal
 from lsp_calib.feedback.comparison import Accuracy, Comparison
 from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.report import PAGE, FeedbackReport, make_report
-from lsp_calib.feedback.report_data import Part, Statistics, read_data, statistics
+from lsp_calib.feedback.report_data import Part, Statistics, statistics
 from lsp_calib.feedback.store import FeedbackStore, export_file, export_to
 from lsp_calib.report import ThemeName, words
 from lsp_calib.report.page import write_page
@@ -194,7 +194,7 @@ def current_report() -> FeedbackReport:
     """The report on the user's store. Raises LspCalibError."""
     with feedback_store() as store:
         now = time.time()
-        return make_report(read_data(store, CalibratorStore.open(), now), now)
+        return make_report(store, CalibratorStore.open(), now)
 
 
 def save_report(report: FeedbackReport, path: Path | None, theme: ThemeName) -> Path:

@@ -19,7 +19,7 @@ from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, wan
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import REMOVED, Removal
 from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings
-from lsp_calib.completion.related_code import NOTHING_NEARBY, Nearby, Neighbourhood
+from lsp_calib.completion.related_code import Nearby, Neighbourhood
 from lsp_calib.completion.service import Completion, CompletionService, Nothing
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.lines import language_of_file, languages_below, source_files
@@ -131,7 +131,7 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
         estimator = estimator_for(given)
         layouts = LayoutChooser(estimator.store.has_labels, lambda: wanted_window(trusted))
         # Only text of the file itself goes to another machine.
-        nearby = Nearby(around) if trusted.remote_url is None else NOTHING_NEARBY
+        nearby = Nearby(around) if trusted.remote_url is None else None
         service = CompletionService(engine, estimator, layout_of=layouts.of, nearby=nearby)
         at = cursor.without_closers_behind()
         found = await service.complete(at, document=str(path.absolute()))

@@ -15,7 +15,7 @@ from collections.abc import Container, Sequence
 
 import attrs
 
-from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.context import Cursor, shared_ends
 from lsp_calib.completion.postprocess import Cleaned, offered
 from lsp_calib.confidence.features import Prefix, prefixes, probability_features
 from lsp_calib.lru import LRU
@@ -183,7 +183,7 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int
     Changes at several places are told apart only where none makes the document longer or shorter, and up to
     `_MOST_CHANGES`; otherwise they are one, with all between them.
     """
-    head, tail = _common(old, new)
+    head, tail = shared_ends(old, new)
     first, last = head, len(old) - tail
     if len(old) != len(new):
         return [(first, last, len(new) - tail)]
@@ -200,25 +200,6 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int
             else:
                 changes.append((at, at + 1, at + 1))
     return changes if len(changes) <= _MOST_CHANGES else [(first, last, last)]
-
-
-def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many lines at the beginning, and how many of the others at the end, are the same."""
-    most = min(len(old), len(new))
-    head = 0
-    while head < most and old[head : head + _CHUNK] == new[head : head + _CHUNK]:
-        head += _CHUNK
-    head = min(head, most)
-    while head < most and old[head] == new[head]:
-        head += 1
-    most -= head
-    a, b = len(old), len(new)
-    tail = 0
-    while tail + _CHUNK <= most and old[a - tail - _CHUNK : a - tail] == new[b - tail - _CHUNK : b - tail]:
-        tail += _CHUNK
-    while tail < most and old[a - tail - 1] == new[b - tail - 1]:
-        tail += 1
-    return head, tail
 
 
 # A model that writes the next line of the file again has been led by the text below.

@@ -484,15 +484,7 @@ def closed_by_editors(typed: str) -> str:
     >>> closed_by_editors("f(x[") + closed_by_editors('print("') + closed_by_editors("f(x)")
     '])")'
     """
-    open_: list[str] = []
-    for char in _without_strings(typed):
-        if char in _CLOSING:
-            open_.append(_CLOSING[char])
-        elif open_ and char == open_[-1]:
-            open_.pop()
-        elif char in _QUOTES:
-            open_.append(char)
-    return "".join(reversed(open_))
+    return "".join(reversed(_unmatched(typed, "")[1]))
 
 
 def closes_as(text: str, before: str, closers: str, language: str) -> bool:
@@ -562,5 +554,5 @@ def _unmatched_in(text: str, language: str) -> Iterator[int]:
                 yield at
 
 
-def _without_strings(line: str, language: str = "") -> str:
+def _without_strings(line: str, language: str) -> str:
     return _STRINGS.get(family_of(language), _STRING).sub(lambda found: found[1] or "", line)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import ALONE, Layout, Snippet, Surroundings
+from lsp_calib.completion.prompt import Layout, Snippet, Surroundings
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of
 from lsp_calib.lru import LRU
@@ -266,8 +266,6 @@ class Nearby:
 
     def known(self, document: str, cursor: Cursor, layout: Layout) -> Surroundings | None:
         """The surroundings for a prompt at `cursor`, None if they have to be looked for first."""
-        if not layout.related or not document:
-            return ALONE
         kept = self._documents.get(document)
         return None if kept is None else kept.of(_Place.of(cursor, layout), cursor.line)
 
@@ -300,10 +298,6 @@ def _imported(cursor: Cursor) -> Iterator[str]:
             inside = opens or (inside and closed < 0)
 
 
-NOTHING_NEARBY = Nearby(lambda *_: lambda: ALONE)
-"""For documents on their own."""
-
-
 # A workspace is listed again after so many seconds, and never for longer than the second number: what is
 # nearest to the document comes first.
 _STALE, _LISTING = 30.0, 0.3
@@ -331,8 +325,8 @@ class Neighbourhood:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._files = LRU[Path, tuple[tuple[int, int], tuple[str, ...]]](_REMEMBERED)
-        self._left_out: dict[tuple[Path, Path], tuple[float, bool]] = {}
-        self._listed: dict[tuple[Path, Path, str], tuple[float, list[str]]] = {}
+        self._left_out = LRU[tuple[Path, Path], tuple[float, bool]](_REMEMBERED)
+        self._listed = LRU[tuple[Path, Path, str], tuple[float, list[str]]](_REMEMBERED)
 
     def around(
         self,
@@ -348,39 +342,26 @@ class Neighbourhood:
         document: its path. root: of its workspace folder; None: it is in none, and stands for itself.
         opened: the editor's documents. exclusion: of those that no model may see.
         """
-        if not layout.related:
-            return ALONE
         if root is None or not document.is_relative_to(root):
             found = related(cursor, layout.shown(cursor), document.name, (), layout.related)
             return Surroundings("", document.name, found)
-        with self._lock:
-            return self._in_workspace(document, root, opened, exclusion, cursor, layout)
-
-    def _in_workspace(
-        self,
-        document: Path,
-        root: Path,
-        opened: Iterable[OpenFile],
-        exclusion: Exclusion,
-        cursor: Cursor,
-        layout: Layout,
-    ) -> Surroundings:
         name = document.relative_to(root).as_posix()
-        buffers = {
-            one.path.relative_to(root).as_posix(): one.lines
-            for one in opened
-            if one.path.is_relative_to(root)
-            and language_of(one.path) == cursor.language
-            and not exclusion.reason(str(one.path))
-            and not self._is_left_out(one.path, root)
-        }
-        names = dict.fromkeys([*buffers, *self._names(root, document.parent, cursor.language)])
-        allowed = [one for one in names if one in buffers or not exclusion.reason(str(root / one))]
-        # What is open is being worked on.
-        near = dict.fromkeys([*near_files(name, head_of(cursor.lines), allowed), *buffers])
-        files = list(self._within_bounds(root, near, buffers))
-        found = related(cursor, layout.shown(cursor), name, files, layout.related)
-        return Surroundings(root.name, name, found)
+        with self._lock:
+            buffers = {
+                one.path.relative_to(root).as_posix(): one.lines
+                for one in opened
+                if one.path.is_relative_to(root)
+                and language_of(one.path) == cursor.language
+                and not exclusion.reason(str(one.path))
+                and not self._is_left_out(one.path, root)
+            }
+            names = dict.fromkeys([*buffers, *self._names(root, document.parent, cursor.language)])
+            allowed = [one for one in names if one in buffers or not exclusion.reason(str(root / one))]
+            # What is open is being worked on.
+            near = dict.fromkeys([*near_files(name, head_of(cursor.lines), allowed), *buffers])
+            files = list(self._within_bounds(root, near, buffers))
+            found = related(cursor, layout.shown(cursor), name, files, layout.related)
+            return Surroundings(root.name, name, found)
 
     def _within_bounds(
         self, root: Path, names: Iterable[str], buffers: Mapping[str, Sequence[str]]
@@ -413,8 +394,6 @@ class Neighbourhood:
         now = time.monotonic()
         at, known = self._left_out.get((path, root), (0.0, False))
         if not at or now - at > _STALE:
-            if len(self._left_out) > _REMEMBERED:
-                self._left_out.clear()
             known = is_left_out(path, root)
             self._left_out[path, root] = now, known
         return known
@@ -427,7 +406,5 @@ class Neighbourhood:
         if not at or now - at > _STALE:
             files = walk(root, nearest, lambda path: language_of(path) == language, seconds=_LISTING)
             names = [path.relative_to(root).as_posix() for path in files]
-            if len(self._listed) > _REMEMBERED:
-                self._listed.clear()
             self._listed[key] = now, names
         return names

@@ -22,8 +22,8 @@ from lsp_calib.completion.alternatives import alternatives, shares
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span, place_of
 from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, closes_as, next_line, part_before
-from lsp_calib.completion.prompt import Layout, build_ahead, build_prompt, line_purpose
-from lsp_calib.completion.related_code import NOTHING_NEARBY, Nearby
+from lsp_calib.completion.prompt import ALONE, Layout, build_ahead, build_prompt, line_purpose
+from lsp_calib.completion.related_code import Nearby
 from lsp_calib.confidence.features import Prefix
 from lsp_calib.inference.engine import EarlyStop, Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.values import (
@@ -303,9 +303,8 @@ def _read(
 class CompletionService:
     """Completes lines with one engine.
 
-    layout_of: the layout of a model's prompts. nearby: what they show of other places.
-    file_of: the file that a document is a part of, by their URIs: a notebook, for its cells. What is
-        remembered is remembered of that.
+    layout_of: the layout of a model's prompts. nearby: what they show of other places; None: nothing.
+    Documents are named by the URI of their file: that of the notebook, for its cells.
     """
 
     def __init__(
@@ -314,14 +313,12 @@ class CompletionService:
         estimator: ConfidenceEstimator,
         *,
         layout_of: Callable[[LoadedModel], Layout] = _small,
-        nearby: Nearby = NOTHING_NEARBY,
-        file_of: Callable[[str], str] = lambda document: document,
+        nearby: Nearby | None = None,
     ) -> None:
         self._engine = engine
         self._estimator = estimator
         self._layout_of = layout_of
         self._nearby = nearby
-        self._file_of = file_of
         self._features = FeatureExtractor()
 
     async def complete(
@@ -339,7 +336,6 @@ class CompletionService:
         model's card, where the confidence rests on labels.
         Raises ModelError or EngineError if it could not be asked.
         """
-        document = self._file_of(document)
         loaded = await self._engine.ready()
         prompt = await self._prompt(loaded, cursor, document)
         key = _key_of(loaded, cursor, prompt)
@@ -403,7 +399,6 @@ class CompletionService:
         hidden: they are asked for by hand. document: as for `complete`.
         Raises ModelError or EngineError if the model could not be asked.
         """
-        document = self._file_of(document)
         loaded = await self._engine.ready()
         cursor, known = first.cursor, first.suggestion
         prompt = await self._prompt(loaded, cursor, document)
@@ -474,7 +469,8 @@ class CompletionService:
     def forget(self, document: str) -> None:
         """Drop what is remembered of a file."""
         self._features.forget(document)
-        self._nearby.forget(document)
+        if self._nearby is not None:
+            self._nearby.forget(document)
 
     def ahead(self, cursor: Cursor, loaded: LoadedModel) -> Prompt | None:
         """The new beginning that prompts near `cursor` will soon have, for `prepare`; None if there is
@@ -488,8 +484,9 @@ class CompletionService:
         places is not known yet.
         No text can be read from it."""
         layout = self._layout_of(loaded)
-        nearby = self._nearby.known(self._file_of(document), cursor, layout)
-        return None if nearby is None else _key_of(loaded, cursor, build_prompt(cursor, layout, nearby))
+        nearby = self._nearby_for(layout, document)
+        found = ALONE if nearby is None else nearby.known(document, cursor, layout)
+        return None if found is None else _key_of(loaded, cursor, build_prompt(cursor, layout, found))
 
     async def prepare(self, prompt: Prompt) -> None:
         """Let the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
@@ -497,7 +494,13 @@ class CompletionService:
 
     async def _prompt(self, loaded: LoadedModel, cursor: Cursor, document: str) -> Prompt:
         layout = self._layout_of(loaded)
-        return build_prompt(cursor, layout, await self._nearby.of(document, cursor, layout))
+        nearby = self._nearby_for(layout, document)
+        found = ALONE if nearby is None else await nearby.of(document, cursor, layout)
+        return build_prompt(cursor, layout, found)
+
+    def _nearby_for(self, layout: Layout, document: str) -> Nearby | None:
+        """What finds pieces of other places; None if prompts for the document show none."""
+        return self._nearby if layout.related and document else None
 
 
 def _key_of(loaded: LoadedModel, cursor: Cursor, prompt: Prompt) -> bytes:

@@ -13,10 +13,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 
+from lsp_calib.completion.context import shared_ends
 from lsp_calib.text_lines import normalised_line
-
-# Lines compared at once while trimming: slices compare in C, so that 100,000 lines cost about a millisecond.
-_BLOCK = 1024
 
 # So many characters that come at once, and end where a word ends, are an accepted part. Two are often two
 # quick keys in one message, or a bracket that the editor has closed.
@@ -193,33 +191,6 @@ class LineMap:
 
 def _nearest(places: Sequence[int], line: int) -> int | None:
     return min(places, key=lambda place: abs(place - line), default=None)
-
-
-def shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many items two sequences (of characters, of lines) share at the start, and of the rest at the end.
-
-    Blocks are compared in C: a minified line of a megabyte costs no more than a long document.
-    """
-    limit = min(len(old), len(new))
-    before = 0
-    while before < limit and old[before : before + _BLOCK] == new[before : before + _BLOCK]:
-        before += _BLOCK
-    while before < limit and old[before] == new[before]:
-        before += 1
-    before = min(before, limit)
-    limit -= before
-    after = 0
-    while after + _BLOCK <= limit and _from_end(old, after) == _from_end(new, after):
-        after += _BLOCK
-    while after < limit and old[-1 - after] == new[-1 - after]:
-        after += 1
-    return before, after
-
-
-def _from_end(items: Sequence[str], skipped: int) -> Sequence[str]:
-    """The last block of items before the `skipped` last ones."""
-    end = len(items) - skipped
-    return items[end - _BLOCK : end]
 
 
 def is_part(old: str, new: str, expected: str) -> bool:

@@ -13,7 +13,6 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import translated
-from lsp_calib.files import open_file
 
 _DAY = 86_400.0
 
@@ -42,8 +41,6 @@ CALIBRATING = "calibrating"
 OFFERED = "git-offers"
 """The file of the workspaces for which the user was asked whether to calibrate on commits."""
 
-_ELF_TYPE, _ET_CORE = 16, 4  # where an ELF file says its kind, and that of a core dump
-
 
 def empty_logs(state: Path) -> int:
     """Empty the logs in the state folder; returns how many held something.
@@ -63,7 +60,7 @@ def empty_logs(state: Path) -> int:
 
 
 def remove_everything(store: FeedbackStore, state: Path) -> int:
-    """Remove all feedback, the report on it, unfinished calibrations and core dumps, and empty the logs.
+    """Remove all feedback, the report on it, and unfinished calibrations, and empty the logs.
 
     state: the state folder. The user's calibrators stay. Returns how many suggestions there were. Raises
     LspCalibError.
@@ -73,25 +70,8 @@ def remove_everything(store: FeedbackStore, state: Path) -> int:
     shutil.rmtree(state / CALIBRATING, ignore_errors=True)
     with contextlib.suppress(OSError):
         (state / OFFERED).unlink(missing_ok=True)
-    _remove_cores(state)
     empty_logs(state)
     return n
-
-
-def _remove_cores(state: Path) -> None:
-    """Remove core dumps, which hold source text: an earlier version left one where its model process crashed.
-
-    Their names are the system's choice. Raises LspCalibError if one cannot be removed.
-    """
-    for path in state.iterdir():
-        try:
-            if path.is_file() and not path.is_symlink():
-                with os.fdopen(open_file(path), "rb") as file:
-                    header = file.read(_ELF_TYPE + 2)
-                if header[:4] == b"\x7fELF" and _ET_CORE in header[_ELF_TYPE:]:
-                    path.unlink()
-        except OSError as error:
-            raise LspCalibError(f"The core dump {path} cannot be removed: {error.strerror}.") from error
 
 
 def remove_report(state: Path) -> None:

@@ -1,4 +1,4 @@
-"""The report: whether the probabilities that were shown came true, and what learning has changed. Pure.
+"""The report: whether the probabilities that were shown came true, and what learning has changed.
 
 The same object becomes a page, a text in a terminal and JSON.
 """
@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 
 from lsp_calib.badges import percent
-from lsp_calib.calibration.calibrators.calibrator_store import Listed
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
+from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.refit import COMMITS
+from lsp_calib.feedback import report_data
 from lsp_calib.feedback.comparison import (
     Accuracy,
     Comparison,
@@ -22,8 +25,9 @@ from lsp_calib.feedback.comparison import (
     compare,
     outcome_of,
 )
-from lsp_calib.feedback.events import SURVIVAL
-from lsp_calib.feedback.report_data import ReportData, Statistics, moment
+from lsp_calib.feedback.events import SURVIVAL, EventKind
+from lsp_calib.feedback.report_data import Statistics, moment
+from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Tier
 
 MOST_LABELS = 1000
@@ -180,27 +184,51 @@ class FeedbackReport:
     latency: Latency | None = None
 
 
-def make_report(data: ReportData, now: float, latency: Latency | None = None) -> FeedbackReport:
-    """All numbers of the report. now: Unix seconds."""
+def make_report(
+    store: FeedbackStore,
+    calibrators: CalibratorStore,
+    now: float,
+    measure: Wanted = "best",
+    latency: Latency | None = None,
+    *,
+    most_compared: int = report_data.MOST_COMPARED,
+) -> FeedbackReport:
+    """All numbers of the report. now: Unix seconds. measure: the preferred curve, see `Calibrator.assess`.
+    most_compared: see `MOST_COMPARED`.
+
+    Raises LspCalibError as store and calibrators do.
+    """
+    listed = tuple(calibrators.listed()[0])
+    found = report_data.statistics(store, now)
+    sums_by = partial(report_data.sums_by, store)
+    compared = report_data.compared(store, calibrators, measure, most_compared)
+    last = compared.after[-MOST_LABELS:].tolist(), compared.correct[-MOST_LABELS:].tolist()
     return FeedbackReport(
         made_at=now,
-        statistics=data.statistics,
-        overall=outcome_of("", data.shown) if data.shown else None,
+        statistics=found,
+        overall=next((outcome_of("", sums) for _, sums in sums_by("''")), None),
         tiers=tuple(
             Accuracy(one.tier, one.n, Share(one.n, one.kept, one.low, one.high), one.promised)
-            for one in data.statistics.tiers
+            for one in found.tiers
         ),
-        languages=tuple(outcome_of(name, sums) for name, sums in data.languages),
+        languages=tuple(outcome_of(name, sums) for name, sums in sums_by("s.language")),
         sources=(
-            *(outcome_of(name, sums) for name, sums in data.sources),
-            *from_commits(data.calibrators),
+            *(outcome_of(name, sums) for name, sums in sums_by(report_data.POPULATION, report_data.ALL)),
+            *from_commits(listed),
         ),
-        periods=tuple(Period(start, end, outcome_of("", sums)) for start, end, sums in data.periods),
-        survival=_survival(data.survival),
-        comparison=compare(data.compared),
-        hidden=_hidden(data),
-        costs=tuple(AtCost.of(cost, *_last(data)) for cost in COSTS) if data.compared.correct.size else (),
-        calibrators=data.calibrators,
+        periods=tuple(
+            Period(start, end, outcome_of("", sums)) for start, end, sums in report_data.periods(store, now)
+        ),
+        survival=_survival(report_data.survival(store)),
+        comparison=compare(compared),
+        hidden=Hidden(
+            *report_data.explored(store),
+            limits=tuple(Replay.of(limit, *last) for limit in LIMITS) if last[1] else (),
+            withheld=report_data.reasons(store, EventKind.WITHHELD),
+            cut=report_data.reasons(store, EventKind.CUT),
+        ),
+        costs=tuple(AtCost.of(cost, *last) for cost in COSTS) if last[1] else (),
+        calibrators=listed,
         latency=latency,
     )
 
@@ -239,26 +267,6 @@ def _survival(found: Mapping[tuple[int, str], tuple[float, float]]) -> tuple[Sur
         for tier in tiers
         for seconds in SURVIVAL
         if (seconds, tier) in found
-    )
-
-
-def _last(data: ReportData) -> tuple[list[float], list[bool]]:
-    """The last labels: their probabilities by the calibrators in force, and whether they were right."""
-    last = slice(-MOST_LABELS, None)
-    return data.compared.after[last].tolist(), data.compared.correct[last].tolist()
-
-
-def _hidden(data: ReportData) -> Hidden:
-    confidences, correct = _last(data)
-    shown, known, right, stands_for = data.explored
-    return Hidden(
-        explored=shown,
-        explored_known=known,
-        explored_right=right,
-        stands_for=stands_for,
-        limits=tuple(Replay.of(limit, confidences, correct) for limit in LIMITS) if correct else (),
-        withheld=data.withheld,
-        cut=data.cut,
     )
 
 
@@ -318,7 +326,7 @@ def _judged_wire(judged: Judged) -> dict[str, Any]:
         "skill": judged.skill,
         "ece": judged.ece,
         "meanConfidence": judged.mean,
-        "bins": [one.to_json() for one in judged.bins],
+        "bins": [_fields(one) for one in judged.bins],
     }
 
 

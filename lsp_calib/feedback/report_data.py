@@ -7,7 +7,7 @@ are read one by one, because what a calibrator would say of them has to be compu
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -15,13 +15,13 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import group_codes
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.feedback.comparison import Compared, Share, Sums
 from lsp_calib.feedback.events import SURVIVAL, EventKind
 from lsp_calib.feedback.learning import believable, seen_by
-from lsp_calib.feedback.rows import COLUMNS, LabelledRow, readable
+from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, readable
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import SHOWN, SOURCE
 from lsp_calib.json_text import parse_json
@@ -63,18 +63,13 @@ class Promise:
 
 
 @attrs.frozen
-class Statistics:
+class Statistics(Counts):
     """The whole store. events: by kind. labels: by how the suggestion ended. first, last: Unix seconds of the
     oldest and the newest suggestion, None without any. size: of the file, in bytes.
 
     sources: by where the labels come from. All else is of suggestions that were shown.
     """
 
-    suggestions: int
-    labelled: int
-    correct: int
-    events: Mapping[str, int]
-    labels: Mapping[str, int]
     languages: tuple[Part, ...]
     models: tuple[Part, ...]
     ages: tuple[Part, ...]
@@ -102,16 +97,11 @@ def moment(at: float | None) -> str | None:
 
 def statistics(store: FeedbackStore, now: float) -> Statistics:
     """The statistics of a store. now: Unix seconds. Raises LspCalibError as the store does."""
-    counts = store.counts()
     ((first, last),) = store.read(
         f"SELECT MIN(shown_at), MAX(shown_at) FROM suggestions s WHERE {SHOWN} AND {_POSSIBLE}"
     )
     return Statistics(
-        suggestions=counts.suggestions,
-        labelled=counts.labelled,
-        correct=counts.correct,
-        events=counts.events,
-        labels=counts.labels,
+        **attrs.asdict(store.counts(), recurse=False),
         languages=_parts(store, "s.language"),
         models=_parts(store, "s.model"),
         ages=_ages(store, now),
@@ -171,74 +161,20 @@ MOST_PERIODS, PERIOD_LABELS = 20, 40
 
 # Where a label of `suggestions s` comes from. Alternatives and explored suggestions are other populations
 # than what is shown by itself, and so are replayed lines.
-_POPULATION = (
+POPULATION = (
     "CASE WHEN s.source IS NOT NULL THEN s.source WHEN s.kind LIKE '%-_' THEN 'alternatives' "
     "WHEN s.shown_probability < 1 THEN 'below hideBelow' ELSE 'shown' END"
 )
 
 # Labels with a confidence (SQLite keeps a NaN as NULL), and those of them where it was shown to the user.
-_ALL = (
+ALL = (
     "FROM labels l JOIN suggestions s ON s.id = l.suggestion_id "
     "WHERE l.correct IS NOT NULL AND s.confidence BETWEEN 0 AND 1 AND s.kind <> 'summary'"
 )
-_LABELLED = f"{_ALL} AND {SHOWN}"
+_LABELLED = f"{ALL} AND {SHOWN}"
 
 
-@attrs.frozen
-class ReportData:
-    """Everything that a report is computed from.
-
-    shown: sums over all labels; None without any. languages, sources: by name.
-    periods: (Unix seconds of the first and the last label, sums), oldest first.
-    survival: for (seconds after the insertion, tier or "" for all): visits, and those with an unchanged line.
-    explored: suggestions shown although they were to be hidden, those with an outcome, the right ones, and
-        how many suggestions they stand for.
-    withheld, cut: answers by reason.
-    """
-
-    statistics: Statistics
-    shown: Sums | None
-    languages: tuple[tuple[str, Sums], ...]
-    sources: tuple[tuple[str, Sums], ...]
-    periods: tuple[tuple[float, float, Sums], ...]
-    survival: Mapping[tuple[int, str], tuple[float, float]]
-    compared: Compared
-    explored: tuple[int, int, int, float]
-    withheld: Mapping[str, int]
-    cut: Mapping[str, int]
-    calibrators: tuple[Listed, ...]
-
-
-def read_data(
-    store: FeedbackStore,
-    calibrators: CalibratorStore,
-    now: float,
-    measure: Wanted = "best",
-    *,
-    most_compared: int = MOST_COMPARED,
-) -> ReportData:
-    """Read it all. now: Unix seconds. measure: the preferred curve, see `Calibrator.assess`. most_compared:
-    see `MOST_COMPARED`.
-
-    Raises LspCalibError as store and calibrators do.
-    """
-    listed, _ = calibrators.listed()
-    return ReportData(
-        statistics=statistics(store, now),
-        shown=next((sums for _, sums in _sums(store, "''")), None),
-        languages=_sums(store, "s.language"),
-        sources=_sums(store, _POPULATION, _ALL),
-        periods=_periods(store, now),
-        survival=_survival(store),
-        compared=_compared(store, calibrators, measure, most_compared),
-        explored=_explored(store),
-        withheld=_reasons(store, EventKind.WITHHELD),
-        cut=_reasons(store, EventKind.CUT),
-        calibrators=tuple(listed),
-    )
-
-
-def _sums(store: FeedbackStore, by: str, labels: str = _LABELLED) -> tuple[tuple[str, Sums], ...]:
+def sums_by(store: FeedbackStore, by: str, labels: str = _LABELLED) -> tuple[tuple[str, Sums], ...]:
     """The sums for each value of an expression of SQL, that with most visits first. labels: which ones."""
     rows = store.read(
         _summed(f"SELECT {by} AS g, l.episode AS e, s.confidence AS c, l.correct AS y {labels}")
@@ -258,8 +194,11 @@ def _summed(labels: str, extra: str = "") -> str:
     )
 
 
-def _periods(store: FeedbackStore, now: float) -> tuple[tuple[float, float, Sums], ...]:
-    """The labels by time, in parts of equally many: a part by the calendar would have none in a holiday."""
+def periods(store: FeedbackStore, now: float) -> tuple[tuple[float, float, Sums], ...]:
+    """The labels by time, oldest first: Unix seconds of the first and the last one, and sums.
+
+    In parts of equally many: a part by the calendar would have none in a holiday.
+    """
     # A clock that was wrong once would stretch the time line: such labels are left out here.
     possible = f"{_LABELLED} AND l.at BETWEEN 0 AND ?"
     ((labels,),) = store.read(f"SELECT COUNT(*) {possible}", now + DAY)
@@ -280,7 +219,8 @@ def _periods(store: FeedbackStore, now: float) -> tuple[tuple[float, float, Sums
     return tuple((first, last, Sums(*numbers)) for _, *numbers, first, last in rows)
 
 
-def _survival(store: FeedbackStore) -> dict[tuple[int, str], tuple[float, float]]:
+def survival(store: FeedbackStore) -> dict[tuple[int, str], tuple[float, float]]:
+    """For (seconds after the insertion, tier or "" for all): visits, and those with an unchanged line."""
     # The data of these events are two numbers in a fixed form: {"seconds": 30, "unchanged": true}.
     events = (
         "SELECT CAST(substr(e.data, 13) AS INTEGER) AS seconds, {by} AS tier, "
@@ -300,7 +240,9 @@ def _survival(store: FeedbackStore) -> dict[tuple[int, str], tuple[float, float]
     return found
 
 
-def _explored(store: FeedbackStore) -> tuple[int, int, int, float]:
+def explored(store: FeedbackStore) -> tuple[int, int, int, float]:
+    """Suggestions shown although they were to be hidden, those with an outcome, the right ones, and how many
+    suggestions they stand for."""
     ((shown, known, right, standing),) = store.read(
         "SELECT COUNT(*), COUNT(l.correct), CAST(TOTAL(l.correct) AS INTEGER), "
         "TOTAL(1.0 / s.shown_probability) "
@@ -310,7 +252,7 @@ def _explored(store: FeedbackStore) -> tuple[int, int, int, float]:
     return shown, known, right, standing
 
 
-def _reasons(store: FeedbackStore, kind: EventKind) -> dict[str, int]:
+def reasons(store: FeedbackStore, kind: EventKind) -> dict[str, int]:
     """How often each reason was recorded, the most frequent first."""
     rows = store.read(
         "SELECT data, COUNT(*) FROM events WHERE kind = ? GROUP BY data ORDER BY 2 DESC, 1 LIMIT 50",
@@ -327,7 +269,7 @@ def _keys(data: str) -> Iterable[str]:
     return list(found) if isinstance(found, dict) else []
 
 
-def _compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted, newest: int) -> Compared:
+def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted, newest: int) -> Compared:
     """The last labels of lines, by the calibrators of their model, prompt and language."""
     rows = store.read(
         f"SELECT s.model, s.model_sha256, s.prompt_version, {COLUMNS} FROM suggestions s "

@@ -70,9 +70,8 @@ _log = logging.getLogger(__name__)
 
 # What `LabelledRow.of` takes, of `suggestions s` and `labels l`.
 COLUMNS = (
-    "s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, s.features, "
-    f"s.features_version, s.place, s.line, s.shown_probability, l.correct, l.how, s.shown_at, l.at, "
-    f"l.episode, {SOURCE}"
+    "s.id, s.language, s.logprobs, s.features, s.features_version, s.place, s.line, s.shown_probability, "
+    f"l.correct, l.how, s.shown_at, l.at, l.episode, {SOURCE}"
 )
 
 
@@ -91,7 +90,6 @@ class Counts:
 class LabelledRow:
     """A suggestion with a known outcome, for fitting a calibrator.
 
-    raw, confidence: in [0, 1], or None.
     evidence: log-probabilities and features with 5 digits, without the doubtful word, which is text. Features
         of another version than `confidence.features.VERSION` are missing.
     shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
@@ -103,10 +101,6 @@ class LabelledRow:
 
     suggestion_id: str
     language: str
-    raw: float | None
-    confidence: float | None
-    tier: str
-    calibrator_id: str
     evidence: Evidence
     correct: bool
     how: How
@@ -120,15 +114,11 @@ class LabelledRow:
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Self:
         """row: the values of `COLUMNS`. Raises ValueError or TypeError if they cannot be those of a label."""
-        id_, language, raw, confidence, tier, calibrator_id, logprobs, *rest = row
-        features, version, place, line, chance, correct, how, shown, at, episode, source = rest
+        id_, language, logprobs, features, version, place, line, *rest = row
+        chance, correct, how, shown, at, episode, source = rest
         return cls(
             suggestion_id=_text(id_),
             language=_text(language),
-            raw=None if raw is None else float(raw),
-            confidence=None if confidence is None else float(confidence),
-            tier=_text(tier),
-            calibrator_id=calibrator_id,
             evidence=evidence_of(parse_json(logprobs), parse_json(features), version, place),
             correct=bool(correct),
             how=How(how),
@@ -159,7 +149,7 @@ def alike(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], str]:
 
     A line is told by its hash, or by its numbers where it was stored without.
     """
-    logprobs, features, line, episode = row[6], row[7], row[10], row[16]
+    logprobs, features, line, episode = row[2], row[3], row[6], row[12]
     return row, (line,) if line else (logprobs, features), episode
 
 

@@ -1,4 +1,5 @@
-"""Which documents the model may see, when it is asked at all, and why a request got no suggestion, in words.
+"""Which documents the model may see, when it is asked at all (not after a change that nobody has typed), and
+why a request got no suggestion, in words.
 
 Each sentence says what happened and what to do. None of them quotes the document or the model's answer.
 """
@@ -6,11 +7,12 @@ Each sentence says what happened and what to do. None of them quotes the documen
 from __future__ import annotations
 
 import asyncio
-import enum
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import attrs
+from lsprotocol import types
 
 from lsp_calib.calibration.tiers import in_percent
 from lsp_calib.completion.context import Cursor
@@ -21,45 +23,21 @@ from lsp_calib.exclusion import SECRET_NAME, Exclusion
 from lsp_calib.languages import is_chosen
 from lsp_calib.lru import LRU
 from lsp_calib.power import on_battery
+from lsp_calib.server import events as on
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Clock, Events, PauseChanged, SettingsChanged
-from lsp_calib.server.text import CalibDocument
-
-
-class Reason(enum.StrEnum):
-    """The codes of the command `lsp-calib.explain`."""
-
-    OFF = "off"
-    STARTING = "starting"
-    LOADING = "loading"
-    WAITING = "waiting"
-    TOO_SLOW = "tooSlow"
-    EXCLUDED = "excluded"
-    SECRET = "secret"
-    PAUSED = "paused"
-    ON_BATTERY = "onBattery"
-    LANGUAGE_OFF = "languageOff"
-    BULK_CHANGE = "bulkChange"
-    DATA = "data"
-    REFUSED = "refused"
-    NO_MODEL = "noModel"
-    ERROR = "error"
-    SUPERSEDED = "superseded"
-    DOCUMENT_CHANGED = "documentChanged"
-    HIDDEN = "hidden"
-    NOTHING_TO_ADD = "nothingToAdd"
-    SELECTED_ITEM = "selectedItem"
+from lsp_calib.server.text import CalibDocument, Change, Changes
 
 
 @attrs.frozen
 class NoSuggestion:
     """Why there is no suggestion.
 
-    message: sentences for the user. by_hand: one more where the user can ask for a completion by hand: the
-    menu of most editors does not tell that from typing.
+    reason: a code of the command `lsp-calib.explain`. message: sentences for the user. by_hand: one more
+    where the user can ask for a completion by hand: the menu of most editors does not tell that from typing.
     """
 
-    reason: Reason
+    reason: str
     message: str
     by_hand: str = ""
 
@@ -67,70 +45,70 @@ class NoSuggestion:
 _BY_HAND = "A completion that you ask for by hand comes all the same."
 
 OFF = NoSuggestion(
-    Reason.OFF,
+    "off",
     "Completions as ghost text are turned off. Set inlineCompletion.enabled to true to get them.",
 )
 MENU_OFF = NoSuggestion(
-    Reason.OFF,
+    "off",
     "Completions in the completion menu are turned off, and this editor shows no ghost text: it has no other "
     'place for them. Set completion.enabled to "auto" or true, and restart the server.',
 )
 STARTING = NoSuggestion(
-    Reason.STARTING,
+    "starting",
     "The editor has not given its settings yet. Until they are known no document is shown to the model: they "
     "may exclude it. Try again in a moment.",
 )
 LOADING = NoSuggestion(
-    Reason.LOADING,
+    "loading",
     "The model is not loaded yet. Completions appear as soon as it is; the status says how far it is.",
 )
 LOADING_AGAIN = NoSuggestion(
-    Reason.LOADING,
+    "loading",
     "The model process had ended. The model is loaded again and reads the document anew, which takes a "
     "moment; completions appear as soon as it has.",
 )
 WAITING = NoSuggestion(
-    Reason.WAITING, "The model is still working on the last request. Wait a moment, without typing on."
+    "waiting", "The model is still working on the last request. Wait a moment, without typing on."
 )
 TOO_SLOW = NoSuggestion(
-    Reason.TOO_SLOW,
+    "tooSlow",
     "The model had not answered when the completion menu opened; the menu does not wait for it. The "
     "completion is there at the next request in the same place.",
 )
 SUPERSEDED = NoSuggestion(
-    Reason.SUPERSEDED,
+    "superseded",
     "The last request was cancelled before the model had answered, as happens while you type or move the "
     "cursor. Pause for a moment, or ask again.",
 )
 DOCUMENT_CHANGED = NoSuggestion(
-    Reason.DOCUMENT_CHANGED,
+    "documentChanged",
     "The line changed while the model was working on it: its answer no longer fitted and was dropped. Pause "
     "for a moment, or ask again.",
 )
 SELECTED_ITEM = NoSuggestion(
-    Reason.SELECTED_ITEM,
+    "selectedItem",
     "A suggestion has to go on from the item that is selected in the completion menu, and that item has "
     "several lines or belongs to another place. Close the menu, or select another item.",
 )
 
 ON_BATTERY = NoSuggestion(
-    Reason.ON_BATTERY,
+    "onBattery",
     'The machine runs on its battery, and onBattery is "off". Set onBattery to "less" or "on".',
     _BY_HAND,
 )
 BULK_CHANGE = NoSuggestion(
-    Reason.BULK_CHANGE,
+    "bulkChange",
     "The document had just changed in a way that is not typing: by many lines, in several places at once, by "
     "a formatter, or by undoing several steps. The next request gets a completion.",
 )
 IN_DATA = NoSuggestion(
-    Reason.DATA,
+    "data",
     "The cursor is inside data: encoded bytes, minified code, a table of numbers, a literal of 200 "
     "characters or a line of 1,000. No completion comes there by itself.",
     _BY_HAND,
 )
 REFUSED = NoSuggestion(
-    Reason.REFUSED,
+    "refused",
     "You have dismissed this suggestion here, or undone it. It does not come back by itself until the line "
     "changes.",
     _BY_HAND,
@@ -141,12 +119,12 @@ def excluded(why: str) -> NoSuggestion:
     """why: the clause of `Exclusion.reason`."""
     if why == SECRET_NAME:
         return NoSuggestion(
-            Reason.SECRET,
+            "secret",
             f"No model is shown this document: {why}. It gets completions under another name; no setting "
             "admits files that hold secrets.",
         )
     return NoSuggestion(
-        Reason.EXCLUDED,
+        "excluded",
         f"No model is shown this document: {why}. It gets completions once no pattern in your settings "
         "matches its name.",
     )
@@ -155,7 +133,7 @@ def excluded(why: str) -> NoSuggestion:
 def paused(message: str) -> NoSuggestion:
     """message: for how long, a sentence."""
     return NoSuggestion(
-        Reason.PAUSED,
+        "paused",
         f"{message} The command lsp-calib.resume ends the pause.",
         _BY_HAND,
     )
@@ -163,7 +141,7 @@ def paused(message: str) -> NoSuggestion:
 
 def language_off(language: str) -> NoSuggestion:
     return NoSuggestion(
-        Reason.LANGUAGE_OFF,
+        "languageOff",
         f"The setting `languages` does not name {language}, the language of this document. Add it there.",
         _BY_HAND,
     )
@@ -171,15 +149,13 @@ def language_off(language: str) -> NoSuggestion:
 
 def failed(error: LspCalibError) -> NoSuggestion:
     """The model could not be asked, or did not answer; the error itself says what to do."""
-    reason = Reason.NO_MODEL if isinstance(error, NoModelError) else Reason.ERROR
+    reason = "noModel" if isinstance(error, NoModelError) else "error"
     return NoSuggestion(reason, f"The model could not answer. {error}")
 
 
 def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
     if isinstance(outcome, Nothing):
-        return NoSuggestion(
-            Reason.NOTHING_TO_ADD, f"{REMOVED[outcome.removal]} Type on, or ask in another place."
-        )
+        return NoSuggestion("nothingToAdd", f"{REMOVED[outcome.removal]} Type on, or ask in another place.")
     confidence, below = outcome.confidence.calibrated, outcome.below
     if confidence is not None and confidence < below:
         shown, limit = in_percent(confidence, (below,))
@@ -187,7 +163,7 @@ def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
     else:
         why, limit = "its first tokens made it too likely to be wrong", f"{100 * below:g} %"
     return NoSuggestion(
-        Reason.HIDDEN,
+        "hidden",
         f"The completion is hidden: {why}, and hideBelow is {limit}. Lower hideBelow, or set it to "
         "false, to see such completions.",
         _BY_HAND,
@@ -261,7 +237,7 @@ class LastRequests:
     def to_wire(self, last: LastRequest, absence: NoSuggestion) -> dict[str, object]:
         """The answer of `lsp-calib.explain`: this absence, for this request."""
         return {
-            "reason": absence.reason.value,
+            "reason": absence.reason,
             "message": absence.message,
             "uri": last.uri,
             "at": round(self._clock() - last.at, 1),
@@ -287,18 +263,10 @@ class Admission:
     def __init__(self, connection: Connection, events: Events) -> None:
         self._connection = connection
         self._open = True
-        self._settings_known = asyncio.Event()  # set once the settings of the start are known
+        self.settings_known = asyncio.Event()  # set once the settings of the start are known
         self.pause = Pause(events)
         self._power = PowerWatch()
         events.on(SettingsChanged, lambda _: self.apply_settings())
-
-    @property
-    def settings_are_known(self) -> bool:
-        return self._settings_known.is_set()
-
-    def settings_known(self) -> None:
-        """The settings of the start are known."""
-        self._settings_known.set()
 
     def apply_settings(self) -> None:
         if self._connection.settings.on_battery != "on":
@@ -312,22 +280,21 @@ class Admission:
     async def close(self) -> None:
         await self._power.close()
 
-    async def admits(self, uri: str) -> bool:
-        return await self.refusal(uri) is None
+    async def admits(self, document: CalibDocument) -> bool:
+        return await self.refusal(document) is None
 
-    async def refusal(self, uri: str, patience: float | None = None) -> NoSuggestion | None:
+    async def refusal(self, document: CalibDocument, patience: float | None = None) -> NoSuggestion | None:
         """Why a document may not be used for a prompt, None if it may.
 
         patience: seconds to wait at the start, until the settings that exclude documents are known.
         """
-        if not self._settings_known.is_set():
+        if not self.settings_known.is_set():
             limit = _SETTINGS_PATIENCE if patience is None else patience
             try:
-                await asyncio.wait_for(self._settings_known.wait(), limit)
+                await asyncio.wait_for(self.settings_known.wait(), limit)
             except TimeoutError:
                 return STARTING
-        document = self._connection.open_document(uri)
-        if not self._open or document is None:
+        if not (self._open and document.is_open):
             # Closed meanwhile: what a request remembers of the document would stay.
             return SUPERSEDED
         why = self.excluded(document)
@@ -360,7 +327,7 @@ class Admission:
         """Whether a finished line of a document may be completed now."""
         document = self._connection.open_document(uri)
         return (
-            self.settings_are_known
+            self.settings_known.is_set()
             and self.replays
             and self.may_work_ahead()
             and document is not None
@@ -441,3 +408,120 @@ class PowerWatch:
             self._known = await asyncio.to_thread(self._read)
         finally:
             self._at, self._reading = self._clock(), None
+
+
+# A change of more lines than this is not typed.
+MOST_LINES = 5
+# So many changes in one message, on as many lines, were not typed either.
+SEVERAL = 3
+# Seconds after such a change in which the next request is held back.
+HELD_BACK = 0.5
+# Seconds between two steps of one burst of undoing.
+_BURST = 1.0
+# Seconds that a save takes at most: an editor may begin one and never report its end.
+_SAVE = 5.0
+# States of a document that are recognised when it returns to them.
+_STATES = 64
+
+
+@attrs.define
+class _Document:
+    """bulk_at: time of the last change in bulk, None once a request has been held back for it.
+    returned_at: of the last change that led back to an earlier state. saving_at: of the save under way."""
+
+    states: deque[int] = attrs.field(factory=lambda: deque(maxlen=_STATES))
+    bulk_at: float | None = None
+    returned_at: float | None = None
+    saving_at: float | None = None
+
+
+class Documents:
+    """Sends what editors do with their documents; one that is not open has no events.
+
+    It follows their changes for those that nobody types: large ones, many at once, those of formatters during
+    a save, and bursts of undo or redo. The protocol names none of them, so they are told by their shape.
+    clock: seconds that only grow.
+    """
+
+    def __init__(self, connection: Connection, events: Events, clock: Clock = time.monotonic) -> None:
+        self._connection = connection
+        self._events = events
+        self._clock = clock
+        self._documents: dict[str, _Document] = {}
+        events.on(on.SuggestionInserted, lambda one: self._inserted(one.uri))
+
+    def opened(self, uri: str) -> None:
+        if (document := self._connection.open_document(uri)) is not None:
+            self._documents.pop(document.uri, None)
+            self._events.send(on.DocumentOpened(document, document.bare_lines))
+
+    def changed(self, uri: str) -> None:
+        if (document := self._connection.open_document(uri)) is not None:
+            changes, lines = document.take_changes(), document.bare_lines
+            typed = not changes.all or self._is_typed(document.uri, changes)
+            self._events.send(on.DocumentChanged(document, lines, changes, typed))
+
+    def save_begins(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
+        """What changes until the end of the save is changed by a formatter."""
+        self._documents.setdefault(uri, _Document()).saving_at = self._clock()
+        self._events.send(on.SaveBegins(uri, reason))
+
+    def saved(self, uri: str) -> None:
+        if (document := self._documents.get(uri)) is not None:
+            document.saving_at = None
+        self._events.send(on.DocumentSaved(uri))
+
+    def closed(self, uri: str, *, comes_back: bool = False) -> None:
+        self._documents.pop(uri, None)
+        self._events.send(on.DocumentClosed(uri, comes_back))
+
+    def holds_back(self, uri: str) -> bool:
+        """Whether the request that has just come is held back. The next one is not."""
+        document = self._documents.get(uri)
+        if document is None or document.bulk_at is None:
+            return False
+        late = self._clock() - document.bulk_at > HELD_BACK
+        document.bulk_at = None
+        return not late
+
+    def _is_typed(self, uri: str, changes: Changes) -> bool:
+        """Whether changes may have been typed: not in bulk, and they do not lead back to an earlier state, or
+        only by single characters."""
+        document = self._documents.setdefault(uri, _Document())
+        saving = document.saving_at is not None and self._clock() - document.saving_at <= _SAVE
+        returned = _returns(document, changes)
+        bulk = (returned and self._is_burst(document)) or saving or _is_large(changes.all)
+        document.bulk_at = self._clock() if bulk else None
+        return not (bulk or returned)
+
+    def _inserted(self, uri: str) -> None:
+        """The last change has inserted a suggestion: the user goes on from there."""
+        if (document := self._documents.get(uri)) is not None:
+            document.bulk_at = None
+
+    def _is_burst(self, document: _Document) -> bool:
+        """Whether the change that has just led back to an earlier state is one of several in a row.
+
+        After one step alone the user may go on at once.
+        """
+        now = self._clock()
+        before, document.returned_at = document.returned_at, now
+        return before is not None and now - before <= _BURST
+
+
+def _returns(document: _Document, changes: Changes) -> bool:
+    """Whether changes lead back to an earlier state. Single characters do not count."""
+    if not document.states:
+        document.states.append(changes.before)
+    returns = changes.after != changes.before and changes.after in document.states
+    returns = returns and not all(change.small for change in changes.all)
+    document.states.append(changes.after)
+    if not returns:
+        document.returned_at = None
+    return returns
+
+
+def _is_large(changes: Sequence[Change]) -> bool:
+    if sum(max(change.removed, change.inserted) - 1 for change in changes) >= MOST_LINES:
+        return True
+    return len(changes) >= SEVERAL and len({change.line for change in changes}) >= SEVERAL

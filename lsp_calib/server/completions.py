@@ -13,9 +13,8 @@ from urllib.parse import unquote
 import attrs
 
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.completion.block import MOST_LINES, block_of, lines_before, lines_of, may_begin
+from lsp_calib.completion.block import MOST_LINES, block_of, lines_of, may_begin
 from lsp_calib.completion.context import Cursor, in_data
-from lsp_calib.completion.memory import CompletionMemory, Outcome
 from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.related_code import Nearby, Neighbourhood, OpenFile
 from lsp_calib.completion.service import Completion, CompletionService, Decide, Hidden, Nothing
@@ -34,6 +33,7 @@ from lsp_calib.server.admission import (
     TOO_SLOW,
     WAITING,
     Admission,
+    Documents,
     LastRequests,
     NoSuggestion,
     absence_of,
@@ -42,9 +42,8 @@ from lsp_calib.server.admission import (
     paused,
 )
 from lsp_calib.server.connection import Connection
-from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
-from lsp_calib.server.follow_ups import DerivedSuggestions, WorkAhead
+from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Outcome, WorkAhead
 from lsp_calib.server.messages import has_inline_completion
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Refused, SuggestionTracking
@@ -131,42 +130,29 @@ class Completions:
     _tracking: SuggestionTracking
     _refused: Refused
     _events: Events
-    _nearby: Nearby = attrs.field(init=False)
-    _service: CompletionService = attrs.field()
+    _given: CompletionService | None = attrs.field(default=None, alias="service")
     _busy_pause: float = BUSY_PAUSE
     _loads_again: float = LOADS_AGAIN
 
-    @_nearby.default
-    def _find_nearby(self) -> Nearby:
-        return Nearby(self._surroundings)
-
-    @_service.default
-    def _ask_the_model(self) -> CompletionService:
-        return CompletionService(
-            self._model.engine,
-            self._estimator,
-            layout_of=self._model.layouts.of,
-            nearby=self._nearby,
-            file_of=self._connection.file_of,
-        )
-
     def __attrs_post_init__(self) -> None:
+        self._nearby = Nearby(self._surroundings)
+        self._service = self._given or CompletionService(
+            *(self._model.engine, self._estimator), layout_of=self._model.layouts.of, nearby=self._nearby
+        )
         self._running: dict[str, _Run] = {}
         self._hidden_below = self._connection.settings.hide_below
         self._neighbourhood = Neighbourhood()
         self._memory = CompletionMemory(self._key)
         self._ahead = WorkAhead(self._service, self._memory, self._model, self._connection, self._admission)
-        self.alternatives = DerivedSuggestions[tuple[Completion, ...]](self._alternatives, ())
-        self._blocks: DerivedSuggestions[tuple[Completion, ...]] = DerivedSuggestions(
-            lambda uri, first: lines_of(
-                partial(self._service.complete, document=uri),
+        self.alternatives = DerivedSuggestions(self._alternatives)
+        self._blocks = DerivedSuggestions(
+            lambda document, first: lines_of(
+                partial(self._service.complete, document=document.file),
                 first,
-                self._decide_like(self._connection.file_of(uri), first),
+                self._decide_like(document.file, first),
                 hide_below=self._connection.settings.hide_below or 0.0,
             ),
-            (),
             of_line=True,
-            before=lines_before,
         )
         self._events.on(on.CompletionRequested, self._requested)
         self._events.on(on.SuggestionInserted, lambda one: self.inserted(one.uri, one.line))
@@ -179,7 +165,12 @@ class Completions:
         self._events.on(on.AssessmentsOutdated, lambda _: self.forget_replies())
 
     async def newest(
-        self, uri: str, cursor: Cursor, *, patience: float | None = None, by_hand: bool = False
+        self,
+        document: CalibDocument,
+        cursor: Cursor,
+        *,
+        patience: float | None = None,
+        by_hand: bool = False,
     ) -> Reply | None:
         """The reply at `cursor`; None if there is none (yet): it could not be made, was superseded, or the
         document is excluded.
@@ -188,15 +179,15 @@ class Completions:
         patience: seconds to wait; a later reply is kept for the next request at the same place.
         by_hand: the user has asked for it, so that only an excluded document is a reason to refuse.
         """
-        cursor, closers = cursor.without_closers_behind(), cursor.after
+        cursor, closers, uri = cursor.without_closers_behind(), cursor.after, document.uri
         if by_hand:
             self._refused.wanted(uri, cursor.line)
         self._last.asked(uri, cursor)
         try:
-            reply = await self._newest(uri, cursor, patience, by_hand)
-            if by_hand and reply is not None and isinstance(self._memory.recall(uri, cursor), Hidden):
+            reply = await self._newest(document, cursor, patience, by_hand)
+            if by_hand and reply is not None and isinstance(self._memory.recall(document, cursor), Hidden):
                 # It has waited for a request that the editor had made by itself.
-                reply = await self._newest(uri, cursor, patience, by_hand)
+                reply = await self._newest(document, cursor, patience, by_hand)
         except asyncio.CancelledError:
             self._last.cancelled(uri, cursor)
             raise
@@ -208,8 +199,11 @@ class Completions:
         self._last.concluded(uri, cursor, REFUSED if refused else None)
         return () if refused else reply
 
-    async def _newest(self, uri: str, cursor: Cursor, patience: float | None, by_hand: bool) -> Reply | None:
-        refusal = await self._admission.refusal(uri, patience)
+    async def _newest(
+        self, document: CalibDocument, cursor: Cursor, patience: float | None, by_hand: bool
+    ) -> Reply | None:
+        uri = document.uri
+        refusal = await self._admission.refusal(document, patience)
         if refusal is not None:
             self._last.concluded(uri, cursor, refusal)
             return None
@@ -221,13 +215,13 @@ class Completions:
         if run is None or run.cursor != cursor or run.task.done() or run.task.cancelling():
             if not by_hand and self._documents.holds_back(uri):
                 return self._nothing(uri, cursor, BULK_CHANGE)
-            if (kept := self._recall(uri, cursor, by_hand)) is not None:
+            if (kept := self._recall(document, cursor, by_hand)) is not None:
                 self._stop(uri, cursor)
                 self._ahead.look_ahead(uri, cursor)
                 return kept
             if not by_hand and in_data(cursor):
                 return self._nothing(uri, cursor, IN_DATA)
-            run = self._start(uri, cursor, by_hand)
+            run = self._start(document, cursor, by_hand)
         if by_hand:
             run.before.hurry.set()
         absence = TOO_SLOW
@@ -254,7 +248,7 @@ class Completions:
             return None
         absence = last.absence
         if absence in (WAITING, TOO_SLOW):
-            if not self._admission.settings_are_known:
+            if not self._admission.settings_known.is_set():
                 absence = STARTING
             elif self._status.state in (EngineState.STARTING, EngineState.LOADING):
                 absence = LOADING
@@ -272,7 +266,7 @@ class Completions:
         if not self._connection.settings.multiline:
             return first.suggestion
         # While the first line is typed, the others stay as they are; on half a line no block begins.
-        lines = await self._blocks.of(document.uri, first, begins=may_begin(first.cursor))
+        lines = await self._blocks.of(document, first, begins=may_begin(first.cursor))
         return block_of(first, lines, self._decide_like(document.file, first))
 
     def offered(
@@ -298,21 +292,19 @@ class Completions:
         document = self._connection.open_document(uri)
         if document is None or self._admission.excluded(document):
             return
-        language = document.language
-        if self._admission.unwanted(language):
+        if self._admission.unwanted(document.language):
             return
         line += self._accepted_below(uri, document.bare_lines[line : line + MOST_LINES])
-        lines, first = document.in_its_text()
-        self._ahead.inserted(uri, lines, first + line, language)
+        self._ahead.inserted(document, line)
 
-    async def replay(self, uri: str, cursor: Cursor) -> Completion | Hidden | Nothing:
+    async def replay(self, document: CalibDocument, cursor: Cursor) -> Completion | Hidden | Nothing:
         """Complete at `cursor` without showing, hiding or remembering the answer.
 
         In the cache for background work, so that the next request of the user finds its own as it was.
         Raises ModelError or EngineError if the model could not be asked.
         """
         self._estimator.reload()
-        return await self._service.complete(cursor, Priority.BACKGROUND, document=uri)
+        return await self._service.complete(cursor, Priority.BACKGROUND, document=document.file)
 
     def _opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time, but follow what was suggested.
@@ -383,10 +375,10 @@ class Completions:
             same += 1
         return max(same - 1, 0)
 
-    async def _alternatives(self, uri: str, first: Completion) -> tuple[Completion, ...]:
-        made = await self._service.alternatives(first, document=uri)
+    async def _alternatives(self, document: CalibDocument, first: Completion) -> tuple[Completion, ...]:
+        made = await self._service.alternatives(first, document=document.file)
         for one in made:  # for the requests that come while they are typed
-            self._memory.remember(uri, one.cursor, one)
+            self._memory.remember(document, one.cursor, one)
         return made
 
     def _decide_like(self, file: str, first: Completion) -> Decide:
@@ -410,7 +402,7 @@ class Completions:
             and address(document.uri) != address(uri)
             and (path := path_of(document.uri)) is not None
         ]
-        folder = folder_of(uri, self._connection.workspace.folders)  # of a file
+        folder = folder_of(uri, tuple(self._connection.workspace.folders))  # of a file
         root = path_of_folder(folder) if folder else None
         # A document without a file, such as a new one, has the name that the editor shows.
         document = path_of(uri) or Path(PurePosixPath(unquote(uri.partition(":")[2])).name)
@@ -420,13 +412,13 @@ class Completions:
             self._neighbourhood.around, document, root, opened, self._admission.exclusion(), cursor, layout
         )
 
-    def _key(self, uri: str, cursor: Cursor) -> bytes | None:
+    def _key(self, document: CalibDocument, cursor: Cursor) -> bytes | None:
         loaded = self._model.loaded
-        return None if loaded is None else self._service.key(uri, cursor, loaded)
+        return None if loaded is None else self._service.key(document.file, cursor, loaded)
 
-    def _recall(self, uri: str, cursor: Cursor, by_hand: bool) -> Reply | None:
+    def _recall(self, document: CalibDocument, cursor: Cursor, by_hand: bool) -> Reply | None:
         """The reply that is known without the model."""
-        known = self._memory.recall(uri, cursor)
+        uri, known = document.uri, self._memory.recall(document, cursor)
         if known is None:
             return None
         if by_hand and isinstance(known, Hidden):
@@ -442,14 +434,14 @@ class Completions:
         if self._tracking.is_elsewhere(uri, known.suggestion.id, cursor.own_line):
             return None
         if self._tracking.is_settled(known.suggestion.id):
-            known = self._anew(uri, known)
+            known = self._anew(document, known)
         return (known,)
 
-    def _anew(self, uri: str, settled: Completion) -> Completion:
+    def _anew(self, document: CalibDocument, settled: Completion) -> Completion:
         """Reissue an answer under a new id. It gets a label of its own; earlier labels stay as they are."""
         suggestion = attrs.evolve(settled.suggestion, id=new_suggestion_id())
         completion = attrs.evolve(settled, suggestion=suggestion)
-        self._memory.remember(uri, settled.cursor, completion)
+        self._memory.remember(document, settled.cursor, completion)
         return completion
 
     def _over(self, uri: str, completion: Completion, closers: str) -> Reply:
@@ -475,9 +467,9 @@ class Completions:
                 run.supersede()
             run.cancel()
 
-    def _start(self, uri: str, cursor: Cursor, by_hand: bool) -> _Run:
+    def _start(self, document: CalibDocument, cursor: Cursor, by_hand: bool) -> _Run:
         """Begin a completion. An earlier one goes on for a moment, but its requests are answered now."""
-        earlier = self._running.pop(uri, None)
+        earlier = self._running.pop(document.uri, None)
         before = _Before()
         if earlier is not None and earlier.cursor != cursor:
             earlier.supersede()
@@ -486,8 +478,9 @@ class Completions:
             if not earlier.before.over:
                 earlier.task.cancel()
                 before.task = earlier.before.task
-        task = asyncio.create_task(self._complete(uri, cursor, before, by_hand))
-        run = self._running[uri] = _Run(cursor, before, task, asyncio.get_running_loop().create_future())
+        task = asyncio.create_task(self._complete(document, cursor, before, by_hand))
+        run = _Run(cursor, before, task, asyncio.get_running_loop().create_future())
+        self._running[document.uri] = run
         return run
 
     async def _wait(self, run: _Run) -> None:
@@ -501,8 +494,11 @@ class Completions:
             if not run.waiting and not run.superseded.done():
                 run.cancel()
 
-    async def _complete(self, uri: str, cursor: Cursor, before: _Before, by_hand: bool) -> Reply | None:
-        kept = await self._after_pause(uri, cursor, before)
+    async def _complete(
+        self, document: CalibDocument, cursor: Cursor, before: _Before, by_hand: bool
+    ) -> Reply | None:
+        uri = document.uri
+        kept = await self._after_pause(document, cursor, before)
         before.over = True
         if kept is not None:
             return kept
@@ -510,7 +506,7 @@ class Completions:
         in_force = self._connection.settings.hide_below
         below = 0.0 if by_hand else in_force
         try:
-            outcome = await self._service.complete(cursor, document=uri, hide_below=below)
+            outcome = await self._service.complete(cursor, document=document.file, hide_below=below)
         except RequestCancelledError:
             self._last.cancelled(uri, cursor)
             return None
@@ -522,10 +518,10 @@ class Completions:
         self._ahead.look_ahead(uri, cursor)
         # What the user has seen by hand stays there; what was hidden by another limit does not.
         return self._made(
-            uri, cursor, outcome, keep=by_hand or in_force == self._connection.settings.hide_below
+            document, cursor, outcome, keep=by_hand or in_force == self._connection.settings.hide_below
         )
 
-    async def _after_pause(self, uri: str, cursor: Cursor, before: _Before) -> Reply | None:
+    async def _after_pause(self, document: CalibDocument, cursor: Cursor, before: _Before) -> Reply | None:
         """Wait before the model is asked; the reply if it need not be asked any more."""
         debounce = self._connection.settings.debounce_ms
         pause = None if debounce is None else debounce / 1e3
@@ -542,11 +538,11 @@ class Completions:
             return None
         before.cancel()
         before.task = None
-        return self._recall(uri, cursor, before.hurry.is_set())
+        return self._recall(document, cursor, before.hurry.is_set())
 
-    def _made(self, uri: str, cursor: Cursor, outcome: Outcome, *, keep: bool) -> Reply:
+    def _made(self, document: CalibDocument, cursor: Cursor, outcome: Outcome, *, keep: bool) -> Reply:
         if keep:
-            self._memory.remember(uri, cursor, outcome)
+            self._memory.remember(document, cursor, outcome)
         if isinstance(outcome, Completion):
             self._events.send(on.SuggestionMade(outcome.suggestion, outcome))
             return (outcome,)
@@ -554,5 +550,5 @@ class Completions:
             self._events.send(on.CompletionHidden(outcome))
         else:
             self._events.send(on.CompletionWithheld(outcome.removal))
-        self._last.concluded(uri, cursor, absence_of(outcome))
+        self._last.concluded(document.uri, cursor, absence_of(outcome))
         return ()

@@ -81,16 +81,11 @@ class Connection(LanguageServer):
         document: CalibDocument | None = self.workspace.text_documents.get(unquote(uri))
         return document
 
-    def file_of(self, uri: str) -> str:
-        """The URI of the file that a document is a part of: of the notebook for its cells, else its own."""
-        document = self.open_document(uri)
-        return uri if document is None or document.notebook is None else document.notebook.uri
-
-    def folder_of(self, uri: str) -> str:
+    def folder_of(self, document: CalibDocument) -> str:
         """The address of the workspace folder of a document, "" if it is in none."""
         from lsp_calib.workspace_files import folder_of
 
-        return folder_of(self.file_of(uri), self.workspace.folders)
+        return folder_of(document.file, tuple(self.workspace.folders))
 
     def show_result(self, text: str) -> None:
         """Show what a command has answered, where the editor does not."""

@@ -131,7 +131,7 @@ class CompletionWithheld:
 class SuggestionFirstShown:
     """at: Unix seconds. events: as of `SuggestionsFollowed`, that it was shown among them."""
 
-    uri: str
+    document: CalibDocument
     completion: Completion
     at: float
     events: Sequence[Event]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -12,24 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import attrs
-
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
-from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.certificates import Promise
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
-from lsp_calib.feedback.learning import Refits, refit_where_due, watch_labels
 from lsp_calib.feedback.removal import believed
-from lsp_calib.feedback.report import MOST_LABELS, FeedbackReport, Latency, Replay, make_report
-from lsp_calib.feedback.report_data import read_data
+from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.server import events as on
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.summarization import Summary
 from lsp_calib.values import new_suggestion_id
@@ -77,33 +71,37 @@ class FeedbackRecorder:
         self._expire_daily()
         completion = first.completion
         self._record(
-            *(first.uri, completion, completion.expected_line, first.at),
+            *(first.document, completion, completion.expected_line, first.at),
             shown_probability=completion.shown_probability,
             events=first.events,
         )
 
-    def replayed(self, uri: str, completion: Completion, line: str, correct: bool, at: float) -> None:
+    def replayed(
+        self, document: CalibDocument, completion: Completion, line: str, correct: bool, at: float
+    ) -> None:
         """Keep a completion that nobody saw.
 
         line: as the user had typed it; its hash is kept. correct: the completion makes the same.
         """
         how = How.TYPED if correct else How.TYPED_OVER
         label = Label(completion.suggestion.id, correct, how, at)
-        self._record(uri, completion, line, at, source=Source.REPLAY, label=label)
+        self._record(document, completion, line, at, source=Source.REPLAY, label=label)
 
-    def summary_shown(self, uri: str, summary: Summary, line: str, at: float) -> None:
+    def summary_shown(self, document: CalibDocument, summary: Summary, line: str, at: float) -> None:
         """Keep a summary that was put into a document or reported.
 
         line: the first of its lines in the document; "": none.
         """
         self._expire_daily()
-        self._record(uri, summary, line, at)
+        self._record(document, summary, line, at)
 
-    def _record(self, uri: str, made: Completion | Summary, line: str, at: float, **more: Any) -> None:
+    def _record(
+        self, document: CalibDocument, made: Completion | Summary, line: str, at: float, **more: Any
+    ) -> None:
         """Keep what was made for a document. The parameters are those of `FeedbackStore.record_shown`."""
         if not self._enabled():
             return
-        workspace = self._connection.folder_of(uri)
+        workspace = self._connection.folder_of(document)
         language = made.language if isinstance(made, Summary) else made.cursor.language
         self._in_background(
             lambda store: store.record_shown(
@@ -153,65 +151,9 @@ class FeedbackRecorder:
         LspCalibError."""
         return await asyncio.wrap_future(self._submit(work))
 
-    async def refit_where_due(
-        self, calibrators: CalibratorStore, purpose: Purpose, promise: Promise | None
-    ) -> Refits | None:
-        """Refit on the labels of a model and task, in the languages where enough is new; None if none has.
-
-        promise: what the tiers promise. Raises LspCalibError.
-        """
-        if not self._enabled():
-            return None
-        today = datetime.date.today().isoformat()
-        return await self.run(lambda store: refit_where_due(store, calibrators, purpose, today, promise))
-
-    async def watch(
-        self, calibrators: CalibratorStore, purposes: Sequence[Purpose], promise: Promise
-    ) -> list[str]:
-        """Count and watch the labels that are new; a sentence for each certificate that they revoke.
-
-        promise: what the tiers promise. Raises LspCalibError.
-        """
-        if not self._enabled():
-            return []
-
-        def work(store: FeedbackStore) -> list[str]:
-            revoked = []
-            for purpose in purposes:
-                before, now = watch_labels(store, calibrators, purpose, promise)
-                if now.watch is not None and now.watch.certificate.revoked and now.watch != before.watch:
-                    revoked.append(
-                        f"The certificate for {purpose.language} by {purpose.model.name} is "
-                        f"{now.watch.certificate.reason}. Nothing is marked accept until a new "
-                        "certificate is issued."
-                    )
-            return revoked
-
-        return await self.run(work)
-
-    async def replay(
-        self, calibrators: CalibratorStore, purpose: Purpose, measure: Wanted, below: float
-    ) -> Replay:
-        """What a limit of confidence would have hidden of the labelled suggestions of a model and a task, in
-        all languages, by the calibrators in force now.
-
-        measure: the preferred curve, see `Calibrator.assess`. Raises LspCalibError.
-        """
-        if not self._enabled():
-            return Replay.of(below, [], [])
-
-        def work(store: FeedbackStore) -> Replay:
-            rows = store.labels(
-                *(purpose.model, purpose.prompt_version, purpose.task), newest=MOST_LABELS, shown=True
-            )
-            chosen = {
-                language: calibrators.choose(attrs.evolve(purpose, language=language)).calibrator
-                for language in {row.language for row in rows}
-            }
-            confidences = [chosen[row.language].probability(row.evidence, measure) for row in rows]
-            return Replay.of(below, confidences, [row.correct for row in rows])
-
-        return await self.run(work)
+    async def learn(self, work: Callable[[FeedbackStore], T]) -> T | None:
+        """As `run`; None where no feedback is kept."""
+        return await self.run(work) if self._enabled() else None
 
     async def report(
         self, calibrators: CalibratorStore, measure: Wanted, latency: Latency | None
@@ -227,7 +169,7 @@ class FeedbackRecorder:
             store = FeedbackStore(self._file())
             try:
                 now = time.time()
-                return make_report(read_data(store, calibrators, now, measure), now, latency)
+                return make_report(store, calibrators, now, measure, latency)
             finally:
                 store.close()
 

@@ -1,27 +1,34 @@
-"""What is made besides the completion that was asked for: alternatives, lines below, work ahead of it."""
+"""What is made besides the completion that was asked for: alternatives, lines below, work ahead of it.
+
+The latest completions of each document are remembered: typing along, going back and returning need no model.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, overload
 
 import attrs
 
+from lsp_calib.completion.block import lines_before
 from lsp_calib.completion.context import Cursor, in_data, next_place
-from lsp_calib.completion.memory import CompletionMemory
-from lsp_calib.completion.service import Completion, CompletionService
+from lsp_calib.completion.postprocess import closed_by_editors
+from lsp_calib.completion.service import Completion, CompletionService, Hidden, Nothing
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.engine import Priority
+from lsp_calib.lru import LRU
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.model import Model
-from lsp_calib.values import Prompt
+from lsp_calib.server.text import CalibDocument
+from lsp_calib.values import Prompt, Sure, Timing
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
+Made = tuple[Completion, ...]
+"""Alternatives to a suggestion, or the lines of a block; none where none can be made, or none is ready."""
 
 # Seconds that the work for a line goes on when no request waits for it any more: the next key cancels one
 # request and sends another.
@@ -29,7 +36,7 @@ GRACE = 1.0
 
 
 @attrs.define
-class _Work(Generic[T]):
+class _Work:
     """line: what the cursor's line becomes with the suggestion. waiting: requests that wait for it without a
     time limit. superseded: its result is not delivered. end: of the work, unless another request waits.
     task: its result, and whether the model could not be asked for all of it."""
@@ -37,7 +44,7 @@ class _Work(Generic[T]):
     what: object
     cursor: Cursor
     line: str
-    task: asyncio.Task[tuple[T, bool]]
+    task: asyncio.Task[tuple[Made, bool]]
     waiting: int = 0
     superseded: bool = False
     end: asyncio.TimerHandle | None = None
@@ -53,44 +60,45 @@ class _Work(Generic[T]):
 
 
 @attrs.define(eq=False, repr=False, slots=False)
-class DerivedSuggestions(Generic[T]):
+class DerivedSuggestions:
     """Follow-ups of suggestions, by document. Each is made once; a request elsewhere in the document ends it.
 
-    make: makes the follow-up of a suggestion in the document with a URI. Raises LspCalibError.
-    nothing: what there is where none can be made, or none is ready.
+    make: makes the follow-up of a suggestion in a document. Raises LspCalibError: what has failed is made
+        anew when it is wanted again. Of a block the lines above the failure are there all the same.
     of_line: whether it is the same for a line of the document, however much of its suggestion is typed; then
         its making goes on while that is typed.
-    before: what there is all the same where making it has raised an error; `nothing` unless given. What has
-        failed is made anew when it is wanted again.
     grace: seconds that the work for a line goes on when no request waits for it any more.
     """
 
-    _make: Callable[[str, Completion], Awaitable[T]]
-    _nothing: T
+    _make: Callable[[CalibDocument, Completion], Awaitable[Made]]
     _of_line: bool = False
-    _before: Callable[[LspCalibError], T] | None = None
     _grace: float = GRACE
-    _works: dict[str, _Work[T]] = attrs.field(factory=dict, init=False)
+    _works: dict[str, _Work] = attrs.field(factory=dict, init=False)
 
     async def of(
-        self, uri: str, first: Completion, *, patience: float | None = None, begins: bool = True
-    ) -> T:
-        """The follow-up of a suggestion; `nothing` if it is superseded.
+        self,
+        document: CalibDocument,
+        first: Completion,
+        *,
+        patience: float | None = None,
+        begins: bool = True,
+    ) -> Made:
+        """The follow-up of a suggestion; nothing if it is superseded.
 
         patience: seconds to wait; a later one is kept for the next request at the same place. 0: only one
         that is made already. begins: whether to make it where that has not begun, or has failed.
         """
-        work = self._known(uri, first)
+        work = self._known(document.uri, first)
         if begins and patience != 0 and (work is None or work.has_failed):
-            work = self._begun(uri, first)
+            work = self._begun(document, first)
         if work is None:
-            return self._nothing
+            return ()
         if patience is None:
             await self._wait(work)
         else:
             await asyncio.wait({work.task}, timeout=patience)
         if work.superseded or not work.is_there:
-            return self._nothing
+            return ()
         return work.task.result()[0]
 
     def requested(self, uri: str, cursor: Cursor) -> None:
@@ -110,25 +118,25 @@ class DerivedSuggestions(Generic[T]):
         if not same:
             self.forget(uri)
 
-    def made(self, uri: str) -> T:
-        """What was made last in a document; `nothing` if it is not ready or not wanted any more."""
+    def made(self, uri: str) -> Made:
+        """What was made last in a document; nothing if it is not ready or not wanted any more."""
         work = self._works.get(uri)
         if work is None or not work.is_there or work.task.exception():
-            return self._nothing
+            return ()
         return work.task.result()[0]
 
-    def _known(self, uri: str, first: Completion) -> _Work[T] | None:
+    def _known(self, uri: str, first: Completion) -> _Work | None:
         """The work for this suggestion, if there is one that is not being stopped."""
         work = self._works.get(uri)
         if work is None or work.task.cancelling() or work.what != self._what(first):
             return None
         return work
 
-    def _begun(self, uri: str, first: Completion) -> _Work[T]:
-        self.forget(uri)
-        task = asyncio.create_task(self._made(uri, first))
+    def _begun(self, document: CalibDocument, first: Completion) -> _Work:
+        self.forget(document.uri)
+        task = asyncio.create_task(self._made(document, first))
         work = _Work(self._what(first), first.cursor, first.expected_line, task)
-        self._works[uri] = work
+        self._works[document.uri] = work
         return work
 
     def _what(self, first: Completion) -> tuple[Any, ...]:
@@ -162,7 +170,7 @@ class DerivedSuggestions(Generic[T]):
         self.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _wait(self, work: _Work[T]) -> None:
+    async def _wait(self, work: _Work) -> None:
         """Wait for the end. Cancelling the last waiter cancels the task, that for a line after a moment."""
         work.waiting += 1
         if work.end is not None:
@@ -177,13 +185,182 @@ class DerivedSuggestions(Generic[T]):
                 else:
                     work.task.cancel()
 
-    async def _made(self, uri: str, first: Completion) -> tuple[T, bool]:
+    async def _made(self, document: CalibDocument, first: Completion) -> tuple[Made, bool]:
         try:
-            return await self._make(uri, first), False
+            return await self._make(document, first), False
         except LspCalibError as error:
             # The suggestion itself is there; that nothing follows it is no failure to the user.
             logger.debug("No follow-up, or not all of it: %s", error)
-            return self._before(error) if self._before else self._nothing, True
+            return lines_before(error), True
+
+
+# Completions that are remembered of a document: more than a user goes back to. Each takes a few kilobytes,
+# since a completion has at most `completion.service.MOST_TOKENS` tokens and no line of the document is kept
+# with it.
+MOST_REMEMBERED = 64
+
+Outcome = Completion | Hidden | Nothing
+"""What the service has answered."""
+
+# Stands for the cursor of a remembered completion, whose document is not kept.
+_NOWHERE = Cursor(("",), 0, 0)
+
+
+@attrs.frozen
+class _Remembered:
+    """column: of the cursor that the outcome was made for. text: of the suggestion, "" if there is none."""
+
+    outcome: Outcome
+    column: int
+    text: str
+
+
+class CompletionMemory:
+    """Remembers outcomes by what the model was shown, so that the same prompt has the same answer again.
+
+    A suggestion that comes from here keeps its id, its confidence and its tier: it is the same prediction of
+    the same line. Its features may have been computed before an edit that no prompt shows.
+
+    key: of the prompt for a cursor in a document and of its line, the same for as long as both are; None if
+        there is no model to say so. No text can be read from it.
+    """
+
+    def __init__(self, key: Callable[[CalibDocument, Cursor], bytes | None]) -> None:
+        self._key = key
+        self._documents: dict[str, LRU[tuple[bytes, int], _Remembered]] = {}
+
+    def remember(self, document: CalibDocument, cursor: Cursor, outcome: Outcome) -> None:
+        """Keep the outcome of a request at `cursor`; it takes the place of an earlier one for this prompt.
+
+        An alternative (rank 2 or 3) stands beside the first: it is recalled once its beginning is typed.
+        """
+        key = outcome.key or self._key(document, cursor)
+        if key is None:
+            return
+        text = ""
+        if isinstance(outcome, Completion):
+            text = outcome.suggestion.text
+            outcome = attrs.evolve(outcome, cursor=_NOWHERE)
+        rank = outcome.suggestion.rank if isinstance(outcome, Completion) else 1
+        if (known := self._documents.get(document.uri)) is None:
+            known = self._documents[document.uri] = LRU(MOST_REMEMBERED)
+        known[key, rank] = _Remembered(outcome, cursor.column, text)
+
+    def recall(self, document: CalibDocument, cursor: Cursor) -> Outcome | None:
+        """What is known for `cursor`, the latest first; None if nothing is.
+
+        That is the outcome for this prompt, or the rest of a suggestion whose beginning stands before the
+        cursor. What is typed is in doubt no longer: the span of doubt shrinks, and goes with its last
+        character.
+        """
+        known = self._documents.get(document.uri)
+        if not known:
+            return None
+        before = cursor.before
+        keys: dict[tuple[int, int], bytes | None] = {}
+
+        def key_of(typed: int, closed: int) -> bytes | None:
+            if (typed, closed) not in keys:
+                keys[typed, closed] = self._key(document, _without(cursor, typed, closed))
+            return keys[typed, closed]
+
+        # What is typed may begin several of one place: the first suggestion counts, not an alternative.
+        latest = reversed(known.items())
+        for (key, rank), one in sorted(latest, key=lambda item: item[0][1]):
+            typed = cursor.column - one.column
+            if typed and not (0 < typed < len(one.text) and before.endswith(one.text[:typed])):
+                continue
+            if not typed and rank > 1:
+                continue
+            closed = 0
+            if key != key_of(typed, 0):
+                closed = len(_closed(one.text, typed, cursor.after))
+                if not closed or key != key_of(typed, closed):
+                    continue
+            if typed and not one.text[typed : len(one.text) - closed].strip():
+                continue  # nothing that can be seen is left
+            known.move_to_end((key, rank))
+            return _rest(one.outcome, cursor, typed, closed)
+        return None
+
+    def forget(self, uri: str) -> None:
+        """Drop all that is known of a document."""
+        self._documents.pop(uri, None)
+
+    def clear(self) -> None:
+        self._documents.clear()
+
+
+def _closed(text: str, typed: int, after: str) -> str:
+    """What an editor has added after the cursor while the beginning of a text was typed: the closers that it
+    leaves open, if they are the end of the rest."""
+    closers = closed_by_editors(text[:typed])
+    while not after.startswith(closers):
+        closers = closers[:-1]
+    return closers if text[typed:].endswith(closers) else ""
+
+
+def _rest(outcome: Outcome, cursor: Cursor, typed: int, closed: int) -> Outcome:
+    """An outcome at `cursor`, once so many characters of its text stand before it and after it."""
+    if not isinstance(outcome, Completion):
+        return outcome
+    text = outcome.suggestion.text[typed : len(outcome.suggestion.text) - closed]
+    suggestion = attrs.evolve(
+        outcome.suggestion,
+        text=text,
+        source="memory",
+        timing=Timing(),
+        doubt=_moved(outcome.suggestion.doubt, typed, len(text)),
+        sure=_left(outcome.suggestion.sure, typed, len(text)),
+    )
+    left = [_left(one, typed, len(text)) for one in outcome.beginnings]
+    beginnings = tuple(one for one in left if one is not None)
+    return attrs.evolve(outcome, suggestion=suggestion, cursor=cursor, beginnings=beginnings, key=None)
+
+
+def _moved(span: tuple[int, int] | None, by: int, most: int) -> tuple[int, int] | None:
+    """Shift a span `by` characters to the left, clipped to [0, most]; None if nothing of it is left."""
+    if span is None or span[1] <= by or span[0] - by >= most:
+        return None
+    return max(span[0] - by, 0), min(span[1] - by, most)
+
+
+def _left(sure: Sure | None, typed: int, most: int) -> Sure | None:
+    """What can be trusted of a text without its first `typed` characters, of which there are `most`; None
+    once all of it is typed."""
+    if sure is None or sure.end <= typed:
+        return None
+    return attrs.evolve(sure, end=min(sure.end - typed, most))
+
+
+def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:
+    """The cursor before the last characters were typed, and so many after it added."""
+    if not typed:
+        return cursor
+    column = cursor.column - typed
+    lines = _OtherLine(cursor.lines, cursor.line, cursor.before[:column] + cursor.after[closed:])
+    return Cursor(lines, cursor.line, column, cursor.language)
+
+
+@attrs.frozen
+class _OtherLine(Sequence[str]):
+    """Lines of which one is another: without a copy, since there may be many."""
+
+    lines: Sequence[str]
+    line: int
+    text: str
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        if isinstance(at, slice):
+            return [self[one] for one in range(*at.indices(len(self)))]
+        return self.text if at in (self.line, self.line - len(self)) else self.lines[at]
 
 
 # Seconds between a reply and the start of the work.
@@ -219,15 +396,17 @@ class WorkAhead:
         if prompt is not None:
             self._windows[uri] = prompt, asyncio.create_task(self._prepare(prompt))
 
-    def inserted(self, uri: str, lines: Sequence[str], line: int, language: str) -> None:
-        """A suggestion was inserted in a line: complete the next one. lines: of the document as it is now."""
+    def inserted(self, document: CalibDocument, line: int) -> None:
+        """A suggestion was inserted in a line of a document: complete the next one."""
         # A request to another machine takes its time, and may cost money.
         if not self._looks_ahead() or self._connection.trusted.remote_url is not None:
             return
         self.give_way()
-        cursor = next_place(lines, line, language)
-        if not in_data(cursor) and self._memory.recall(uri, cursor) is None:
-            self._next, self._next_in = asyncio.create_task(self._complete(uri, cursor)), uri
+        lines, first = document.in_its_text()
+        cursor = next_place(lines, first + line, document.language)
+        if not in_data(cursor) and self._memory.recall(document, cursor) is None:
+            self._next_in = document.uri
+            self._next = asyncio.create_task(self._complete(document, cursor))
 
     def give_way(self) -> None:
         """The model is needed, in whatever document: stop completing the next line."""
@@ -265,13 +444,15 @@ class WorkAhead:
         except LspCalibError as error:
             logger.debug("Not evaluated ahead: %s", error)
 
-    async def _complete(self, uri: str, cursor: Cursor) -> None:
+    async def _complete(self, document: CalibDocument, cursor: Cursor) -> None:
         await asyncio.sleep(AHEAD_PAUSE)
         below = self._connection.settings.hide_below
         try:
-            outcome = await self._service.complete(cursor, Priority.IDLE, document=uri, hide_below=below)
+            outcome = await self._service.complete(
+                cursor, Priority.IDLE, document=document.file, hide_below=below
+            )
         except LspCalibError as error:
             logger.debug("Not completed ahead: %s", error)
             return
         if below == self._connection.settings.hide_below:
-            self._memory.remember(uri, cursor, outcome)
+            self._memory.remember(document, cursor, outcome)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -12,8 +13,10 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.report import PAGE, Latency
+from lsp_calib.feedback.report import MOST_LABELS, PAGE, Latency, Replay
+from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.report.page import write_page
 from lsp_calib.server.connection import Connection
@@ -121,15 +124,27 @@ class HidingNotice:
     async def _tell(self, limit: float) -> None:
         try:
             purpose = await self._model.purpose("python")
-            replay = await self._recorder.replay(
-                self._estimator.store, purpose, self._estimator.measure, limit
-            )
+            found = await self._recorder.learn(partial(self._replayed, purpose, limit))
         except LspCalibError as error:
             logger.warning("What hideBelow would have hidden is not known: %s", error)
             return
-        self._messages.inform(replay.sentence)
+        self._messages.inform((found or Replay.of(limit, [], [])).sentence)
         with contextlib.suppress(OSError):
             write_atomically(self._memory, str(limit).encode(), 0o600, durable=False)
+
+    def _replayed(self, purpose: Purpose, limit: float, store: FeedbackStore) -> Replay:
+        """What a limit would have hidden of the labelled suggestions of a model and a task, in all languages,
+        by the calibrators in force now. On the store's thread."""
+        rows = store.labels(
+            *(purpose.model, purpose.prompt_version, purpose.task), newest=MOST_LABELS, shown=True
+        )
+        chosen = {
+            language: self._estimator.store.choose(attrs.evolve(purpose, language=language)).calibrator
+            for language in {row.language for row in rows}
+        }
+        measure = self._estimator.measure
+        confidences = [chosen[row.language].probability(row.evidence, measure) for row in rows]
+        return Replay.of(limit, confidences, [row.correct for row in rows])
 
     def _told(self) -> float | None:
         try:

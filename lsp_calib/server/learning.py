@@ -25,8 +25,15 @@ from lsp_calib.calibration.calibrators.calibrator_store import roll_back
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.purpose import LENT
 from lsp_calib.errors import LspCalibError, SettingsError
-from lsp_calib.feedback.learning import LEAST_NEW, Refits, refit_languages
+from lsp_calib.feedback.learning import (
+    LEAST_NEW,
+    Refits,
+    refit_languages,
+    refit_where_due,
+    watch_labels,
+)
 from lsp_calib.feedback.removal import CALIBRATING, OFFERED
+from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.server import events as on
 from lsp_calib.server.connection import Connection
@@ -78,7 +85,7 @@ class CalibrationWish:
                 "Completions come from another machine (`remote.url`), which may cost money: run `lsp-calib "
                 "calibrate FOLDER --remote URL` in a terminal."
             )
-        folders = list(connection.workspace.folders)
+        folders = tuple(connection.workspace.folders)
         folder = folder_of(uri, folders) if uri else folders[0] if len(folders) == 1 else ""
         root = path_of_folder(folder)
         if root is None or not root.is_dir():
@@ -432,8 +439,21 @@ class Learning:
         purposes = [one for one in self._estimator.purposes if one.task == "line"]
         if promise is None or not purposes:
             return
+
+        def watch(store: FeedbackStore) -> list[str]:
+            revoked = []
+            for purpose in purposes:
+                before, now = watch_labels(store, self._estimator.store, purpose, promise)
+                if now.watch is not None and now.watch.certificate.revoked and now.watch != before.watch:
+                    revoked.append(
+                        f"The certificate for {purpose.language} by {purpose.model.name} is "
+                        f"{now.watch.certificate.reason}. Nothing is marked accept until a new "
+                        "certificate is issued."
+                    )
+            return revoked
+
         try:
-            for sentence in await self._recorder.watch(self._estimator.store, purposes, promise):
+            for sentence in await self._recorder.learn(watch) or ():
                 self._messages.log(sentence)
         except LspCalibError as error:
             logger.warning("New labels could not be used: %s", error)
@@ -449,7 +469,12 @@ class Learning:
         if not self._connection.settings.auto_refit:
             return
         purpose, estimator = await self._model.purpose("python"), self._estimator
-        refits = await self._recorder.refit_where_due(estimator.store, purpose, estimator.promise)
+        today = datetime.date.today().isoformat()
+
+        def refit(store: FeedbackStore) -> Refits | None:
+            return refit_where_due(store, estimator.store, purpose, today, estimator.promise)
+
+        refits = await self._recorder.learn(refit)
         if refits is not None:
             self._refitted(refits)
             for sentence in refits.sentences():

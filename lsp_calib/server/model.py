@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -16,7 +17,6 @@ from lsp_calib.completion.postprocess import Cut, Removal
 from lsp_calib.completion.prompt import LayoutChooser, WindowSize, line_purpose
 from lsp_calib.completion.service import Hidden
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.typed_lines import TypedLines
 from lsp_calib.inference.engine import EngineState, LoadedModel
 from lsp_calib.inference.models.cards import explained
 from lsp_calib.inference.models.speeds import Answers
@@ -48,12 +48,16 @@ class Status:
     completions hidden, of answers withheld by reason, and of answers whose end was cut off by reason."""
 
     def __init__(
-        self, connection: Connection, estimator: ConfidenceEstimator, typed: TypedLines, events: Events
+        self,
+        connection: Connection,
+        estimator: ConfidenceEstimator,
+        waiting: Callable[[], int],
+        events: Events,
     ) -> None:
-        """typed: the lines that the user has typed, of which some wait to be replayed."""
+        """waiting: how many lines that the user has typed wait to be replayed."""
         self._connection = connection
         self._estimator = estimator
-        self._typed = typed
+        self._waiting = waiting
         self.state = EngineState.STARTING
         self.message = "Starting."
         self.pause = ""  # for how long completions are paused, a sentence; "" if they are not
@@ -154,7 +158,7 @@ class Status:
             "withheld": {removal.value: self._withheld[removal] for removal in Removal},
             "cut": {cut.value: self._cut[cut] for cut in Cut},
             "replay": {
-                "waiting": len(self._typed.waiting()),
+                "waiting": self._waiting(),
                 "labels": self._replayed.total(),
                 "correct": self._replayed[True],
             },

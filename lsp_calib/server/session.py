@@ -5,17 +5,15 @@ from __future__ import annotations
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.feedback.typed_lines import TypedLines
 from lsp_calib.server import events as on
-from lsp_calib.server.admission import Admission, LastRequests
+from lsp_calib.server.admission import Admission, Documents, LastRequests
 from lsp_calib.server.completions import Completions
 from lsp_calib.server.connection import Connection
-from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events, Idle, Pace
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.history import HidingNotice, ReportPage
 from lsp_calib.server.learning import Learning, WorkspaceCalibration
-from lsp_calib.server.line_replay import LineReplay
+from lsp_calib.server.line_replay import LineReplay, TypedLines
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Diagnostics, Refused, SuggestionTracking
 from lsp_calib.server.summaries import Summaries
@@ -47,7 +45,7 @@ class Session:
 
         def warn_of_settings() -> None:
             problems, connection.problems = connection.problems, []
-            messages.warn_together([*problems, *tier_policy(connection.trusted, connection.settings)[1]])
+            messages.warn(*problems, *tier_policy(connection.trusted, connection.settings)[1])
 
         def complain() -> None:
             for complaint in estimator.complaints:
@@ -59,11 +57,11 @@ class Session:
         self._idle = idle = Idle(events, pace)
         self.admission = admission = Admission(connection, events)
         typed = TypedLines(settle_after=pace.settle)
-        self.status = status = Status(connection, estimator, typed, events)
+        self.status = status = Status(connection, estimator, lambda: len(typed.waiting()), events)
         self.model = model = Model(connection, estimator, status, messages, LoadProgress(work_done), events)
         self.recorder = recorder = FeedbackRecorder(connection, messages, events)
         self.documents = documents = Documents(connection, events)
-        self.suggestions = tracking = SuggestionTracking(connection, events, connection.clock)
+        self.suggestions = tracking = SuggestionTracking(events, connection.clock)
         # After the tracking, which knows what a change has inserted; so do the edits of summaries.
         self.refused = refused = Refused(tracking, events)
         self.last_requests = last = LastRequests()
@@ -126,7 +124,7 @@ class Session:
 
     def start(self) -> None:
         """Report faults in the settings and load the model, in the background."""
-        self.admission.settings_known()
+        self.admission.settings_known.set()
         self.settings_changed()
         self.model.load()
 

@@ -25,8 +25,6 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import BinaryIO, Protocol
 
-import attrs
-
 _Act = Callable[[], None]
 _AT_ONCE = 1 << 16
 # Bytes of input that wait while no message is taken; a client may write so many before it reads.
@@ -300,13 +298,6 @@ _ANYWHERE = re.compile(rb"content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?\n\Z"
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 
 
-@attrs.frozen
-class Skipped:
-    """Bytes that belong to no frame were skipped. why: a description of them, for a log line."""
-
-    why: str
-
-
 class Frames:
     """Cuts a stream into the bodies of frames: `feed` it bytes, and take complete bodies with `next`.
 
@@ -324,14 +315,14 @@ class Frames:
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
-    def next(self) -> bytes | Skipped | None:
-        """The next body, or a report of bytes skipped before it; None if no body is complete yet."""
+    def next(self) -> bytes | str | None:
+        """The next body; or what was skipped before it, for a log line; None if no body is complete yet."""
         while not self._body:
             line = self._line()
             if line is None:
                 return None
-            if isinstance(line, Skipped):
-                return self._lose(line.why)
+            if isinstance(line, str):
+                return self._lose(line)
             if (why := self._read(line)) and (skipped := self._lose(why)):
                 return skipped
         assert self._length is not None
@@ -342,7 +333,8 @@ class Frames:
         self._searched, self._length, self._body = 0, None, False
         return body
 
-    def _line(self) -> bytes | Skipped | None:
+    def _line(self) -> bytes | str | None:
+        """The next line, or why it is none."""
         end = self._buffer.find(b"\n", self._searched)
         if end < 0:
             if len(self._buffer) <= _MOST_LINE:
@@ -350,7 +342,7 @@ class Frames:
                 return None
             del self._buffer[:-_TAIL]
             self._searched = len(self._buffer)
-            return None if self._lost else Skipped(f"a line of more than {_MOST_LINE} bytes")
+            return None if self._lost else f"a line of more than {_MOST_LINE} bytes"
         line = bytes(self._buffer[: end + 1])
         del self._buffer[: end + 1]
         self._searched = 0
@@ -381,11 +373,11 @@ class Frames:
         self._length, self._lost = length, False
         return ""
 
-    def _lose(self, why: str) -> Skipped | None:
+    def _lose(self, why: str) -> str | None:
         """Skip to the next frame. Reports the skipped bytes once until then."""
         reported, self._lost = self._lost, True
         self._length = None
-        return None if reported else Skipped(why)
+        return None if reported else why
 
 
 async def read_frames(
@@ -400,8 +392,8 @@ async def read_frames(
     """
     while True:
         while (found := frames.next()) is not None:
-            if isinstance(found, Skipped):
-                logger.warning("Skipped to the next message: the editor sent %s.", found.why)
+            if isinstance(found, str):
+                logger.warning("Skipped to the next message: the editor sent %s.", found)
                 continue
             if outgoing is not None and outgoing.is_full:
                 try:

@@ -57,12 +57,9 @@ class SuggestionTracking:
     clock: seconds since the epoch, as all times are.
     """
 
-    def __init__(
-        self, connection: Connection, events: Events, clock: Clock = time.time, *, retry: float = RETRY
-    ) -> None:
+    def __init__(self, events: Events, clock: Clock = time.time, *, retry: float = RETRY) -> None:
         self._retry = retry
         self._now = Forwards(clock)
-        self._connection = connection
         self._events = events
         self._tracker = Tracker()
         self._timer: asyncio.TimerHandle | None = None
@@ -82,17 +79,16 @@ class SuggestionTracking:
         """The editor requests a completion in a line, counted from 0."""
         self._report(self._tracker.requested(uri, line, self._now()))
 
-    def shown(self, uri: str, completion: Completion, block: Suggestion | None = None) -> bool:
+    def shown(self, document: CalibDocument, completion: Completion, block: Suggestion | None = None) -> bool:
         """Follow a suggestion that is about to be shown; False if it must not be shown any more.
 
         block: what is shown, where the completion is only its first line.
         """
         if self._closed:
             return False
-        cursor = completion.cursor
-        lines = self._lines(uri)
+        cursor, uri, lines = completion.cursor, document.uri, document.bare_lines
         if (
-            lines is None
+            not document.is_open
             or cursor.own_line >= len(lines)
             or lines[cursor.own_line] != completion.present_line
         ):
@@ -113,17 +109,18 @@ class SuggestionTracking:
                 # An edit may change the indentation of the line, and nothing else of it.
                 moved = len(cursor.before) - (len(expected) - len(expected.lstrip()))
                 self._spans[suggestion.id] = suggestion.doubt[0] + moved, suggestion.doubt[1] + moved
-            self._events.send(on.SuggestionFirstShown(uri, completion, now, events))
+            self._events.send(on.SuggestionFirstShown(document, completion, now, events))
         self._report(events, uri, sent=first)
         below = block.text.count("\n") if block else 0
         self._events.send(on.SuggestionShown(uri, completion, below))
         return True
 
-    def made(self, uri: str, places: Sequence[tuple[int, str]], suggestion: Suggestion) -> None:
+    def made(
+        self, document: CalibDocument, places: Sequence[tuple[int, str]], suggestion: Suggestion
+    ) -> None:
         """Follow a suggestion that a change has just put into a document. places: as for `Tracker.made`."""
-        lines = self._lines(uri)
-        if lines is not None:
-            self._report(self._tracker.made(uri, lines, places, suggestion, self._now()), uri)
+        uri, lines = document.uri, document.bare_lines
+        self._report(self._tracker.made(uri, lines, places, suggestion, self._now()), uri)
 
     def drop(self, suggestion_id: str) -> None:
         """Follow a suggestion no longer: its outcome is known."""
@@ -221,10 +218,6 @@ class SuggestionTracking:
             self._timer.cancel()
         for uri in uris:
             self._report(self._tracker.closed(uri, self._now()), uri)
-
-    def _lines(self, uri: str) -> Sequence[str] | None:
-        document = self._connection.open_document(uri)
-        return None if document is None else document.bare_lines
 
     def _report(self, events: Sequence[Event], uri: str | None = None, *, sent: bool = False) -> None:
         """Say what has happened to suggestions. sent: it was said before that it is to be recorded."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import attrs
 from lsprotocol import types
@@ -22,113 +22,20 @@ from lsp_calib.server.events import Events, Idle
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import SuggestionTracking
-from lsp_calib.server.summary_requests import ExampleIndex, Running, SummaryRequests
-from lsp_calib.server.text import CalibDocument, part_of_line, place_in, whole_line
+from lsp_calib.server.summary_requests import (
+    ExampleIndex,
+    Running,
+    SummaryRequests,
+    Target,
+    functions_of,
+    parse,
+)
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import SummaryProgress
 from lsp_calib.summarization import Summary, SummaryService
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.insertion import Insertion, insertion
-from lsp_calib.syntax import Call, Function, call_at, functions, has_grammar, may_mean
-
-Scope = Literal["signature", "function"]
-
-_MOST_NAMESAKES = 50
-
-
-@attrs.frozen
-class Target:
-    """A function, its language, and the range that stands for it.
-
-    document: in which the function stands; another cell of the notebook, where the range is that of a call.
-    """
-
-    document: CalibDocument
-    function: Function
-    language: str
-    range: types.Range
-
-
-def functions_of(document: CalibDocument) -> Sequence[Function]:
-    """The functions of a document as it is now; empty for a language without a grammar.
-
-    Each version is parsed once, when it is first asked for.
-    """
-    language, lines = document.language, document.bare_lines
-    if not has_grammar(language):
-        return ()
-    known = document.functions_of(lines)
-    if known is None:
-        known = functions(document.read_lines, language)
-        document.remember_functions(lines, known)
-    return known
-
-
-async def parse(*documents: CalibDocument) -> None:
-    """Find the functions of documents of one language in a thread, unless they are known; `functions_of` then
-    has them.
-
-    A long document takes a tenth of a second, in which keystrokes are answered. If it changes meanwhile, the
-    functions of the new version are not known.
-    """
-    language = documents[0].language
-    pending = [one for one in documents if one.functions_of(one.bare_lines) is None]
-    if not has_grammar(language) or not pending:
-        return
-    lines = [one.bare_lines for one in pending]
-    read = [one.read_lines for one in pending]
-    found = await asyncio.to_thread(lambda: [functions(one, language) for one in read])
-    for document, its_lines, its_functions in zip(pending, lines, found, strict=True):
-        document.remember_functions(its_lines, its_functions)
-
-
-def target_at(document: CalibDocument, position: types.Position, scope: Scope) -> Target | None:
-    """The function that a place is about, None if there is none.
-
-    On a line of a signature it is that function; on the name of a call the one that is called, if exactly one
-    function of this file or notebook has the name: which of several is meant only the language's own server
-    knows.
-    Anywhere else in a body only with the scope "function": there every word has a hover of that server, which
-    ours would bury.
-    """
-    line, column = place_in(document, position)
-    lines, language = document.bare_lines, document.language
-    found = functions_of(document)
-    function = next((one for one in found if one.start <= line < one.signature_end), None)
-    if function is None:
-        call = call_at(lines[line], column)
-        called = [] if call is None else list(_called(call, document, language))
-        if call is not None and len(called) == 1:
-            return Target(*called[0], language, part_of_line(document, line, lines[line], *call.span))
-        if scope == "function":
-            function = _innermost(found, line)
-    if function is None:
-        return None
-    return Target(document, function, language, whole_line(document, function.start, lines[function.start]))
-
-
-def function_around(document: CalibDocument, position: types.Position) -> Target | None:
-    """The innermost function that holds a place, None if there is none."""
-    line, _ = place_in(document, position)
-    function = _innermost(functions_of(document), line)
-    if function is None:
-        return None
-    heading = whole_line(document, function.start, document.bare_lines[function.start])
-    return Target(document, function, document.language, heading)
-
-
-def _called(call: Call, document: CalibDocument, language: str) -> Iterator[tuple[CalibDocument, Function]]:
-    """The functions that a call in a document can mean, each with the document in which it stands."""
-    named = [(one, found) for one in document.cells for found in functions_of(one) if found.name == call.name]
-    # Each looks for its class above. Of so many no single one is meant.
-    for one, function in named if len(named) <= _MOST_NAMESAKES else ():
-        if may_mean(call, function, one.bare_lines, language):
-            yield one, function
-
-
-def _innermost(found: Sequence[Function], line: int) -> Function | None:
-    holding = (one for one in found if one.start <= line < one.end)
-    return max(holding, key=lambda one: (one.start, -one.end), default=None)
-
+from lsp_calib.syntax import Function
 
 # What keeps a summary from being inserted, for the user.
 NONE_MADE = "The model gave no summary of this function."
@@ -220,7 +127,7 @@ class Summaries:
         if self._place != (uri, line):
             self._events.send(on.UserMoved(uri, line))
 
-    async def insert(self, document: CalibDocument, target: Target) -> dict[str, Any]:
+    async def insert(self, target: Target) -> dict[str, Any]:
         """Insert the summary of a function as its documentation: {applied, reason, suggestion}.
 
         It is made first unless it is known. Raises SettingsError if the editor cannot be asked for a change.
@@ -230,9 +137,9 @@ class Summaries:
                 "This editor does not let a server change a document (workspace/applyEdit). "
                 "Copy the summary from the hover instead."
             )
-        uri, language = document.uri, target.language
-        suggestion = await self.requests.of(uri, target.function, language)
-        summary = self.requests.known(uri, target.function, language)
+        uri, language = target.document.uri, target.language
+        suggestion = await self.requests.of(target)
+        summary = self.requests.known(target)
         if summary is None or suggestion is None:
             return _answer(NONE_MADE)
         # The document may have changed meanwhile, or be another object: closed, and opened again. A function
@@ -256,12 +163,12 @@ class Summaries:
             return _answer(result.failure_reason or REFUSED, summary)
         return _answer(None, summary)
 
-    async def report_wrong(self, uri: str, summary: Summary) -> None:
+    async def report_wrong(self, document: CalibDocument, summary: Summary) -> None:
         """The user says that a summary is wrong: a label, on disk when this returns. Raises LspCalibError."""
         now, identity = time.time(), summary.suggestion.id
         self._tracking.drop(identity)
         self._reported.add(identity)
-        self._recorder.summary_shown(uri, summary, "", now)
+        self._recorder.summary_shown(document, summary, "", now)
         label = Label(identity, False, How.REPORTED, now)
         self._recorder.record(
             [Event(identity, EventKind.REJECTED, now), Event(identity, EventKind.SETTLED, now, label=label)]
@@ -290,13 +197,13 @@ class Summaries:
     def _changed(self, changed: on.DocumentChanged) -> None:
         """A document has changed: perhaps in the way that the editor was asked for."""
         # Some editors report changes only after a pause, when they have long answered.
-        uri, lines = changed.document.uri, changed.lines
-        made, summary = self._expected.pop(uri, (None, None))
+        document, lines = changed.document, changed.lines
+        made, summary = self._expected.pop(document.uri, (None, None))
         if made is None or summary is None:
             return
         if lines[made.line : made.line + len(made.lines)] == made.lines:
-            self._recorder.summary_shown(uri, summary, made.lines[0], time.time())
-            self._tracking.made(uri, made.places, summary.suggestion)
+            self._recorder.summary_shown(document, summary, made.lines[0], time.time())
+            self._tracking.made(document, made.places, summary.suggestion)
 
     def _edit(self, document: CalibDocument, made: Insertion) -> types.WorkspaceEdit:
         end = "\r\n" if document.lines and document.lines[0].endswith("\r\n") else "\n"
@@ -315,7 +222,7 @@ class Summaries:
         document = None if place is None else self._connection.open_document(place[0])
         if place is None or document is None:
             return
-        uri, language = document.uri, document.language
+        language = document.language
         if not self._goes_ahead(language) or sum(map(len, document.bare_lines)) > _LARGEST:
             return
         await parse(document)
@@ -323,7 +230,7 @@ class Summaries:
             for function in _near(functions_of(document), place[1]):
                 if not self._goes_ahead(language):
                     return
-                await self.requests.prepare(uri, function, language)
+                await self.requests.prepare(Target.at_its_heading(document, function))
         except asyncio.CancelledError:
             self.requests.give_way()
             raise

@@ -1,4 +1,7 @@
-"""Summaries for an editor: each is requested from the service once and remembered."""
+"""Summaries for an editor: the function that a place is about, examples of its workspace, and its summary.
+
+Each summary is requested from the service once and remembered.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ import hmac
 import logging
 import secrets
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import attrs
+from lsprotocol import types
 
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.engine import Priority
@@ -22,17 +26,118 @@ from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events
-from lsp_calib.server.text import CalibDocument, path_of, path_of_folder
+from lsp_calib.server.text import CalibDocument, part_of_line, path_of, path_of_folder, place_in, whole_line
 from lsp_calib.server.user_messages import SummaryProgress
 from lsp_calib.summarization import Summary, SummaryService
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
-from lsp_calib.syntax import Function, has_grammar
+from lsp_calib.syntax import Call, Function, call_at, functions, has_grammar, may_mean
 from lsp_calib.values import ModelIdentity, Suggestion
 from lsp_calib.workspace_files import is_left_out
 
 logger = logging.getLogger(__name__)
+
+Scope = Literal["signature", "function"]
+
+_MOST_NAMESAKES = 50
+
+
+@attrs.frozen
+class Target:
+    """A function, its language, and the range that stands for it.
+
+    document: in which the function stands; another cell of the notebook, where the range is that of a call.
+    """
+
+    document: CalibDocument
+    function: Function
+    language: str
+    range: types.Range
+
+    @classmethod
+    def at_its_heading(cls, document: CalibDocument, function: Function) -> Target:
+        """A function of a document as it is now; the range is its first line."""
+        heading = whole_line(document, function.start, document.bare_lines[function.start])
+        return cls(document, function, document.language, heading)
+
+
+def functions_of(document: CalibDocument) -> Sequence[Function]:
+    """The functions of a document as it is now; empty for a language without a grammar.
+
+    Each version is parsed once, when it is first asked for.
+    """
+    language, lines = document.language, document.bare_lines
+    if not has_grammar(language):
+        return ()
+    known = document.functions_of(lines)
+    if known is None:
+        known = functions(document.read_lines, language)
+        document.remember_functions(lines, known)
+    return known
+
+
+async def parse(*documents: CalibDocument) -> None:
+    """Find the functions of documents of one language in a thread, unless they are known; `functions_of` then
+    has them.
+
+    A long document takes a tenth of a second, in which keystrokes are answered. If it changes meanwhile, the
+    functions of the new version are not known.
+    """
+    language = documents[0].language
+    pending = [one for one in documents if one.functions_of(one.bare_lines) is None]
+    if not has_grammar(language) or not pending:
+        return
+    lines = [one.bare_lines for one in pending]
+    read = [one.read_lines for one in pending]
+    found = await asyncio.to_thread(lambda: [functions(one, language) for one in read])
+    for document, its_lines, its_functions in zip(pending, lines, found, strict=True):
+        document.remember_functions(its_lines, its_functions)
+
+
+def target_at(document: CalibDocument, position: types.Position, scope: Scope) -> Target | None:
+    """The function that a place is about, None if there is none.
+
+    On a line of a signature it is that function; on the name of a call the one that is called, if exactly one
+    function of this file or notebook has the name: which of several is meant only the language's own server
+    knows.
+    Anywhere else in a body only with the scope "function": there every word has a hover of that server, which
+    ours would bury.
+    """
+    line, column = place_in(document, position)
+    lines, language = document.bare_lines, document.language
+    found = functions_of(document)
+    function = next((one for one in found if one.start <= line < one.signature_end), None)
+    if function is None:
+        call = call_at(lines[line], column)
+        called = [] if call is None else list(_called(call, document, language))
+        if call is not None and len(called) == 1:
+            return Target(*called[0], language, part_of_line(document, line, lines[line], *call.span))
+        if scope == "function":
+            function = _innermost(found, line)
+    return None if function is None else Target.at_its_heading(document, function)
+
+
+def function_around(document: CalibDocument, position: types.Position) -> Target | None:
+    """The innermost function that holds a place, None if there is none."""
+    line, _ = place_in(document, position)
+    function = _innermost(functions_of(document), line)
+    return None if function is None else Target.at_its_heading(document, function)
+
+
+def _called(call: Call, document: CalibDocument, language: str) -> Iterator[tuple[CalibDocument, Function]]:
+    """The functions that a call in a document can mean, each with the document in which it stands."""
+    named = [(one, found) for one in document.cells for found in functions_of(one) if found.name == call.name]
+    # Each looks for its class above. Of so many no single one is meant.
+    for one, function in named if len(named) <= _MOST_NAMESAKES else ():
+        if may_mean(call, function, one.bare_lines, language):
+            yield one, function
+
+
+def _innermost(found: Sequence[Function], line: int) -> Function | None:
+    holding = (one for one in found if one.start <= line < one.end)
+    return max(holding, key=lambda one: (one.start, -one.end), default=None)
+
 
 # Seconds after which a folder is looked through again, and for how long at most, rests included.
 _STALE, _LONGEST = 60.0, 300.0
@@ -58,12 +163,11 @@ class Rests:
 
 @attrs.define(eq=False)
 class _Open:
-    """An open document. lines: as they are now. fresh: whether they are not in the index yet."""
+    """An open document. indexed: the lines of it that are in the index."""
 
+    document: CalibDocument
     path: Path
-    language: str
-    lines: Sequence[str]
-    fresh: bool = True
+    indexed: Sequence[str] = ()
 
 
 @attrs.define(eq=False)
@@ -90,7 +194,6 @@ class ExampleIndex:
 
     def __attrs_post_init__(self) -> None:
         self._events.on(on.DocumentOpened, lambda one: self.opened(one.document))
-        self._events.on(on.DocumentChanged, self._changed)
         self._events.on(on.DocumentClosed, lambda one: self.closed(one.uri))
         self._running = True
         # For the thread: whether it goes on, and how long it rests after a file.
@@ -101,18 +204,13 @@ class ExampleIndex:
         self._turn = asyncio.Semaphore(1)
         self._waiting = 0  # summaries that wait for examples
         self._typed = -_TYPING
+        self._texts: list[tuple[str, ...]] = []  # of the open documents, at the last look
 
     def opened(self, document: CalibDocument) -> None:
         self._typed = time.monotonic()
-        path, language = path_of(document.uri), document.language
-        if path is not None and has_grammar(language):
-            self._open[document.uri] = _Open(path, language, document.bare_lines)
-
-    def _changed(self, changed: on.DocumentChanged) -> None:
-        self._typed = time.monotonic()
-        uri = changed.document.uri
-        if (known := self._open.get(uri)) is not None:
-            self._open[uri] = attrs.evolve(known, lines=changed.lines, fresh=True)
+        path = path_of(document.uri)
+        if path is not None and has_grammar(document.language):
+            self._open[document.uri] = _Open(document, path)
 
     def closed(self, uri: str) -> None:
         """A document was closed: from now on its file counts."""
@@ -122,12 +220,13 @@ class ExampleIndex:
                 if document.path.is_relative_to(root):
                     index.drop(document.path.relative_to(root).as_posix())
 
-    async def examples_for(self, uri: str, function: Function, language: str) -> Sequence[Example]:
+    async def examples_for(self, target: Target) -> Sequence[Example]:
         """Documented functions of the workspace that resemble a function, the best first.
 
         None for a document outside of it. It waits a second for the first ones of a folder.
         """
-        folder, path = self._connection.folder_of(uri), path_of(self._connection.file_of(uri))
+        document, function, language = target.document, target.function, target.language
+        folder, path = self._connection.folder_of(document), path_of(document.file)
         root = path_of_folder(folder) if folder else None
         if root is None or path is None or not path.is_relative_to(root):
             return ()
@@ -144,7 +243,9 @@ class ExampleIndex:
                 await asyncio.wait({scan.task}, timeout=self._rests.patience)
             finally:
                 self._waiting -= 1
-        opened = [one for one in self._open.values() if one.path.is_relative_to(root)]
+        opened = [
+            (one, one.document.bare_lines) for one in self._open.values() if one.path.is_relative_to(root)
+        ]
         return await asyncio.to_thread(self._best, index, function, language, path, opened)
 
     async def close(self) -> None:
@@ -163,11 +264,11 @@ class ExampleIndex:
     async def _scan(self, scan: _Scan, index: WorkspaceExamples, path: Path, language: str) -> None:
         async with self._turn:
             opened = {
-                one.path.relative_to(index.root).as_posix(): one.lines
+                one.path.relative_to(index.root).as_posix(): one.document.bare_lines
                 for one in self._open.values()
                 if one.path.is_relative_to(index.root)
             }
-            self._look()
+            self._look(begins=True)
             work = asyncio.create_task(asyncio.to_thread(self._search, index, path, language, opened))
             try:
                 while not work.done():
@@ -180,7 +281,12 @@ class ExampleIndex:
             if work.result():
                 scan.ended = time.monotonic()
 
-    def _look(self) -> None:
+    def _look(self, *, begins: bool = False) -> None:
+        """begins: what was typed since the last search is not looked at."""
+        texts = [document.bare_lines for document in self._connection.open_documents()]
+        if texts != self._texts and not begins:
+            self._typed = time.monotonic()
+        self._texts = texts
         self._goes_on = self._running and self._admission.may_work_ahead()
         typing = time.monotonic() - self._typed < _TYPING
         rest = self._rests.typing if typing else self._rests.busy if self._making else 0.0
@@ -214,20 +320,20 @@ class ExampleIndex:
         function: Function,
         language: str,
         path: Path,
-        opened: Sequence[_Open],
+        opened: Sequence[tuple[_Open, Sequence[str]]],
     ) -> Sequence[Example]:
         """In a thread."""
         exclusion = self._admission.exclusion()
         texts: dict[str, Sequence[str]] = {}
-        for one in opened:
+        for one, lines in opened:
             name = one.path.relative_to(index.root).as_posix()
-            texts[name] = one.lines
-            if one.fresh and family_of(one.language) == family_of(language):
-                one.fresh = False
+            texts[name] = lines
+            if one.indexed is not lines and family_of(one.document.language) == family_of(language):
+                one.indexed = lines
                 if exclusion.reason(str(one.path)) or is_left_out(one.path, index.root):
                     index.drop(name)
                 else:
-                    index.put(name, one.language, one.lines)
+                    index.put(name, one.document.language, lines)
         return index.best(function, language, path.relative_to(index.root).as_posix(), SHOTS, texts)
 
 
@@ -282,45 +388,41 @@ class SummaryRequests:
         self._model = model
 
     async def of(
-        self, uri: str, function: Function, language: str, *, patience: float | None = None
+        self, target: Target, *, patience: float | None = None
     ) -> Suggestion | Literal["pending"] | None:
         """The summary of a function; "pending" if it is still being made after `patience` seconds.
 
         patience: None waits until it is made. None if it could not be made, or if the document is excluded.
         """
-        if not await self._admission.admits(uri):
+        if not await self._admission.admits(target.document):
             return None
         self._events.send(on.SummaryRequested())
-        known = self.known(uri, function, language)
+        known = self.known(target)
         if known is not None:
             return known.suggestion
-        if self._has_nothing(uri, function, language):
+        if self._has_nothing(target):
             return None
-        key = self._key(uri, function, language)
+        key = self._key(target)
         if key not in self._running:
             self._drop_abandoned()
-        running = self._begin(key, uri, function, language, Priority.BACKGROUND)
-        return await self._result(running, function.name, patience)
+        running = self._begin(key, target, Priority.BACKGROUND)
+        return await self._result(running, target.function.name, patience)
 
     @property
     def is_busy(self) -> bool:
         """Whether a summary is being made."""
         return bool(self._running)
 
-    def known(self, uri: str, function: Function, language: str) -> Summary | None:
+    def known(self, target: Target) -> Summary | None:
         """The summary of a function of a document if it has been made."""
-        if self._model is None:
-            return None
-        return self._known.recall(self._key(uri, function, language, self._model))
+        return None if self._model is None else self._known.recall(self._key(target, self._model))
 
-    async def prepare(self, uri: str, function: Function, language: str) -> None:
+    async def prepare(self, target: Target) -> None:
         """Make the summary of a function when nothing else is to be done, unless it is known."""
-        if not await self._admission.admits(uri) or self.known(uri, function, language) is not None:
+        if not await self._admission.admits(target.document) or self.known(target) is not None:
             return
-        if self._has_nothing(uri, function, language):
-            return
-        key = self._key(uri, function, language)
-        await asyncio.wait({self._begin(key, uri, function, language, Priority.IDLE).task})
+        if not self._has_nothing(target):
+            await asyncio.wait({self._begin(self._key(target), target, Priority.IDLE).task})
 
     def give_way(self) -> None:
         """Stop the idle work that nobody has asked for meanwhile."""
@@ -328,19 +430,17 @@ class SummaryRequests:
             if not running.awaited:
                 running.task.cancel()
 
-    async def reword(self, uri: str, function: Function, language: str) -> Suggestion | None:
+    async def reword(self, target: Target) -> Suggestion | None:
         """Another wording of the summary of a function, which takes its place; None as for `of`."""
-        if not await self._admission.admits(uri):
+        if not await self._admission.admits(target.document):
             return None
         self._events.send(on.SummaryRequested())
-        key = b"another" + self._key(uri, function, language)
+        key = b"another" + self._key(target)
         if key not in self._running:
             self._wordings[key] = self._wordings.get(key, 0) + 1
         # Another seed each time: the same words again would look like a command that does nothing.
-        running = self._begin(
-            key, uri, function, language, Priority.BACKGROUND, seed=self._wordings.get(key, 1)
-        )
-        made = await self._result(running, function.name, None)
+        running = self._begin(key, target, Priority.BACKGROUND, seed=self._wordings.get(key, 1))
+        made = await self._result(running, target.function.name, None)
         return None if made == "pending" else made
 
     def assess_again(self) -> None:
@@ -390,26 +490,15 @@ class SummaryRequests:
             if not running.waiting and not running.is_shown:
                 running.task.cancel()
 
-    def _has_nothing(self, uri: str, function: Function, language: str) -> bool:
+    def _has_nothing(self, target: Target) -> bool:
         """Whether the model has been asked, and had nothing to say."""
-        return (
-            self._model is not None and self._key(uri, function, language, self._model) in self._nothing_said
-        )
+        return self._model is not None and self._key(target, self._model) in self._nothing_said
 
-    def _begin(
-        self,
-        key: bytes,
-        uri: str,
-        function: Function,
-        language: str,
-        priority: Priority,
-        *,
-        seed: int | None = None,
-    ) -> Running:
+    def _begin(self, key: bytes, target: Target, priority: Priority, *, seed: int | None = None) -> Running:
         """The work on the summary of a function, begun now if it was not yet."""
         running = self._running.get(key)
         if running is None or running.task.cancelling():
-            task = asyncio.create_task(self._summarize(uri, function, language, priority, seed))
+            task = asyncio.create_task(self._summarize(target, priority, seed))
             running = self._running[key] = Running(task)
             task.add_done_callback(lambda done: self._ended(key, done))
         return running
@@ -418,29 +507,30 @@ class SummaryRequests:
         if key in self._running and self._running[key].task is task:
             del self._running[key]
 
-    async def _summarize(
-        self, uri: str, function: Function, language: str, priority: Priority, seed: int | None
-    ) -> Summary | None:
+    async def _summarize(self, target: Target, priority: Priority, seed: int | None) -> Summary | None:
         try:
-            examples = await self._examples.examples_for(uri, function, language)
+            examples = await self._examples.examples_for(target)
             summary = await self._service.summarize(
-                function, language, priority, examples=examples, seed=seed, document=uri
+                *(target.function, target.language, priority),
+                examples=examples,
+                seed=seed,
+                document=target.document.uri,
             )
         except LspCalibError as error:
             logger.warning("No summary: %s", error)
             return None
         if summary is None:
             if seed is None and self._model is not None:
-                self._nothing_said[self._key(uri, function, language, self._model)] = None
+                self._nothing_said[self._key(target, self._model)] = None
             return None
         self._events.send(on.SuggestionMade(summary.suggestion))
         self._model = summary.model
-        self._known[self._key(uri, function, language, summary.model)] = summary
+        self._known[self._key(target, summary.model)] = summary
         self._events.send(on.SummaryKnown())
         return summary
 
-    def _key(self, uri: str, function: Function, language: str, model: ModelIdentity | None = None) -> bytes:
+    def _key(self, target: Target, model: ModelIdentity | None = None) -> bytes:
         of = "" if model is None else f"{model.name}\0{model.quantisation}\0{model.sha256}"
         # The tier depends on the document (`tiers.overrides`), the prompt's examples on its workspace.
-        text = f"{of}\0{uri}\0{language}\0{function.code}".encode("utf-8", "surrogatepass")
-        return hmac.digest(self._secret, text, "sha256")
+        parts = of, target.document.uri, target.language, target.function.code
+        return hmac.digest(self._secret, "\0".join(parts).encode("utf-8", "surrogatepass"), "sha256")

@@ -24,7 +24,7 @@ from lsprotocol import types
 
 from lsp_calib.errors import SettingsError
 from lsp_calib.files import open_file, why
-from lsp_calib.server.streams import MOST_BYTES, MOST_UNSENT, Frames, Skipped
+from lsp_calib.server.streams import MOST_BYTES, MOST_UNSENT, Frames
 
 logger = logging.getLogger(__name__)
 
@@ -163,8 +163,8 @@ class Listener:
             if not _begins_with_header(start):
                 return _FOREIGN
             frames.feed(data)
-        if isinstance(body, Skipped):
-            return f"it sent {body.why}"
+        if isinstance(body, str):
+            return f"it sent {body}"
         message = _object(body)
         why = _take_token(message, self._token) or (_TAKEN if self._client.done() else "")
         if why:

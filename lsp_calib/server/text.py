@@ -15,7 +15,6 @@ from pygls import uris
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
 from lsp_calib.languages import bounded, identifier_of
-from lsp_calib.text_lines import split_keeping_ends
 
 if TYPE_CHECKING:
     from lsp_calib.completion.context import Cursor
@@ -41,6 +40,18 @@ def path_of_folder(address: str) -> Path | None:
     ('/a/C#', '/a/100%25')
     """
     return path_of(quote(address, safe="/:"))
+
+
+# LSP ends lines at \n, \r\n or \r and nowhere else (`text_lines`).
+_WITH_END = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_FOREIGN_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+def split_keeping_ends(text: str) -> list[str]:
+    """Lines with their line ends. No empty line follows a line end at the end of the text."""
+    if _FOREIGN_ENDS.search(text) is None:
+        return text.splitlines(keepends=True)  # the fast way for large documents
+    return _WITH_END.findall(text)
 
 
 Lines = tuple[str, ...]
@@ -87,9 +98,11 @@ class CalibDocument(TextDocument):
     """A document stored as lines: a keystroke costs time for its line, not for the document.
 
     The whole text is joined only when it is requested. notebook: the one that it is a cell of, if any.
+    is_open: until the editor closes it.
     """
 
     notebook: Notebook | None = None
+    is_open = True
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -202,14 +215,13 @@ class CalibDocument(TextDocument):
             self.notebook.changed(self)
 
     def _apply_full_change(self, change: types.TextDocumentContentChangeEvent) -> None:
+        from lsp_calib.completion.context import shared_ends
+
         old = [*self.bare_lines]
         super()._apply_full_change(change)
         self._split = self._snapshot = self._functions = None
         new = [*self.bare_lines]
-        most = min(len(old), len(new))
-        above = next((at for at in range(most) if old[at] != new[at]), most)
-        most -= above
-        below = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+        above, below = shared_ends(old, new)
         removed, inserted = old[above : len(old) - below], new[above : len(new) - below]
         if removed or inserted:
             small = len(removed) == len(inserted) == 1 and abs(len(removed[0]) - len(inserted[0])) <= 1
@@ -389,6 +401,11 @@ class CalibWorkspace(Workspace):
             sync_kind=self._sync_kind,
             position_codec=self._position_codec,
         )
+
+    def remove_text_document(self, doc_uri: str) -> None:
+        if isinstance(document := self._text_documents.get(unquote(doc_uri)), CalibDocument):
+            document.is_open = False
+        super().remove_text_document(doc_uri)
 
     def put_notebook_document(self, params: types.DidOpenNotebookDocumentParams) -> None:
         super().put_notebook_document(params)

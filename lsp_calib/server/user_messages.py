@@ -28,8 +28,9 @@ class UserMessages:
     def error(self, message: str) -> None:
         self._once([message], types.MessageType.Error)
 
-    def warn(self, message: str) -> None:
-        self._once([message], types.MessageType.Warning)
+    def warn(self, *messages: str) -> None:
+        """Show those of the messages that are new, one a line."""
+        self._once(messages, types.MessageType.Warning)
 
     def inform(self, message: str) -> None:
         """Show a message, also if it was shown before."""
@@ -41,10 +42,6 @@ class UserMessages:
         logger.info("%s", sentence)
         if not self._stopped:
             self._connection.window_log_message(types.LogMessageParams(types.MessageType.Info, sentence))
-
-    def warn_together(self, messages: Iterable[str]) -> None:
-        """Show those of the messages that are new, one a line."""
-        self._once(messages, types.MessageType.Warning)
 
     def forget(self) -> None:
         """From now on the same errors and warnings are shown again."""

@@ -17,8 +17,8 @@ import attrs
 from lsp_calib.syntax import parsing
 from lsp_calib.syntax.languages import LanguageRules, Place, rules_of
 from lsp_calib.syntax.languages.rules import Function, last_row, stands_alone
-from lsp_calib.syntax.magics import code_of
 from lsp_calib.syntax.parsing import Allowance, Overrun
+from lsp_calib.syntax.source_tree import code_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -21,9 +21,6 @@ _COMMAND = re.compile(r"%{1,2}[^\W\d]|!|\?|%{0,2}[^\W\d][\w.*\[\]'\"]*\?{1,2}$")
 _ASSIGNED = re.compile(r"\s*[^\W\d][\w.,\s\[\]'\"]*=\s*(?=!|%[^\W\d])")
 # What may open or close a string or a bracket, and a comment.
 _TOKEN = re.compile(r"\"\"\"|'''|#|\"(?:\\.|[^\"\\])*\"?|'(?:\\.|[^'\\])*'?|[()\[\]{}]")
-# In characters. A longer line is data: parsing 200 kB of it would cost a completion up to half a second, and
-# an unclosed bracket in it would hide the lines around it.
-_LONGEST = 20_000
 _LONG_QUOTES = ('"""', "'''")
 
 
@@ -48,13 +45,6 @@ class CommandLine(str):
         return not self == other
 
     __hash__ = str.__hash__
-
-
-def code_of(line: str) -> str:
-    """A line as a grammar reads it; one of more than `_LONGEST` characters is blank."""
-    if len(line) > _LONGEST:
-        return ""
-    return line.code if isinstance(line, CommandLine) else line
 
 
 class _State(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages import LanguageRules
-from lsp_calib.syntax.magics import code_of
+from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.parsing import Allowance, parse
 
 if TYPE_CHECKING:
@@ -48,8 +48,19 @@ _END_OF_LINE = (1 << 32) - 1
 # So many of the nodes that hold a name decide whether it is bound. Hostile lines nest thousands.
 _NEAREST = 16
 
+# In characters. A longer line is data: parsing 200 kB of it would cost a completion up to half a second, and
+# an unclosed bracket in it would hide the lines around it.
+_LONGEST_LINE = 20_000
+
 Place = tuple[int, int]
 """Row, and column in bytes, from 0."""
+
+
+def code_of(line: str) -> str:
+    """A line as a grammar reads it; one of more than `_LONGEST_LINE` characters is blank."""
+    if len(line) > _LONGEST_LINE:
+        return ""
+    return line.code if isinstance(line, CommandLine) else line
 
 
 def region_of(rules: LanguageRules, lines: Sequence[str], row: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lsp_calib.completion.context import next_place
-from lsp_calib.text_lines import split_keeping_ends
+from lsp_calib.server.text import split_keeping_ends
 from lsp_calib.tools.bench.trace import Edit, Kind, load_trace
 
 

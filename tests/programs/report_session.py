@@ -40,7 +40,6 @@ from lsp_calib.evaluation.tasks import Task, plain
 from lsp_calib.feedback.events import Event, How, Label, Source
 from lsp_calib.feedback.learning import refit_where_due
 from lsp_calib.feedback.report import make_report
-from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.home import private_folder
@@ -232,7 +231,7 @@ def pages(folder: Path, records: Path) -> None:
         session.goes_on(step)
     now = session.ends()
     print(f"{len(history)} commits, {session.visits} visits")
-    report = make_report(read_data(store, calibrators, now), now)
+    report = make_report(store, calibrators, now)
     store.close()
     for theme in THEMES:
         write_page(report, folder / f"report-{theme}.html", theme)

@@ -17,7 +17,7 @@ import attrs
 import pytest
 from scripted_server import ScriptedEngine
 
-from lsp_calib.completion.memory import MOST
+from lsp_calib.server.follow_ups import MOST_REMEMBERED
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.server.main import create_server
 from lsp_calib.server.messages import receive
@@ -207,8 +207,8 @@ async def test_remembered_completions_keep_neither_documents_nor_their_earlier_v
 
     await type_in(2, 70)  # what is bounded is full
     known = requests._memory._documents[uri]
-    assert len(known) == MOST
-    limit = MOST * 8 * LINES / 3
+    assert len(known) == MOST_REMEMBERED
+    limit = MOST_REMEMBERED * 8 * LINES / 3
     gc.collect()
     tracemalloc.start()
     try:
@@ -222,6 +222,6 @@ async def test_remembered_completions_keep_neither_documents_nor_their_earlier_v
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(known) == MOST
+    assert len(known) == MOST_REMEMBERED
     # As many completions as before, all of them new: 64 versions of the lines would take 1.5 million bytes.
     assert after - before < limit

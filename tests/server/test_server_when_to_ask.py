@@ -11,7 +11,7 @@ from conftest import Connect
 from pygls.exceptions import JsonRpcInvalidParams
 from scripted_editor import Editor, capabilities, suggestions, until
 
-from lsp_calib.server.documents import HELD_BACK
+from lsp_calib.server.admission import HELD_BACK
 
 SCRIPT = {"otherwise": {"text": "x"}}
 LINES = "".join(f"line {n}\n" for n in range(20))

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.arrays import CalibrationWarning, quietly
-from lsp_calib.calibration.calibration_error import (
+from lsp_calib.calibration.scores import (
+    auc,
     debiased_calibration_error,
+    expected_calibration_error,
     ks_calibration_error,
+    skill_score,
     smooth_ece,
 )
-from lsp_calib.calibration.scores import auc, expected_calibration_error, skill_score
 from lsp_calib.errors import DataError
 
 ALL = [

@@ -5,13 +5,17 @@ import pytest
 import sklearn.metrics as sk
 from yardstick import loops, seconds
 
-from lsp_calib.calibration.calibration_error import (
+from lsp_calib.calibration.reliability import reliability, risk_coverage
+from lsp_calib.calibration.scores import (
+    auc,
+    brier_score,
     debiased_calibration_error,
+    expected_calibration_error,
     ks_calibration_error,
+    log_loss,
+    skill_score,
     smooth_ece,
 )
-from lsp_calib.calibration.reliability import reliability, risk_coverage
-from lsp_calib.calibration.scores import auc, brier_score, expected_calibration_error, log_loss, skill_score
 from lsp_calib.calibration.token_level import ClasswiseECE, FullECE
 
 pytestmark = pytest.mark.long

@@ -6,8 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.arrays import quietly
-from lsp_calib.calibration.calibration_error import ks_calibration_error
-from lsp_calib.calibration.scores import auc, brier_score, expected_calibration_error, log_loss, skill_score
+from lsp_calib.calibration.scores import (
+    auc,
+    brier_score,
+    expected_calibration_error,
+    ks_calibration_error,
+    log_loss,
+    skill_score,
+)
 from lsp_calib.calibration.validation import of_items, of_labels
 
 METRICS = [brier_score, skill_score, log_loss, auc, ks_calibration_error, expected_calibration_error]

@@ -13,15 +13,16 @@ from feedback_scene import suggestion
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
-from lsp_calib.server.admission import BULK_CHANGE, LOADING_AGAIN, LastRequests
+from lsp_calib.server.admission import BULK_CHANGE, LOADING_AGAIN, Documents, LastRequests
 from lsp_calib.server.completions import Completions
-from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
 from lsp_calib.server.suggestion_tracking import Refused
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.settings import Settings, Trusted
 from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 
 URI = "file:///a.py"
+DOCUMENT = CalibDocument(URI, "", language_id="python")
 
 
 class Service:
@@ -57,7 +58,7 @@ class Service:
 class Admission:
     """Refuses nothing."""
 
-    async def refusal(self, _uri: str, _patience: float | None) -> None:
+    async def refusal(self, _document: CalibDocument, _patience: float | None) -> None:
         return None
 
     def unwanted(self, _uri: str) -> None:
@@ -110,11 +111,11 @@ async def test_a_reply_is_not_delivered_after_a_request_at_another_place() -> No
     service = Service()
     asked = requests(service)
     lines = ("a", "b")
-    first = asyncio.create_task(asked.newest(URI, Cursor.at(lines, 0, 1, "python")))
+    first = asyncio.create_task(asked.newest(DOCUMENT, Cursor.at(lines, 0, 1, "python")))
     await asyncio.sleep(0)
     service.go.set()
     await ready(asked)
-    second = asyncio.create_task(asked.newest(URI, Cursor.at(lines, 1, 1, "python")))
+    second = asyncio.create_task(asked.newest(DOCUMENT, Cursor.at(lines, 1, 1, "python")))
     assert await first is None
     answer = await second
     assert answer
@@ -128,7 +129,7 @@ async def test_what_has_settled_is_another_suggestion_with_the_same_answer() -> 
     asked = requests(service, settled=settled.__contains__)
 
     async def suggestion_at(column: int, line: str) -> Suggestion:
-        reply = await asked.newest(URI, Cursor.at((line,), 0, column, "python"))
+        reply = await asked.newest(DOCUMENT, Cursor.at((line,), 0, column, "python"))
         assert reply
         return reply[0].suggestion
 
@@ -153,13 +154,13 @@ async def test_while_the_model_is_loaded_again_a_request_is_answered_with_null_a
     service, last = Service(), LastRequests()
     asked = requests(service, is_loaded_again=True, last=last, loads_again=0.05)
     cursor = Cursor.at(("a", "b"), 0, 1, "python")
-    assert await asyncio.wait_for(asked.newest(URI, cursor), 10) is None
+    assert await asyncio.wait_for(asked.newest(DOCUMENT, cursor), 10) is None
     told = last.of(URI)
     assert told is not None
     assert told.absence is LOADING_AGAIN
     service.go.set()
     await ready(asked)
-    answer = await asked.newest(URI, cursor)
+    answer = await asked.newest(DOCUMENT, cursor)
     assert answer
     assert service.cancelled == []
 
@@ -169,11 +170,11 @@ async def test_two_requests_at_one_place_are_both_answered() -> None:
     service = Service()
     asked = requests(service)
     cursor = Cursor.at(("a", "b"), 0, 1, "python")
-    first = asyncio.create_task(asked.newest(URI, cursor))
+    first = asyncio.create_task(asked.newest(DOCUMENT, cursor))
     await asyncio.sleep(0)
     service.go.set()
     await ready(asked)
-    second = asyncio.create_task(asked.newest(URI, cursor))
+    second = asyncio.create_task(asked.newest(DOCUMENT, cursor))
     for answer in (await first, await second):
         assert answer
         assert answer[0].suggestion.id == "at 0"
@@ -194,12 +195,12 @@ async def test_a_request_after_one_that_is_being_cancelled_is_answered() -> None
     service = Slow()
     asked = requests(service)
     cursor = Cursor.at(("a", "b"), 0, 1, "python")
-    first = asyncio.create_task(asked.newest(URI, cursor))
+    first = asyncio.create_task(asked.newest(DOCUMENT, cursor))
     while not service.asked:
         await asyncio.sleep(0)
     first.cancel()
     await asyncio.sleep(0)
-    second = asyncio.create_task(asked.newest(URI, cursor, by_hand=True))
+    second = asyncio.create_task(asked.newest(DOCUMENT, cursor, by_hand=True))
     await asyncio.sleep(0.03)
     service.go.set()
     answer = await second
@@ -217,7 +218,7 @@ class TestPause:
         """Requests at these places, one after the other, each before the answer to the one before it."""
         tasks = []
         for cursor in cursors:
-            tasks.append(asyncio.create_task(asked.newest(URI, cursor, by_hand=by_hand)))
+            tasks.append(asyncio.create_task(asked.newest(DOCUMENT, cursor, by_hand=by_hand)))
             for _ in range(5):
                 await asyncio.sleep(0)
         return tasks
@@ -267,7 +268,7 @@ class TestPause:
         service.go.set()
         asked = requests(service, pause=30.0)
         (first,) = await self.started(asked, self.FIRST)
-        answer = await asyncio.wait_for(asked.newest(URI, self.FIRST, by_hand=True), 20)
+        answer = await asyncio.wait_for(asked.newest(DOCUMENT, self.FIRST, by_hand=True), 20)
         assert answer
         assert service.asked == [1]
         assert await first
@@ -281,7 +282,8 @@ class TestPause:
         service.go.set()
         asked = requests(service, pause=pause)
         answers = await asyncio.gather(
-            asked.newest(URI, self.FIRST, by_hand=first_by_hand), asked.newest(URI, self.FIRST, by_hand=True)
+            asked.newest(DOCUMENT, self.FIRST, by_hand=first_by_hand),
+            asked.newest(DOCUMENT, self.FIRST, by_hand=True),
         )
         assert [bool(answer) for answer in answers] == [True, True]
         assert service.asked == [1]

@@ -13,11 +13,8 @@ from pathlib import Path
 import pytest
 from scripted_model import install
 
-from lsp_calib import home as state
 from lsp_calib.errors import ModelError
 from lsp_calib.evaluation.collect import JoblibPool
-from lsp_calib.feedback.removal import remove_everything
-from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.process.client import ModelProcess
 
 if sys.platform != "linux":
@@ -167,13 +164,3 @@ def test_that_of_the_workers_of_an_evaluation_too() -> None:
     for pid, *memory in answers:
         assert pid != os.getpid()
         assert memory == [0, 1]
-
-
-def test_purging_removes_the_cores_of_earlier_versions(home: Path) -> None:
-    core = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x04\x00" + SECRET.encode()
-    (home / "core.12").write_bytes(core)
-    (home / "a-program").write_bytes(core.replace(b"\x04\x00", b"\x03\x00"))
-    store = FeedbackStore(home / "feedback.db")
-    remove_everything(store, state.state_dir())
-    assert not (home / "core.12").exists()
-    assert (home / "a-program").exists()

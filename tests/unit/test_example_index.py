@@ -12,7 +12,7 @@ import pytest
 
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.server.events import Events
-from lsp_calib.server.summary_requests import ExampleIndex, Rests
+from lsp_calib.server.summary_requests import ExampleIndex, Rests, Target
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.syntax import Function, functions
 from lsp_calib.text_lines import split_lines
@@ -39,7 +39,7 @@ class Scene:
         self.root = root
         self.local = self.allowed = True
         self.making: list[str] = []
-        connection: Any = SimpleNamespace(file_of=lambda uri: uri, folder_of=lambda _: root.as_uri())
+        connection: Any = SimpleNamespace(folder_of=lambda _: root.as_uri(), open_documents=list)
         connection.trusted = self
         admission: Any = SimpleNamespace(exclusion=Exclusion, may_work_ahead=lambda: self.allowed)
         self.index = ExampleIndex(connection, admission, self.making, Events(), Rests(**rests))
@@ -50,7 +50,8 @@ class Scene:
 
     async def found(self, name: str = "bill.py") -> int:
         function: Function = functions(split_lines(QUERY), "python")[0]
-        return len(await self.index.examples_for((self.root / name).as_uri(), function, "python"))
+        document = CalibDocument((self.root / name).as_uri(), QUERY, language_id="python")
+        return len(await self.index.examples_for(Target.at_its_heading(document, function)))
 
     @property
     def known(self) -> int:

@@ -31,7 +31,6 @@ from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSIO
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.learning import is_due, labels_for, refit_from_feedback, refit_languages
 from lsp_calib.feedback.report import make_report, to_wire
-from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.rows import MOST_ALIKE, REACH, last_of_each
 from lsp_calib.feedback.store import FeedbackStore, export_to
 from lsp_calib.values import Evidence, ModelIdentity
@@ -368,9 +367,9 @@ class TestDamagedRows:
         stream = io.StringIO()
         assert export_to(store, stream) == 40
         assert len([json.loads(line) for line in stream.getvalue().splitlines()]) == 40
-        data = read_data(store, calibrators, START + DAY)
-        assert data.statistics.suggestions >= 39
-        json.dumps(to_wire(make_report(data, START + DAY, None)), allow_nan=False)
+        report = make_report(store, calibrators, START + DAY)
+        assert report.statistics.suggestions >= 39
+        json.dumps(to_wire(report), allow_nan=False)
 
 
 class TestMany:

@@ -21,8 +21,8 @@ from feedback_scene import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_calib.completion.context import shared_ends
 from lsp_calib.feedback.events import How
-from lsp_calib.feedback.lines import shared_ends
 from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
 
 

@@ -129,10 +129,6 @@ class TestRecords:
         assert attrs.asdict(row) == {
             "suggestion_id": "s",
             "language": "python",
-            "raw": 0.6,
-            "confidence": 0.5,
-            "tier": "review",
-            "calibrator_id": "c",
             "evidence": {"logprobs": (-0.12346, -2.0), "features": {}, "place": "mid-word", "doubtful": ""},
             "correct": True,
             "how": How.KEPT,

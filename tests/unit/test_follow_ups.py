@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import attrs
 import pytest
 from feedback_scene import suggestion
 
+from lsp_calib.completion.block import Unfinished
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import EngineError
-from lsp_calib.server.follow_ups import DerivedSuggestions
+from lsp_calib.server.follow_ups import DerivedSuggestions, Made
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import Evidence, ModelIdentity
 
 URI = "file:///a.py"
+DOCUMENT = CalibDocument(URI, "", language_id="python")
 
 
 class Scene:
@@ -25,11 +29,9 @@ class Scene:
         self.begun = 0
         self.cancelled = 0
         self.fails = False
-        self.works: DerivedSuggestions[str] = DerivedSuggestions(
-            self._make, "", of_line=True, before=lambda error: f"before: {error}", **grace
-        )
+        self.works = DerivedSuggestions(self._make, of_line=True, **grace)
 
-    async def _make(self, _uri: str, first: Completion) -> str:
+    async def _make(self, _document: CalibDocument, first: Completion) -> Made:
         self.begun += 1
         try:
             await self.go.wait()
@@ -37,14 +39,19 @@ class Scene:
             self.cancelled += 1
             raise
         if self.fails:
-            raise EngineError("no answer")
-        return first.expected_line
+            before = attrs.evolve(first, suggestion=suggestion("before"))
+            raise Unfinished((before,), EngineError("no answer"))
+        return (first,)
 
-    async def waiting(self, typed: str = "", *, begins: bool = True) -> asyncio.Task[str]:
+    async def waiting(self, typed: str = "", *, begins: bool = True) -> asyncio.Task[Made]:
         self.works.requested(URI, completion(typed).cursor)
-        task = asyncio.create_task(self.works.of(URI, completion(typed), begins=begins))
+        task = asyncio.create_task(self.works.of(DOCUMENT, completion(typed), begins=begins))
         await turns()
         return task
+
+
+def shown(made: Made) -> str:
+    return "".join(one.expected_line for one in made)
 
 
 async def turns() -> None:
@@ -52,7 +59,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def stopped(task: asyncio.Task[str]) -> None:
+async def stopped(task: asyncio.Task[Made]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -71,9 +78,9 @@ async def test_it_ends_a_moment_after_nobody_waits_for_it() -> None:
     assert scene.cancelled == 0
     while not scene.cancelled:
         await asyncio.sleep(0.005)
-    assert scene.works.made(URI) == ""
+    assert shown(scene.works.made(URI)) == ""
     scene.go.set()
-    assert await (await scene.waiting()) == "x = 1", "it is made anew"
+    assert shown(await (await scene.waiting())) == "x = 1", "it is made anew"
     assert scene.begun == 2
 
 
@@ -83,15 +90,15 @@ async def test_unless_the_next_key_waits_for_it() -> None:
     later = await scene.waiting("x", begins=False)
     await asyncio.sleep(0.1)
     scene.go.set()
-    assert await later == scene.works.made(URI) == "x = 1"
+    assert shown(await later) == shown(scene.works.made(URI)) == "x = 1"
     assert (scene.begun, scene.cancelled) == (1, 0)
     await asyncio.sleep(0.1)
-    assert scene.works.made(URI) == "x = 1", "what is made stays"
+    assert shown(scene.works.made(URI)) == "x = 1", "what is made stays"
 
 
 async def test_where_it_has_not_begun_a_half_line_begins_nothing() -> None:
     scene = Scene()
-    assert await (await scene.waiting("x", begins=False)) == ""
+    assert shown(await (await scene.waiting("x", begins=False))) == ""
     assert scene.begun == 0
 
 
@@ -105,7 +112,7 @@ async def test_which_request_ends_it(typed: str, line: int, goes_on: bool) -> No
     await turns()
     assert scene.cancelled == (0 if goes_on else 1)
     scene.go.set()
-    assert await waits == ("x = 1" if goes_on else "")
+    assert shown(await waits) == ("x = 1" if goes_on else "")
 
 
 async def test_where_more_of_the_line_is_to_be_typed_than_at_first_the_model_is_asked_alone() -> None:
@@ -114,7 +121,7 @@ async def test_where_more_of_the_line_is_to_be_typed_than_at_first_the_model_is_
     scene.works.requested(URI, completion("").cursor)
     await turns()
     assert scene.cancelled == 1
-    assert await waits == ""
+    assert shown(await waits) == ""
 
 
 async def test_another_text_does_not_end_what_is_made() -> None:
@@ -122,16 +129,16 @@ async def test_another_text_does_not_end_what_is_made() -> None:
     scene.go.set()
     await (await scene.waiting())
     scene.works.requested(URI, completion("y").cursor)
-    assert scene.works.made(URI) == "x = 1"
+    assert shown(scene.works.made(URI)) == "x = 1"
     scene.works.requested(URI, completion("", 1).cursor)
-    assert scene.works.made(URI) == ""
+    assert shown(scene.works.made(URI)) == ""
 
 
 async def test_all_work_is_stopped_and_what_is_made_stays() -> None:
     scene = Scene()
     waits = await scene.waiting()
     assert scene.works.stop() == [URI]
-    assert await waits == ""
+    assert shown(await waits) == ""
     assert scene.cancelled == 1
     await stopped(await scene.waiting())
     assert scene.works.stop() == [], "nobody waits for it"
@@ -140,30 +147,29 @@ async def test_all_work_is_stopped_and_what_is_made_stays() -> None:
     scene.go.set()
     await (await scene.waiting())
     assert scene.works.stop() == []
-    assert scene.works.made(URI) == "x = 1"
+    assert shown(scene.works.made(URI)) == "x = 1"
 
 
 async def test_what_has_failed_is_made_anew_and_until_then_there_is_what_it_had() -> None:
     scene = Scene()
     scene.go.set()
     scene.fails = True
-    assert await (await scene.waiting()) == "before: no answer"
-    assert scene.works.made(URI) == "before: no answer"
-    assert await (await scene.waiting("x", begins=False)) == "before: no answer"
-    assert await scene.works.of(URI, completion(), patience=0) == "before: no answer"
+    assert shown(await (await scene.waiting())) == "before"
+    assert shown(scene.works.made(URI)) == "before"
+    assert shown(await (await scene.waiting("x", begins=False))) == "before"
+    assert shown(await scene.works.of(DOCUMENT, completion(), patience=0)) == "before"
     assert scene.begun == 1, "on half a line nothing begins, and nobody waits"
     scene.fails = False
-    assert await (await scene.waiting()) == "x = 1"
-    assert await (await scene.waiting()) == "x = 1"
+    assert shown(await (await scene.waiting())) == "x = 1"
+    assert shown(await (await scene.waiting())) == "x = 1"
     assert scene.begun == 2, "what is made stays"
 
 
 async def test_without_anything_before_the_failure_there_is_nothing() -> None:
-    async def make(_uri: str, _first: Completion) -> str:
+    async def make(_document: CalibDocument, _first: Completion) -> Made:
         raise EngineError("no answer")
 
-    works: DerivedSuggestions[str] = DerivedSuggestions(make, "nothing")
-    assert await works.of(URI, completion()) == "nothing"
+    assert await DerivedSuggestions(make).of(DOCUMENT, completion()) == ()
 
 
 async def test_work_that_fails_while_it_is_stopped_is_stopped() -> None:
@@ -172,5 +178,5 @@ async def test_work_that_fails_while_it_is_stopped_is_stopped() -> None:
     waits = await scene.waiting()
     scene.works.requested(URI, completion("", 1).cursor)
     scene.go.set()
-    assert await waits == ""
+    assert shown(await waits) == ""
     assert scene.cancelled == 1

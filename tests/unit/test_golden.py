@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lsp_calib.calibration.calibration_error import debiased_calibration_error
 from lsp_calib.calibration.other_curves import BetaCalibrator
-from lsp_calib.calibration.scores import auc, expected_calibration_error
+from lsp_calib.calibration.scores import auc, debiased_calibration_error, expected_calibration_error
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden.json").read_text(encoding="utf-8"))
 OURS = {

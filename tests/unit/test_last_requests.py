@@ -11,7 +11,7 @@ from lsp_calib.completion.postprocess import Removal
 from lsp_calib.completion.service import Hidden, Nothing
 from lsp_calib.errors import EngineDiedError, ModelFileError, NoModelError
 from lsp_calib.server import admission
-from lsp_calib.server.admission import LastRequests, NoSuggestion, Reason
+from lsp_calib.server.admission import LastRequests, NoSuggestion
 from lsp_calib.values import Timing
 
 A, B = "file:///a.py", "file:///b.py"
@@ -124,16 +124,16 @@ def test_the_words_for_a_hidden_completion() -> None:
     ):
         completion = Hidden(attrs.evolve(confidence, calibrated=calibrated), Timing(), 0.5)
         found = admission.absence_of(completion)
-        assert found.reason is Reason.HIDDEN
+        assert found.reason == "hidden"
         assert words in found.message
         assert "hideBelow is 50 %" in found.message
 
 
 def test_an_error_keeps_its_words_and_a_missing_model_has_a_code_of_its_own() -> None:
     for error, reason in (
-        (NoModelError("Run x."), Reason.NO_MODEL),
-        (ModelFileError("Run x."), Reason.ERROR),
-        (EngineDiedError("Run x."), Reason.ERROR),
+        (NoModelError("Run x."), "noModel"),
+        (ModelFileError("Run x."), "error"),
+        (EngineDiedError("Run x."), "error"),
     ):
         found = admission.failed(error)
         assert (found.reason, found.message.endswith(" Run x.")) == (reason, True)

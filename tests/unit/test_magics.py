@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from lsp_calib.completion.context import Cursor, text_above
 from lsp_calib.completion.features import DocumentIndex, text_features
 from lsp_calib.syntax import functions
-from lsp_calib.syntax.magics import CellReader, CommandLine, code_of
+from lsp_calib.syntax.magics import CellReader, CommandLine
+from lsp_calib.syntax.source_tree import code_of
 
 
 def with_commands(lines: tuple[str, ...], language: str) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import attrs
 import pytest
@@ -12,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.memory import MOST, CompletionMemory
 from lsp_calib.completion.postprocess import Removal
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.completion.service import Completion, CompletionService, Hidden, Nothing
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
+from lsp_calib.server.follow_ups import MOST_REMEMBERED, CompletionMemory
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import (
     CalibratorRef,
     Confidence,
@@ -31,6 +31,7 @@ from lsp_calib.values import (
 )
 
 URI = "file:///a.py"
+DOCUMENT = CalibDocument(URI, "", language_id="python")
 CONFIDENCE = Confidence(
     0.7, 0.8, "total", Tier.REVIEW, "", False, CalibratorRef("c", "prior", "learning", 0), None
 )
@@ -58,10 +59,11 @@ def card(layout: str) -> ModelCard:
     )
 
 
-def key_of(layout: str = "fim") -> Callable[[str, Cursor], bytes | None]:
+def key_of(layout: str = "fim") -> Callable[[CalibDocument, Cursor], bytes | None]:
     """The key of a service whose model is loaded."""
     service = CompletionService(None, None)  # type: ignore[arg-type]
-    return partial(service.key, loaded=LoadedModel(MODEL, card(layout)))
+    loaded = LoadedModel(MODEL, card(layout))
+    return lambda document, cursor: service.key(document.file, cursor, loaded)
 
 
 def memory(layout: str = "fim") -> CompletionMemory:
@@ -74,7 +76,7 @@ def completion(cursor: Cursor, text: str, name: str = "an-id") -> Completion:
 
 
 def recalled(known: CompletionMemory, cursor: Cursor) -> Completion | None:
-    found = known.recall(URI, cursor)
+    found = known.recall(DOCUMENT, cursor)
     assert found is None or isinstance(found, Completion)
     return found
 
@@ -105,7 +107,7 @@ def test_typing_along_and_back_leaves_the_same_line_id_and_confidence(
     old: Completion, data: st.DataObject
 ) -> None:
     known = memory()
-    known.remember(URI, old.cursor, old)
+    known.remember(DOCUMENT, old.cursor, old)
     text = old.suggestion.text
     for count in data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=4)):
         rest = recalled(known, typed(old.cursor, text[:count]))
@@ -124,7 +126,9 @@ def test_typing_along_and_back_leaves_the_same_line_id_and_confidence(
 def test_the_span_of_doubt_goes_with_what_is_typed(text: str, doubt: tuple[int, int] | None) -> None:
     old = completion(Cursor.at(["x = "], 0, 4, "python"), "a.bcd()")
     known = memory()
-    known.remember(URI, old.cursor, attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(3, 5))))
+    known.remember(
+        DOCUMENT, old.cursor, attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(3, 5)))
+    )
     rest = recalled(known, typed(old.cursor, text))
     assert rest is not None
     assert rest.suggestion.doubt == doubt
@@ -136,7 +140,7 @@ def test_what_can_be_trusted_shrinks_as_it_is_typed(text: str, end: int | None) 
     places = (Sure(1, 0.95), Sure(4, 0.9), Sure(7, 0.5))
     sure = attrs.evolve(old.suggestion, sure=places[1])
     known = memory()
-    known.remember(URI, old.cursor, attrs.evolve(old, suggestion=sure, beginnings=places))
+    known.remember(DOCUMENT, old.cursor, attrs.evolve(old, suggestion=sure, beginnings=places))
     rest = recalled(known, typed(old.cursor, text))
     assert rest is not None
     assert rest.suggestion.sure == (None if end is None else Sure(end, 0.9))
@@ -175,10 +179,10 @@ OLD = Cursor.at(("above", "x = fo)", "below"), 1, 6, "python")
 )
 def test_nothing_is_known_once_the_document_went_another_way(cursor: Cursor) -> None:
     known = memory()
-    known.remember(URI, OLD, completion(OLD, "o(1"))
+    known.remember(DOCUMENT, OLD, completion(OLD, "o(1"))
     assert recalled(known, Cursor.at(["above", "x = foo)", "below"], 1, 7, "python")) is not None
     assert recalled(known, cursor) is None
-    assert known.recall("file:///b.py", OLD) is None
+    assert known.recall(CalibDocument("file:///b.py", ""), OLD) is None
 
 
 @pytest.mark.parametrize("layout", FORMATS)
@@ -208,7 +212,7 @@ def test_brackets_that_the_editor_closes_while_one_types_change_nothing(
     known = memory(layout)
     old = completion(place, text)
     known.remember(
-        URI, place, attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(1, len(text))))
+        DOCUMENT, place, attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(1, len(text))))
     )
     line = place.before + typed_ + added + place.after
     found = recalled(known, replaced(place, line, place.column + len(typed_)))
@@ -225,7 +229,7 @@ def test_an_alternative_is_recalled_once_its_beginning_is_typed() -> None:
     known = memory()
     for rank, text in ((1, "stop()"), (2, "stop_all(now)"), (3, "start()")):
         one = completion(OLD, text, str(rank))
-        known.remember(URI, OLD, attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, rank=rank)))
+        known.remember(DOCUMENT, OLD, attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, rank=rank)))
     for beginning, rest in (("", "stop()"), ("stop", "()"), ("stop_", "all(now)"), ("star", "t()")):
         found = recalled(known, typed(OLD, beginning))
         assert found is not None
@@ -237,9 +241,9 @@ def test_a_whole_line_is_known_only_above_the_line_that_it_was_compared_with(lay
     """The next line again is not offered, whether or not the model sees it."""
     place = Cursor.at(("def f(x):", "", "", "    return x"), 1, 0, "python")
     known = memory(layout)
-    known.remember(URI, place, Nothing(Removal.REPEATS_NEXT_LINE))
-    assert known.recall(URI, place) == Nothing(Removal.REPEATS_NEXT_LINE)
-    assert known.recall(URI, Cursor.at(("def f(x):", "", "", "    return y"), 1, 0, "python")) is None
+    known.remember(DOCUMENT, place, Nothing(Removal.REPEATS_NEXT_LINE))
+    assert known.recall(DOCUMENT, place) == Nothing(Removal.REPEATS_NEXT_LINE)
+    assert known.recall(DOCUMENT, Cursor.at(("def f(x):", "", "", "    return y"), 1, 0, "python")) is None
 
 
 @pytest.mark.parametrize("layout", FORMATS)
@@ -247,16 +251,16 @@ def test_a_mark_is_known_only_where_blank_lines_still_stand_below_it_or_do_not(l
     """`@property` directly above another one is withheld, above a blank line it is not."""
     place = Cursor.at(("class A:", "", "    @property"), 1, 0, "python")
     known = memory(layout)
-    known.remember(URI, place, Nothing(Removal.REPEATS_NEXT_LINE))
-    assert known.recall(URI, place) == Nothing(Removal.REPEATS_NEXT_LINE)
-    assert known.recall(URI, Cursor.at(("class A:", "", "", "    @property"), 1, 0, "python")) is None
+    known.remember(DOCUMENT, place, Nothing(Removal.REPEATS_NEXT_LINE))
+    assert known.recall(DOCUMENT, place) == Nothing(Removal.REPEATS_NEXT_LINE)
+    assert known.recall(DOCUMENT, Cursor.at(("class A:", "", "", "    @property"), 1, 0, "python")) is None
 
 
 def test_an_edit_that_no_prompt_shows_changes_nothing() -> None:
     lines = tuple(f"value_{n:03} = {n:03}" for n in range(100))
     cursor = Cursor.at(lines, 50, 9, "python")
     known = memory()
-    known.remember(URI, cursor, completion(cursor, "12"))
+    known.remember(DOCUMENT, cursor, completion(cursor, "12"))
     far = ("other", *lines[1:99], "other")
     assert recalled(known, Cursor.at(far, 50, 9, "python")) is not None
     near = (*lines[:49], "other", *lines[50:])
@@ -266,18 +270,18 @@ def test_an_edit_that_no_prompt_shows_changes_nothing() -> None:
 @pytest.mark.parametrize("outcome", [Hidden(CONFIDENCE, Timing(), 0.5), Nothing(Removal.EMPTY)])
 def test_what_has_no_text_holds_for_its_place_alone(outcome: Hidden | Nothing) -> None:
     known = memory()
-    known.remember(URI, OLD, outcome)
-    assert known.recall(URI, OLD) is outcome
-    assert known.recall(URI, typed(OLD, "x")) is None
+    known.remember(DOCUMENT, OLD, outcome)
+    assert known.recall(DOCUMENT, OLD) is outcome
+    assert known.recall(DOCUMENT, typed(OLD, "x")) is None
 
 
 def test_the_one_used_last_goes_before_others_that_fit() -> None:
     """Two suggestions may have the same beginning; the one on screen stays there."""
     start = Cursor.at(("",), 0, 0, "python")
     known = memory()
-    known.remember(URI, start, completion(start, "foo(1)", "first"))
+    known.remember(DOCUMENT, start, completion(start, "foo(1)", "first"))
     later = typed(start, "f")
-    known.remember(URI, later, completion(later, "oo(2)", "second"))
+    known.remember(DOCUMENT, later, completion(later, "oo(2)", "second"))
     assert (found := recalled(known, typed(start, "fo"))) is not None
     assert found.suggestion.id == "second"
     assert (found := recalled(known, start)) is not None
@@ -288,35 +292,35 @@ def test_the_one_used_last_goes_before_others_that_fit() -> None:
 
 def test_it_is_bounded_and_can_be_emptied() -> None:
     known = memory()
-    cursors = [Cursor.at((f"line {n}",), 0, 6, "python") for n in range(MOST + 10)]
+    cursors = [Cursor.at((f"line {n}",), 0, 6, "python") for n in range(MOST_REMEMBERED + 10)]
     for cursor in cursors:
-        known.remember(URI, cursor, completion(cursor, "x"))
-    assert [recalled(known, cursor) is None for cursor in cursors] == [True] * 10 + [False] * MOST
-    known.remember("file:///b.py", OLD, completion(OLD, "x"))
+        known.remember(DOCUMENT, cursor, completion(cursor, "x"))
+    assert [recalled(known, cursor) is None for cursor in cursors] == [True] * 10 + [False] * MOST_REMEMBERED
+    known.remember(CalibDocument("file:///b.py", ""), OLD, completion(OLD, "x"))
     known.forget(URI)
-    assert known.recall(URI, cursors[-1]) is None
-    assert known.recall("file:///b.py", OLD) is not None
+    assert known.recall(DOCUMENT, cursors[-1]) is None
+    assert known.recall(CalibDocument("file:///b.py", ""), OLD) is not None
     known.clear()
-    assert known.recall("file:///b.py", OLD) is None
+    assert known.recall(CalibDocument("file:///b.py", ""), OLD) is None
 
 
 def test_what_the_service_has_shown_the_model_is_not_computed_again() -> None:
     asked: list[Cursor] = []
 
-    def key(_uri: str, cursor: Cursor) -> bytes:
+    def key(_document: CalibDocument, cursor: Cursor) -> bytes:
         asked.append(cursor)
         return b"another prompt"
 
     known = CompletionMemory(key)
-    known.remember(URI, OLD, attrs.evolve(completion(OLD, "x"), key=b"its prompt"))
+    known.remember(DOCUMENT, OLD, attrs.evolve(completion(OLD, "x"), key=b"its prompt"))
     assert not asked
-    assert known.recall(URI, OLD) is None
+    assert known.recall(DOCUMENT, OLD) is None
 
 
 def test_nothing_is_remembered_before_a_model_was_asked() -> None:
     known = CompletionMemory(lambda *_: None)
-    known.remember(URI, OLD, completion(OLD, "x"))
-    assert known.recall(URI, OLD) is None
+    known.remember(DOCUMENT, OLD, completion(OLD, "x"))
+    assert known.recall(DOCUMENT, OLD) is None
 
 
 def answer_to(prompt: Prompt) -> str:
@@ -392,7 +396,7 @@ def test_whatever_is_edited_memory_says_what_the_model_would(
             name = str(len(made))
             made[name] = one
             found = completion(cursor, one.text, name)
-            known.remember(URI, cursor, found)
+            known.remember(DOCUMENT, cursor, found)
         one, shown = made[found.suggestion.id], found.suggestion.text
         assert found.cursor == cursor
         assert shown

@@ -58,14 +58,15 @@ class Scene:
 
     def notice(self) -> HidingNotice:
         fakes: Any = SimpleNamespace(
-            purpose=self.purpose, replay=self.replay, inform=self.shown.append, store=None, measure="best"
+            purpose=self.purpose, learn=self.learn, inform=self.shown.append, store=None, measure="best"
         )
         return HidingNotice(fakes, fakes, fakes, fakes, fakes, Events(), self.memory)
 
     async def purpose(self, _language: str) -> None:
         return None
 
-    async def replay(self, _store: object, _purpose: object, _measure: object, below: float) -> Replay:
+    async def learn(self, work: Any) -> Replay:
+        _, below = work.args
         if self.fails:
             raise EngineError("There is no model.")
         return Replay.of(below, [], [])

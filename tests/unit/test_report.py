@@ -26,7 +26,7 @@ from lsp_calib.calibration.validation import Interval
 from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Share, Sums, outcome_of
 from lsp_calib.feedback.events import How, Label, Source
 from lsp_calib.feedback.report import LIMITS, FeedbackReport, Latency, from_commits, make_report, to_wire
-from lsp_calib.feedback.report_data import MOST_COMPARED, MOST_PERIODS, PERIOD_LABELS, read_data
+from lsp_calib.feedback.report_data import MOST_COMPARED, MOST_PERIODS, PERIOD_LABELS
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report.page import html_page
 from lsp_calib.values import Evidence
@@ -38,7 +38,7 @@ close = pytest.approx
 def report_on(path: Path, calibrators: CalibratorStore, most_compared: int = MOST_COMPARED) -> FeedbackReport:
     store = FeedbackStore(path)
     try:
-        return make_report(read_data(store, calibrators, NOW, most_compared=most_compared), NOW)
+        return make_report(store, calibrators, NOW, most_compared=most_compared)
     finally:
         store.close()
 
@@ -471,6 +471,6 @@ def test_the_verdict_says_no_more_than_the_interval(
 
 def test_the_latency_of_a_session_is_passed_on(tmp_path: Path) -> None:
     store = FeedbackStore(tmp_path / "feedback.db")
-    found = make_report(read_data(store, calibrators_of(tmp_path), NOW), NOW, Latency(120.0, 480.0))
+    found = make_report(store, calibrators_of(tmp_path), NOW, latency=Latency(120.0, 480.0))
     store.close()
     assert to_wire(found)["latencyMs"] == {"p50": 120.0, "p95": 480.0}

@@ -20,7 +20,6 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.feedback.comparison import Accuracy, Share
 from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
-from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report import THEMES, figures, words
 from lsp_calib.report.page import html_page
@@ -77,7 +76,7 @@ def report_of(
     write(folder / "feedback.db", rows, model=model)
     store = FeedbackStore(folder / "feedback.db")
     try:
-        return make_report(read_data(store, calibrators_of(folder, until), NOW), NOW, Latency(123.4, 987.6))
+        return make_report(store, calibrators_of(folder, until), NOW, latency=Latency(123.4, 987.6))
     finally:
         store.close()
 

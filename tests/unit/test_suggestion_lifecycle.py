@@ -42,6 +42,9 @@ class Scene:
             suggestion(text, IDENTITY), cursor, Evidence((-0.1,)), ModelIdentity("m", "", ""), "p1"
         )
 
+    def document(self, uri: str = URI, *, is_open: bool = True) -> Any:
+        return SimpleNamespace(uri=uri, bare_lines=self.lines, is_open=is_open)
+
     def type(self, text: str) -> None:
         self.lines[0] += text
         self.tracking.changed(URI, self.lines)
@@ -64,12 +67,11 @@ def make_scene(folder: Path, *, enabled: bool = True) -> Scene:
         settings=Settings(feedback=enabled),
         trusted=Trusted(),
         folder_of=lambda _: "",
-        open_document=lambda uri: SimpleNamespace(bare_lines=lines) if uri == URI else None,
     )
     messages: Any = SimpleNamespace(warn=warnings.append)
     events = Events()
     recorder = FeedbackRecorder(connection, messages, events, database)
-    tracking = SuggestionTracking(connection, events)
+    tracking = SuggestionTracking(events)
     events.on(on.SuggestionShown, lambda one: calls.append(f"shown {one.completion.suggestion.id}"))
     events.on(on.SuggestionOutdated, lambda one: calls.append(f"outdated {one.uri}"))
     events.on(on.MarksChanged, lambda one: calls.append(f"marks {one.uri}"))
@@ -87,7 +89,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 async def test_from_request_to_label(scene: Scene) -> None:
     offer = scene.offer("12")
     scene.tracking.requested(URI, offer.cursor.own_line)
-    assert scene.tracking.shown(URI, offer)
+    assert scene.tracking.shown(scene.document(), offer)
     scene.type("12")
     assert [line for line, _ in scene.tracking.inserted(URI)] == [0]
     scene.tracking.saved(URI)
@@ -100,23 +102,23 @@ async def test_from_request_to_label(scene: Scene) -> None:
 async def test_a_suggestion_for_a_line_that_has_changed_is_not_shown(scene: Scene) -> None:
     offer = scene.offer("1")
     scene.type("2")
-    assert not scene.tracking.shown(URI, offer)
-    assert not scene.tracking.shown("file:///closed.py", offer)
+    assert not scene.tracking.shown(scene.document(), offer)
+    assert not scene.tracking.shown(scene.document("file:///closed.py", is_open=False), offer)
     assert scene.calls == [f"outdated {URI}", "outdated file:///closed.py"]
 
 
 async def test_after_settling_nothing_is_shown(scene: Scene) -> None:
     """The editor is shutting down: what is shown now would never get its label."""
     offer = scene.offer("1")
-    assert scene.tracking.shown(URI, offer)
+    assert scene.tracking.shown(scene.document(), offer)
     scene.tracking.close([URI])
-    assert not scene.tracking.shown(URI, offer)
+    assert not scene.tracking.shown(scene.document(), offer)
     [row] = await scene.stored()
     assert row["label"] is not None
 
 
 async def test_a_hint_is_on_disk_when_it_is_answered(scene: Scene) -> None:
-    scene.tracking.shown(URI, scene.offer("1"))
+    scene.tracking.shown(scene.document(), scene.offer("1"))
     await scene.recorder.hint("accepted", IDENTITY)
     store = FeedbackStore(scene.database)
     [row] = store.export()
@@ -128,7 +130,7 @@ async def test_a_hint_is_on_disk_when_it_is_answered(scene: Scene) -> None:
 async def test_where_feedback_is_off_nothing_is_stored(tmp_path: Path) -> None:
     """The suggestion is followed all the same: its diagnostic moves with its line."""
     scene = make_scene(tmp_path, enabled=False)
-    scene.tracking.shown(URI, scene.offer("12"))
+    scene.tracking.shown(scene.document(), scene.offer("12"))
     scene.type("12")
     assert [line for line, _ in scene.tracking.inserted(URI)] == [0]
     await scene.recorder.hint("accepted", IDENTITY)
@@ -139,7 +141,7 @@ async def test_where_feedback_is_off_nothing_is_stored(tmp_path: Path) -> None:
 async def test_a_store_that_cannot_be_opened_is_reported_and_typing_goes_on(tmp_path: Path) -> None:
     scene = make_scene(tmp_path)
     scene.database.mkdir()
-    assert scene.tracking.shown(URI, scene.offer("1"))
+    assert scene.tracking.shown(scene.document(), scene.offer("1"))
     scene.type("1")
     scene.tracking.close([URI])
     await scene.recorder.close()

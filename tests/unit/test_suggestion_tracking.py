@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from feedback_scene import URI, suggestion
@@ -23,8 +21,7 @@ async def test_the_timer_survives_an_error(
     recorded: list[Sequence[Event]] = []
     events = Events()
     events.on(SuggestionsFollowed, lambda one: recorded.append(one.events))
-    connection: Any = SimpleNamespace(open_document=lambda _: None)
-    tracking = SuggestionTracking(connection, events, retry=0.05)
+    tracking = SuggestionTracking(events, retry=0.05)
     tracker, now = tracking._tracker, time.time()
     tracker.shown(URI, ["x = ", "y = "], 0, "x = 1", suggestion("1", "due"), now - 100)
     tracker.shown(URI, ["x = ", "y = "], 1, "y = 1", suggestion("1", "due later"), now - 99)
@@ -50,10 +47,9 @@ async def test_what_was_read_counts_as_read_after_the_clock_was_set_back() -> No
     recorded: list[Event] = []
     clock = [10_000.0]
     lines = ["x = ", "y = "]
-    documents: Any = SimpleNamespace(open_document=lambda _: SimpleNamespace(bare_lines=lines))
     events = Events()
     events.on(SuggestionsFollowed, lambda one: recorded.extend(one.events))
-    tracking = SuggestionTracking(documents, events, lambda: clock[0])
+    tracking = SuggestionTracking(events, lambda: clock[0])
     tracking._tracker.shown(URI, lines, 0, "x = 1", suggestion("1", "read"), clock[0])
     clock[0] -= 3600.0
     tracking._now()

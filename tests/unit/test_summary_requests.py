@@ -13,7 +13,7 @@ from feedback_scene import URI, suggestion
 from lsp_calib.errors import EngineError
 from lsp_calib.server import events as on
 from lsp_calib.server.events import Events
-from lsp_calib.server.summary_requests import SummaryRequests
+from lsp_calib.server.summary_requests import SummaryRequests, Target
 from lsp_calib.summarization import Example, Summary
 from lsp_calib.values import Evidence, ModelIdentity, Tier
 
@@ -21,6 +21,10 @@ EXAMPLE = Example("a.py", "g", "def g(): pass", "Do it.")
 FUNCTION: Any = SimpleNamespace(code="def f(): pass", name="f")
 OTHER: Any = SimpleNamespace(code="def g(): pass", name="g")
 MODEL = ModelIdentity("m", "Q4", "0" * 64)
+
+
+def target(function: Any, language: str = "python", uri: str = URI) -> Target:
+    return Target(SimpleNamespace(uri=uri), function, language, SimpleNamespace())  # type: ignore[arg-type]
 
 
 @attrs.define
@@ -75,10 +79,10 @@ def requests(
     known: list[None] | None = None,
     pending: list[str] | None = None,
 ) -> SummaryRequests:
-    async def _admits(_uri: str) -> bool:
+    async def _admits(_document: object) -> bool:
         return admits
 
-    async def _examples(_uri: str, _function: object, _language: str) -> Sequence[Example]:
+    async def _examples(_target: Target) -> Sequence[Example]:
         return [EXAMPLE]
 
     events, has_name = Events(), [] if pending is None else pending
@@ -93,7 +97,7 @@ def requests(
 
 
 async def _identity(asked: SummaryRequests, *, patience: float = 5.0) -> str | None:
-    summary = await asked.of(URI, FUNCTION, "python", patience=patience)
+    summary = await asked.of(target(FUNCTION), patience=patience)
     return summary if summary is None or isinstance(summary, str) else summary.id
 
 
@@ -113,7 +117,7 @@ async def test_a_new_policy_gives_what_is_remembered_another_tier() -> None:
     asked = requests(service, made, known=known)
     await _identity(asked)
     asked.assess_again()
-    summary = asked.known(URI, FUNCTION, "python")
+    summary = asked.known(target(FUNCTION))
     assert summary is not None
     assert summary.suggestion.confidence.tier is Tier.ACCEPT
     assert service.made == 1
@@ -127,11 +131,11 @@ async def test_each_model_has_its_own() -> None:
     asked = requests(service, [])
     await _identity(asked)
     asked.loaded(ModelIdentity("n", "Q4", "1" * 64))
-    assert asked.known(URI, FUNCTION, "python") is None
+    assert asked.known(target(FUNCTION)) is None
     asked.loaded(MODEL)
-    assert asked.known(URI, FUNCTION, "python") is not None
-    assert asked.known(URI, FUNCTION, "go") is None
-    assert asked.known(URI, OTHER, "python") is None
+    assert asked.known(target(FUNCTION)) is not None
+    assert asked.known(target(FUNCTION, "go")) is None
+    assert asked.known(target(OTHER)) is None
 
 
 async def test_keys_tell_nothing_of_the_code() -> None:
@@ -147,15 +151,15 @@ async def test_keys_tell_nothing_of_the_code() -> None:
 async def test_idle_work_gives_way_unless_somebody_asked_for_it_meanwhile() -> None:
     service = Service()
     asked = requests(service, [])
-    idle = asyncio.create_task(asked.prepare(URI, FUNCTION, "python"))
+    idle = asyncio.create_task(asked.prepare(target(FUNCTION)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     asked.give_way()
     await idle
     assert service.made == 0
-    idle = asyncio.create_task(asked.prepare(URI, OTHER, "python"))
+    idle = asyncio.create_task(asked.prepare(target(OTHER)))
     await asyncio.sleep(0)
-    assert await asked.of(URI, OTHER, "python", patience=0) == "pending"
+    assert await asked.of(target(OTHER), patience=0) == "pending"
     asked.give_way()
     service.go.set()
     await idle
@@ -168,10 +172,10 @@ async def test_each_rewording_is_another_one_and_takes_the_place() -> None:
     asked = requests(service, [])
     await _identity(asked)
     for wanted in ("Wording 1.", "Wording 2."):
-        made = await asked.reword(URI, FUNCTION, "python")
+        made = await asked.reword(target(FUNCTION))
         assert made is not None
         assert made.text == wanted
-    known = asked.known(URI, FUNCTION, "python")
+    known = asked.known(target(FUNCTION))
     assert known is not None
     assert known.suggestion.text == "Wording 2."
 
@@ -219,14 +223,14 @@ async def test_functions_that_the_mouse_passed_over_are_not_made_before_the_one_
     service = Service(seconds=0.02)
     asked = requests(service, [])
     promised = named("promised")
-    assert await asked.of(URI, promised, "python", patience=0) == "pending"
+    assert await asked.of(target(promised), patience=0) == "pending"
     for name in "abcd":
-        passing = asyncio.create_task(asked.of(URI, named(name), "python", patience=5.0))
+        passing = asyncio.create_task(asked.of(target(named(name)), patience=5.0))
         await asyncio.sleep(0.001)
         passing.cancel()
         await asyncio.gather(passing, return_exceptions=True)
     service.go.set()
-    assert await asked.of(URI, named("wanted"), "python", patience=5.0) is not None
+    assert await asked.of(target(named("wanted")), patience=5.0) is not None
     assert service.order == ["promised", "wanted"]
 
 
@@ -247,7 +251,7 @@ async def test_a_hover_after_one_that_was_cancelled_shows_progress() -> None:
 async def test_a_command_that_waits_shows_progress() -> None:
     service, pending = Service(), list[str]()
     asked = requests(service, [], pending=pending)
-    waiting = [asyncio.create_task(asked.of(URI, FUNCTION, "python")) for _ in range(2)]
+    waiting = [asyncio.create_task(asked.of(target(FUNCTION))) for _ in range(2)]
     await asyncio.sleep(1.2)
     assert pending == ["f"]
     service.go.set()
@@ -257,7 +261,7 @@ async def test_a_command_that_waits_shows_progress() -> None:
 async def test_asking_for_other_words_twice_at_once_gives_the_same() -> None:
     service = Service()
     asked = requests(service, [])
-    both = [asyncio.create_task(asked.reword(URI, FUNCTION, "python")) for _ in range(2)]
+    both = [asyncio.create_task(asked.reword(target(FUNCTION))) for _ in range(2)]
     await asyncio.sleep(0.01)
     service.go.set()
     assert [one and one.text for one in await asyncio.gather(*both)] == ["Wording 1.", "Wording 1."]
@@ -270,7 +274,7 @@ async def test_a_function_of_which_the_model_says_nothing_is_asked_for_once() ->
     asked = requests(service, [])
     asked.loaded(MODEL)
     for _ in range(3):
-        await asked.prepare(URI, FUNCTION, "python")
+        await asked.prepare(target(FUNCTION))
         assert await _identity(asked) is None
     assert service.made == 1
     asked.loaded(ModelIdentity("n", "Q4", "1" * 64))
@@ -284,8 +288,8 @@ async def test_each_document_has_its_own() -> None:
     service.go.set()
     asked = requests(service, [])
     await _identity(asked)
-    assert asked.known("file:///other.py", FUNCTION, "python") is None
-    await asked.of("file:///other.py", FUNCTION, "python")
-    known = asked.known("file:///other.py", FUNCTION, "python")
+    assert asked.known(target(FUNCTION, uri="file:///other.py")) is None
+    await asked.of(target(FUNCTION, uri="file:///other.py"))
+    known = asked.known(target(FUNCTION, uri="file:///other.py"))
     assert known is not None
     assert known.document == "file:///other.py"

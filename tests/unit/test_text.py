@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from lsp_calib.server.text import CalibCodec, CalibDocument
-from lsp_calib.text_lines import split_keeping_ends
+from lsp_calib.server.text import CalibCodec, CalibDocument, split_keeping_ends
 
 # Few characters, so that line ends of all kinds meet often; one outside the BMP, one foreign line end.
 TEXTS = st.text(alphabet="ab\r\n\u2028😀", max_size=12)

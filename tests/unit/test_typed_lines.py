@@ -13,9 +13,9 @@ from lsprotocol import types
 from test_bulk_changes import Clock, change, document
 
 from lsp_calib.feedback.events import SETTLE_AFTER
-from lsp_calib.feedback.typed_lines import BURST, MOST_CHARACTERS, MOST_LINES, FinishedLine, TypedLines
-from lsp_calib.server.documents import Documents
+from lsp_calib.server.admission import Documents
 from lsp_calib.server.events import DocumentChanged, Events
+from lsp_calib.server.line_replay import BURST, MOST_CHARACTERS, MOST_LINES, FinishedLine, TypedLines
 
 URI, OTHER = "file:///a.py", "file:///b.py"
 TEXT = "import os\n\n\ndef main():\n    pass\n"

@@ -14,7 +14,7 @@ def test_each_message_is_shown_once_until_they_are_forgotten_and_none_after_the_
     shown: list[types.ShowMessageParams] = []
     messages = UserMessages(cast(Any, SimpleNamespace(window_show_message=shown.append)))
     messages.warn("a")
-    messages.warn_together(["a", "b", "c", "b"])
+    messages.warn("a", "b", "c", "b")
     messages.error("c")
     assert [params.message for params in shown] == ["a", "b\nc"]
     messages.forget()

@@ -5,9 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from lsp_calib.calibration.calibration_error import debiased_calibration_error
 from lsp_calib.calibration.reliability import reliability, wilson_interval
-from lsp_calib.calibration.scores import brier_score, expected_calibration_error, skill_score
+from lsp_calib.calibration.scores import (
+    brier_score,
+    debiased_calibration_error,
+    expected_calibration_error,
+    skill_score,
+)
 from lsp_calib.calibration.validation import bootstrap_interval, calibrated_band
 
 pytestmark = pytest.mark.long

@@ -30,7 +30,7 @@ from lsp_calib.calibration.calibrators.purpose import (
 from lsp_calib.calibration.document import Count, Document, Text, parse, read, written
 from lsp_calib.calibration.tiers import NO_LABELS, Policy
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.confidence.features import BEYOND_NAME, FEATURES, Feature
+from lsp_calib.confidence.features import BEYOND_NAME, FEATURES
 from lsp_calib.confidence.measures import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.files import read_file, why, write_atomically
@@ -200,7 +200,8 @@ class Calibrator:
         if away:
             # As if normal: on the shipped records that misses the share by 2 points, at most by 6.
             better = 0.5 + 0.5 * math.erf(math.fsum(away) / len(away) / math.sqrt(2.0))
-            share = _in_ten(better)
+            tenths = round(10 * better)
+            share = "1 in 20" if tenths < 1 else f"{min(tenths, 9)} in 10"
             found.append(f"Its words fit the code better than those of {share} summaries by this model.")
         skill = self.metrics.get("skill")
         if skill is not None and skill.low is not None and skill.high is not None and skill.low <= 0.0:
@@ -423,11 +424,6 @@ def _validate(calibrator: Calibrator) -> None:
         )
 
 
-def _in_ten(share: float) -> str:
-    tenths = round(share * 10)
-    return "1 in 20" if tenths < 1 else f"{min(tenths, 9)} in 10"
-
-
 # A smaller pull than this, in nats, explains nothing: it moves a probability of 0.5 by less than 0.08.
 LEAST_PULL = 0.3
 
@@ -508,11 +504,6 @@ def _words(pulls: Mapping[str, float], weights: Mapping[str, float], *, towards:
         feature = FEATURES.get(name)
         if feature is None or pulls[name] <= 0.0 or weights[name] * SPEAKS.get(name, 0) <= 0.0:
             continue
-        if words := _side(feature, high=towards * weights[name] > 0.0):
+        if words := feature.high if towards * weights[name] > 0.0 else feature.low:
             return words
     return ""
-
-
-def _side(feature: Feature, *, high: bool) -> str:
-    """The words for a value above or below the average."""
-    return feature.high if high else feature.low

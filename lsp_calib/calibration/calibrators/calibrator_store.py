@@ -152,7 +152,6 @@ class _Shelf(Generic[T]):
             return stamp, None, f"{self._what}: {error}"
 
 
-@attrs.frozen
 class CalibratorStore:
     """Two folders of calibrator files.
 
@@ -161,30 +160,16 @@ class CalibratorStore:
     shipped: of the package; never written.
     """
 
-    personal: Path
-    shipped: Path
-
-    _mine: _Shelf[Calibrator] = attrs.field(init=False, eq=False, repr=False)
-    _kept: _Shelf[Calibrator] = attrs.field(init=False, eq=False, repr=False)
-    _supplied: _Shelf[Calibrator] = attrs.field(init=False, eq=False, repr=False)
-    _pooled: _Shelf[Pooled] = attrs.field(init=False, eq=False, repr=False)
-    _prefixes: tuple[_Shelf[PrefixCurve], ...] = attrs.field(init=False, eq=False, repr=False)
-    _choices: LRU[tuple[Purpose, bool], tuple[tuple[object, ...], CalibratorChoice]] = attrs.field(
-        init=False, eq=False, repr=False, factory=lambda: LRU(_MOST_CHOICES)
-    )
-
-    def __attrs_post_init__(self) -> None:
-        for name, shelf in (
-            ("_mine", _Shelf(self.personal, Calibrator.load)),
-            ("_kept", _Shelf(self.personal / "history", Calibrator.load)),
-            ("_supplied", _Shelf(self.shipped, Calibrator.load)),
-            ("_pooled", _Shelf(self.shipped / FOLDER, Pooled.load, "Pooled curves were skipped")),
-        ):
-            object.__setattr__(self, name, shelf)
-        folders = self.shipped.parent / PREFIXES, self.personal / PREFIXES
+    def __init__(self, personal: Path, shipped: Path) -> None:
+        self.personal, self.shipped = personal, shipped
+        self._mine = _Shelf(personal, Calibrator.load)
+        self._kept = _Shelf(personal / "history", Calibrator.load)
+        self._supplied = _Shelf(shipped, Calibrator.load)
+        self._pooled = _Shelf(shipped / FOLDER, Pooled.load, "Pooled curves were skipped")
         what = "How far a line can be trusted is not known from every file"
-        shelves = tuple(_Shelf(folder, PrefixCurve.load, what) for folder in folders)
-        object.__setattr__(self, "_prefixes", shelves)
+        folders = shipped.parent / PREFIXES, personal / PREFIXES
+        self._prefixes = [_Shelf(folder, PrefixCurve.load, what) for folder in folders]
+        self._choices = LRU[tuple[Purpose, bool], tuple[tuple[object, ...], CalibratorChoice]](_MOST_CHOICES)
 
     @classmethod
     def open(cls) -> CalibratorStore:

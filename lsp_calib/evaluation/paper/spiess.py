@@ -10,12 +10,12 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import quietly
-from lsp_calib.calibration.calibration_error import (
+from lsp_calib.calibration.reliability import reliability, risk_coverage
+from lsp_calib.calibration.scores import (
     debiased_calibration_error,
     ks_calibration_error,
     smooth_ece,
 )
-from lsp_calib.calibration.reliability import reliability, risk_coverage
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.evaluation.figures import (
     Roc,

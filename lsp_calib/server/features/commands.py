@@ -19,8 +19,7 @@ from lsp_calib.server.language_server import CalibServer
 from lsp_calib.values import is_suggestion_id
 
 if TYPE_CHECKING:
-    from lsp_calib.server.summaries import Target
-    from lsp_calib.server.text import CalibDocument
+    from lsp_calib.server.summary_requests import Target
 
 Arguments = tuple[Any, ...]
 # A week.
@@ -147,8 +146,7 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.insertSummary")
     async def insert(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         """Insert the summary as documentation: {applied, reason, suggestion}."""
-        document, target = await _target(ls, arguments, for_prompt=True)
-        done = await ls.session.summaries.insert(document, target)
+        done = await ls.session.summaries.insert(await _target(ls, arguments, for_prompt=True))
         if not done["applied"]:
             ls.session.messages.inform(done["reason"])
         return done
@@ -158,9 +156,9 @@ def register(server: CalibServer) -> None:
         """The summary in a message; made now unless it is known. Returns the suggestion."""
         from lsp_calib.server.summaries import NONE_MADE
 
-        document, target = await _target(ls, arguments, for_prompt=True)
-        summary = await ls.session.summaries.requests.of(document.uri, target.function, target.language)
-        ls.session.summaries.hovered(document.uri, target.function.start)
+        target = await _target(ls, arguments, for_prompt=True)
+        summary = await ls.session.summaries.requests.of(target)
+        ls.session.summaries.hovered(target.document.uri, target.function.start)
         if summary is None or summary == "pending":
             ls.session.messages.inform(NONE_MADE)
             return None
@@ -175,8 +173,8 @@ def register(server: CalibServer) -> None:
         """Another wording in place of the summary. Returns the suggestion."""
         from lsp_calib.server.summaries import NONE_MADE
 
-        document, target = await _target(ls, arguments, for_prompt=True)
-        made = await ls.session.summaries.requests.reword(document.uri, target.function, target.language)
+        target = await _target(ls, arguments, for_prompt=True)
+        made = await ls.session.summaries.requests.reword(target)
         # Not every editor shows a summary that has changed.
         ls.session.messages.inform(NONE_MADE if made is None else f"The summary is now: {made.text}")
         return None if made is None else made.to_wire()
@@ -184,34 +182,32 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.reportSummary")
     async def report(ls: CalibServer, *arguments: Any) -> None:
         """The user says that the summary is wrong. Answered once it is on disk."""
-        document, target = await _target(ls, arguments)
-        known = ls.session.summaries.requests.known(document.uri, target.function, target.language)
+        target = await _target(ls, arguments)
+        known = ls.session.summaries.requests.known(target)
         if known is None:
             raise SettingsError("This function has no summary yet, so there is nothing to report.")
-        await ls.session.summaries.report_wrong(document.uri, known)
+        await ls.session.summaries.report_wrong(target.document, known)
 
 
-async def _target(
-    ls: CalibServer, arguments: tuple[Any, ...], *, for_prompt: bool = False
-) -> tuple[CalibDocument, Target]:
-    """The open document and the function that the argument names.
+async def _target(ls: CalibServer, arguments: tuple[Any, ...], *, for_prompt: bool = False) -> Target:
+    """The function of an open document that the argument names.
 
     for_prompt: the model is to see it. Raises SettingsError if there is none, or if the model may not.
     """
-    from lsp_calib.server.summaries import function_around, parse
+    from lsp_calib.server.summary_requests import function_around, parse
 
     uri, position = _place(arguments)
     document = ls.open_document(uri)
     if document is None:
         raise SettingsError("This document is not open in the editor, so its functions are not known.")
-    refusal = await ls.session.admission.refusal(uri) if for_prompt else None
+    refusal = await ls.session.admission.refusal(document) if for_prompt else None
     if refusal is not None:
         raise SettingsError(refusal.message)
     await parse(document)
     target = function_around(document, position)
     if target is None:
         raise SettingsError("There is no function at this place, or none that can be found in this language.")
-    return document, target
+    return target
 
 
 def _suggestion_id(arguments: Arguments) -> str:

@@ -50,13 +50,13 @@ def register(server: CalibServer) -> None:
                 return types.InlineCompletionList(items=[])
             cursor = selected.cursor
         by_hand = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
-        reply = await session.completions.newest(uri, cursor, by_hand=by_hand)
+        reply = await session.completions.newest(document, cursor, by_hand=by_hand)
         if reply is None:
             return None
         made = [*reply]
         block = await session.completions.block(document, made[0]) if made and selected is None else None
         if made and by_hand and not session.completions.is_superseded(uri, cursor):
-            others = await session.completions.alternatives.of(uri, made[0])
+            others = await session.completions.alternatives.of(document, made[0])
             made += made[0].beside(others)
         if made and session.completions.is_superseded(uri, cursor):
             return None  # while its follow-ups were made
@@ -68,7 +68,7 @@ def register(server: CalibServer) -> None:
                 _ghost_text(document, part, block if block and not at and block.lines else part.suggestion)
                 for at, completion in enumerate(made)
                 if (part := session.completions.offered(document, completion))
-                and session.suggestions.shown(uri, completion, block if not at else None)
+                and session.suggestions.shown(document, completion, block if not at else None)
             ]
         )
 
@@ -87,13 +87,13 @@ def register(server: CalibServer) -> None:
         context = params.context
         invoked = context is not None and context.trigger_kind is types.CompletionTriggerKind.Invoked
         until = time.monotonic() + PATIENCE
-        reply = await session.completions.newest(uri, cursor, patience=PATIENCE)
+        reply = await session.completions.newest(document, cursor, patience=PATIENCE)
         made = [*(reply or ())]
         if made and invoked:
             # Each typed letter invokes the menu: no alternatives are made while the first is typed.
             fresh = made[0].suggestion.source == "model"
             left = max(until - time.monotonic(), 0.001) if fresh else 0.0
-            others = await session.completions.alternatives.of(uri, made[0], patience=left)
+            others = await session.completions.alternatives.of(document, made[0], patience=left)
             made += made[0].beside(others)
         start = _word_start(cursor.before)
         at = column_units(document, cursor.before, start)
@@ -104,7 +104,7 @@ def register(server: CalibServer) -> None:
             # In a menu nothing behind the cursor is replaced.
             if (part := session.completions.offered(document, completion, before_closers=True))
             and (followed := completion.up_to_closers())
-            and session.suggestions.shown(uri, followed)
+            and session.suggestions.shown(document, followed)
         ]
         return types.CompletionList(is_incomplete=True, items=items)
 

@@ -12,7 +12,6 @@ from lsp_calib.badges import DOTS, tier_sentence, tier_words
 from lsp_calib.characters import shown
 from lsp_calib.markdown import escape_markdown, escape_prose, plain_prose
 from lsp_calib.server.language_server import CalibServer
-from lsp_calib.server.text import whole_line
 from lsp_calib.values import is_suggestion_id
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def register(server: CalibServer) -> None:
     async def hover(ls: CalibServer, params: types.HoverParams) -> types.Hover | None:
         if not ls.settings.hover:
             return None
-        from lsp_calib.server.summaries import parse, target_at
+        from lsp_calib.server.summary_requests import parse, target_at
 
         document = ls.open_document(params.text_document.uri)
         if document is None:
@@ -74,10 +73,10 @@ def register(server: CalibServer) -> None:
             return None
         summaries = ls.session.summaries
         budget = ls.settings.hover_budget_ms / 1e3
-        uri, function, language = target.document.uri, target.function, target.language
-        summary = await summaries.requests.of(uri, function, language, patience=budget)
+        function = target.function
+        summary = await summaries.requests.of(target, patience=budget)
         # Only now: work ahead on this very function is not stopped but waited for.
-        summaries.hovered(uri, function.start)
+        summaries.hovered(target.document.uri, function.start)
         if summary is None:
             return None
         style = _style(ls.client_capabilities)
@@ -93,21 +92,19 @@ def register(server: CalibServer) -> None:
         """Shows what is known, and makes nothing: a click does."""
         if not ls.settings.code_lens:
             return None
-        from lsp_calib.server.summaries import functions_of, parse
+        from lsp_calib.server.summary_requests import Target, functions_of, parse
 
         uri = params.text_document.uri
         document = ls.open_document(uri)
-        if document is None or not await ls.session.admission.admits(uri):
+        if document is None or not await ls.session.admission.admits(document):
             return None
-        lines, language = document.bare_lines, document.language
-        if sum(map(len, lines)) > _LARGEST:
+        if sum(map(len, document.bare_lines)) > _LARGEST:
             return None
         await parse(document)
-        lines, functions = document.bare_lines, functions_of(document)
         found = []
-        for function in functions[:_MOST]:
-            known = ls.session.summaries.requests.known(uri, function, language)
-            place = whole_line(document, function.start, lines[function.start])
+        for function in functions_of(document)[:_MOST]:
+            target = Target.at_its_heading(document, function)
+            known, place = ls.session.summaries.requests.known(target), target.range
             start = {"line": place.start.line, "character": place.start.character}
             title = _UNKNOWN if known is None else _title(known.suggestion)
             command = types.Command(
@@ -130,7 +127,7 @@ def register(server: CalibServer) -> None:
         only = params.context.only
         offered = [
             *_reviews(params.context.diagnostics),
-            *(await _summaries(ls, document, params) if await ls.session.admission.admits(uri) else ()),
+            *(await _summaries(ls, document, params) if await ls.session.admission.admits(document) else ()),
         ]
         wanted = [one for one in offered if only is None or any(_is_of(one.kind, kind) for kind in only)]
         # Clients from before code actions had kinds take commands.
@@ -173,7 +170,8 @@ async def _summaries(
 ) -> list[types.CodeAction]:
     if not ls.settings.hover:
         return []
-    from lsp_calib.server.summaries import applies_edits, function_around, parse
+    from lsp_calib.server.summaries import applies_edits
+    from lsp_calib.server.summary_requests import function_around, parse
     from lsp_calib.summarization.insertion import may_insert, noun
 
     start = params.range.start
@@ -200,7 +198,7 @@ async def _summaries(
     }
     if may_insert(function, language) and applies_edits(ls.client_capabilities):
         offered.append(_action(f"Insert summary as {noun(language)}", "insertSummary", argument))
-    known = ls.session.summaries.requests.known(params.text_document.uri, function, language)
+    known = ls.session.summaries.requests.known(target)
     if known is not None:
         offered.append(_action("Regenerate summary", "regenerateSummary", argument))
         if not ls.session.summaries.is_reported(known.suggestion.id):

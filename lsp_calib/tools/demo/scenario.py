@@ -19,8 +19,8 @@ from lsprotocol import types
 import lsp_calib
 from lsp_calib.badges import tier_shown
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.completion.context import shared_ends
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
-from lsp_calib.feedback.lines import shared_ends
 from lsp_calib.inference.models.cards import choose, explained
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.tools.client import SERVER, Document, Editor, suggestion_of
