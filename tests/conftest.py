@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 from collections.abc import Iterator
@@ -58,6 +59,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mark(item)
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported and collected stays: searching it for garbage again and again takes time."""
+    gc.freeze()
 
 
 @pytest.fixture

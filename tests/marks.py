@@ -1,9 +1,9 @@
 """Which of these tests are for `make test-long`, which must run alone, and how often some repeat.
 
-For `make test-long`: runs of the real model like others, kills, simulations. Alone: what measures time. Whole
-files say so themselves. Whatever asks for the real model is marked too: two decodes never run at once, while
-tests that need no model run beside one. `make test-thorough` runs the same long tests, and those that ask
-`repetitions` repeat themselves more often there.
+For `make test-long`: runs of the real model like others, kills, simulations, and most of what evaluation,
+bench, sandbox and git do. Alone: what measures time. Whole files say so themselves. Whatever asks for the
+real model is marked too: two decodes never run at once, while tests that need no model run beside one.
+`make test-thorough` runs the same long tests, and those that ask `repetitions` repeat themselves more often.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ def repetitions(thorough: int, long: int) -> int:
     """How often a long test repeats itself, or how much it draws: less in `make test-long`."""
     return thorough if THOROUGH else long
 
+
+LONG = {
+    "test_ablation.py": "TestCommand::test_it_prints_and_writes_tables",
+    "test_bench_beside.py": "",
+}
 
 LONG = {
     "test_llama.py": {
@@ -67,7 +72,7 @@ LONG = {
     # the default model.
     "test_shipped.py": {
         "test_the_documentation_says_what_records_and_calibrators_say",
-        "test_what_ships_is_the_last_row_of_the_ladder",
+        "test_what_ships_is_the_last_row_of_the_ablation",
         "test_the_figures_show_todays_calibrators[ablation]",
         "test_the_records_make_it[line-qwen2.5-coder-1.5b]",
         "test_the_records_make_it[line-qwen2.5-coder-1.5b-large]",

@@ -103,7 +103,7 @@ async def test_no_source_text_and_no_path_on_disk(connect: Connect) -> None:
 
 async def test_shutdown_settles_and_writes_everything(connect: Connect) -> None:
     """Leaving without saving decides as well: every label is on disk once `shutdown` is answered."""
-    editor = await connect(SCRIPT)
+    editor = await connect(SCRIPT, process=True)
     editor.open(TEXT, uri="file:///a%20b/c.py")
     identity = (await editor.suggestion(0, 4, "file:///a%20b/c.py"))["id"]
     editor.insert(0, 4, SECRET, "file:///a%20b/c.py")
