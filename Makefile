@@ -59,7 +59,7 @@ run-pytest = PYTHONDONTWRITEBYTECODE= LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m
 	@$(run-pytest) --ignore=tests/unit -m '$(with) and model and not alone' >$(logs)/2 2>&1
 .without-model:
 	@$(if $(wildcard tests/unit/__pycache__),,$(run-pytest) --collect-only -q >/dev/null 2>&1 || :)
-	@$(run-pytest) -m '($(without)) and not (model or alone)' $(options) -n $(workers) --dist worksteal
+	@$(run-pytest) -m '($(without)) and not (model or alone)' -n $(workers) --dist worksteal $(options)
 
 .PHONY: test
 test: $(VENV)/.dev model ## Set up everything and run the tests; ARGS: for pytest, such as one test
@@ -74,7 +74,7 @@ test-long: $(VENV)/.dev model ## The longer suites: simulations, kills, fuzzed f
 ifdef ARGS
 	$(run-pytest) -m long $(ARGS)
 else
-	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough)
+	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough --dist loadgroup)
 endif
 
 # The same tests: tests/marks.py reads the variable.

@@ -33,6 +33,10 @@ LONG = {
 
 LONG = {
     "test_llama.py": {
+        "test_an_idle_summary_leaves_every_document_its_prompt",
+        'test_interrupted_at_many_moments_it_ends_the_same[False- "\\\\fra]',
+        "test_the_same_seed_draws_the_same_tokens_and_another_other_ones",
+        "test_given_tokens_count_towards_the_most",
         # One run of each kind stays: giving way, scored, sampled, evaluated ahead.
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[greedy]",
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[sampled]",
@@ -181,7 +185,6 @@ LONG = {
         "test_no_answer_keeps_other_work_from_its_turn[replies that announce a reply]",
         "test_no_answer_keeps_other_work_from_its_turn[pieces of one byte]",
     },
-    "test_results.py": {"test_summaries"},
     "test_runner_dask.py": {"test_a_worker_that_is_killed_loses_nothing"},
     "test_sampling.py": {"test_draws_have_the_distribution_of_the_softmax"},
     "test_sandbox.py": {"TestHowItsEndIsTold"},
@@ -195,6 +198,9 @@ LONG = {
         "test_the_editor_weighs_it_where_it_is_installed[False-features-1-without-encoder]"
     },
     "test_text_features.py": {"test_regions_of_a_large_file_change_no_verdict_about_its_lines"},
+    "test_tokenizer.py": {"test_the_default_models_tokens_are_the_same_with_and_without"},
+    "test_item_worker.py": {"test_records_hold_what_was_asked_for"},
+    "test_converted_weights.py": {"test_damaged_ones_are_made_again"},
 }
 
 ALONE = {
@@ -218,6 +224,10 @@ ALONE = {
     "test_healing.py": {"test_an_endless_line_costs_no_time_and_little_is_forced"},
 }
 
+
+# Their long tests compare documentation with what is computed from all records, minutes of work: one process
+# does it once for all of them.
+ONCE = {"test_shipped.py", "test_results.py"}
 
 # Where fixtures of a folder's conftest.py ask for the model, its files need not name it.
 _NAME_THE_MODEL = ("model_path", "home_with_model", "mark.model")
@@ -261,6 +271,8 @@ def mark(item: pytest.Item) -> None:
     function = item.name.partition("[")[0]
     if {item.name, function, group} & LONG.get(name, set()):
         item.add_marker("long")
+    if name in ONCE:
+        item.add_marker(pytest.mark.xdist_group("records"))
     if item.path.stem.endswith("_speed") or function in ALONE.get(name, ()):
         item.add_marker("alone")
     if "model_path" in getattr(item, "fixturenames", ()):
