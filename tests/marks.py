@@ -33,6 +33,7 @@ LONG = {
 
 LONG = {
     "test_llama.py": {
+        "test_scores_are_the_log_probabilities_of_generation",
         "test_an_idle_summary_leaves_every_document_its_prompt",
         'test_interrupted_at_many_moments_it_ends_the_same[False- "\\\\fra]',
         "test_the_same_seed_draws_the_same_tokens_and_another_other_ones",
@@ -66,7 +67,6 @@ LONG = {
         # with a scripted model, in test_shared_process.py and test_scheduler.py.
         "test_interactive_work_goes_before_background_work_that_waits",
         "test_cancelling_stops_the_work_and_the_next_answer_is_right",
-        "test_of_a_prompt_longer_than_the_context_the_end_is_evaluated",
     },
     "test_bench_raw.py": {"test_more_work_takes_longer"},
     # The whole demo, half a minute: its steps one by one are test_path.py's.

@@ -189,7 +189,7 @@ async def test_only_the_owner_can_read_the_state(connect: Connect, tmp_path: Pat
 
 async def test_two_servers_share_one_store(connect: Connect) -> None:
     """Two windows of an editor write to one file, and neither loses anything."""
-    editors = [await connect(SCRIPT), await connect(SCRIPT)]
+    editors = [await connect(SCRIPT, process=True) for _ in range(2)]
     identities = set()
     for editor in editors:
         editor.open(TEXT)

@@ -216,6 +216,8 @@ class TestNumbers:
         assert first.logprob == pytest.approx(expected, abs=EXACT)
         assert generation.logprobs[0] == first.logprob - first.typed_logprob
         assert first.logprob < -0.05 < generation.logprobs[0]
+        assert generation.logprobs[1:] == tuple(token.logprob for token in generation.tokens[1:])
+        assert "".join(token.text for token in generation.tokens) == generation.text
 
     def test_an_evaluation_without_reuse_is_the_same_to_the_last_bit(self, model: llama.LlamaModel) -> None:
         fresh = generate(model, request(SOURCE, reuse=False))
