@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import logging
+import sys
 import time
 import tracemalloc
 import weakref
@@ -57,6 +58,12 @@ def _without_collector() -> Iterator[None]:
     """
     logging.disable()
     gc.collect()
+    # A cache that other tests have filled would replace what was there before by as much that counts as new.
+    for name, module in sys.modules.items():
+        if name.startswith("lsp_calib."):
+            for one in vars(module).values():
+                if hasattr(one, "cache_clear"):
+                    one.cache_clear()
     gc.disable()
     yield
     gc.enable()
