@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Connect
+from marks import repetitions
 from scripted_editor import Editor, capabilities
 
 SIZE = 200_000
@@ -27,18 +28,18 @@ NAMES = ("status in it", "requests in it", "completion in it", "status beside it
 SUFFIXES = {"python": "py", "typescript": "ts", "javascript": "js", "cpp": "cpp", "java": "java"}
 TEXTS = [
     ("python", "\\\n"),
-    ("python", "/*\n"),
-    ("python", "("),
-    ("typescript", "->\n"),
     ("typescript", "/*\n"),
     ("typescript", "a<@"),
     ("javascript", '"'),
-    ("javascript", "function a(){"),
     ("cpp", "/*\n"),
-    ("cpp", "%w("),
     ("java", "%w("),
+    ("python", "/*\n"),
+    ("python", "("),
+    ("typescript", "->\n"),
+    ("javascript", "function a(){"),
+    ("cpp", "%w("),
     ("java", "{"),
-]
+][: repetitions(thorough=12, long=6)]
 
 _BRACES = """\
 {head} total{n}({item}items) {{

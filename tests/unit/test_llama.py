@@ -382,8 +382,7 @@ class TestInterruptions:
         assert [t.id for t in found] == [t.id for t in expected]
         assert [t.logprob for t in found] == pytest.approx([t.logprob for t in expected], abs=EXACT)
 
-    @pytest.mark.parametrize("between", ["another", "the same"])
-    @pytest.mark.parametrize("given", [0, 3])
+    @pytest.mark.parametrize(("between", "given"), [("another", 0), ("the same", 3)])
     def test_without_reuse_an_interrupted_answer_is_the_same_to_the_last_bit(
         self, model: llama.LlamaModel, between: str, given: int
     ) -> None:

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from marks import repetitions
 
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.token_level import ClasswiseECE, FullECE
@@ -609,11 +610,12 @@ class TestWithTheRealModel:
 
     @pytest.mark.parametrize("name", ["defects4j", "sstubs"])
     def test_repetitions_of_bugs_are_counted(self, data: Path, tmp_path: Path, name: str) -> None:
-        wanted = ("--samples", "20", "--threads", "1", "--quiet", "--resamples", "20", "--output")
+        samples = repetitions(thorough=20, long=8)
+        wanted = ("--samples", str(samples), "--threads", "1", "--quiet", "--resamples", "20", "--output")
         result = invoke("repair", "--set", name, *wanted, str(tmp_path))
         header, records = read_records(tmp_path / "records.jsonl")
-        assert (header.task, header.language, len(records)) == ("repair", "java", 20)
+        assert (header.task, header.language, len(records)) == ("repair", "java", samples)
         assert all(record.repeats_bug is not None and record.stop != "function" for record in records)
         repeats = sum(bool(record.repeats_bug) for record in records)
-        assert f"{repeats} of 20 answers are the buggy line again." in " ".join(result.output.split())
+        assert f"{repeats} of {samples} answers are the buggy line again." in " ".join(result.output.split())
         assert data
