@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from lsp_calib.cli import main
 from lsp_calib.commands.paper import decode_missing, repeat_studies
 from lsp_calib.commands.records import AskingOptions
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
-from lsp_calib.errors import DataError, SandboxError, SettingsError, StoppedError
+from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation import engine_host, item_worker, tasks, token_study
 from lsp_calib.evaluation.datasets import python_problems
 from lsp_calib.evaluation.header import Header
@@ -28,7 +27,6 @@ from lsp_calib.evaluation.item_worker import Reflected, Studying, is_correct
 from lsp_calib.evaluation.paper import page
 from lsp_calib.evaluation.paper.cells import find_files, largest
 from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.sandbox import runner
 from lsp_calib.evaluation.summary_observation import REFLECTED
 from lsp_calib.evaluation.tasks import (
     FunctionItem,
@@ -56,25 +54,6 @@ from lsp_calib.values import (
     Timing,
     Token,
 )
-
-
-@pytest.fixture(scope="module")
-def walls() -> None:
-    try:
-        runner.probed_isolation()
-    except SandboxError as error:
-        if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
-            raise
-        pytest.skip(str(error))
-
-
-@pytest.fixture
-def data() -> Path:
-    named = os.environ.get("LSP_CALIB_DATA")
-    if not named:
-        pytest.skip("LSP_CALIB_DATA names no folder with evaluation data")
-    return Path(named)
-
 
 SQUARE = FunctionItem(
     id="S/1",
