@@ -155,9 +155,13 @@ async def test_closed_documents_are_released(
     try:
         before, _ = tracemalloc.get_traced_memory()
         documents = [await work_on(scene, number, odd=odd) for number in range(2, 6)]
-        # A thread that reads a document for its features goes on to the end, some milliseconds.
+        # The last hover may be under way, and a thread that reads a document for its features goes on to the
+        # end, some milliseconds.
         deadline = time.monotonic() + 20
-        while tracemalloc.get_traced_memory()[0] - before >= len(text_of(0)) and time.monotonic() < deadline:
+        while (
+            scene.server.protocol._request_futures
+            or tracemalloc.get_traced_memory()[0] - before >= len(text_of(0))
+        ) and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
         after, _ = tracemalloc.get_traced_memory()
     finally:
