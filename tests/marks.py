@@ -61,7 +61,9 @@ LONG = {
         'test_interrupted_at_many_moments_it_ends_the_same[False- "\\\\fro]',
     },
     # The editor is told the same each time; the demo shows the sentence that `complete` and the server give.
-    "test_faulty_library.py": {"test_where_every_decode_crashes_the_demo_ends_with_the_sentence"},
+    "test_faulty_library.py": {
+        "test_where_every_decode_crashes_the_demo_ends_with_the_sentence",
+    },
     "test_model_process.py": {
         # In llama.cpp's own room the same is tested without a process (test_llama.py), and the order of work
         # with a scripted model, in test_shared_process.py and test_scheduler.py.
@@ -176,11 +178,15 @@ LONG = {
     "test_paper.py": {"TestReport"},
     "test_parsing.py": {"test_parsing_again_and_again_takes_no_memory"},
     "test_personalisation.py": {
+        "test_a_shift_that_is_there_is_found_by_thirty_lines",
         "test_a_certificate_is_given_and_revoked_on_drift",
         "test_where_there_is_none_nothing_is_gained_and_next_to_nothing_lost",
     },
     "test_poisoned_labels.py": {"test_a_few_poisoned_sets"},
-    "test_pooled_curves.py": {"test_what_is_accepted_in_languages_never_seen_is_right"},
+    "test_pooled_curves.py": {
+        "test_the_records_make_it",
+        "test_what_is_accepted_in_languages_never_seen_is_right",
+    },
     "test_remote_hostile.py": {
         "test_no_answer_keeps_other_work_from_its_turn[replies that announce a reply]",
         "test_no_answer_keeps_other_work_from_its_turn[pieces of one byte]",
