@@ -69,12 +69,13 @@ else
 	$(call pytest,not long,not long,,2)
 endif
 
+# A file's tests run in one process: what several compare with is computed once, from all records, for minutes.
 .PHONY: test-long
 test-long: $(VENV)/.dev model ## The longer suites: simulations, kills, fuzzed files, hostile code, real-model runs, noise
 ifdef ARGS
 	$(run-pytest) -m long $(ARGS)
 else
-	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough --dist loadgroup,3)
+	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough --dist loadfile,3)
 endif
 
 # The same tests: tests/marks.py reads the variable.

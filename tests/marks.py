@@ -242,10 +242,6 @@ ALONE = {
 }
 
 
-# Their long tests compare documentation with what is computed from all records, minutes of work: one process
-# does it once for all of them.
-ONCE = {"test_shipped.py", "test_results.py"}
-
 # Where fixtures of a folder's conftest.py ask for the model, its files need not name it.
 _NAME_THE_MODEL = ("model_path", "home_with_model", "mark.model")
 _ASK_FOR_IT_IN_CONFTEST = ("e2e", "editors")
@@ -288,8 +284,6 @@ def mark(item: pytest.Item) -> None:
     function = item.name.partition("[")[0]
     if {item.name, function, group} & LONG.get(name, set()):
         item.add_marker("long")
-    if name in ONCE:
-        item.add_marker(pytest.mark.xdist_group("records"))
     if item.path.stem.endswith("_speed") or function in ALONE.get(name, ()):
         item.add_marker("alone")
     if "model_path" in getattr(item, "fixturenames", ()):
