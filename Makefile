@@ -37,12 +37,12 @@ model: $(VENV)/.local ## Get the small default model (98 MB, once)
 demo: model ## Set up everything and run the main job on the default model
 	@$(bin)/lsp-calib demo
 
-# What measures time runs last, with nothing beside it. Before, three at once: what needs no model; the model in a test's
-# own process, on one processor; servers and their model processes, which wait most of the time, one after the other.
+# What measures time runs last, with nothing beside it. Before, so many at once as $(4) says: what needs no model; the
+# model in a test's own process, on one processor; servers and their model processes, one after the other.
 # $(1): the tests to choose from. $(2), $(3): the same for those that need no model, and options for them.
 define pytest
 @code=0; logs=$$(mktemp -d); \
-$(MAKE) --no-print-directory -k -j3 .in-process .with-servers .without-model \
+$(MAKE) --no-print-directory -k -j$(4) .without-model .in-process .with-servers \
   logs=$$logs with='$(1)' without='$(2)' options='$(3)' || code=1; \
 cat $$logs/*; rm -r $$logs; \
 $(run-pytest) -m '$(1) and alone' || code=1; \
@@ -59,22 +59,23 @@ run-pytest = PYTHONDONTWRITEBYTECODE= LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m
 	@$(run-pytest) --ignore=tests/unit -m '$(with) and model and not alone' >$(logs)/2 2>&1
 .without-model:
 	@$(if $(wildcard tests/unit/__pycache__),,$(run-pytest) --collect-only -q >/dev/null 2>&1 || :)
-	@$(run-pytest) -m '($(without)) and not (model or alone)' $(options) -n $(workers) --dist worksteal
+	@$(run-pytest) -m '($(without)) and not (model or alone)' -n $(workers) --dist worksteal $(options)
 
 .PHONY: test
 test: $(VENV)/.dev model ## Set up everything and run the tests; ARGS: for pytest, such as one test
 ifdef ARGS
 	$(run-pytest) $(ARGS)
 else
-	$(call pytest,not long,not long)
+	$(call pytest,not long,not long,,2)
 endif
 
+# A file's tests run in one process: what several compare with is computed once, from all records, for minutes.
 .PHONY: test-long
 test-long: $(VENV)/.dev model ## The longer suites: simulations, kills, fuzzed files, hostile code, real-model runs, noise
 ifdef ARGS
 	$(run-pytest) -m long $(ARGS)
 else
-	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough)
+	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough --dist loadfile,3)
 endif
 
 # The same tests: tests/marks.py reads the variable.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 from marks import has_any, mark
 
 from lsp_calib import home as state
-from lsp_calib.errors import SettingsError
+from lsp_calib.errors import SandboxError, SettingsError
 from lsp_calib.inference.models import checksum, converted
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 
@@ -60,6 +61,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mark(item)
 
 
+def pytest_collection_finish() -> None:
+    """What has been imported and collected stays: searching it for garbage again and again takes time."""
+    gc.freeze()
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty state folder, for this process and those it starts; no model is wanted."""
@@ -86,6 +92,28 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture(scope="session")
+def walls() -> None:
+    """Programs can be locked in here. Skips, or fails if LSP_CALIB_REQUIRE_SANDBOX is 1."""
+    from lsp_calib.evaluation.sandbox import runner
+
+    try:
+        runner.probed_isolation()
+    except SandboxError as error:
+        if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def data() -> Path:
+    """The folder with evaluation data."""
+    named = os.environ.get("LSP_CALIB_DATA")
+    if not named:
+        pytest.skip("LSP_CALIB_DATA names no folder with evaluation data")
+    return Path(named)
 
 
 @pytest.fixture(scope="session")

@@ -49,22 +49,14 @@ def complete(environment: dict[str, str], folder: Path) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "chosen", "words"),
     [
         ("amx", ("cpu-without-amx",), "without AMX: llama.cpp crashed with AMX (signal 11)"),
-        pytest.param(
-            "repack", ("cpu-without-repacking",), "without repacked weights", marks=pytest.mark.long
-        ),
-        pytest.param(
-            "gpu",
-            PLAIN,
-            "without the GPU: llama.cpp crashed with the GPU (signal 11)",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "answer", ("cpu-without-repacking",), "without repacked weights", marks=pytest.mark.long
-        ),
+        ("repack", ("cpu-without-repacking",), "without repacked weights"),
+        ("gpu", PLAIN, "without the GPU: llama.cpp crashed with the GPU (signal 11)"),
+        ("answer", ("cpu-without-repacking",), "without repacked weights"),
     ],
 )
 def test_what_crashes_is_avoided_and_said_in_one_line(

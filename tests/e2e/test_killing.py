@@ -16,7 +16,7 @@ from test_sharing import loaded, model_processes, until_gone
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
 
-KILLS = repetitions(thorough=100, long=25)
+KILLS = repetitions(thorough=100, long=12)
 
 
 async def test_kills_cost_no_more_than_their_answers(start, write, tmp_path):

@@ -38,7 +38,7 @@ def test_the_path_fails_on_noise(model_path: Path, tmp_path: Path) -> None:
             f"--basetemp={tmp_path / 'run'}",
         ]
         + [f"{TESTS}::{name}" for name in KNOWING],
-        env={**os.environ, "LSP_CALIB_TEST_MODEL": str(noise)},
+        env={**os.environ, "LSP_CALIB_TEST_MODEL": str(noise), "LSP_CALIB_TEST_PATIENCE": "30"},
         capture_output=True,
         text=True,
         check=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -18,25 +17,34 @@ Connect = Callable[..., Awaitable[Editor]]
 async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """A function that starts a server with a script and connects to it: `await connect({...}, **options)`.
 
+    The server runs on a thread of this process, unless `process` is true or its options belong to one.
     A test fails if its server sent an invalid message, or one beyond the declared capabilities.
     """
     editors: list[Editor] = []
 
-    async def make(script: dict[str, Any] | None = None, **options: Any) -> Editor:
-        editor = await start(tmp_path, script or {}, **options)
+    patch = pytest.MonkeyPatch()
+
+    async def make(script: dict[str, Any] | None = None, *, process: bool = False, **options: Any) -> Editor:
+        script = script or {}
+        if process or not options.get("forked", True) or "env" in options or script.keys() & {"tcp", "log"}:
+            editor = await start(tmp_path, script, **options)
+        else:
+            editor = await start(tmp_path, script, here=patch, **options)
         editors.append(editor)
         return editor
 
-    yield make
-    for editor in editors:
-        client = editor.client
-        if client.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                client.process.kill()
-        if not client.stopped or client.process.returncode is None:
-            await client.gone()
-        sys.stderr.write(client.stderr.decode("utf-8", "replace"))  # pytest shows it below a failure
-        if client.process.stdin is not None:
-            client.process.stdin.close()
+    try:
+        yield make
+        for editor in editors:
+            client = editor.client
+            if client.process.returncode is None:
+                client.cut()
+            if not client.stopped or client.process.returncode is None:
+                await client.gone()
+            sys.stderr.write(client.stderr.decode("utf-8", "replace"))  # pytest shows it below a failure
+            if client.process.stdin is not None:
+                client.process.stdin.close()
+    finally:
+        patch.undo()
     for editor in editors:
         assert editor.client.complaints == []

@@ -192,7 +192,7 @@ def _units(text: str) -> int:
 class Situation:
     """labels: by the name of the suggestion; NONE: it gets none. why: for what would surprise a user.
 
-    unknown: names of superseded suggestions of which nothing is known.
+    unknown: names of superseded suggestions of which nothing is known. process: the server is one of its own.
     """
 
     title: str
@@ -203,6 +203,7 @@ class Situation:
     options: Mapping[str, Any] = attrs.field(factory=dict)
     client: Mapping[str, Any] = attrs.field(factory=lambda: {"inline": True})
     unknown: tuple[str, ...] = ()
+    process: bool = False
 
     def correct(self, name: str) -> bool | None:
         """Whether the label of a suggestion must call it right; None if it must say nothing."""
@@ -1533,7 +1534,12 @@ async def _(a: Author) -> None:
     await a.editor.client.gone()
 
 
-@situation("accept it; the server is killed and started again", NONE, why="what becomes of it is not known")
+@situation(
+    "accept it; the server is killed and started again",
+    NONE,
+    why="what becomes of it is not known",
+    process=True,
+)
 async def _(a: Author) -> None:
     found = await a.sees()
     await a.accept()

@@ -1,13 +1,19 @@
-"""An editor in miniature that speaks to a real server process over stdio, and looks at what is on disk."""
+"""An editor in miniature that speaks to a real server, and looks at what is on disk.
+
+The server is a process and speaks over stdio, or runs on a thread of the test and speaks over a socket: the
+same program but for its start, its end, and what a process has once, such as limits and signals.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import functools
 import json
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,11 +24,17 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 from lsprotocol import types
+from pygls.io_ import run_async
 from pygls.lsp.client import LanguageClient as PlainClient
 from pygls.protocol import default_converter
 from pytest_lsp import LanguageClient, client_capabilities
 from pytest_lsp.client import register_lsp_features
+from scripted_server import Replace, make_server
+from server_here import ServerHere
+
+from lsp_calib.server.language_server import CalibServer
 
 URI = "file:///project/module.py"
 PROGRAM = Path(__file__).with_name("scripted_server.py")
@@ -65,8 +77,17 @@ class Client(LanguageClient):
 
     @property
     def process(self) -> asyncio.subprocess.Process:
+        """The process of a server that is one; of another its `stdin`, `returncode` and `wait` alone."""
         assert self._server is not None
         return self._server
+
+    def cut(self) -> None:
+        """End the server, however little it expects it."""
+        if isinstance(self._server, ServerHere):
+            self._server.cut()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         if "Parse" not in getattr(source, "__name__", ""):
@@ -76,13 +97,40 @@ class Client(LanguageClient):
         await PlainClient.start_io(self, cmd, *args, **kwargs)
         self._draining = asyncio.create_task(self._drain())
 
+    async def start_here(
+        self,
+        make: Callable[[Replace], CalibServer],
+        patch: pytest.MonkeyPatch,
+        variables: Mapping[str, str],
+        folder: Path,
+    ) -> None:
+        """Start a server on a thread of this process, which gets its environment and working folder.
+
+        patch: undone after its end.
+        """
+        for name in os.environ.keys() - variables.keys() - {"PYTEST_CURRENT_TEST"}:
+            patch.delenv(name)
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        patch.chdir(folder)
+        mine, its = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=mine)
+        self.protocol.set_writer(writer)
+        server = self._server = ServerHere(make, its, writer, self._hear, patch)  # type: ignore[assignment]
+        reading = run_async(self._stop_event, reader, self.protocol, None, self.report_server_error)
+        self._async_tasks += [asyncio.create_task(reading), asyncio.create_task(self._server_exit())]
+        server.start()
+
     async def gone(self) -> int:
         """The exit code of the server, once it has ended and all its output is read."""
         code = await asyncio.wait_for(self.process.wait(), PATIENCE)
-        assert self._draining is not None
-        await self._draining
+        if self._draining is not None:
+            await self._draining
         await self.stop()
         return code
+
+    def _hear(self, said: str) -> None:
+        self.stderr += said.encode()
 
     async def _drain(self) -> None:
         assert self.process.stderr is not None
@@ -598,6 +646,7 @@ async def start(
     env: Mapping[str, str] | None = None,
     initialized: bool = True,
     forked: bool = True,
+    here: pytest.MonkeyPatch | None = None,
     folders: Sequence[str] = (),
     root: str | None = None,
     name: str | None = None,
@@ -606,21 +655,26 @@ async def start(
 
     settings: what the editor answers to `workspace/configuration`. env: more for the server's environment.
     calibrated: with the calibrator of `install_calibrator`. initialized: with the handshake done. forked: see
-    `command`. folders: of the workspace, as URIs. root: that of an editor that knows of no folders. name:
+    `command`. here: it is a thread of this process, for which this is patched. folders: of the workspace, as
+    URIs. root: that of an editor that knows of no folders. name:
     what the editor calls itself.
     """
     home = folder / "home"
     journal = Journal(folder / "journal.jsonl")
     file = folder / "script.json"
-    file.write_text(json.dumps({"journal": str(journal.path), **script}), "utf-8")
+    script = {"journal": str(journal.path), **script}
+    file.write_text(json.dumps(script), "utf-8")
     if calibrated:
         install_calibrator(home)
     connection = Client()
     if settings is not None:
         connection.set_configuration(settings, section="lspCalib")
-    await connection.start_io(
-        *command(file, forked=forked), env=environment(home) | dict(env or {}), cwd=folder
-    )
+    variables = environment(home) | dict(env or {})
+    if here is None:
+        await connection.start_io(*command(file, forked=forked), env=variables, cwd=folder)
+    else:
+        make = functools.partial(make_server, json.loads(file.read_text("utf-8")))
+        await connection.start_here(make, here, variables, folder)
     editor = Editor(connection, home, journal)
     connection.capabilities = client or capabilities(inline=True)
     params = types.InitializeParams(

@@ -1,6 +1,7 @@
-"""The real language server over stdio, with an engine that answers as a script says.
+"""The real language server, with an engine that answers as a script says.
 
-Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its keys optional:
+Run as `python scripted_server.py SCRIPT` it serves over stdio; `server_here` serves on a thread of a test.
+SCRIPT is a JSON file, all of its keys optional:
 
     journal      file to which the engine appends what happens to it, one JSON object a line
     loading      fractions reported while loading, 10 ms apart
@@ -47,12 +48,14 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_calib import errors
 from lsp_calib.server import main as entry
 from lsp_calib.server.language_server import CalibServer
+from lsp_calib.server.main import create_server
 from lsp_calib.server.tcp import TcpChoice
 from lsp_calib.settings import Trusted
 
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from lsp_calib.server.events import Pace
     from lsp_calib.values import Generation
 
+Replace = Callable[[Any, str, Any], None]
 _HEAVY = ("numpy", "scipy", "sklearn", "tree_sitter", "llama_cpp", "sqlite3")
 
 
@@ -240,7 +244,7 @@ def _generation(answer: dict[str, Any], request: Request | None = None) -> Gener
     )
 
 
-def _write_down(file: Path) -> None:
+def _write_down(file: Path, replace: Replace) -> None:
     """Keep the messages in the order in which the server handles and sends them."""
     from lsp_calib.server import messages
     from lsp_calib.server.messages import CalibProtocol
@@ -259,8 +263,8 @@ def _write_down(file: Path) -> None:
         note(out=json.loads(json.dumps(data, default=self._serialize_message)))
         send(self, data)
 
-    messages.take = taken
-    CalibProtocol._send_data = sent  # type: ignore[method-assign]
+    replace(messages, "take", taken)
+    replace(CalibProtocol, "_send_data", sent)
 
 
 def _follow_by_hand(server: CalibServer) -> None:
@@ -291,57 +295,55 @@ def _pace(script: dict[str, Any]) -> Pace:
     )
 
 
+def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServer:
+    """A server with the script's engine. replace: like `setattr`, for what the whole process shares."""
+    server = create_server(Trusted(), trusts_editor=script.get("trustsEditor", True))
+    if wire := script.get("wire"):
+        _write_down(Path(wire), replace)
+
+    def make_engine(on_state: StateListener) -> Engine:
+        from lsp_calib import power
+        from lsp_calib.completion import service
+        from lsp_calib.inference.models import speeds
+
+        replace(service, "is_explored", lambda _: bool(script.get("explored")))
+        if "quiet" in script:
+            replace(speeds, "is_quiet", lambda: bool(script["quiet"]))
+        replace(power, "SUPPLIES", Path(script.get("supplies", "/no such folder")))
+        return ScriptedEngine(script, on_state, server.trusted)
+
+    server.pace = _pace(script)
+    server.last_work = script.get("lastWork", server.last_work)
+    server.settings_within = script.get("settingsWithin", server.settings_within)
+    server.make_engine = make_engine  # type: ignore[method-assign]
+
+    @server.feature("test/heavyModules")
+    def heavy_modules(_ls: CalibServer, _params: object) -> list[str]:
+        """Which of the modules that are slow to import have been imported."""
+        return [name for name in _HEAVY if name in sys.modules]
+
+    @server.feature("test/stuck")
+    def stuck(ls: CalibServer, params: dict[str, str]) -> None:
+        """A thread waits without end, as for a disk that does not answer."""
+        for_ever = threading.Event().wait
+        if params["thread"] == "feedback":
+            ls.session.recorder._thread.submit(for_ever)
+        else:
+            asyncio.get_running_loop().run_in_executor(None, for_ever)
+
+    if script.get("clock"):
+        _follow_by_hand(server)
+    return server
+
+
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    create_server = entry.create_server
-
-    def scripted(command_line: Trusted | None = None, *, trusts_editor: bool = False) -> CalibServer:
-        server = create_server(command_line, trusts_editor=trusts_editor)
-
-        def make_engine(on_state: StateListener) -> Engine:
-            from lsp_calib import power
-            from lsp_calib.completion import service
-            from lsp_calib.inference.models import speeds
-
-            service.is_explored = lambda _: bool(script.get("explored"))
-            if "quiet" in script:
-                speeds.is_quiet = lambda: bool(script["quiet"])
-            power.SUPPLIES = Path(script.get("supplies", "/no such folder"))
-            return ScriptedEngine(script, on_state, server.trusted)
-
-        server.pace = _pace(script)
-        server.last_work = script.get("lastWork", server.last_work)
-        server.settings_within = script.get("settingsWithin", server.settings_within)
-        server.make_engine = make_engine  # type: ignore[method-assign]
-
-        @server.feature("test/heavyModules")
-        def heavy_modules(_ls: CalibServer, _params: object) -> list[str]:
-            """Which of the modules that are slow to import have been imported."""
-            return [name for name in _HEAVY if name in sys.modules]
-
-        @server.feature("test/stuck")
-        def stuck(ls: CalibServer, params: dict[str, str]) -> None:
-            """A thread waits without end, as for a disk that does not answer."""
-            for_ever = threading.Event().wait
-            if params["thread"] == "feedback":
-                ls.session.recorder._thread.submit(for_ever)
-            else:
-                asyncio.get_running_loop().run_in_executor(None, for_ever)
-
-        if script.get("clock"):
-            _follow_by_hand(server)
-        return server
-
-    entry.create_server = scripted
-    if wire := script.get("wire"):
-        _write_down(Path(wire))
+    entry.create_server = lambda *_, **__: make_server(script)
     tcp = script.get("tcp")
     if tcp and (file := tcp.pop("token_file", None)):
         tcp["token_file"] = Path(file)
     log = script.get("log")
     entry.serve(
-        Trusted(),
-        trusts_editor=script.get("trustsEditor", True),
         tcp=TcpChoice(**tcp) if tcp else None,
         log_file=Path(log) if log else None,
     )

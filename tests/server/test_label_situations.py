@@ -13,7 +13,8 @@ async def test_the_label(connect: Connect, one: Situation) -> None:
     script = {"otherwise": {"text": SUGGESTED}, **one.script, "clock": True}
 
     async def start() -> Editor:
-        return await connect(script, options=dict(one.options), client=capabilities(**one.client))
+        client = capabilities(**one.client)
+        return await connect(script, options=dict(one.options), client=client, process=one.process)
 
     author = Author(await start(), start)
     author.open()

@@ -19,7 +19,7 @@ SCRIPT = {"otherwise": {"text": "xy", "logprobs": [-0.1]}}
 
 async def test_an_accepted_suggestion_is_on_disk_when_answered(connect: Connect) -> None:
     """The answer acknowledges the event: it is there if the server is killed the moment after."""
-    editor = await connect(SCRIPT)
+    editor = await connect(SCRIPT, process=True)
     editor.open("a")
     suggestion = await editor.suggestion(0, 1)
     assert await editor.command("accepted", suggestion) is None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Connect
+from marks import repetitions
 from scripted_editor import Editor, capabilities
 
 SIZE = 200_000
@@ -27,18 +28,18 @@ NAMES = ("status in it", "requests in it", "completion in it", "status beside it
 SUFFIXES = {"python": "py", "typescript": "ts", "javascript": "js", "cpp": "cpp", "java": "java"}
 TEXTS = [
     ("python", "\\\n"),
-    ("python", "/*\n"),
-    ("python", "("),
-    ("typescript", "->\n"),
     ("typescript", "/*\n"),
     ("typescript", "a<@"),
     ("javascript", '"'),
-    ("javascript", "function a(){"),
     ("cpp", "/*\n"),
-    ("cpp", "%w("),
     ("java", "%w("),
+    ("python", "/*\n"),
+    ("python", "("),
+    ("typescript", "->\n"),
+    ("javascript", "function a(){"),
+    ("cpp", "%w("),
     ("java", "{"),
-]
+][: repetitions(thorough=12, long=6)]
 
 _BRACES = """\
 {head} total{n}({item}items) {{
@@ -103,9 +104,8 @@ async def longest(
 async def as_document(connect: Connect, language: str, text: str) -> tuple[float, float, float]:
     """Seconds: as `longest`, and that an inline completion takes."""
     client = capabilities(inline=True, pull=True, edits=True)
-    editor = await connect(
-        {"otherwise": {"text": "x"}}, client=client, options={"codeLens": {"enabled": True}}
-    )
+    options = {"codeLens": {"enabled": True}}
+    editor = await connect({"otherwise": {"text": "x"}}, client=client, options=options, process=True)
     uri = f"file:///project/file.{SUFFIXES[language]}"
     await editor.status()
     editor.open(text, uri=uri, language=language)
@@ -139,7 +139,7 @@ async def as_neighbour(connect: Connect, language: str, text: str, root: Path) -
     (root / f"innocent.{suffix}").write_text(innocent)
     script = {"summary": {"text": "Add all."}, "otherwise": {"text": "x"}}
     client = capabilities(inline=True, pull=True, edits=True)
-    editor = await connect(script, client=client, folders=[root.as_uri()])
+    editor = await connect(script, client=client, folders=[root.as_uri()], process=True)
     await editor.status()
     uri, line = (root / f"innocent.{suffix}").as_uri(), 1 if language == "java" else 0
     editor.open(innocent, uri=uri, language=language)

@@ -103,7 +103,7 @@ async def test_no_source_text_and_no_path_on_disk(connect: Connect) -> None:
 
 async def test_shutdown_settles_and_writes_everything(connect: Connect) -> None:
     """Leaving without saving decides as well: every label is on disk once `shutdown` is answered."""
-    editor = await connect(SCRIPT)
+    editor = await connect(SCRIPT, process=True)
     editor.open(TEXT, uri="file:///a%20b/c.py")
     identity = (await editor.suggestion(0, 4, "file:///a%20b/c.py"))["id"]
     editor.insert(0, 4, SECRET, "file:///a%20b/c.py")
@@ -189,7 +189,7 @@ async def test_only_the_owner_can_read_the_state(connect: Connect, tmp_path: Pat
 
 async def test_two_servers_share_one_store(connect: Connect) -> None:
     """Two windows of an editor write to one file, and neither loses anything."""
-    editors = [await connect(SCRIPT), await connect(SCRIPT)]
+    editors = [await connect(SCRIPT, process=True) for _ in range(2)]
     identities = set()
     for editor in editors:
         editor.open(TEXT)

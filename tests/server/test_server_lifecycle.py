@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import re
@@ -13,6 +14,12 @@ from typing import Any
 import pytest
 from conftest import Connect
 from scripted_editor import PATIENCE, PROGRAM, URI, Editor, environment, until
+
+
+@pytest.fixture
+def connect(connect: Connect) -> Connect:
+    return functools.partial(connect, process=True)
+
 
 SCRIPT: dict[str, Any] = {"child": True, "otherwise": {"text": "xy"}}
 

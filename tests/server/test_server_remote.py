@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import statistics
 import sys
@@ -16,14 +15,20 @@ from lsprotocol import types
 from openai_server import Exchange, serving, spoken
 from scripted_editor import PATIENCE, Client, Editor, Journal, capabilities, environment, until
 
+from lsp_calib.server.main import create_server
+
 Start = Callable[..., Awaitable[Editor]]
 SECRET = "sk-51ab7c09d2e3"
 
 
 @pytest.fixture(name="start")
 async def start_fixture(tmp_path: Path) -> AsyncIterator[Start]:
-    """A function that starts the real server, with nothing scripted but the remote one."""
-    clients: list[Client] = []
+    """A function that starts the real server, with nothing scripted but the remote one.
+
+    It is a process of its own where it gets variables, a log or arguments.
+    """
+    editors: list[Editor] = []
+    patch = pytest.MonkeyPatch()
 
     async def make(
         *,
@@ -36,34 +41,34 @@ async def start_fixture(tmp_path: Path) -> AsyncIterator[Start]:
     ) -> Editor:
         home = tmp_path / "home"
         client = Client()
-        clients.append(client)
         more = [*arguments, *(["--log-file", str(log)] if log else [])]
         if settings is not None:
             client.set_configuration(settings, section="lspCalib")
-        await client.start_io(
-            *(sys.executable, "-m", "lsp_calib", "serve", "--trust-editor", *more),
-            env=environment(home) | (env or {}),
-            cwd=tmp_path,
-        )
+        variables = environment(home) | (env or {})
+        if more or env:
+            command = sys.executable, "-m", "lsp_calib", "serve", "--trust-editor", *more
+            await client.start_io(*command, env=variables, cwd=tmp_path)
+        else:
+            await client.start_here(lambda _: create_server(trusts_editor=True), patch, variables, tmp_path)
         client.capabilities = client_can or capabilities(inline=True)
         params = types.InitializeParams(
             capabilities=client.capabilities, process_id=os.getpid(), initialization_options=options
         )
         editor = Editor(client, home, Journal(tmp_path / "none"))
+        editors.append(editor)
         editor.initialized = await asyncio.wait_for(client.initialize_async(params), PATIENCE)
         client.initialized(types.InitializedParams())
         return editor
 
     yield make
-    for client in clients:
+    for editor in editors:
+        client = editor.client
         if client.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                client.process.kill()
-        if not client.stopped:
-            await client.gone()
+            await editor.leave()
         if client.process.stdin is not None:
             client.process.stdin.close()
         assert client.complaints == []
+    patch.undo()
 
 
 def trusted(url: str, **more: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +23,8 @@ from lsp_calib.evaluation.sandbox import runner
 from lsp_calib.evaluation.sandbox.suite import is_test, statements
 from lsp_calib.evaluation.scores import cross_table
 from lsp_calib.evaluation.tasks import Task, line_item_of, prefix_task, project_names
+
+pytestmark = pytest.mark.usefixtures("walls")
 
 HERE = Path(sys.prefix)
 SOURCE = '''"""Sizes."""
@@ -96,16 +97,6 @@ def test_negative():
     with pytest.raises(ValueError):
         area(-1, 1)
 """
-
-
-@pytest.fixture(autouse=True, scope="module")
-def walls() -> None:
-    try:
-        runner.probed_isolation()
-    except SandboxError as error:
-        if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
-            raise
-        pytest.skip(str(error))
 
 
 def write(root: Path, source: str = SOURCE, tests: str = TESTS, name: str = "sizes") -> Path:

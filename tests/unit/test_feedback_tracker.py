@@ -28,15 +28,7 @@ from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
 
 
 class TestLabels:
-    """Each way a suggestion can end, as an editor's changes tell it."""
-
-    def test_inserted_and_left_alone_is_kept(self) -> None:
-        editor = Editor("def f(x):", "    return ", "")
-        editor.show(1, "x + 1")
-        editor.put(1, "    return x + 1")
-        editor.move_on()
-        assert editor.outcome() == KEPT
-        assert editor.kinds()[:2] == [EventKind.SHOWN, EventKind.INSERTED]
+    """Ways in which a suggestion can end, beside those that the server's tests tell (label_situations.py)."""
 
     def test_inserted_in_the_middle_of_a_line_is_kept(self) -> None:
         editor = Editor("print()", "")
@@ -92,30 +84,6 @@ class TestLabels:
         editor.move_on()
         assert editor.outcome() == EDITED
         assert editor.kinds().count(EventKind.CHANGED) == 1
-
-    def test_inserted_and_undone_is_edited(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
-        editor.put(0, "return x + 1")
-        editor.put(0, "return ")
-        editor.move_on()
-        assert editor.outcome() == EDITED
-
-    def test_changed_and_changed_back_is_kept(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
-        editor.put(0, "return x + 1")
-        editor.backspace(0, 1)
-        editor.type(0, "1")
-        editor.move_on()
-        assert editor.outcome() == KEPT
-
-    def test_another_text_is_typed_over(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
-        editor.type(0, "None")
-        editor.move_on()
-        assert editor.outcome() == TYPED_OVER
 
     def test_moving_on_after_reading_is_ignored(self) -> None:
         editor = Editor("return ", "")
@@ -184,14 +152,6 @@ class TestLabels:
         assert editor.labels() == {}
         editor.wait(0.1)
         assert editor.outcome() == DELETED
-
-    def test_an_inserted_line_that_is_deleted_was_edited(self) -> None:
-        editor = Editor("a", "return ", "b")
-        editor.show(1, "x + 1")
-        editor.put(1, "return x + 1")
-        editor.put(1)
-        editor.save()
-        assert editor.outcome() == EDITED
 
     @pytest.mark.parametrize("place", [0, 1, 2])
     def test_a_line_that_comes_back_is_followed_again(self, place: int) -> None:

@@ -216,6 +216,8 @@ class TestNumbers:
         assert first.logprob == pytest.approx(expected, abs=EXACT)
         assert generation.logprobs[0] == first.logprob - first.typed_logprob
         assert first.logprob < -0.05 < generation.logprobs[0]
+        assert generation.logprobs[1:] == tuple(token.logprob for token in generation.tokens[1:])
+        assert "".join(token.text for token in generation.tokens) == generation.text
 
     def test_an_evaluation_without_reuse_is_the_same_to_the_last_bit(self, model: llama.LlamaModel) -> None:
         fresh = generate(model, request(SOURCE, reuse=False))
@@ -380,8 +382,7 @@ class TestInterruptions:
         assert [t.id for t in found] == [t.id for t in expected]
         assert [t.logprob for t in found] == pytest.approx([t.logprob for t in expected], abs=EXACT)
 
-    @pytest.mark.parametrize("between", ["another", "the same"])
-    @pytest.mark.parametrize("given", [0, 3])
+    @pytest.mark.parametrize(("between", "given"), [("another", 0), ("the same", 3)])
     def test_without_reuse_an_interrupted_answer_is_the_same_to_the_last_bit(
         self, model: llama.LlamaModel, between: str, given: int
     ) -> None:

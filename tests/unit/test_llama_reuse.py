@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from llama_scene import Reference, finish, generate, ignore, interruptions, request, step_seconds
+from marks import repetitions
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
@@ -28,7 +29,7 @@ llama = pytest.importorskip("lsp_calib.inference.local.llama")
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
 
-CONTINUATIONS = 200
+CONTINUATIONS = repetitions(thorough=200, long=64)
 LINES = [
     "import json",
     "from pathlib import Path",

@@ -32,7 +32,7 @@ from lsp_calib.errors import (
     SettingsError,
 )
 from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Priority, Request
-from lsp_calib.inference.models import cards, converted
+from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.cards import ModelCard, choose, load_cards
 from lsp_calib.inference.process import client
 from lsp_calib.inference.process.client import ModelProcess
@@ -190,32 +190,6 @@ class TestAnswers:
         assert unobserved.logprobs == first.logprobs, "to observe changes nothing"
         assert unobserved.entropies is None
 
-    async def test_healing_keeps_the_probabilities_of_the_whole_vocabulary(
-        self, engine: ModelProcess, reference: Reference
-    ) -> None:
-        """` retu` is forced and one token makes all of it: its probability is not that among a few."""
-        before = "def area(r):\n   "
-        generation = await engine.generate(request(before, forced=" retu"))
-        assert generation.text.startswith("rn ")
-        first = generation.tokens[0]
-        assert [first.id] == reference.tokens(b" return")
-        expected = reference.log_probabilities(reference.tokens(before.encode()))[first.id]
-        assert first.logprob == pytest.approx(expected, abs=self.TOLERANCE)
-        assert first.logprob < -0.05
-        # Given what is typed it is nearly certain, and that is what a confidence is made of.
-        assert generation.logprobs[0] == first.logprob - first.typed_logprob
-        assert generation.logprobs[0] > -0.05
-        assert generation.logprobs[1:] == tuple(token.logprob for token in generation.tokens[1:])
-        assert "".join(token.text for token in generation.tokens) == generation.text
-
-    @pytest.mark.parametrize("forced", ["    ", "\t", " '😀", " '日本", "é", "\u200d", "\0"], ids=ascii)
-    async def test_what_is_forced_is_no_part_of_the_answer(self, engine: ModelProcess, forced: str) -> None:
-        """Characters of several tokens are put together again; the answer is text, not their other half."""
-        generation = await engine.generate(request("x = 1\ny =", forced=forced, most=6))
-        assert "\ufffd" not in generation.text
-        assert "\n" not in generation.text
-        assert all(token.logprob <= 0 for token in generation.tokens)
-
     async def test_characters_that_the_model_cannot_make_fail_that_request_alone(
         self, engine: ModelProcess
     ) -> None:
@@ -248,29 +222,6 @@ class TestAnswers:
         assert (await engine.generate(request(text, most=1))).timing.prompt_tokens == len(plain)
         card = await engine.generate(request(text, most=1, control="<|im_end|>"))
         assert card.timing.prompt_tokens == len(plain) + 1
-
-    async def test_an_empty_prompt_is_answered(self, engine: ModelProcess) -> None:
-        generation = await engine.generate(request("", most=3))
-        assert generation.timing.prompt_tokens == 1
-        assert generation.tokens
-
-    async def test_of_a_prompt_longer_than_the_context_the_end_is_evaluated(
-        self, engine: ModelProcess, monkeypatch: pytest.MonkeyPatch, shared_home: Path
-    ) -> None:
-        """With room for 128 positions: what fits is what the window would have been."""
-        del shared_home
-        card = attrs.evolve(cards.load_cards()["smollm2-135m"], context=128)
-        monkeypatch.setattr("lsp_calib.inference.process.client.choose", lambda _: (card, card.path))
-        narrow = ModelProcess(threads=1)
-        try:
-            generation = await narrow.generate(request("a = 1\n" * 500 + SOURCE))
-            assert generation.timing.prompt_tokens < 128
-            assert generation.text == (await engine.generate(request(SOURCE))).text
-            with pytest.raises(EngineError, match="too long"):
-                await narrow.generate(request("x", control="<|im_end|>" * 200))
-            assert (await narrow.generate(request("a =", most=2))).tokens
-        finally:
-            await narrow.close()
 
     async def test_a_request_that_is_not_understood_is_refused_by_the_client(
         self, engine: ModelProcess

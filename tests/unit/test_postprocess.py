@@ -440,11 +440,10 @@ HIDDEN = {
 }
 
 
-@pytest.mark.parametrize("char", HIDDEN.values(), ids=HIDDEN)
 @pytest.mark.parametrize("form", ["is{}_admin", "x = 1{}", "{}return x", "a {} b", "'日{}本'"])
-def test_an_answer_with_a_character_that_nobody_can_see_is_dropped_whole(char: str, form: str) -> None:
+def test_an_answer_with_a_character_that_nobody_can_see_is_dropped_whole(form: str) -> None:
     """What is left without it would be another text than the one whose probability is known."""
-    assert clean(form.format(char), at("")) == ""
+    assert [name for name, char in HIDDEN.items() if clean(form.format(char), at("")) != ""] == []
 
 
 @pytest.mark.parametrize(

@@ -30,16 +30,6 @@ from lsp_calib.evaluation.sandbox.runner import run, run_suite
 LIMITS = Limits(wall_s=20.0)
 
 
-@pytest.fixture(scope="module")
-def walls() -> Isolation:
-    try:
-        return runner.probed_isolation()
-    except SandboxError as error:
-        if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
-            raise
-        pytest.skip(str(error))
-
-
 def python(source: str, **changes: float) -> tuple[Ending, int, str]:
     outcome = run(textwrap.dedent(source), limits=attrs.evolve(LIMITS, **changes))
     return outcome.ending, outcome.code, outcome.stdout

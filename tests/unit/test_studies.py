@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import tracemalloc
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from marks import repetitions
 
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.token_level import ClasswiseECE, FullECE
@@ -21,7 +21,7 @@ from lsp_calib.cli import main
 from lsp_calib.commands.paper import decode_missing, repeat_studies
 from lsp_calib.commands.records import AskingOptions
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
-from lsp_calib.errors import DataError, SandboxError, SettingsError, StoppedError
+from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation import engine_host, item_worker, tasks, token_study
 from lsp_calib.evaluation.datasets import python_problems
 from lsp_calib.evaluation.header import Header
@@ -29,7 +29,6 @@ from lsp_calib.evaluation.item_worker import Reflected, Studying, is_correct
 from lsp_calib.evaluation.paper import page
 from lsp_calib.evaluation.paper.cells import find_files, largest
 from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.sandbox import runner
 from lsp_calib.evaluation.summary_observation import REFLECTED
 from lsp_calib.evaluation.tasks import (
     FunctionItem,
@@ -57,25 +56,6 @@ from lsp_calib.values import (
     Timing,
     Token,
 )
-
-
-@pytest.fixture(scope="module")
-def walls() -> None:
-    try:
-        runner.probed_isolation()
-    except SandboxError as error:
-        if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
-            raise
-        pytest.skip(str(error))
-
-
-@pytest.fixture
-def data() -> Path:
-    named = os.environ.get("LSP_CALIB_DATA")
-    if not named:
-        pytest.skip("LSP_CALIB_DATA names no folder with evaluation data")
-    return Path(named)
-
 
 SQUARE = FunctionItem(
     id="S/1",
@@ -609,7 +589,7 @@ class TestWithTheRealModel:
         cells = {one["task"]: one for one in report.to_wire()["studies"]["spiess"]["cells"]}
         assert cells["Line completion, right exactly"]["condition"] == "prefix"
 
-    @pytest.mark.parametrize("name", ["defects4j", "sstubs"])
+    @pytest.mark.parametrize("name", ["defects4j", "sstubs"][: repetitions(thorough=2, long=1)])
     def test_repetitions_of_bugs_are_counted(self, data: Path, tmp_path: Path, name: str) -> None:
         wanted = ("--samples", "20", "--threads", "1", "--quiet", "--resamples", "20", "--output")
         result = invoke("repair", "--set", name, *wanted, str(tmp_path))

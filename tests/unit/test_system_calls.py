@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import socket
 import subprocess
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.sandbox import runner, system_calls
 from lsp_calib.evaluation.sandbox.isolation import interpreter, isolated_python
 from lsp_calib.evaluation.sandbox.runner import run_suite
@@ -133,16 +131,6 @@ def test_the_trial_finds_what_the_filter_refuses(tmp_path: Path) -> None:
         assert f'"{hole}": true' in said
 
 
-@pytest.fixture
-def _walls() -> None:
-    try:
-        runner.probed_isolation()
-    except SandboxError as error:
-        if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
-            raise
-        pytest.skip(str(error))
-
-
 # Its own program, for the tests' session keyring is not to be changed.
 KEYS = """
 import ctypes, os
@@ -169,7 +157,7 @@ print(libc.syscall(calls["keyctl"], 10, ring, b"user", b"a key of mine", 0) > 0)
 """
 
 
-@pytest.mark.usefixtures("_walls")
+@pytest.mark.usefixtures("walls")
 class TestInTheSandbox:
     def test_the_keys_of_the_login_are_neither_read_nor_cleared(self) -> None:
         done = subprocess.run([sys.executable, "-c", KEYS], capture_output=True, text=True, check=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import attrs
 import pytest
 from marks import repetitions
 
-from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation import correctness
 from lsp_calib.evaluation.correctness import (
     TestedProgram,
@@ -21,29 +19,12 @@ from lsp_calib.evaluation.correctness import (
     run_tests,
 )
 from lsp_calib.evaluation.datasets import python_problems
-from lsp_calib.evaluation.sandbox import runner
 from lsp_calib.evaluation.sandbox.isolation import Limits
+
+pytestmark = pytest.mark.usefixtures("walls")
 
 TESTS = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 9\ncheck(square)\n"
 RIGHT = "def square(x):\n    return x * x\n"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _walls() -> None:
-    try:
-        runner.probed_isolation()
-    except SandboxError as error:
-        if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
-            raise
-        pytest.skip(str(error))
-
-
-@pytest.fixture
-def data() -> Path:
-    named = os.environ.get("LSP_CALIB_DATA")
-    if not named:
-        pytest.skip("LSP_CALIB_DATA names no folder with evaluation data")
-    return Path(named)
 
 
 @attrs.frozen

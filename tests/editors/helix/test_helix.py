@@ -198,9 +198,9 @@ def test_hover_shows_the_summary_with_its_tier_and_an_action_inserts_it(helix: H
         helix.normal()
         helix.keys(" a")
         try:
-            helix.sees("Insert summary as docstring", 5.0)
+            helix.sees("Insert summary as docstring", 2.0)
             helix.keys("\r")
-            helix.until("a docstring", lambda _: helix.line(5).startswith('"""'), 5.0)
+            helix.until("a docstring", lambda _: helix.line(5).startswith('"""'), 2.0)
         except AssertionError:
             return False
         return helix.line(5).startswith('"""')
