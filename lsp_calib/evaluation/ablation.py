@@ -25,13 +25,13 @@ from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.confidence.measures import raw_confidences
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
+from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.scores import RESAMPLES, fit_curve, groups_of, tiers_of, without_empty_ece
 from lsp_calib.evaluation.tasks import FEWEST
 
 ALL = "all"
-CONDITIONS = (INSERTING, WRITING_ON)
+CONDITIONS = (INSERTING, WRITING_ON, NEW_LINE)
 # Of what is accepted, so much is to be right.
 TARGETS = (0.9, 0.95)
 FIRST_T = "geometric-mean-first-t"
@@ -274,7 +274,8 @@ class _Items:
         self._fold = grouped_folds(self.groups, seed=seed)
         self._parts = {place: np.array([record.stratum == place for record in records]) for place in PLACES}
         conditions = np.array([record.condition for record in records])
-        self._conditions = {condition: conditions == condition for condition in CONDITIONS}
+        asked = [condition for condition in CONDITIONS if condition in conditions]
+        self._conditions = {condition: conditions == condition for condition in asked}
         if len(set(conditions)) > 1:
             self._parts |= self._conditions
         self._evidences = {

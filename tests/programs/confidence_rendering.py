@@ -25,7 +25,8 @@ from lsp_calib.commands.calibrators import curve_words, feature_words
 from lsp_calib.commands.paper import PaperReport, repeat_studies
 from lsp_calib.confidence.measures import by_name
 from lsp_calib.evaluation import ablation_report
-from lsp_calib.evaluation.ablation import CONDITIONS, Ablation, Part, run_ablation, tiers
+from lsp_calib.evaluation.ablation import Ablation, Part, run_ablation, tiers
+from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.report import percent, table_lines
@@ -69,7 +70,8 @@ PLACES = {
     "mid-line": "in the line",
     "mid-word": "in a word",
     "": "all",
-    "writing-on": "writing on",
+    WRITING_ON: "writing on",
+    NEW_LINE: "new line",
 }
 
 
@@ -233,7 +235,7 @@ def readme_blocks() -> dict[str, str]:
     columns = "model", "condition", "lines", "right", "skill", "marked accept", "marked reject"
     rows = []
     for name in LIKE_FOR_LIKE:
-        for condition in CONDITIONS:
+        for condition in (INSERTING, WRITING_ON):
             part, _ = blind_lines(name, condition)
             rows.append(
                 [

@@ -84,7 +84,7 @@ class Pool:
                     record.correct["exact"],
                     header.language,
                     header.prompt_version,
-                    WRITING_ON if record.condition == WRITING_ON else INSERTING,
+                    record.condition,
                     record.group,
                 )
                 for record in records

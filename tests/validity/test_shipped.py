@@ -42,6 +42,7 @@ from lsp_calib.evaluation.ablation import SHIPPED as SHIPPED_ROW
 from lsp_calib.evaluation.ablation_report import checksum
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.header import FeatureList
+from lsp_calib.evaluation.lines import INSERTING
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Stop
@@ -124,7 +125,7 @@ def test_records_hold_no_source(file: Path) -> None:
     """Ids, numbers and words of the format: nothing that was read or written by a model."""
     _, *lines = file.read_text("utf-8").splitlines()
     texts = {"item": r"[\w.+-]+/[\w./+@-]+(:\d+:\d+)?", "group": r"[\w.+-]+(/\w+)?", "prompt": "[0-9a-f]{16}"}
-    texts |= {"stratum": "|".join(STRATA), "stop": "|".join(Stop), "condition": "writing-on"}
+    texts |= {"stratum": "|".join(STRATA), "stop": "|".join(Stop), "condition": "writing-on|new-line"}
     numbers = {"tokens", "surprisal", "typed", "entropy", "margin", "newline", "agreement"}
     features = {"features", "features_above"}
     counts = {"added", "characters", "referenceCharacters"}
@@ -158,8 +159,10 @@ def test_lines_are_of_many_pinned_projects_and_none_is_held_out(file: Path) -> N
     assert projects <= pinned
     assert sum(source.items for source in header.sources) == len(records)
     assert header.held_out == ()
+    # New lines are whole ones; half of them have nothing below, as others that write on.
+    asked = [record for record in records if record.condition == INSERTING]
     for stratum, share in STRATA.items():
-        drawn = sum(record.stratum == stratum for record in records) / len(records)
+        drawn = sum(record.stratum == stratum for record in asked) / len(asked)
         assert drawn == pytest.approx(share, abs=0.04)
 
 
