@@ -89,9 +89,9 @@ async def test_summary_speaks_of_the_function(start, write):
     assert sum(word in summary for word in ("read", "file", "line")) >= 2, text
     # Of the shipped calibrator of this model's summaries.
     assert "what its author would**" in text
-    assert re.search(
-        r"in (?:10|20) summaries like this match what a person wrote \\\(\d+ checked\\\)", text
-    ), text
+    assert re.search(r"in (?:10|20) summaries like this match what a person wrote \(\d+ checked\)", text), (
+        text
+    )
 
 
 async def test_from_a_keystroke_to_a_label_and_back(start, write, tmp_path):

@@ -44,7 +44,7 @@ async def test_an_editor_that_drops_results_shows_them_as_messages(connect: Conn
     assert paused == "Completions are paused for 5 minutes."
     assert resumed == "Completions are on again."
     path = (await editor.command("exportFeedback"))["path"]
-    assert editor.messages[-1] == f"Exported: 1 suggestions, to {path}."
+    assert editor.messages[-1] == f"Exported: 1 suggestion, to {path}."
 
 
 @pytest.mark.parametrize("name", [None, "Neovim", "Visual Studio Code", "Emacs"])

@@ -267,5 +267,5 @@ def test_matplotlib_is_imported_by_the_first_drawing_and_pyplot_by_none():
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     for theme in (LIGHT, DARK):
-        with pytest.raises(DataError, match=r"lsp-calib\[figures\]"):
+        with pytest.raises(DataError, match=r"pip install .*\[figures\]"):
             draw_risk_coverage(risk_coverage([0.1, 0.9], [False, True]), theme)

@@ -343,7 +343,14 @@ def test_a_file_in_the_place_of_another_folder_is_named(home: Path, name: str) -
 # Modules that read other files than those of workspaces and of the state folder: what the system says of
 # itself, what the package ships, what was just made, and code that runs in a sandbox of its own.
 _ELSEWHERE = {
-    *("filesystem.py", "lockfile.py", "power.py", "inference/processor.py", "inference/models/memory.py"),
+    *(
+        "filesystem.py",
+        "installation.py",
+        "lockfile.py",
+        "power.py",
+        "inference/processor.py",
+        "inference/models/memory.py",
+    ),
     *("inference/local/thread_budget.py", "inference/local/compiler.py", "inference/prebuilt/server.py"),
     *("inference/models/card.py", "inference/models/encoders.py", "inference/process/starting.py"),
     *("inference/process/rendezvous.py", "report/markup.py", "evaluation/correctness.py"),
