@@ -126,21 +126,24 @@ class CalibrationReport:
         """The conclusion first, then what it rests on."""
         console, c = Console(), self.calibrator
         if self.promoted:
-            console.print(f"{c.id} is now in force instead of {self.present}: {self.reason}.")
+            console.print(f"{c.id} is now in force instead of {self.present}: {self.reason}.", soft_wrap=True)
         elif self.present is not None:
             console.print(
                 f"{c.id} is not in force; {self.present} stays: {self.reason}. "
-                "To put it in force nevertheless, add --install."
+                "To put it in force nevertheless, add --install.",
+                soft_wrap=True,
             )
         console.print(
             f"{c.n} of {self.asked} {_PLURAL[c.purpose.task]} had an answer, {c.n_correct} of them right. "
-            f"Its measure is {c.measure}. It is in {self.path}."
+            f"Its measure is {c.measure}. It is in {self.path}.",
+            soft_wrap=True,
         )
         if (shift := c.curves[0].shift) is not None:
             moved = f"slope {shift.slope:.2f}, intercept {shift.intercept:+.2f}"
             console.print(
                 f"They are too few to weigh each feature anew: it is {c.provenance[-1].name}, moved by them "
-                f"({moved})."
+                f"({moved}).",
+                soft_wrap=True,
             )
         table = Table("measure", "value", "95 % interval", title=c.id)
         for name, interval in c.metrics.items():
