@@ -117,9 +117,16 @@ class Client(LanguageClient):
         reader, writer = await asyncio.open_connection(sock=mine)
         self.protocol.set_writer(writer)
         server = self._server = ServerHere(make, its, writer, self._hear, patch)  # type: ignore[assignment]
-        reading = run_async(self._stop_event, reader, self.protocol, None, self.report_server_error)
-        self._async_tasks += [asyncio.create_task(reading), asyncio.create_task(self._server_exit())]
+        self._async_tasks += [
+            asyncio.create_task(self._read(reader)),
+            asyncio.create_task(self._server_exit()),
+        ]
         server.start()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        # An answer to a server that is gone by then ends the reading as well, unlike one into a pipe.
+        with contextlib.suppress(ConnectionError):
+            await run_async(self._stop_event, reader, self.protocol, None, self.report_server_error)
 
     async def gone(self) -> int:
         """The exit code of the server, once it has ended and all its output is read."""
