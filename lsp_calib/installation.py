@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import json
+import shlex
 import sys
 from pathlib import PurePath
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 _NAME = "lsp-calib"
+_VCS = ("git+", "hg+", "bzr+", "svn+")
 
 
 @functools.cache
@@ -27,13 +29,13 @@ def install_command(*extras: str) -> str:
     except (importlib.metadata.PackageNotFoundError, OSError, ValueError):
         known, by_uv = {}, False
     source, extra = _source_of(known), f"[{','.join(extras)}]"
-    wanted = f"'{_NAME}{extra} @ {source}'" if "+" in source else f"'{source}{extra}'"
+    wanted = shlex.quote(f"{_NAME}{extra} @ {source}" if source.startswith(_VCS) else f"{source}{extra}")
     # pipx and uv keep an environment for each package; installed anew there, it would lose its other extras.
     kept_by = PurePath(sys.prefix).parts[-3:-1]
     if kept_by == ("pipx", "venvs"):
         return f"pipx inject {_NAME} {wanted}"
     if kept_by == ("uv", "tools"):
-        return f"uv pip install --python '{sys.prefix}' {wanted}"
+        return f"uv pip install --python {shlex.quote(sys.prefix)} {wanted}"
     editable = "-e " if known.get("dir_info", {}).get("editable") else ""
     return f"{'uv pip' if by_uv else 'pip'} install {editable}{wanted}"
 

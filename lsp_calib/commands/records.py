@@ -23,7 +23,7 @@ from lsp_calib.errors import CalibratorError, DataError, LspCalibError, Settings
 from lsp_calib.evaluation.collect import ALONE, Workers, collect
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import journal_path
-from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task, held_out
 from lsp_calib.feedback.removal import CALIBRATING
@@ -74,8 +74,10 @@ def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Head
     groups = [str(payload["group"]) for _, payload in task.items if asking.held_out is not None]
     doing = _DOING.get(task.name, "Completing lines")
     if not asking.quiet and not asking.lines and choice.remote is None:
-        with contextlib.suppress(LspCalibError):  # whoever asks the model says what is wrong
-            asking.say(_forecast(task, path, choice, asking.window))
+        # The model's absence and damaged records are reported by `collect`.
+        with contextlib.suppress(LspCalibError):
+            if left := _missing(task, path):
+                asking.say(_forecast(task, left, choice, asking.window))
     with item_progress(doing, quiet=asking.quiet, lines=asking.lines) as show:
         return collect(
             task,
@@ -98,13 +100,23 @@ _TOKENS = {SUMMARY: (900, 20), SYNTHESIS: (100, 80), REPAIR: (250, 20)}
 _OF_LINE = 12
 
 
-def _forecast(task: Task, path: Path, choice: EngineChoice, window: WindowSize | None) -> str:
-    """How long the missing answers of a task take here, told before the model is loaded.
+def _missing(task: Task, path: Path) -> int:
+    """How many answers to a task are still to be asked for, about. path: the records, of other items too.
+
+    Raises DataError for records that cannot be read.
+    """
+    if not path.exists():
+        return answers_left(path, len(task.items))
+    known = {record.item for record in read_records(path)[1]}
+    return sum(item not in known for item, _ in task.items)
+
+
+def _forecast(task: Task, left: int, choice: EngineChoice, window: WindowSize | None) -> str:
+    """How long so many answers take here, told before the model is loaded.
 
     Raises NoModelError if there is no model.
     """
     card, _ = locate(choice.model)
-    left = answers_left(path, len(task.items))
     large = Layout.of(card, WindowSize.LARGE)
     size = window or (WindowSize.LARGE if is_quick(card, large) else WindowSize.SMALL)
     prompt, answer = _TOKENS.get(task.name, (Layout.of(card, size).usual_tokens, _OF_LINE))

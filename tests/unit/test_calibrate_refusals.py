@@ -226,6 +226,15 @@ def test_the_time_is_told_before_the_model_is_asked(
         options = [*folders, "--samples", samples, "--model", "smollm2-135m"]
         assert re.search(f"^lsp-calib: {sentence} {re.escape(speed)}", run(*options).stderr, re.MULTILINE)
         assert "asked for" not in run(*options, "--quiet").stderr
+    # Records of an earlier run, in a file that is complete: only the others are asked for.
+    task = line_task(folders, 40, 0)
+    found = made_up(len(task.items))
+    there = [attrs.evolve(record, item=item) for record, (item, _) in zip(found, task.items, strict=True)]
+    for known, sentence in ((15, f"{len(there) - 15} answers"), (len(there), "")):
+        write_records(tmp_path / "r.jsonl", HEADER, there[:known])
+        options = [*folders, "--samples", "40", "--model", "smollm2-135m", "--records", tmp_path / "r.jsonl"]
+        said = run(*options).stderr
+        assert f"asked for: {sentence}" in said if sentence else "asked for" not in said
 
 
 @pytest.mark.usefixtures("home")

@@ -31,6 +31,12 @@ def fresh() -> Iterator[None]:
         (None, "pip", "/home/ann/.venv", "pip install 'lsp-calib[local]'"),
         (None, "uv", "/home/ann/.venv", "uv pip install 'lsp-calib[local]'"),
         (CHECKOUT, "pip", "/home/ann/.venv", "pip install -e '/home/ann/lsp calib[local]'"),
+        (
+            {"url": "file:///home/ann%2Bbob/it%27s", "dir_info": {}},
+            "pip",
+            "/v",
+            "pip install '/home/ann+bob/it'\"'\"'s[local]'",
+        ),
         (WHEEL, "pip", "/v", "pip install '/tmp/lsp_calib-0.1.0-py3-none-any.whl[local]'"),
         (
             WHEEL,
@@ -42,7 +48,7 @@ def fresh() -> Iterator[None]:
             None,
             "uv",
             "/home/ann/.local/share/uv/tools/lsp-calib",
-            "uv pip install --python '{prefix}' 'lsp-calib[local]'",
+            "uv pip install --python {prefix} 'lsp-calib[local]'",
         ),
         (
             REPOSITORY,
