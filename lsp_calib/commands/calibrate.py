@@ -292,9 +292,7 @@ def _collected(
         further = some_of(drawn, missing, asking.seed)
         if not further:
             break
-        asking.say(
-            f"{missing} of {wanted} {_PLURAL[items.name]} got no answer: {len(further)} more are asked for."
-        )
+        asking.say(f"{missing} of {wanted} {_PLURAL[items.name]} got no answer: others take their place.")
         items = attrs.evolve(items, items=(*items.items, *further))
         header, kept = collect_records(items, path, asking)
     return header, kept
