@@ -45,7 +45,7 @@ local function check_program()
       'Then :LspCalib restart' })
     return
   end
-  if cmd[#cmd] ~= 'serve' or #cmd ~= 2 then
+  if cmd[2] ~= 'serve' then
     health.info('command line: ' .. table.concat(cmd, ' '))
     return
   end
