@@ -93,6 +93,8 @@ class ServerHere:
         server.start_io(stream, stream)
         if (session := server.__dict__.get("session")) is not None:
             session.recorder._thread.shutdown()
+            if session.recorder._store is not None:  # the end of a process would close it
+                session.recorder._store.close()
         _idle.append(converter)
         return 0 if server.shut_down else 1
 

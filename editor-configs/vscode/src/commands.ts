@@ -16,7 +16,7 @@ const PAUSES = [
   { label: '10 minutes', minutes: 10 },
   { label: '1 hour', minutes: 60 },
 ];
-const HAD_ONE = 'The last request for a completion here had a suggestion, or there was none yet.';
+const HAD_ONE = 'The last request for a completion here had a suggestion, or there was no request yet.';
 
 interface Fit {
   readonly promoted: boolean;

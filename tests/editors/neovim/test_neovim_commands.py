@@ -61,7 +61,7 @@ def test_why_there_is_nothing_and_why_it_has_its_tier(nvim: Neovim) -> None:
     nvim.suggested("<Esc>0C    re")
     said = command(nvim, "LspCalib why", "Model: scripted.")
     assert re.search(r"[●▲✗] (accept|review|reject) \d+ %: ", said)
-    command(nvim, "LspCalib explain", "had a suggestion, or there was none yet")
+    command(nvim, "LspCalib explain", "had a suggestion, or there was no request yet")
 
 
 def test_a_pause_shows_in_the_status_line_and_ends(nvim: Neovim) -> None:

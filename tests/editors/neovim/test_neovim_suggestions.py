@@ -63,6 +63,20 @@ def test_ghost_text_stays_while_it_is_typed_and_goes_at_once_when_it_is_not(nvim
     nvim.until("a tab", lambda: re.fullmatch(rf"    re{REST[0]}x\s+y", nvim.line()))
 
 
+def test_a_key_that_leaves_the_suggestion_asks_for_another(open_scripted) -> None:
+    """Neovim drops the request of that key when it takes the old suggestion off the screen."""
+    other = {"text": "d second", "tokens": ["d second", ""], "logprobs": [math.log(0.9), 0.0]}
+    nvim = open_scripted({"answers": SCRIPT["answers"] | {"    rea": other}})
+    assert nvim.suggested("G$A    re")[0] == REST
+    nvim.keys("a")
+    nvim.until("the other suggestion", lambda: nvim.ghost() == "d second" and nvim.badges())
+
+
+def test_what_was_typed_before_the_server_ran_gets_a_suggestion(open_scripted) -> None:
+    nvim = open_scripted(SCRIPT, attached=False)
+    assert nvim.suggested("G$A    re")[0] == REST
+
+
 def test_the_badge_goes_with_the_suggestion_and_tab_is_a_tab_again(nvim: Neovim) -> None:
     nvim.keys("<Esc>")
     nvim.until("no ghost text and no badge", lambda: not nvim.ghosts() and not nvim.badges())

@@ -102,6 +102,7 @@ def test_a_missing_server_is_said_once_and_editing_goes_on(open_scripted, folder
     nvim.keys("<CR>:checkhealth lsp_calib<CR>")
     text = "\n".join(nvim.until("the report", lambda: "Keys" in str(nvim.lines()) and nvim.lines()))
     assert "cannot be run" in text
+    assert '"serve", "--trust-editor"' in text, "settings of init.lua would count as a workspace's"
     assert "no server runs" in text
 
 

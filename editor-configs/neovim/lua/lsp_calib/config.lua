@@ -2,7 +2,7 @@
 local M = {}
 local badges, notice = require('lsp_calib.badges'), require('lsp_calib.notice')
 local server, status = require('lsp_calib.server'), require('lsp_calib.status')
-local INSTALL = "pip install 'lsp-calib[local]' (or pipx), then :LspCalib restart"
+local INSTALL = "pip install 'lsp-calib[local]' (or pipx), or name its path in cmd; then :LspCalib restart"
 local CMD = { 'lsp-calib', 'serve', '--trust-editor' }
 -- The settings are the user's own, from init.lua. Of these the server is told so: in settings that an editor may take
 -- from a workspace it would only accept stricter values.

@@ -41,11 +41,11 @@ local function check_program()
   if vim.fn.executable(cmd[1]) == 0 then
     health.error(cmd[1] .. ' cannot be run', {
       "Install it: pip install 'lsp-calib[local]', without a compiler 'lsp-calib[prebuilt]' (or with pipx)",
-      'Put it on the PATH of Neovim, or name it: setup({ cmd = { "/path/to/lsp-calib", "serve" } })',
+      'Put it on the PATH of Neovim, or name it: setup({ cmd = { "/path/to/lsp-calib", "serve", "--trust-editor" } })',
       'Then :LspCalib restart' })
     return
   end
-  if cmd[#cmd] ~= 'serve' or #cmd ~= 2 then
+  if cmd[2] ~= 'serve' then
     health.info('command line: ' .. table.concat(cmd, ' '))
     return
   end

@@ -58,9 +58,17 @@ local function typed_since(buf, text)
   return vim.startswith(text, typed) and typed or nil
 end
 
---- Take what Neovim shows off the screen, and the badge with it. It does so in its next turn.
-local function hide(buf)
-  inline.get({ bufnr = buf, on_accept = function() draw(buf) end })
+--- Start Neovim's automatic request, as a key does, where one is typing.
+local function ask(buf)
+  if buf == api.nvim_get_current_buf() and vim.startswith(api.nvim_get_mode().mode, 'i') then
+    api.nvim_exec_autocmds('CursorMovedI', { buffer = buf })
+  end
+end
+
+--- Take what Neovim shows off the screen, and the badge with it. It does so in its next turn, and drops the request that
+--- the last key has begun.
+local function hide(buf, done)
+  inline.get({ bufnr = buf, on_accept = done or function() draw(buf) end })
 end
 
 function draw(buf)
@@ -73,7 +81,7 @@ function draw(buf)
   -- Neovim shows the end of a suggestion until the next answer, whatever was typed in place of its beginning.
   if item and buf == api.nvim_get_current_buf() and not typed_since(buf, item.insertText) then
     api.nvim_buf_clear_namespace(buf, ghost_ns, 0, -1)
-    hide(buf)
+    hide(buf, function() ask(buf) end)
     suggestion = nil
   end
   if suggestion then
@@ -218,7 +226,7 @@ local function with_alternatives(done)
     done()
   else
     want_more[buf] = done
-    api.nvim_exec_autocmds('CursorMovedI', { buffer = buf }) -- starts Neovim's automatic request
+    ask(buf)
   end
   return true
 end
@@ -289,8 +297,11 @@ function M.watch(client)
   end
 end
 
---- Ghost text in a buffer from now on.
-function M.attach(buf) inline.enable(true, { bufnr = buf }) end
+--- Ghost text in a buffer from now on, at once where one has begun to type before the server ran.
+function M.attach(buf)
+  inline.enable(true, { bufnr = buf })
+  vim.schedule(function() ask(buf) end)
+end
 
 --- Suggestions in the current buffer, or none; returns whether there are from now on.
 function M.toggle()

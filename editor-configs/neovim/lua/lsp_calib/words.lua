@@ -68,7 +68,7 @@ end
 --- Of the last request in a buffer. result: the answer of `lsp-calib.explain`.
 function M.explain(result)
   return result and result.message
-    or 'the last request for a completion here had a suggestion, or there was none yet.'
+    or 'the last request for a completion here had a suggestion, or there was no request yet.'
 end
 
 function M.export(result)

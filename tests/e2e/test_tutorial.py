@@ -1,0 +1,32 @@
+"""The tutorial shows the answers that its commands give with the default model."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from real_server import PATIENCE, SERVER
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+POINTS = 5  # as far as builds of llama.cpp lie apart
+
+
+def _tier(text: str) -> tuple[str, int, str]:
+    """The first badge with a number: tier, number and completion."""
+    found = re.search(r"[●▲✗] (\w+) +(\d+) % (.+)", text)
+    assert found, text
+    return found[1], int(found[2]), found[3]
+
+
+def test_the_completion_is_the_one_that_the_page_shows(environment: dict[str, str], tmp_path: Path) -> None:
+    page = PAGE.read_text("utf-8")
+    code = page.partition("Write this into `mean.py`:\n\n")[2].partition("\n\nAsk for the end")[0]
+    (tmp_path / "mean.py").write_text("\n".join(line[4:] for line in code.split("\n")) + "\n", "utf-8")
+    done = subprocess.run(
+        [*SERVER[:-1], "complete", "mean.py:4"], env=environment, cwd=tmp_path, capture_output=True,
+        text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    (tier, number, text), shown = _tier(done.stdout), _tier(page.partition("answers\n")[2])
+    assert (tier, text) == (shown[0], shown[2])
+    assert abs(number - shown[1]) <= POINTS
