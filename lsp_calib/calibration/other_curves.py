@@ -107,8 +107,6 @@ def _softened(values: FloatArray, weights: FloatArray) -> FloatArray:
         soft[0] = min(1.0 / (weights[0] + 2.0), values[1])
     if values[-1] == 1.0:
         soft[-1] = max((weights[-1] + 1.0) / (weights[-1] + 2.0), soft[-2])
-    if values.size == 2 and soft[0] > soft[1]:
-        soft[:] = 0.5
     return soft
 
 

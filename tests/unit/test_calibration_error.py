@@ -121,6 +121,10 @@ def test_smooth_ece_agrees_with_its_authors_package():
             assert smooth_ece(p, y, bandwidth=width) == pytest.approx(theirs, abs=1e-9)
 
 
+def test_smooth_ece_of_two_items_is_that_of_its_authors_package():
+    assert smooth_ece([0.3, 0.7], [True, False], bandwidth=0.1) == pytest.approx(0.668138176194717, abs=1e-9)
+
+
 def test_smooth_ece_has_no_edges():
     # A move across 0.5 turns ECE from 0 to 1/2, and nothing else.
     y = [True, False]

@@ -176,6 +176,8 @@ def test_histogram_bins_are_closed_on_the_left():
         [1.0, 0.0, 0.0, 0.5, 0.5]
     )
     assert fitted.predict(np.array([0.55])) == pytest.approx([0.55]), "an empty bin answers its middle"
+    usual = HistogramCalibrator.fit([0.05], [True])
+    assert usual.values[0] == pytest.approx((1 + 0.05) / 2), "one imaginary label, unless said otherwise"
 
 
 def test_histogram_by_mass_shares_the_labels():
@@ -185,6 +187,8 @@ def test_histogram_by_mass_shares_the_labels():
     counts = np.histogram(raw, edges)[0]
     assert counts.min() >= 99
     assert counts.max() <= 101
+    few = [0.1, 0.2, 0.3, 0.4]
+    assert HistogramCalibrator.fit(few, [True] * 4, strategy="mass", bins=2).edges == (0.3,), "two and two"
     one = HistogramCalibrator.fit([0.5] * 9, [True] * 9, strategy="mass", bins=3)
     assert one.predict(np.array([0.5]))[0] > 0.9
     with pytest.raises(DataError, match="strategy"):

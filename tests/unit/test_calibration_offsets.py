@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from lsp_calib.calibration.logistic import OFFSET_SPREADS, log_odds, offsets_by_code, sigmoid
 
@@ -37,6 +39,20 @@ def test_a_small_group_moves_part_of_the_way():
     correct[groups == 3] = True
     offset = fitted(z, correct, groups, 4)[3]
     assert 0.2 < offset < 2.0, "eight labels of one class would be an infinite offset by themselves"
+
+
+def test_each_spread_counts_by_the_probability_of_the_labels_under_it():
+    z, correct, groups = simulated([60], [0.8])
+    spreads = (0.25, 2.0)
+
+    def likelihood(offset):
+        return np.prod(sigmoid(np.where(correct, 1, -1) * (z + offset)))
+
+    evidence = [quad(lambda o, s=s: likelihood(o) * norm.pdf(o, 0, s), -6, 6)[0] for s in spreads]
+    alone = [fitted(z, correct, groups, 1, spreads=(s,))[0] for s in spreads]
+    expected = np.average(alone, weights=evidence)
+    assert fitted(z, correct, groups, 1, spreads)[0] == pytest.approx(expected, abs=0.01)
+    assert alone[0] + 0.05 < expected < alone[1] - 0.05
 
 
 def test_groups_that_do_not_differ_are_left_alone():

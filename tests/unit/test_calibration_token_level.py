@@ -157,6 +157,7 @@ def test_a_vocabulary_streams_in_little_memory(kind):
 def test_what_is_known_of_its_entries_counts_like_the_whole():
     rng = np.random.default_rng(5)
     p, targets = distributions(40, 30, rng, np.float32), rng.integers(30, size=40)
+    p[0] = [0.5, 0.5] + [0.0] * 28  # on the edge of two bins: in the lower one
     rows, columns = np.nonzero(p > 1 / 500)
     entries = Entries(
         p.sum(axis=0, dtype=np.float64), columns, p[rows, columns], targets, p[np.arange(40), targets]

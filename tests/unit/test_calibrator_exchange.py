@@ -29,7 +29,7 @@ from lsp_calib.cli import main
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.events import Event, EventKind, How, Label
-from lsp_calib.feedback.importing import OTHERS
+from lsp_calib.feedback.importing import OTHERS, Use, read_foreign
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence
 
@@ -424,6 +424,13 @@ class TestImport:
             result = invoke("import", str(written(tmp_path / "f.json", foreign)))
             assert result.exit_code == 3
             assert re.search(words, result.stderr), result.stderr
+
+    def test_where_a_checksum_is_missing_the_name_of_the_model_will_do(self, tmp_path: Path) -> None:
+        purpose = SMALL.purpose
+        named = attrs.evolve(purpose.model, sha256="", quantisation="")
+        for theirs, ours in ((named, purpose.model), (purpose.model, named)):
+            file = written(tmp_path / "f.json", mine(0.0, purpose=attrs.evolve(purpose, model=theirs)))
+            assert read_foreign(file, [Use(ours, purpose.prompt_version, "line")]).purpose.model == theirs
 
     def test_for_another_model_prompt_or_feature_version(self, tmp_path: Path) -> None:
         label(5)

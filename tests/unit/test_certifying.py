@@ -95,6 +95,8 @@ class TestSettingAside:
         live(store, 100, begin=400)
         more = set_aside(store, calibrators.ledger(PURPOSE), labels_for(store, PURPOSE))
         assert more[:400] == aside
+        # In each version: one that divided them differently would certify on what was fitted on.
+        assert store.holdout_mask(["a", "b", "c", "d"]) == [True, False, False, True]
 
     def test_replayed_lines_are_fitted_on_and_never_set_aside(
         self, store: FeedbackStore, calibrators: CalibratorStore

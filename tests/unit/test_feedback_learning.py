@@ -217,10 +217,11 @@ def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trust
         intercept=0.0,
         features=features,
     ).save(calibrators.shipped.parent / FOLDER)
-    for number in range(60):
+    for number in range(61):
         identity, at = f"{number}", START + number
         show(store, identity, -0.3, at, language=("python", "go")[number % 2])
-        shown = {"shownProbability": 1.0, "sureConfidence": 0.95}
+        # The last one is no probability, as in a file that was edited: it says nothing.
+        shown = {"shownProbability": 1.0, "sureConfidence": 0.95 if number < 60 else 1.5}
         store.record_events([Event(identity, EventKind.SHOWN, at, shown)])
         # Of ten lines seven begin as it was promised, and one is right as a whole.
         label = Label(identity, number % 10 == 9, How.EDITED, at + 30)

@@ -85,6 +85,12 @@ class TestEnter:
         editor.become("import a", "import b", "import c", "", "def f():", *new, "end")
         assert editor.marked() == [(5, "s")]
 
+    def test_together_with_the_line_above_in_place_of_a_blank_one(self) -> None:
+        editor = Editor("head", "def f(x):", "", "end")
+        editor.show(2, "    return x")
+        editor.become("head", "def f(", "    x", "):", "    return x", "end")
+        assert editor.marked() == [(4, "s")]
+
     def test_a_block_is_followed_by_its_first_line(self) -> None:
         editor = Editor("def f():", "    ", "end")
         editor.show(1, "x = 1\n    return x")

@@ -546,7 +546,10 @@ class TestRetention:
         show(store, "s", at=start)
         assert believed(store, start + 60.0) == day
         assert believed(store, start + 1.5 * day) == start + 60.0 + day
-        for n in range(2, 30):
+        for n in (2.5, 2.9, 3.2, 3.6):  # calls that are less than a day apart put nothing off
+            reached = believed(store, start + n * day)
+        assert reached == start + 3.5 * day
+        for n in range(5, 30):
             assert believed(store, start + n * day + 60.0) >= start + (n - 1) * day
         ahead = start + 400 * day
         for _ in range(3):  # several servers on that day
@@ -723,9 +726,11 @@ class TestDamage:
         return path.read_bytes()
 
     def test_found_while_reading_says_where_it_went(self, store: FeedbackStore, path: Path) -> None:
-        damaged = self.damage(store, path)
+        damaged, before = self.damage(store, path), store._connection
         with pytest.raises(DataError, match=r"was damaged .* moved to .*\.corrupt-.* a new one was created"):
             list(store.export())
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            before.execute("SELECT 1")
         assert store.moved_aside is not None
         assert store.moved_aside.read_bytes() == damaged
         assert list(store.export()) == []
@@ -816,7 +821,10 @@ class TestRefusals:
         else:
             move_aside(path, private_file(path))
 
-        def full(_self: FeedbackStore) -> sqlite3.Connection:
+        tried = []
+
+        def full(one: FeedbackStore) -> sqlite3.Connection:
+            tried.append(one)
             error = sqlite3.OperationalError("database or disk is full")
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
@@ -828,6 +836,7 @@ class TestRefusals:
                     show(store, "lost")
                 with pytest.raises(LspCalibError, match="full"):
                     list(store.export())
+        assert len(tried) == 4, "unlike a lock, it is not waited for"
         assert list(store.export()) == []
         show(store, "later")
         assert [row["id"] for row in store.export()] == ["later"]
@@ -881,6 +890,22 @@ class TestRefusals:
         other.close()
         show(store)
         store.close()
+
+    def test_a_lock_that_sqlite_does_not_wait_for(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        connected, refused = FeedbackStore._connected, iter([sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED])
+
+        def busy(store: FeedbackStore) -> sqlite3.Connection:
+            for code in refused:
+                error = sqlite3.OperationalError("database is locked")
+                error.sqlite_errorcode = code
+                raise error
+            return connected(store)
+
+        monkeypatch.setattr(FeedbackStore, "_connected", busy)
+        store = FeedbackStore(path)
+        show(store)
+        store.close()
+        assert next(refused, None) is None
 
     def test_a_folder_in_its_place(self, path: Path) -> None:
         path.mkdir(parents=True)

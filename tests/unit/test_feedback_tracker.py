@@ -40,13 +40,23 @@ class TestLabels:
     def test_accepted_word_by_word_is_kept_in_parts(self) -> None:
         editor = Editor("return ", "")
         editor.show(0, "alpha + beta")
+        assert not editor.tracker.is_taken("s")
         editor.put(0, "return alpha")
         editor.put(0, "return alpha +")
+        assert editor.tracker.is_taken("s")
         assert editor.marked() == []
         editor.put(0, "return alpha + beta")
         editor.move_on()
         assert editor.outcome() == KEPT_IN_PARTS
         assert EventKind.INSERTED in editor.kinds()
+
+    def test_words_that_were_taken_back_before_all_of_it_came_at_once_do_not_count(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "alpha + beta")
+        for text in ("return alpha", "return ", "return alpha + beta"):
+            editor.put(0, text)
+        editor.move_on()
+        assert editor.outcome() == KEPT
 
     @pytest.mark.parametrize("added", ["7", "()"])
     def test_what_one_key_makes_is_typed_and_gets_no_mark(self, added: str) -> None:

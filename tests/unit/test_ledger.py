@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
-from lsp_calib.calibration.certificates import Ledger, Promise, spent
+from lsp_calib.calibration.certificates import LEAST_CONFIDENCE, Ledger, Promise, spent
 from lsp_calib.errors import CalibratorError
 
 PROMISE = Promise()
@@ -85,6 +85,7 @@ class TestAsking:
         found = OPEN.asking("c", confidence, np.ones(120, dtype=bool))
         assert found.certificate("c", PROMISE).threshold == 0.99
         assert found.aside == 60
+        assert OPEN.asking("c", [LEAST_CONFIDENCE, LEAST_CONFIDENCE - 1e-9], [True, True]).aside == 1
 
     def test_one_that_holds_gives_way_to_a_lower_threshold_only(self) -> None:
         first = given_to(n=60)

@@ -67,7 +67,10 @@ def test_chance_is_found_out_by_leaving_one_out() -> None:
     noise = {f"noise-{n}": rng.random(60) for n in range(20)}
     setting = threshold_of_correctness(ratings, noise).best_f1
     assert setting is not None
-    assert leave_one_out(ratings, noise)["best_f1"].hits < setting.hits
+    left_out = leave_one_out(ratings, noise)
+    assert left_out["best_f1"].hits < setting.hits
+    assert left_out == leave_one_out(ratings, noise, floor=0.9)
+    assert left_out["high_recall"].selected, "by default too there are such settings"
 
 
 def test_most_people_agree_by_the_similarity_whose_curve_predicts_them() -> None:
