@@ -17,13 +17,10 @@ from hypothesis import strategies as st
 from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.sandbox import execution, runner
 from lsp_calib.evaluation.sandbox.isolation import (
-    UNISOLATED,
     Ending,
-    Isolation,
     Limits,
     candidates,
     interpreter,
-    none_at_all,
 )
 from lsp_calib.evaluation.sandbox.runner import run, run_suite
 
@@ -251,18 +248,6 @@ class TestASuiteOfTests:
         assert outcome.stdout == f"{Path(sys.prefix).absolute()}\n"
         assert outcome.stderr.count("Read-only file system") + outcome.stderr.count("Permission denied") == 1
 
-    def test_loopback_is_there_if_asked_for(self, project: Path) -> None:
-        if runner.probed_isolation().kind == "bubblewrap":
-            pytest.skip("bubblewrap always brings it up")
-        name = Path(interpreter()).name
-        command = [
-            name,
-            "-c",
-            "from socket import *; s = create_server(('127.0.0.1', 0)); create_connection(s.getsockname())",
-        ]
-        assert run_suite(project, command, loopback=True).succeeded
-        assert not run_suite(project, command).succeeded
-
     def test_a_program_that_is_not_installed_is_named(self, project: Path) -> None:
         with pytest.raises(SandboxError, match="no-such-runner"):
             run_suite(project, ["no-such-runner"])
@@ -271,51 +256,6 @@ class TestASuiteOfTests:
         (project / "large").write_bytes(bytes(2 << 20))
         with pytest.raises(SandboxError, match="No space left"):
             run_suite(project, self.command(), limits=attrs.evolve(LIMITS, disk=1 << 20))
-
-
-class TestWithoutWalls:
-    def test_nothing_is_run_unless_it_is_said_twice(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(runner, "_best", refuse)
-        monkeypatch.delenv(UNISOLATED, raising=False)
-        with pytest.raises(SandboxError, match="no kind of isolation"):
-            runner.probed_isolation()
-        with pytest.raises(SandboxError, match=UNISOLATED):
-            runner.probed_isolation(allow_none=True)
-        monkeypatch.setenv(UNISOLATED, "1")
-        with pytest.raises(SandboxError, match="no kind of isolation"):
-            runner.probed_isolation()
-
-    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="generated code is run on Linux only")
-    def test_said_twice_it_is_run_under_the_limits_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(runner, "_best", refuse)
-        monkeypatch.setenv(UNISOLATED, "1")
-        walls = runner.probed_isolation(allow_none=True)
-        assert walls.kind == "none"
-        assert run("print(1)", isolation=walls).stdout == "1\n"
-        slow = run("import time; time.sleep(60)", limits=Limits(wall_s=0.5), isolation=walls)
-        assert slow.ending is Ending.WALL
-
-    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="generated code is run on Linux only")
-    def test_then_too_a_daemon_ends_with_its_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(UNISOLATED, "1")
-        source = (
-            "import os, time\nif os.fork() == 0:\n    os.setsid()\n    print(os.getpid(), flush=True)\n"
-            "    time.sleep(300)\ntime.sleep(1)"
-        )
-        said = run(source, isolation=none_at_all()).stdout
-        assert not Path(f"/proc/{int(said)}").exists()
-
-    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="generated code is run on Linux only")
-    def test_the_trial_finds_the_holes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(UNISOLATED, "1")
-        holes = runner.probe(none_at_all())
-        assert {"read a file in your home folder", "reach another process"} <= set(holes)
-        # The filter of system calls does not depend on the isolation.
-        assert not [hole for hole in holes if "system call" in hole or "socket" in hole]
-
-
-def refuse() -> Isolation:
-    raise SandboxError("no kind of isolation works here")
 
 
 @pytest.mark.parametrize("number", range(len(candidates())))

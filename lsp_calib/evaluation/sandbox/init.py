@@ -61,7 +61,6 @@ def run(plan: Plan) -> dict[str, Any]:
     result = _watch(child, plan, started)
     result["wall_s"] = time.monotonic() - started
     result["proved"] = channels.proof() == token
-    _end_descendants()
     return result
 
 
@@ -149,7 +148,7 @@ def _become(plan: Plan, channels: _Channels) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     channels.install()
     os.chdir(plan["cwd"])
-    kernel.filter_system_calls(system_calls.program(os.uname().machine, loopback=plan["loopback"]))
+    kernel.filter_system_calls(system_calls.program(os.uname().machine))
     os.execve(plan["argv"][0], plan["argv"], plan["env"])
 
 
@@ -208,44 +207,11 @@ def _ending(status: int, usage: resource.struct_rusage, limits: dict[str, Any]) 
 
 
 def _memory() -> int:
-    """Bytes of memory of the program and its descendants; shared memory counts once for each process."""
+    """Bytes of memory of all other processes of this namespace; shared memory counts once for each."""
     total = 0
-    for pid in _descendants():
-        with contextlib.suppress(OSError, IndexError):
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-    return total
-
-
-def _descendants() -> list[int]:
-    """All other processes of this namespace; without a namespace, the descendants of this process."""
-    me = os.getpid()
-    parents: dict[int, int] = {}
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):  # noqa: PTH208 - faster; called many times a second
-            if name.isdigit():
+            if name.isdigit() and name != "1":
                 with contextlib.suppress(OSError, IndexError):
-                    stat = Path(f"/proc/{name}/stat").read_text()
-                    parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
-    if me == 1:
-        return [pid for pid in parents if pid != 1]
-    found = {me}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sorted(found - {me})
-
-
-def _end_descendants() -> None:
-    """If this process is not process 1 of a namespace, kill the remaining descendants that can be found."""
-    if os.getpid() == 1:
-        return
-    for _ in range(100):
-        left = _descendants()
-        if not left:
-            return
-        for pid in left:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        time.sleep(_PAUSE_S)
+                    total += int(Path(f"/proc/{name}/statm").read_text().split()[1]) * _PAGE
+    return total

@@ -131,8 +131,6 @@ def jail_command(root: str = str(ROOT)) -> list[str]:
     return [interpreter(), "-I", "-S", "-c", _JAIL, root]
 
 
-UNISOLATED = "LSP_CALIB_ALLOW_UNISOLATED"
-
 # User id inside the sandbox. Outside it is that of nobody if we are root, else our own.
 _USER = 1000
 _NOBODY = 65534
@@ -158,7 +156,7 @@ _TEXTS = {
 class Isolation:
     """One way to isolate a program.
 
-    kind: "namespaces" (made by this package), "bubblewrap" or "none". bubblewrap: the path of bwrap.
+    kind: "namespaces" (made by this package) or "bubblewrap". bubblewrap: the path of bwrap.
     folder: private to this process, with an `etc` to show and an empty `root` to mount on.
     """
 
@@ -223,21 +221,6 @@ def candidates() -> list[Isolation]:
         return [ours]
     # Ours first: it also limits the number of files. Some systems allow namespaces only to bubblewrap.
     return [ours, Isolation("bubblewrap", folder, os.path.realpath(program))]
-
-
-def none_at_all() -> Isolation:
-    """Limits without isolation. Raises SandboxError unless an environment variable allows it as well."""
-    if os.environ.get(UNISOLATED) != "1":
-        raise SandboxError(
-            "Generated code that runs without isolation can read and delete your files. This needs another "
-            f"confirmation: set {UNISOLATED}=1 as well."
-        )
-    if os.name != "posix" or not sys.platform.startswith("linux"):
-        raise SandboxError(
-            "Generated code runs on Linux only: other systems lack the limits that it needs. "
-            "Use a Linux machine, a container or WSL."
-        )
-    return Isolation("none", _private_folder())
 
 
 def _private_folder() -> Path:

@@ -23,7 +23,6 @@ from lsp_calib.evaluation.sandbox.isolation import (
     candidates,
     interpreter,
     isolated_python,
-    none_at_all,
 )
 
 # More than Linux has.
@@ -92,22 +91,9 @@ print(json.dumps({
 """
 
 
-def probed_isolation(*, allow_none: bool = False) -> Isolation:
-    """The isolation to use here; it is tested once in each process.
-
-    allow_none: continue without isolation if none works and LSP_CALIB_ALLOW_UNISOLATED is 1.
-    Raises SandboxError if none works.
-    """
-    try:
-        return _best()
-    except SandboxError:
-        if allow_none:
-            return none_at_all()
-        raise
-
-
 @lru_cache(maxsize=1)
-def _best() -> Isolation:
+def probed_isolation() -> Isolation:
+    """The isolation to use here; it is tested once in each process. Raises SandboxError if none works."""
     complaints = []
     for candidate in candidates():
         try:
@@ -212,8 +198,6 @@ def run_suite(
     variables: Mapping[str, str] | None = None,
     payload: str | None = None,
     limits: Limits = SUITE_LIMITS,
-    loopback: bool = False,
-    isolation: Isolation | None = None,
 ) -> ProgramOutcome:
     """Run a command of the user in a copy of a project; the project itself is never written.
 
@@ -221,7 +205,7 @@ def run_suite(
     command: its words; the first is searched in the environment's programs, then in the system's.
     changes: new content of files, by name relative to the project.
     environment: a virtual environment, shown read-only. variables: environment variables.
-    payload: as for `run`. loopback: whether 127.0.0.1 can be used; its network is private to this run.
+    payload: as for `run`.
     Raises SandboxError if nothing isolates here, the copy exceeds the disk limit, or the command cannot
     be started.
     """
@@ -235,13 +219,12 @@ def run_suite(
     return execute(
         words,
         limits,
-        isolation or probed_isolation(),
+        probed_isolation(),
         payload=payload,
         project=project.resolve(),
         changes=dict(changes or {}),
         visible=visible,
         variables={"PATH": ":".join(path), **(variables or {})},
-        loopback=loopback,
     )
 
 
