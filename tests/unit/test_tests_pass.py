@@ -98,7 +98,7 @@ def test_the_verdict_says_why() -> None:
 
 def test_many_are_judged_at_once_and_told_in_order() -> None:
     answers = [(Square(), RIGHT if at % 3 else "square = abs") for at in range(12)]
-    found = [verdict.passed for verdict in run_all_tests(answers, workers=3)]
+    found = [verdict.passed for verdict in run_all_tests(answers)]
     assert found == [bool(at % 3) for at in range(12)]
 
 
