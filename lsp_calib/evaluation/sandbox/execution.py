@@ -170,7 +170,6 @@ class _Watched:
     stdout: _Stream
     stderr: _Stream
     report: _Stream
-    wall_s: float = 0.0
     stopped: Ending | None = None
 
 
@@ -207,7 +206,6 @@ def _start(plan: dict[str, Any], limits: Limits) -> _Watched:
                 _read(streams, watched, process, limits, started + limits.wall_s + _GRACE_S)
             finally:
                 _kill(process)
-    watched.wall_s = time.monotonic() - started
     return watched
 
 
@@ -273,7 +271,4 @@ def _outcome(watched: _Watched, groups: list[Path]) -> ProgramOutcome:
         proved=ended is Ending.EXIT and said["code"] == 0 and bool(said["proved"]),
         stdout=watched.stdout.text.decode("utf-8", "replace"),
         stderr=watched.stderr.text.decode("utf-8", "replace"),
-        truncated=max(watched.stdout.size, watched.stderr.size) > watched.stdout.keep,
-        wall_s=float(said.get("wall_s", watched.wall_s)),
-        cpu_s=float(said.get("cpu_s", 0.0)),
     )

@@ -59,7 +59,6 @@ def run(plan: Plan) -> dict[str, Any]:
     if said:
         raise OSError(f"{plan['argv'][0]} could not be started: {said.decode(errors='replace')}")
     result = _watch(child, plan, started)
-    result["wall_s"] = time.monotonic() - started
     result["proved"] = channels.proof() == token
     return result
 
@@ -186,11 +185,11 @@ def _watch(child: int, plan: Plan, started: float) -> dict[str, Any]:
                     return _ending(ended[1], ended[2], limits)
         now = time.monotonic()
         if now - started > limits["wall_s"]:
-            return {"ended": "wall", "code": 0, "cpu_s": 0.0}
+            return {"ended": "wall", "code": 0}
         if now - looked > 2 * _PAUSE_S:
             looked = now
             if _memory() > limits["memory_total"]:
-                return {"ended": "memory", "code": 0, "cpu_s": 0.0}
+                return {"ended": "memory", "code": 0}
         signal.sigtimedwait({signal.SIGCHLD}, _PAUSE_S)
 
 
@@ -198,12 +197,12 @@ def _ending(status: int, usage: resource.struct_rusage, limits: dict[str, Any]) 
     spent = usage.ru_utime + usage.ru_stime
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
-        return {"ended": "exit", "code": code, "cpu_s": spent}
+        return {"ended": "exit", "code": code}
     if -code == signal.SIGXCPU or (-code == signal.SIGKILL and spent >= limits["cpu_s"]):
-        return {"ended": "cpu", "code": 0, "cpu_s": spent}
+        return {"ended": "cpu", "code": 0}
     if -code == signal.SIGXFSZ:
-        return {"ended": "file-size", "code": 0, "cpu_s": spent}
-    return {"ended": "signal", "code": -code, "cpu_s": spent}
+        return {"ended": "file-size", "code": 0}
+    return {"ended": "signal", "code": -code}
 
 
 def _memory() -> int:

@@ -75,9 +75,7 @@ class ProgramOutcome:
 
     code: its exit status, or the number of the signal that ended it; 0 if a limit ended it.
     proved: whether it returned the token that proves its end (see `harness`).
-    stdout, stderr: the beginnings of the output; `truncated` is true if one of them was longer.
-    wall_s, cpu_s: seconds; cpu_s is that of the first process and the children it waited for, or 0 at some
-    limits.
+    stdout, stderr: the beginnings of the output.
     """
 
     ending: Ending
@@ -85,9 +83,6 @@ class ProgramOutcome:
     proved: bool
     stdout: str
     stderr: str
-    truncated: bool
-    wall_s: float
-    cpu_s: float
 
     @property
     def succeeded(self) -> bool:
