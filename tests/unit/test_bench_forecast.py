@@ -131,12 +131,6 @@ class TestParts:
         assert tuple(_SWITCHES) == PARTS
         assert len(PARTS) == len(Part) - 1
 
-    @pytest.mark.parametrize("part", PARTS)
-    def test_one_part_alone(self, part: str) -> None:
-        for short in (False, True):
-            options = Options(**chosen(short=short, only=[part], given={"steps": None}))
-            assert [one.value.lower() for one in options.parts()] == [part.replace("-", "")]
-
     def test_what_is_given_goes_before_what_a_part_is_by_itself(self) -> None:
         options = Options(**chosen(short=True, only=["beside", "idle"], given={"beside": 3, "idle": 5.0}))
         assert options.parts() == (Part.IDLE, Part.BESIDE)

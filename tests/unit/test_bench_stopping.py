@@ -13,34 +13,17 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from test_bench_report import reading
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench.forecast import Stopped, until_stopped
 from lsp_calib.tools.bench.report import Notes, is_empty, to_json
 from lsp_calib.tools.bench.table import print_report
-from lsp_calib.tools.bench.typist import Place, Reading
 from lsp_calib.tools.bench.uncached import Burst
 
 CARD = load_cards()["smollm2-135m"]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are sent as POSIX has it")
-
-
-def reading(at: int) -> Reading:
-    timing = {"promptTokens": 200, "promptReused": 100, "promptMs": 50.0, "generateMs": 40.0}
-    return Reading(
-        edit="a file",
-        at=at,
-        place=Place.KEYSTROKE,
-        wall_ms=100.0,
-        source="model",
-        suggestion={"text": "x", "timing": timing},
-        prompt=tuple(range(200)),
-        needed=2,
-        evaluated=40,
-        generated=4,
-        decode_ms=80.0,
-    )
 
 
 class Work:
@@ -131,7 +114,7 @@ def test_exit_codes_are_those_of_the_signals_and_the_limit_is_none() -> None:
 def stopped_notes() -> Notes:
     """Nine keystrokes, one cancelled request, half of a burst: then it was stopped."""
     notes = Notes(CARD, engine="an engine", start_ms=1500.0)
-    notes.readings += [reading(at) for at in range(9)]
+    notes.readings += [reading(at=at, evaluated=40, raw=None) for at in range(9)]
     notes.cancelled.alone = (900.0, 1500)
     notes.cancelled.idle_ms.append(5.0)
     notes.bursts.append(Burst(1, 0.0, 800.0, 1500))
@@ -183,4 +166,4 @@ def test_a_bench_without_any_reading_is_empty() -> None:
     assert is_empty(to_json(Notes(CARD)))
     assert is_empty(to_json(Notes(CARD, engine="an engine", start_ms=10.0)))
     assert not is_empty(to_json(stopped_notes()))
-    assert not is_empty(to_json(Notes(CARD, readings=[reading(0)])))
+    assert not is_empty(to_json(Notes(CARD, readings=[reading()])))

@@ -19,7 +19,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -441,13 +440,6 @@ class TestPinnedProjects:
         with pytest.raises(DownloadError, match=r"1 of 1 projects.*none-1.0"):
             pinned.pull_projects(PYTHON, tmp_path, silent, [registries.Project("none", "1.0", "0" * 64)])
 
-    @pytest.mark.parametrize("name", ["../out.py", "/out.py", "a/../../out.py", "a\\..\\out.py", "c:/out.py"])
-    def test_a_wheel_that_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
-        wheel = write_wheel(tmp_path, "tiny", {name: b"x"})
-        with pytest.raises(DownloadError, match="outside its folder"):
-            registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
-        assert not list(tmp_path.parent.glob("out.py"))
-
     def test_a_link_is_not_made(self, tmp_path: Path) -> None:
         wheel = write_wheel(tmp_path, "tiny", {"a.py": b""})
         link = zipfile.ZipInfo("link.py")
@@ -456,14 +448,6 @@ class TestPinnedProjects:
             archive.writestr(link, "/etc/passwd")
         registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
         assert not (tmp_path / "sources" / "link.py").exists()
-
-    def test_a_bomb_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(registries, "MOST_BYTES", 1 << 20)
-        wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
-        with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("a.py", bytes(2 << 20))
-        with pytest.raises(DownloadError, match="more than 1 MB"):
-            registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
 
 
 def write_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
@@ -513,10 +497,13 @@ class TestArchives:
 
     @pytest.mark.parametrize("name", ["../out.go", "/out.go", "a/../../out.go", "a\\..\\out.go", "c:/out.go"])
     def test_what_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
-        archive = write_tar(tmp_path / "p.tgz", {name: b"x"})
-        with pytest.raises(DownloadError, match="outside its folder"):
-            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
-        assert not list(tmp_path.rglob("out.go"))
+        for archive in (
+            write_tar(tmp_path / "p.tgz", {name: b"x"}),
+            write_wheel(tmp_path, "p", {name: b"x"}),
+        ):
+            with pytest.raises(DownloadError, match="outside its folder"):
+                registries.unpack(archive, tmp_path / archive.stem, self.GO.keeps)
+        assert not [*tmp_path.rglob("out.go"), *tmp_path.parent.glob("out.go")]
 
     def test_links_and_devices_are_not_made(self, tmp_path: Path) -> None:
         path = tmp_path / "p.tar"
@@ -533,9 +520,12 @@ class TestArchives:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         monkeypatch.setattr(registries, "MOST_BYTES", 1 << 20)
-        archive = write_tar(tmp_path / "p.tgz", {name: bytes(2 << 20)})
-        with pytest.raises(DownloadError, match="more than 1 MB"):
-            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
+        archives = [write_tar(tmp_path / "p.tgz", {name: bytes(2 << 20)})]
+        if name == "a.go":  # of a zip file only what is kept is read
+            archives.append(write_wheel(tmp_path, "p", {name: bytes(2 << 20)}))
+        for archive in archives:
+            with pytest.raises(DownloadError, match="more than 1 MB"):
+                registries.unpack(archive, tmp_path / archive.stem, self.GO.keeps)
 
     @pytest.mark.parametrize(
         "content", [b"", b"not an archive", b"!<arch>\n", b"!<arch>\n" + b"x" * 60, b"\x1f\x8b\x08broken"]
@@ -615,8 +605,3 @@ class TestTheCommand:
         result = CliRunner().invoke(command, ["pull", "tiny", "--data-dir", str(tmp_path)])
         assert result.exit_code == 0, result.exception
         assert (tmp_path / "tiny" / "rows.jsonl.gz").read_bytes() == CONTENT
-
-
-def test_entries_are_unchangeable() -> None:
-    with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        DATA_SETS["mbpp"].sha256 = ""  # type: ignore[misc]

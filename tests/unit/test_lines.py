@@ -341,10 +341,3 @@ def test_a_project_in_another_is_refused(tmp_path: Path) -> None:
     (tmp_path / "all2").mkdir()
     (tmp_path / "all2" / "b.py").write_text("value = compute(1)\n" * 30)
     assert len(line_task([own, tmp_path / "all", tmp_path / "all2"], 30, 0).items) == 30
-
-
-def test_correct_is_the_whole_line_white_space_at_its_ends_aside() -> None:
-    item = LineItem("i", "g", "mid-line", Cursor.at(["    x = "], 0, 8), "f(1)  ")
-    assert item.is_correct("f(1)")
-    assert not item.is_correct("f( 1)")
-    assert not item.is_correct("")

@@ -6,7 +6,6 @@ import os
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import attrs
@@ -15,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox import execution, runner
+from lsp_calib.evaluation.sandbox import runner
 from lsp_calib.evaluation.sandbox.isolation import (
     Ending,
     Limits,
@@ -44,18 +43,6 @@ class TestWhatAProgramSees:
             print(sorted(os.listdir(".")))""")
         assert (ending, code, said) == (Ending.EXIT, 0, "['main.py', 'mine']\n")
 
-    def test_only_itself_among_the_processes_and_no_privileges(self) -> None:
-        _, code, said = python("""
-            import os
-            status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-            assert not int(status["CapEff"], 16) and not int(status["CapPrm"], 16)
-            assert not int(status["CapBnd"], 16) and not int(status["CapInh"], 16)
-            assert status["NoNewPrivs"].strip() == "1"
-            assert os.getuid() == 1000 and os.getgid() == 1000
-            assert os.getsid(0) == os.getpid()
-            print(sorted(int(name) for name in os.listdir("/proc") if name.isdigit()) == [1, os.getpid()])""")
-        assert (code, said) == (0, "True\n")
-
     def test_no_file_of_ours_but_the_three_standard_ones(self) -> None:
         _, _, said = python("""
             import os
@@ -67,18 +54,6 @@ class TestWhatAProgramSees:
                     pass
             print(os.read(0, 1))""")
         assert said == "b''\n"
-
-    def test_no_socket_but_local_ones(self) -> None:
-        _, code, said = python("""
-            import socket
-            for family in range(1, 64):
-                try:
-                    print(socket.socket(family).family.name)
-                except OSError as error:
-                    assert error.strerror == "Address family not supported by protocol", error
-            socket.socketpair()
-            print([line.split(":")[0].strip() for line in open("/proc/net/dev")][2:])""")
-        assert (code, said) == (0, "AF_UNIX\n['lo']\n")
 
     def test_one_folder_that_can_be_written(self) -> None:
         _, code, said = python("""
@@ -138,24 +113,6 @@ class TestHowItsEndIsTold:
             run("import time; time.sleep(60)", limits=Limits(wall_s=0.2)).words == "it reached its wall limit"
         )
 
-    @pytest.mark.parametrize(
-        ("source", "changes"),
-        [
-            ("held = bytearray(2 << 30)", {}),
-            ("open('x', 'wb').write(bytes(3 << 20))", {"file_size": 1 << 20}),
-            ("for n in range(9): open(str(n), 'wb').write(bytes(1 << 20))", {"disk": 4 << 20}),
-            ("for n in range(99): open(str(n), 'w')", {"files": 50}),
-            ("held = [open('/dev/null') for _ in range(99)]", {"open_files": 50}),
-            ("import os\nfor _ in range(20): os.fork() or os._exit(os.system('sleep 9'))", {"processes": 9}),
-        ],
-        ids=["address space", "file size", "disk", "files", "open files", "processes"],
-    )
-    def test_what_is_beyond_a_limit_fails_in_the_program(
-        self, source: str, changes: dict[str, float]
-    ) -> None:
-        outcome = run(source, limits=attrs.evolve(LIMITS, **changes))
-        assert not outcome.succeeded
-
     def test_of_much_output_the_beginning_is_kept(self) -> None:
         outcome = run("print('a' * 100 + 'b' * 100000)", limits=attrs.evolve(LIMITS, output=150))
         assert outcome.succeeded
@@ -164,13 +121,6 @@ class TestHowItsEndIsTold:
     def test_a_program_that_is_not_there_is_an_error_of_ours(self) -> None:
         with pytest.raises(SandboxError, match="/no/such/program"):
             run(["/no/such/program"])
-
-    def test_what_it_left_behind_ends_with_it(self) -> None:
-        """The daemon holds its end of the output open: the run would not end before it does."""
-        started = time.monotonic()
-        outcome = run("import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(300)")
-        assert outcome.succeeded
-        assert time.monotonic() - started < 60
 
     def test_runs_at_the_same_time_do_not_meet(self) -> None:
         said: list[str] = []
@@ -184,10 +134,6 @@ class TestHowItsEndIsTold:
         for thread in threads:
             thread.join()
         assert sorted(said) == [f"['main.py', 'x{number}']\n" for number in range(4)]
-
-    def test_no_control_group_is_left(self) -> None:
-        python("pass")
-        assert not list(execution.MOUNT.glob(f"**/lsp-calib-{os.getpid()}-*"))
 
 
 @pytest.mark.usefixtures("walls")
