@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import tracemalloc
@@ -150,7 +151,8 @@ def test_a_bug_is_shown_above_its_place_and_its_repetition_is_told(
         ("x", (False, False)),
     ):
         host = Host(Generation(answer, (Token(1, -0.5, 0.0, answer),), Stop.LINE, Timing()))
-        monkeypatch.setattr(item_worker, "host_for", lambda *_, host=host: host)
+        monkeypatch.setattr(Studying, "host", lambda _, host=host: host)
+        monkeypatch.setattr(Studying, "ask", answered)
         record = Record.from_row(Studying(EngineChoice())(payload)["record"])
         assert (record.correct["exact"], record.repeats_bug) == verdicts
         assert Record.from_row(record.to_row()) == record
@@ -244,9 +246,11 @@ class Host:
 
     def __init__(self, generation: Generation) -> None:
         self.generation = generation
+        self.wait = asyncio.run
 
-    def ask(self, *_: object) -> item_worker._Answer:
-        return item_worker._Answer(Prompt((), "", PLAIN_VERSION), self.generation)
+
+async def answered(_: Studying, host: Host, *__: object) -> item_worker._Answer:
+    return item_worker._Answer(Prompt((), "", PLAIN_VERSION), host.generation)
 
 
 def told(p: np.ndarray[Any, Any], targets: list[int]) -> Distributions:
@@ -461,8 +465,8 @@ class Answering:
 def test_a_model_is_asked_about_its_answer_and_shown_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Answering()
     monkeypatch.setattr(engine_host, "open_engine", lambda _: engine)
-    host = item_worker._StudyHost(EngineChoice())
-    monkeypatch.setattr(item_worker, "host_for", lambda *_: host)
+    host = engine_host.EngineHost(EngineChoice())
+    monkeypatch.setattr(Studying, "host", lambda _: host)
     ask = Studying(EngineChoice(), criteria=("exact",), observe=frozenset(Reflected))
     try:
         record = Record.from_row(ask(SQUARE.payload())["record"])
