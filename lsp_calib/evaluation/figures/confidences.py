@@ -209,7 +209,7 @@ def draw_roc(
     curves: one to four, by name. Source: Spiess et al. 2024, Figure 5d; Virk et al. 2024, Figure 3.
     Raises DataError also for no curve or too many.
     """
-    styles = _styles(theme)
+    styles = [(color, line) for line in LINES[:2] for color in (theme.first, theme.second)]
     if not 1 <= len(curves) <= len(styles):
         raise DataError(f"A figure shows 1 to {len(styles)} ROC curves, not {len(curves)}.")
     figure, axes = one_panel(theme, 5.0, 5.4)
@@ -298,15 +298,6 @@ def _is_free(point: tuple[float, float], shown: Sequence[tuple[float, float]]) -
     x, y = point
     inside = 0.01 < x < 0.97 and 0.01 < y < 0.99
     return inside and all(abs(x - a) > 0.07 or abs(y - b) > 0.045 for a, b in shown)
-
-
-def _styles(theme: Theme) -> list[tuple[str, object]]:
-    return [
-        (theme.first, LINES[0]),
-        (theme.second, LINES[0]),
-        (theme.first, LINES[1]),
-        (theme.second, LINES[1]),
-    ]
 
 
 # More points than a printed line can show.

@@ -167,14 +167,12 @@ def run(
     limits: Limits | None = None,
     files: Mapping[str, str] | None = None,
     payload: str | None = None,
-    isolation: Isolation | None = None,
 ) -> ProgramOutcome:
     """Run a program until it ends or reaches a limit.
 
     program: Python source, or a command as a list of words, the first an absolute path.
     files: content by relative name, in its home folder, which is also its working folder.
     payload: text on file descriptor 3; then 4 and 5 serve to prove that it ran to its end (see `harness`).
-    isolation: None selects the best that works here.
     Raises SandboxError if nothing isolates here, or the program cannot be started.
     """
     if isinstance(program, str):
@@ -183,7 +181,7 @@ def run(
     return execute(
         list(program),
         limits or Limits(),
-        isolation or probed_isolation(),
+        probed_isolation(),
         files=dict(files or {}),
         payload=payload,
     )
