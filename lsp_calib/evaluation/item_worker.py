@@ -25,7 +25,7 @@ from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.correctness import exact_match, tests_pass
 from lsp_calib.evaluation.covering_tests import line_passes
-from lsp_calib.evaluation.datasets.python_problems import Infilling
+from lsp_calib.evaluation.datasets.problems import Infilling
 from lsp_calib.evaluation.engine_host import (
     Answerer,
     Asking,

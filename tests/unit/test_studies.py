@@ -24,7 +24,7 @@ from lsp_calib.commands.records import AskingOptions
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation import engine_host, item_worker, tasks, token_study
-from lsp_calib.evaluation.datasets import python_problems
+from lsp_calib.evaluation.datasets import problems
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Reflected, Studying, is_correct
 from lsp_calib.evaluation.paper import page
@@ -88,8 +88,8 @@ def test_a_function_is_right_if_its_tests_pass_in_its_place() -> None:
     assert not is_correct("tests", item, payload, "    return (\n"), "no Python"
 
 
-def problem(code: str, *tests: str) -> python_problems.Problem:
-    return python_problems._problem(
+def problem(code: str, *tests: str) -> problems.Problem:
+    return problems._problem(
         {
             "text": 'Double "it" \\ or not.',
             "code": code,
@@ -122,13 +122,13 @@ def test_problems_whose_reference_fails_are_left_out_and_counted(data: Path, mon
     assert (len(whole.items), whole.sources[0].name, whole.sources[0].items) == (20, "mbpp", 20)
     assert all('"""' in payload["lines"][-2] for _, payload in whole.items)
     wrong = whole.items[3][0]
-    as_function = python_problems.Problem.as_function
+    as_function = problems.Problem.as_function
 
-    def broken(one: python_problems.Problem) -> tuple[str, str, str] | None:
+    def broken(one: problems.Problem) -> tuple[str, str, str] | None:
         parts = as_function(one)
         return parts if parts is None or one.id != wrong else (parts[0], "    raise ValueError\n", parts[2])
 
-    monkeypatch.setattr(python_problems.Problem, "as_function", broken)
+    monkeypatch.setattr(problems.Problem, "as_function", broken)
     rest = synthesis_task("mbpp", data, 20, 1, said.append)
     assert [item for item, _ in rest.items] == [item for item, _ in whole.items if item != wrong]
     assert "1 of 20 that were drawn" in said[0]
