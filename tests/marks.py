@@ -27,11 +27,6 @@ def repetitions(thorough: int, long: int) -> int:
 
 
 LONG = {
-    "test_ablation.py": "TestCommand::test_it_prints_and_writes_tables",
-    "test_bench_beside.py": "",
-}
-
-LONG = {
     "test_llama.py": {
         "test_scores_are_the_log_probabilities_of_generation",
         "test_an_idle_summary_leaves_every_document_its_prompt",
@@ -145,7 +140,7 @@ LONG = {
         "test_files_are_not_called_projects",
     },
     "test_bench_processes.py": {"TestBusyProcesses"},
-    "test_bench_statistics.py": {"TestSpreads"},
+    "test_bench_report.py": {"TestSpreads"},
     "test_bench_summaries.py": {"test_the_standard_library_has_enough_long_functions"},
     "test_blind.py": {"TestCalibrate"},
     "test_block_calibration.py": {"test_the_documented_tables_are_those_of_the_record"},

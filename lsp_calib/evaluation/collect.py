@@ -190,11 +190,6 @@ class JoblibPool(Pool):
 _ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|ws|wss)://)?(?:\[[0-9A-Fa-f:.%]+\]|[^\s/:\[\]]+):([0-9]{1,5})")
 
 
-def _is_address(text: str) -> bool:
-    found = _ADDRESS.fullmatch(text)
-    return found is not None and 0 < int(found[1]) <= 65535
-
-
 def _in_worker(parent: int, ask: Ask, item: str, payload: Plain) -> Answer:
     # Ctrl-C in a terminal reaches the workers too; they ignore it, and the parent process ends them.
     if os.getpid() != parent:
@@ -242,7 +237,8 @@ class DaskPool(Pool):
                 f"A Dask cluster needs the extra `dask`: run `{install_command('dask')}`."
             ) from error
         # A client of an address without a port waits for itself, and prints a traceback when it is deleted.
-        if not _is_address(scheduler):
+        found = _ADDRESS.fullmatch(scheduler)
+        if found is None or not 0 < int(found[1]) <= 65535:
             raise SettingsError(
                 f"{scheduler!r} is not the address of a Dask scheduler. Give --scheduler tcp://HOST:PORT, as "
                 "the scheduler prints it when it starts, such as tcp://127.0.0.1:8786."
@@ -259,7 +255,9 @@ class DaskPool(Pool):
         losses: dict[str, int] = {}
         try:
             while waiting or futures:
-                while waiting and len(futures) < self._room():
+                # Enough in flight to keep workers busy, few enough to lose little.
+                room = max(2 * sum(self._client.nthreads().values()), 2)
+                while waiting and len(futures) < room:
                     item = waiting.pop()
                     future = self._client.submit(answer_of, ask, item, items[item], pure=False)
                     futures[future] = item
@@ -298,11 +296,6 @@ class DaskPool(Pool):
                 return Answer(item, None, f"its workers were lost, again and again: {error}.")
             return item
         return answer
-
-    def _room(self) -> int:
-        """How many items to keep in flight: enough to keep workers busy, few enough to lose little."""
-        threads: int = sum(self._client.nthreads().values())
-        return max(2 * threads, 2)
 
     def _next(self, finished: queue.SimpleQueue[Any]) -> Future:
         missing = 0.0

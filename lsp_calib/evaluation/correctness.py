@@ -12,7 +12,7 @@ from typing import Protocol
 import attrs
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.evaluation.sandbox.isolation import HERE, Isolation, Limits, ProgramOutcome, isolated_python
+from lsp_calib.evaluation.sandbox.isolation import HERE, Limits, ProgramOutcome, isolated_python
 from lsp_calib.evaluation.sandbox.runner import run
 from lsp_calib.text_lines import same_line
 
@@ -64,9 +64,7 @@ class Verdict:
     outcome: ProgramOutcome
 
 
-def run_tests(
-    program: TestedProgram, *, limits: Limits = TEST_LIMITS, isolation: Isolation | None = None
-) -> Verdict:
+def run_tests(program: TestedProgram, *, limits: Limits = TEST_LIMITS) -> Verdict:
     """Run a program and its tests in the sandbox.
 
     Raises SandboxError if nothing isolates here. Failures of the program are verdicts, not errors.
@@ -76,12 +74,7 @@ def run_tests(
         "tests": program.tests,
         "entry_points": program.entry_points,
     }
-    outcome = run(
-        isolated_python("-c", _harness()),
-        limits=limits,
-        payload=json.dumps(payload),
-        isolation=isolation,
-    )
+    outcome = run(isolated_python("-c", _harness()), limits=limits, payload=json.dumps(payload))
     if outcome.proved:
         return Verdict(True, "its tests pass", outcome)
     if outcome.succeeded:
@@ -90,36 +83,16 @@ def run_tests(
     return Verdict(False, f"{outcome.words}{': ' if last else ''}{last}", outcome)
 
 
-def tests_pass(
-    item: Tested,
-    completion: str,
-    *,
-    limits: Limits = TEST_LIMITS,  # noqa: PT028 - not a test
-    isolation: Isolation | None = None,  # noqa: PT028
-) -> bool:
+def tests_pass(item: Tested, completion: str) -> bool:
     """Whether an item's tests pass with this completion in its place. Raises as `run_tests` does."""
-    return run_tests(item.program(completion), limits=limits, isolation=isolation).passed
+    return run_tests(item.program(completion)).passed
 
 
-def run_all_tests(
-    answers: Sequence[tuple[Tested, str]],
-    *,
-    workers: int = 0,
-    limits: Limits = TEST_LIMITS,
-    isolation: Isolation | None = None,
-) -> Iterator[Verdict]:
-    """The verdicts on (item, completion) pairs, in their order.
-
-    workers: how many run at once; 0 means one for each core.
-    """
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-
-        def one(answer: tuple[Tested, str]) -> Verdict:
-            item, completion = answer
-            return run_tests(item.program(completion), limits=limits, isolation=isolation)
-
+def run_all_tests(answers: Sequence[tuple[Tested, str]]) -> Iterator[Verdict]:
+    """The verdicts on (item, completion) pairs, in their order; one for each core at once."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         try:
-            yield from pool.map(one, answers)
+            yield from pool.map(run_tests, [item.program(completion) for item, completion in answers])
         finally:
             pool.shutdown(cancel_futures=True)
 

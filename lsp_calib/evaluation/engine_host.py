@@ -9,20 +9,22 @@ from __future__ import annotations
 import abc
 import asyncio
 import atexit
+import functools
 import hashlib
 import json
 import math
 import os
 import threading
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Iterable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import attrs
 
 from lsp_calib import home
-from lsp_calib.completion.prompt import WindowSize
-from lsp_calib.errors import DataError, EngineDiedError
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.completion.prompt import LayoutChooser, WindowSize
+from lsp_calib.errors import DataError, EngineDiedError, SettingsError
 from lsp_calib.evaluation.header import FeatureList, ObservationList, SimilarityList
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.runner import Plain
@@ -69,19 +71,44 @@ class Asking(abc.ABC):
     choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
         process gets its own state folder and thus its own model process.
     expected: the model that must answer.
+    window: how much of a document the model sees; None: as much as when it serves an editor on this machine.
     """
 
     choice: EngineChoice
     private: str = ""
     expected: Answerer | None = None
+    window: WindowSize | None = None
 
-    @abc.abstractmethod
     def __call__(self, payload: Plain) -> Plain:
-        """As `runner.Ask`."""
+        """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
+        if self.expected is not None:
+            self.answerer().check(self.expected)
+        return self.result(payload)
 
     @abc.abstractmethod
+    def result(self, payload: Plain) -> Plain:
+        """What is kept of the answer to an item."""
+
+    @abc.abstractmethod
+    def answerer(self) -> Answerer:
+        """The model that answers.
+
+        Raises ModelError or EngineError if there is none, SettingsError if its engine cannot observe what is
+        to be observed.
+        """
+
     def describe(self) -> Answerer:
-        """The model that it asks."""
+        """As `answerer`, and raises what else would fail, before anything is asked."""
+        return self.answerer()
+
+    def host(self) -> EngineHost:
+        """The engine that this process asks."""
+        return host_for(self.private, self.choice, self.window)
+
+    def asked(self, work: Callable[[EngineHost], Coroutine[Any, Any, T]]) -> T:
+        """What `work` returns of the engine; done again when the model process has died."""
+        host = self.host()
+        return patiently(lambda: host.wait(work(host)))
 
     def expecting(self, answerer: Answerer) -> Self:
         """The same, refusing to ask another one."""
@@ -98,13 +125,19 @@ class Asking(abc.ABC):
 
 
 class EngineHost:
-    """An engine on an event loop of its own."""
+    """An engine on an event loop of its own. window: as in `Asking`."""
 
-    def __init__(self, choice: EngineChoice) -> None:
+    def __init__(self, choice: EngineChoice, window: WindowSize | None = None) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._thread.start()
         self.engine = open_engine(choice)
+        self._window = window
+
+    @functools.cached_property
+    def layouts(self) -> LayoutChooser:
+        """Of prompts for lines."""
+        return LayoutChooser(CalibratorStore.open().has_labels, lambda: self._window)
 
     def loaded(self) -> LoadedModel:
         return self.wait(self.engine.ready())
@@ -126,22 +159,19 @@ class EngineHost:
             raise
 
 
-H = TypeVar("H", bound=EngineHost)
-
 _hosts: dict[Hashable, EngineHost] = {}
 _lock = threading.Lock()
 
 
-def host_for(kind: type[H], private: str, *key: Any) -> H:
-    """This process's host of a kind, made of `key` when it is first asked for. private: as in `Asking`."""
+def host_for(private: str, choice: EngineChoice, window: WindowSize | None) -> EngineHost:
+    """This process's host of a choice, made when it is first asked for. private: as in `Asking`."""
+    key = private, choice, window
     with _lock:
-        found = _hosts.get((kind, private, *key))
-        if found is None:
+        if key not in _hosts:
             if private:
                 _move_in(Path(private))
-            found = _hosts[kind, private, *key] = kind(*key)
-        assert isinstance(found, kind)
-        return found
+            _hosts[key] = EngineHost(choice, window)
+        return _hosts[key]
 
 
 def close_engines() -> None:
@@ -152,6 +182,12 @@ def close_engines() -> None:
 
 
 atexit.register(close_engines)
+
+
+def check_observes(loaded: LoadedModel, observed: Iterable[str], remedy: str) -> None:
+    """Raises SettingsError, with a remedy, for an engine that cannot observe what is to be observed."""
+    if (names := sorted(observed)) and not loaded.engine.startswith("llama-cpp-python"):
+        raise SettingsError(f"The engine {loaded.engine} cannot observe {', '.join(names)}: {remedy}.")
 
 
 def patiently(ask: Callable[[], T]) -> T:

@@ -17,23 +17,21 @@ from typing import Self
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.alternatives import Agreement, agreement, alternatives, second_request
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, LayoutChooser, WindowSize, build_prompt
+from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, WindowSize, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.correctness import exact_match, tests_pass
 from lsp_calib.evaluation.covering_tests import line_passes
-from lsp_calib.evaluation.datasets.python_problems import Infilling
+from lsp_calib.evaluation.datasets.problems import Infilling
 from lsp_calib.evaluation.engine_host import (
     Answerer,
     Asking,
     EngineHost,
     believable,
-    host_for,
-    patiently,
+    check_observes,
     record_of,
     timing_of,
 )
@@ -57,7 +55,6 @@ from lsp_calib.evaluation.summary_observation import (
 from lsp_calib.evaluation.summary_task import STRATUM, SummaryItem, function_of, summary_item_of
 from lsp_calib.evaluation.tasks import function_item_of, line_item_of
 from lsp_calib.evaluation.thresholds import listed, shared_encoder, shipped_thresholds, similarities
-from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.fit import plain_words
@@ -126,41 +123,27 @@ class Completing(Asking):
     """A `runner.Ask` for places in source.
 
     criteria: names as for `is_correct`. observe: what the records hold besides what every record holds.
-    window: how much of a document the model sees; None: as much as when it serves an editor on this machine.
     """
 
     criteria: tuple[str, ...] = ("exact",)
     observe: frozenset[Observed] = frozenset()
-    window: WindowSize | None = None
 
     def expecting(self, answerer: Answerer) -> Self:
         """Asks for the same prompts everywhere: the speeds of machines, and so their windows, differ."""
         return attrs.evolve(self, expected=answerer, window=answerer.window)
 
-    def describe(self) -> Answerer:
-        """The model that answers.
-
-        Raises ModelError or EngineError if there is none, SettingsError if its engine cannot observe what is
-        to be observed.
-        """
-        host = self._host()
+    def answerer(self) -> Answerer:
+        host = self.host()
         loaded = host.loaded()
-        if self.observe and not loaded.engine.startswith("llama-cpp-python"):
-            raise SettingsError(
-                f"The engine {loaded.engine} cannot observe {', '.join(sorted(self.observe))}: leave out "
-                "--observe, or use a local model with the engine `local`."
-            )
+        remedy = "leave out --observe, or use a local model with the engine `local`"
+        check_observes(loaded, self.observe, remedy)
         layout = host.layouts.of(loaded)
         size = WindowSize.SMALL if layout == Layout.of(loaded.card) else WindowSize.LARGE
         return Answerer(loaded.identity, layout.version, FeatureList.present(), size)
 
-    def __call__(self, payload: Plain) -> Plain:
-        """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
+    def result(self, payload: Plain) -> Plain:
         item = line_item_of(payload)
-        host = self._host()
-        if self.expected is not None:
-            self.describe().check(self.expected)
-        answer = patiently(lambda: host.ask(item, self.observe))
+        answer = self.asked(lambda host: self.ask(host, item))
         generation = answer.generation
         text = item.offered_as_code(generation.text)
         tokens = believable(generation)
@@ -213,49 +196,36 @@ class Completing(Asking):
             return ()
         return tuple(getattr(token.seen, what.value) for token in tokens)
 
-    def _host(self) -> _Host:
-        return host_for(_Host, self.private, self.choice, self.window)
-
-
-def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
-    return FeatureList.present().ordered(text_features(cursor, text))
-
-
-class _Host(EngineHost):
-    """The engine, and the layout of prompts for lines."""
-
-    def __init__(self, choice: EngineChoice, window: WindowSize | None) -> None:
-        super().__init__(choice)
-        self.layouts = LayoutChooser(CalibratorStore.open().has_labels, lambda: window)
-
-    def ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
+    async def ask(self, host: EngineHost, item: LineItem) -> _Answer:
         """The answer, evaluated afresh, so that earlier requests change no number."""
-        return self.wait(self._ask(item, observed))
-
-    async def _ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
+        engine, observed = host.engine, self.observe
         observe = functools.reduce(operator.or_, (_NEEDS[one] for one in observed), Observe.ENTROPY)
-        cursor, layout = item.cursor, self.layouts.of(await self.engine.ready())
+        cursor, layout = item.cursor, host.layouts.of(await engine.ready())
         prompt = build_prompt(cursor, layout, surroundings_of(item, layout))
         request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=observe)
-        first = await self.engine.generate(request)
+        first = await engine.generate(request)
         answer = _Answer(prompt, first)
         if first.doubt or first.stop is Stop.LENGTH:
             return answer
         # The first answer's request, so that the others go on in what it left in the cache.
         request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False)
         if Observed.AGREEMENT in observed and (second := second_request(request, first)) is not None:
-            agrees = agreement(first, await self.engine.generate(second))
+            agrees = agreement(first, await engine.generate(second))
             answer = attrs.evolve(answer, second=agrees)
 
         async def text_of(text: str) -> str:
             return item.offered_as_code(text)
 
         if Observed.ALTERNATIVES in observed and await text_of(first.text):
-            ways = alternatives(self.engine.generate, request, first, text_of, draws=False)
+            ways = alternatives(engine.generate, request, first, text_of, draws=False)
             others = [other async for other, _ in ways]
             others.sort(key=lambda other: -math.fsum(other.logprobs))
             answer = attrs.evolve(answer, others=tuple(others))
         return answer
+
+
+def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
+    return FeatureList.present().ordered(text_features(cursor, text))
 
 
 MOST_OF_STUDIES = 500
@@ -290,29 +260,22 @@ class Studying(Asking):
     criteria: tuple[str, ...] = ("exact",)
     observe: frozenset[Reflected] = frozenset()
 
-    def describe(self) -> Answerer:
-        """The model that answers. Raises ModelError or EngineError if there is none, SettingsError for a
-        remote one, which cannot stop where a function ends."""
+    def answerer(self) -> Answerer:
+        """As `Asking.answerer`; SettingsError for a remote model, too, which cannot stop where a function
+        ends."""
         if self.choice.remote is not None:
             raise SettingsError(
                 "The studies' tasks need a model on this machine: a server does not stop where a function "
                 "ends. Leave --remote and `remote.url` out."
             )
-        loaded = self._host().loaded()
-        if self.observe and not loaded.engine.startswith("llama-cpp-python"):
-            raise SettingsError(
-                f"The engine {loaded.engine} cannot observe {', '.join(sorted(self.observe))}: leave out "
-                "--observe, or use the engine `local`."
-            )
+        loaded = self.host().loaded()
+        check_observes(loaded, self.observe, "leave out --observe, or use the engine `local`")
         listed = REFLECTED if self.observe else None
         return Answerer(loaded.identity, PLAIN_VERSION, observations=listed)
 
-    def __call__(self, payload: Plain) -> Plain:
-        """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
+    def result(self, payload: Plain) -> Plain:
         item = line_item_of(payload)
-        if self.expected is not None:
-            self.describe().check(self.expected)
-        answer = patiently(lambda: self._host().ask(item, payload, self.observe))
+        answer = self.asked(lambda host: self.ask(host, item, payload))
         generation, text = answer.generation, answer.generation.text
         record = record_of(
             generation,
@@ -332,19 +295,10 @@ class Studying(Asking):
         )
         return {"record": record.to_row(), "timing": timing_of(generation)}
 
-    def _host(self) -> _StudyHost:
-        return host_for(_StudyHost, self.private, self.choice)
-
-
-class _StudyHost(EngineHost):
-    """The engine, asked as the studies do."""
-
-    def ask(self, item: LineItem, payload: Plain, observe: frozenset[Reflected]) -> _Answer:
+    async def ask(self, host: EngineHost, item: LineItem, payload: Plain) -> _Answer:
         """The answer, evaluated afresh."""
-        return self.wait(self._ask(item, payload, observe))
-
-    async def _ask(self, item: LineItem, payload: Plain, observe: frozenset[Reflected]) -> _Answer:
-        loaded = await self.engine.ready()
+        engine, observe = host.engine, self.observe
+        loaded = await engine.ready()
         indentation = payload["function"]["indentation"] if "function" in payload else None
         prompt = build_prompt(item.cursor, Layout.plain(loaded.card))
         request = Request(
@@ -356,12 +310,12 @@ class _StudyHost(EngineHost):
             observe=Observe.ENTROPY,
             function=indentation,
         )
-        generation = await self.engine.generate(request)
+        generation = await engine.generate(request)
         if not observe or not generation.text.strip():
             return _Answer(prompt, generation)
         kind = "function" if "function" in payload else "repair" if "buggy" in payload else "line"
         above = "".join(text for _, text in prompt.segments) + prompt.forced
-        code, asker = above + generation.text.rstrip(), Asker(self.engine, fresh=True)
+        code, asker = above + generation.text.rstrip(), Asker(engine, fresh=True)
         values, costs = {}, {"answer": cost_of(generation)}
         for one, names in REFLECTED.names:
             if one not in observe:
@@ -408,20 +362,16 @@ class Summarising(Asking):
         shipped_thresholds(listed(shared_encoder()))
         # BLEU and ROUGE-L need an extra of their own.
         similarities(shared_encoder(), "one word", "one word")
-        return self._answerer()
+        return self.answerer()
 
-    def _answerer(self) -> Answerer:
-        loaded = self._host().loaded()
+    def answerer(self) -> Answerer:
+        loaded = self.host().loaded()
         # The prompt's version is asked for before there is an item.
         function = function_of("def f():\n    return 1", "python")
         assert function is not None
         version = prompt_of(function, "python", loaded, facts=[""] if self.augment else None).version
-        needing = sorted(self.observe & NEEDS_LOCAL)
-        if needing and not loaded.engine.startswith("llama-cpp-python"):
-            raise SettingsError(
-                f"The engine {loaded.engine} cannot observe {', '.join(needing)}: leave these out of "
-                "--observe, or use a local model with the engine `local`."
-            )
+        remedy = "leave these out of --observe, or use a local model with the engine `local`"
+        check_observes(loaded, self.observe & NEEDS_LOCAL, remedy)
         return Answerer(
             loaded.identity,
             version,
@@ -429,12 +379,10 @@ class Summarising(Asking):
             observations=LISTED if self.observe else None,
         )
 
-    def __call__(self, payload: Plain) -> Plain:
-        """Ask, compare, drop the text. Raises EngineError; DataError if another model or prompt answers."""
+    def result(self, payload: Plain) -> Plain:
+        """Raises DataError if another prompt is made here."""
         item = summary_item_of(payload)
-        if self.expected is not None:
-            self._answerer().check(self.expected)
-        answer = patiently(lambda: self._host().summarize(item, self.observe, self.augment))
+        answer = self.asked(lambda host: self.summarize(host, item))
         prompt, generation, text = answer.prompt, answer.generation, answer.sentence
         if self.expected is not None and prompt.version != self.expected.prompt_version:
             raise DataError(
@@ -465,8 +413,26 @@ class Summarising(Asking):
             "timing": {**timing_of(generation), **answer.observations.ms},
         }
 
-    def _host(self) -> _SummaryHost:
-        return host_for(_SummaryHost, self.private, self.choice)
+    async def summarize(self, host: EngineHost, item: SummaryItem) -> _Summary:
+        """The answer, evaluated afresh, so that earlier requests change no number."""
+        engine, wanted = host.engine, self.observe
+        loaded = await engine.ready()
+        facts = None
+        if self.augment:
+            code = item.function.code[: loaded.card.window]
+            facts = facts_of(code, item.examples, item.language, repository=item.group, path=item.path)
+        prompt = prompt_of(item.function, item.language, loaded, item.examples, facts)
+        observe_ = Observe.ENTROPY
+        if SummaryObserved.MARGIN in wanted:
+            observe_ |= Observe.MARGIN
+        request = Request(prompt, MOST_OF_SUMMARIES, Priority.BACKGROUND, reuse=False, observe=observe_)
+        generation = await engine.generate(request)
+        sentence = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
+        if not plain_words(sentence):
+            return _Summary(prompt, generation, sentence)
+        subject = Subject(item, loaded, prompt, generation, sentence)
+        found = await observe(subject, wanted, engine, shared_encoder()) if wanted else Observations()
+        return _Summary(prompt, generation, sentence, found)
 
 
 @attrs.frozen
@@ -477,35 +443,6 @@ class _Summary:
     generation: Generation
     sentence: str
     observations: Observations = attrs.field(factory=Observations)
-
-
-class _SummaryHost(EngineHost):
-    """The engine, asked for summaries."""
-
-    def summarize(self, item: SummaryItem, wanted: frozenset[SummaryObserved], augment: bool) -> _Summary:
-        """The answer, evaluated afresh, so that earlier requests change no number."""
-        return self.wait(self._summarize(item, wanted, augment))
-
-    async def _summarize(
-        self, item: SummaryItem, wanted: frozenset[SummaryObserved], augment: bool
-    ) -> _Summary:
-        loaded = await self.engine.ready()
-        facts = None
-        if augment:
-            code = item.function.code[: loaded.card.window]
-            facts = facts_of(code, item.examples, item.language, repository=item.group, path=item.path)
-        prompt = prompt_of(item.function, item.language, loaded, item.examples, facts)
-        observe_ = Observe.ENTROPY
-        if SummaryObserved.MARGIN in wanted:
-            observe_ |= Observe.MARGIN
-        request = Request(prompt, MOST_OF_SUMMARIES, Priority.BACKGROUND, reuse=False, observe=observe_)
-        generation = await self.engine.generate(request)
-        sentence = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
-        if not plain_words(sentence):
-            return _Summary(prompt, generation, sentence)
-        subject = Subject(item, loaded, prompt, generation, sentence)
-        found = await observe(subject, wanted, self.engine, shared_encoder()) if wanted else Observations()
-        return _Summary(prompt, generation, sentence, found)
 
 
 def _margins(tokens: Sequence[Token]) -> tuple[float, ...]:

@@ -35,8 +35,6 @@ class Documented:
     id: str
     repository: str
     path: str
-    name: str
-    language: str
     code: str
     summary: str
 
@@ -59,8 +57,6 @@ def documented_functions(language: str, folder: Path | None = None) -> Iterator[
             id=name if seen[name] == 1 else f"{name}#{seen[name]}",
             repository=text(row, "repo"),
             path=text(row, "path"),
-            name=text(row, "func_name"),
-            language=text(row, "language"),
             code=text(row, "code").replace("\r\n", "\n"),
             summary=text(row, "docstring"),
         )

@@ -20,7 +20,7 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.completion.context import BEHIND_OPENER, Cursor
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.correctness import TestedProgram, run_all_tests
-from lsp_calib.evaluation.datasets import java_bugs, python_problems
+from lsp_calib.evaluation.datasets import problems
 from lsp_calib.evaluation.datasets.folder import Row, data_set, read_rows, text
 from lsp_calib.evaluation.lines import (
     NEW_LINE,
@@ -190,7 +190,7 @@ def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: b
     tests: also judge by the functions' tests (in the sandbox).
     Raises DataError if the data are missing.
     """
-    found = some_of(list(python_problems.infilling(folder)), samples, seed)
+    found = some_of(list(problems.infilling(folder)), samples, seed)
     items = ((one.id, plain(one.line_item(), infilling=attrs.asdict(one))) for one in found)
     return Task(
         "infill",
@@ -363,11 +363,11 @@ def synthesis_task(
     Raises DataError if the data are missing, SandboxError if nothing isolates here.
     """
     if name == "humaneval":
-        found = [_of_human_eval(one) for one in python_problems.synthesis(folder)]
+        found = [_of_human_eval(one) for one in problems.synthesis(folder)]
     else:
         found = [
             FunctionItem(one.id, *parts, one.checks, one.entry_points)
-            for one in python_problems.problems(folder)
+            for one in problems.problems(folder)
             if (parts := one.as_function()) is not None
         ]
     published, usable = data_set(name).records, len(found)
@@ -390,7 +390,7 @@ def repair_task(name: str, folder: Path | None, samples: int | None, seed: int) 
     name: "defects4j" or "manysstubs4j". samples: number of bugs, drawn at random; None: all. Right is what is
     exactly the fix. Raises DataError if the data are missing.
     """
-    bugs = list(java_bugs.defects4j(folder) if name == "defects4j" else java_bugs.manysstubs4j(folder))
+    bugs = list(problems.defects4j(folder) if name == "defects4j" else problems.manysstubs4j(folder))
     items = [(one.id, plain(one.line_item(), buggy=one.buggy_line)) for one in some_of(bugs, samples, seed)]
     return _task(REPAIR, name, items, "java", "exact")
 
@@ -470,7 +470,7 @@ def _documented_lines(
             )
 
 
-def _of_human_eval(one: python_problems.Synthesis) -> FunctionItem:
+def _of_human_eval(one: problems.Synthesis) -> FunctionItem:
     program = one.program("")
     return FunctionItem(one.id, one.prompt, one.canonical_solution, "", program.tests, program.entry_points)
 

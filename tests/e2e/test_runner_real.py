@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import pty
-import random
 import signal
 import subprocess
 import sys
@@ -45,13 +44,6 @@ def area_{n}(width, height):
 
 def names_{n}(people):
     return [person.name for person in people if person.age > {n}]
-"""
-# What a test kills: the same as `gather` below, in a process of its own.
-SCRIPT = """
-import sys
-from pathlib import Path
-from test_runner_real import ALONE, gather, make_task
-gather(make_task(Path(sys.argv[1])), ALONE, Path(sys.argv[2]))
 """
 
 
@@ -122,36 +114,6 @@ def test_a_dask_worker_that_is_killed_midway_loses_nothing(source: Path, cluster
     assert path.read_bytes() == gather(task, ALONE, source / "alone.jsonl")
 
 
-def test_killed_at_many_moments_it_goes_on_where_it_was(source: Path) -> None:
-    path = source / "killed.jsonl"
-    command = [sys.executable, "-c", SCRIPT, str(source), str(path)]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])]),
-    }
-    rng = random.Random(2)
-
-    def kept() -> int:
-        journal = journal_path(path)
-        return max(journal.read_bytes().count(b"\n") - 1, 0) if journal.exists() else 0
-
-    for _ in range(8):
-        before = kept()
-        process = subprocess.Popen(command, env=environment)
-        end = time.monotonic() + LIMIT
-        while process.poll() is None and kept() == before and time.monotonic() < end:
-            time.sleep(0.01)
-        time.sleep(rng.random() * 0.3)
-        process.kill()
-        process.wait()
-        if path.exists():
-            break
-        assert kept() > before, "nothing is lost, and each run comes further"
-    assert gather(make_task(source), ALONE, path) == gather(
-        make_task(source), ALONE, source / "uninterrupted.jsonl"
-    )
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_what_ends_an_evaluation_ends_its_workers_and_their_models(source: Path, number: int) -> None:
     """Each holds a model in memory: what stayed would go on taking it."""
@@ -217,24 +179,3 @@ def test_an_evaluation_whose_terminal_is_closed_keeps_what_is_done(source: Path)
     os.close(ours)
     assert process.wait(LIMIT) == 128 + signal.SIGHUP
     assert journal.exists()
-
-
-def test_after_an_edit_the_answers_are_those_of_a_new_run(source: Path) -> None:
-    path, said = source / "kept.jsonl", list[str]()
-    gather(make_task(source), ALONE, path)
-    for file in (source / "project-1").iterdir():
-        file.write_text(file.read_text().replace("width", "breadth").replace("people", "staff"))
-    task = make_task(source)
-    collect(
-        *(task, CHOICE, ALONE, path),
-        seed=1,
-        created="2026-01-02",
-        observe=frozenset(Observed),
-        say=said.append,
-    )
-    gather(task, ALONE, source / "new.jsonl")
-    kept, new = (
-        {record.item: record for record in read_records(file)[1]} for file in (path, source / "new.jsonl")
-    )
-    assert {item: kept[item] for item in new} == new
-    assert "are of text that was changed since" in said[0]

@@ -275,13 +275,13 @@ class TestWhatIsRefused:
     def test_a_machine_without_a_sandbox(
         self, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        runner._best.cache_clear()
+        runner.probed_isolation.cache_clear()
         monkeypatch.setattr(runner, "candidates", list)
         try:
             with pytest.raises(SandboxError, match="no kind of isolation works on this machine"):
                 judged(many, tmp_path / "kept", [])
         finally:
-            runner._best.cache_clear()
+            runner.probed_isolation.cache_clear()
 
     def test_too_few_lines_that_tests_reach(self, many: Path, tmp_path: Path) -> None:
         few = attrs.evolve(task_of(many), items=task_of(many).items[:22])  # the first six are not tested

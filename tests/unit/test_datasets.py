@@ -19,7 +19,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -29,10 +28,9 @@ from lsp_calib.cli.models import data as command
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.evaluation.datasets import (
-    java_bugs,
     pinned,
+    problems,
     pull,
-    python_problems,
     registries,
 )
 from lsp_calib.evaluation.datasets.folder import (
@@ -52,11 +50,11 @@ from lsp_calib.inference.models.cards import load_cards
 PYTHON = pinned.SETS["projects"]
 
 READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
-    "humaneval": python_problems.synthesis,
-    "humaneval-infilling": python_problems.infilling,
-    "mbpp": python_problems.problems,
-    "defects4j": java_bugs.defects4j,
-    "manysstubs4j": java_bugs.manysstubs4j,
+    "humaneval": problems.synthesis,
+    "humaneval-infilling": problems.infilling,
+    "mbpp": problems.problems,
+    "defects4j": problems.defects4j,
+    "manysstubs4j": problems.manysstubs4j,
     "code-to-text-python": lambda folder: documented_functions("python", folder),
     "code-to-text-java": lambda folder: documented_functions("java", folder),
 }
@@ -83,7 +81,7 @@ class TestTheRealData:
         assert len(read_ratings(path).methods) == 210
 
     def test_a_missing_line_is_asked_for_as_the_editor_would(self, real: Path) -> None:
-        for item in list(python_problems.infilling(real))[::50]:
+        for item in list(problems.infilling(real))[::50]:
             line = item.line_item()
             assert "\n".join(line.cursor.lines) == f"{item.prompt}\n{item.suffix}"
             assert (line.cursor.before, line.cursor.after) == ("", "")
@@ -91,7 +89,7 @@ class TestTheRealData:
             assert line.group == "/".join(item.id.split("/")[1:3])
 
     def test_a_bug_is_asked_for_where_its_fix_belongs(self, real: Path) -> None:
-        for bug in [*java_bugs.defects4j(real), *list(java_bugs.manysstubs4j(real))[::50]]:
+        for bug in [*problems.defects4j(real), *list(problems.manysstubs4j(real))[::50]]:
             line = bug.line_item()
             assert line.is_correct(bug.fixed_line.strip())
             assert not line.is_correct(bug.buggy_line) or bug.buggy_line.strip() == bug.fixed_line.strip()
@@ -103,7 +101,7 @@ class TestTheRealData:
             assert line.cursor.lines[line.cursor.line + 1 :] == bug.after
 
     def test_bugs_of_one_project_stay_together(self, real: Path) -> None:
-        bugs = list(java_bugs.manysstubs4j(real))
+        bugs = list(problems.manysstubs4j(real))
         groups = {bug.group for bug in bugs}
         assert 60 <= len(groups) <= 140
         # One project each, whatever its modules and packages are called.
@@ -116,12 +114,12 @@ class TestTheRealData:
             assert {bug.group for bug in bugs if part in bug.path} == {project}
 
     def test_bugs_that_moved_a_line_are_marked(self, real: Path) -> None:
-        moved = [bug for bug in java_bugs.defects4j(real) if bug.moved]
+        moved = [bug for bug in problems.defects4j(real) if bug.moved]
         assert [bug.id for bug in moved] == ["Closure-13", "Closure-102", "Jsoup-49", "Jsoup-64", "Time-7"]
         assert all(bug.buggy_line in (*bug.before, *bug.after) for bug in moved)
 
     def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, real: Path) -> None:
-        for problem in python_problems.problems(real):
+        for problem in problems.problems(real):
             assert problem.entry_points
             assert all(any(name in test for test in problem.tests) for name in problem.entry_points)
 
@@ -185,7 +183,7 @@ class TestRows:
         path = tmp_path / "rows"
         path.write_bytes(line.encode("utf-8", "surrogateescape"))
         with pytest.raises(DataError, match="rows, line 1"):
-            list(read_rows(path, python_problems._problem))
+            list(read_rows(path, problems._problem))
 
     def test_a_file_that_is_cut_short_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "rows"
@@ -441,13 +439,6 @@ class TestPinnedProjects:
         with pytest.raises(DownloadError, match=r"1 of 1 projects.*none-1.0"):
             pinned.pull_projects(PYTHON, tmp_path, silent, [registries.Project("none", "1.0", "0" * 64)])
 
-    @pytest.mark.parametrize("name", ["../out.py", "/out.py", "a/../../out.py", "a\\..\\out.py", "c:/out.py"])
-    def test_a_wheel_that_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
-        wheel = write_wheel(tmp_path, "tiny", {name: b"x"})
-        with pytest.raises(DownloadError, match="outside its folder"):
-            registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
-        assert not list(tmp_path.parent.glob("out.py"))
-
     def test_a_link_is_not_made(self, tmp_path: Path) -> None:
         wheel = write_wheel(tmp_path, "tiny", {"a.py": b""})
         link = zipfile.ZipInfo("link.py")
@@ -456,14 +447,6 @@ class TestPinnedProjects:
             archive.writestr(link, "/etc/passwd")
         registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
         assert not (tmp_path / "sources" / "link.py").exists()
-
-    def test_a_bomb_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(registries, "MOST_BYTES", 1 << 20)
-        wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
-        with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("a.py", bytes(2 << 20))
-        with pytest.raises(DownloadError, match="more than 1 MB"):
-            registries.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
 
 
 def write_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
@@ -513,10 +496,13 @@ class TestArchives:
 
     @pytest.mark.parametrize("name", ["../out.go", "/out.go", "a/../../out.go", "a\\..\\out.go", "c:/out.go"])
     def test_what_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
-        archive = write_tar(tmp_path / "p.tgz", {name: b"x"})
-        with pytest.raises(DownloadError, match="outside its folder"):
-            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
-        assert not list(tmp_path.rglob("out.go"))
+        for archive in (
+            write_tar(tmp_path / "p.tgz", {name: b"x"}),
+            write_wheel(tmp_path, "p", {name: b"x"}),
+        ):
+            with pytest.raises(DownloadError, match="outside its folder"):
+                registries.unpack(archive, tmp_path / archive.stem, self.GO.keeps)
+        assert not [*tmp_path.rglob("out.go"), *tmp_path.parent.glob("out.go")]
 
     def test_links_and_devices_are_not_made(self, tmp_path: Path) -> None:
         path = tmp_path / "p.tar"
@@ -533,9 +519,12 @@ class TestArchives:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         monkeypatch.setattr(registries, "MOST_BYTES", 1 << 20)
-        archive = write_tar(tmp_path / "p.tgz", {name: bytes(2 << 20)})
-        with pytest.raises(DownloadError, match="more than 1 MB"):
-            registries.unpack(archive, tmp_path / "out", self.GO.keeps)
+        archives = [write_tar(tmp_path / "p.tgz", {name: bytes(2 << 20)})]
+        if name == "a.go":  # of a zip file only what is kept is read
+            archives.append(write_wheel(tmp_path, "p", {name: bytes(2 << 20)}))
+        for archive in archives:
+            with pytest.raises(DownloadError, match="more than 1 MB"):
+                registries.unpack(archive, tmp_path / archive.stem, self.GO.keeps)
 
     @pytest.mark.parametrize(
         "content", [b"", b"not an archive", b"!<arch>\n", b"!<arch>\n" + b"x" * 60, b"\x1f\x8b\x08broken"]
@@ -615,8 +604,3 @@ class TestTheCommand:
         result = CliRunner().invoke(command, ["pull", "tiny", "--data-dir", str(tmp_path)])
         assert result.exit_code == 0, result.exception
         assert (tmp_path / "tiny" / "rows.jsonl.gz").read_bytes() == CONTENT
-
-
-def test_entries_are_unchangeable() -> None:
-    with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        DATA_SETS["mbpp"].sha256 = ""  # type: ignore[misc]

@@ -582,10 +582,3 @@ class TestQuick:
         first, second = [line for line in out.getvalue().split("\n\n") if line.strip()]
         assert "Nothing wrong was found. Not tried: loading a model" in " ".join(first.split())
         assert "Everything works." in second
-
-    def test_a_missing_model_is_named(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert home
-        monkeypatch.setenv("LSP_CALIB_MODEL", "smollm2-135m")
-        code, report = doctor()
-        assert code == 1
-        assert any(one["fatal"] for one in about(report, "model"))

@@ -22,7 +22,7 @@ from lsp_calib.cli import main
 from lsp_calib.errors import DataError, NoModelError
 from lsp_calib.evaluation import item_worker
 from lsp_calib.evaluation.collect import ALONE, collect
-from lsp_calib.evaluation.engine_host import Answerer, prompt_hash
+from lsp_calib.evaluation.engine_host import Answerer, EngineHost, prompt_hash
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.item_worker import Summarising, prompt_of
 from lsp_calib.evaluation.records import Record, read_records, write_records
@@ -102,10 +102,10 @@ def answering(
 ) -> Engine:
     tokens = tuple(Token(n, -0.5 - n, 0.0, piece) for n, piece in enumerate(text.split()))
     engine = Engine(card, Generation(text, tokens, stop, Timing(), doubt=doubt))
-    host = item_worker._SummaryHost.__new__(item_worker._SummaryHost)
+    host = EngineHost.__new__(EngineHost)
     host.engine = engine  # type: ignore[assignment]
     host.wait = asyncio.run  # type: ignore[assignment]
-    monkeypatch.setattr(item_worker, "host_for", lambda *_: host)
+    monkeypatch.setattr(Summarising, "host", lambda _: host)
     return engine
 
 
@@ -219,7 +219,6 @@ def test_another_model_prompt_or_encoder_is_not_mixed_in(
 ) -> None:
     answering(monkeypatch, model_card, "Compute the area.")
     ask = Summarising(EngineChoice())
-    monkeypatch.setattr(item_worker._SummaryHost, "loaded", lambda host: host.wait(host.engine.ready()))
     answerer = ask.describe()
     assert answerer == Answerer(ModelIdentity("m", "Q4", "0" * 64), prompts.VERSION, None, None, LISTED)
     assert ask.expecting(answerer)(PAYLOAD)["record"]["item"] == PAYLOAD["item"]

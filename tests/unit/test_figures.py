@@ -49,7 +49,7 @@ DRAWINGS = {
     "mass": partial(draw_reliability, reliability(CONFIDENCE, CORRECT, strategy="mass")),
     "skill": partial(draw_skill_by_t, SKILL, LENGTHS, chosen=[4, 4, 8]),
     "positions": partial(draw_token_positions, token_positions(LOGPROBS)),
-    "risk": partial(draw_risk_coverage, risk_coverage(CONFIDENCE, CORRECT), marks={"accept": 0.9}, risk=0.1),
+    "risk": partial(draw_risk_coverage, risk_coverage(CONFIDENCE, CORRECT), marks={"accept": 0.9}),
 }
 
 
@@ -171,11 +171,11 @@ def test_positions_draw_mean_and_median_and_how_many_reach_them():
 
 def test_risk_coverage_ends_at_the_error_rate_and_marks_thresholds():
     data = risk_coverage(CONFIDENCE, CORRECT)
-    figure = draw_risk_coverage(data, marks={"accept": 0.9, "never": 1.5}, risk=0.1)
+    figure = draw_risk_coverage(data, marks={"accept": 0.9, "never": 1.5})
     (axes,) = figure.axes
     curve = next(line for line in axes.lines if line.get_label() == "by confidence")
     assert curve.get_xydata()[-1].tolist() == [1.0, pytest.approx(1 - CORRECT.mean())]
-    assert {"accept ≥ 0.90", "target risk 0.1", "perfect ranking", "no ranking"} < set(texts(figure))
+    assert {"accept ≥ 0.90", "perfect ranking", "no ranking"} < set(texts(figure))
     assert not any("never" in text for text in texts(figure))
     for threshold, coverage, risk in zip(data.threshold, data.coverage, data.risk, strict=True):
         assert coverage == pytest.approx(np.mean(threshold <= CONFIDENCE))

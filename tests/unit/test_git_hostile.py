@@ -406,15 +406,6 @@ class TestAnotherUser:
             scene.taken(inner)
 
 
-def test_alternates_in_a_circle_or_in_riddles_are_refused(scene: Scene) -> None:
-    objects = scene.root / ".git/objects"
-    (objects / "info").mkdir(exist_ok=True)
-    for content in (f"{objects}\n", '"/tmp/quoted"\n'):
-        (objects / "info/alternates").write_text(content)
-        with pytest.raises(DataError, match="alternates"):
-            scene.taken()
-
-
 def test_nothing_is_left_behind_and_the_repository_is_as_it_was(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from pathlib import Path
 
@@ -99,12 +100,14 @@ class Host:
         self.card = card
         self.generation = generation
         self.layouts = LayoutChooser(lambda *_: has_labels)
+        self.wait = asyncio.run
 
     def loaded(self) -> LoadedModel:
         return LoadedModel(ModelIdentity("m", "", ""), self.card, "xllamacpp 1.0")
 
-    def ask(self, item: LineItem, _observed: frozenset[Observed]) -> item_worker._Answer:
-        return item_worker._Answer(Prompt((), item.cursor.before, "v"), self.generation)
+
+async def answered(_: Completing, host: Host, item: LineItem) -> item_worker._Answer:
+    return item_worker._Answer(Prompt((), item.cursor.before, "v"), host.generation)
 
 
 REPEATED = "return width * height + 7"
@@ -125,7 +128,8 @@ DOCUMENTATION = '"""The area."""'
 def test_features_are_those_of_the_text_with_and_without_the_text_below(
     monkeypatch: pytest.MonkeyPatch, model_card: ModelCard, generation: Generation, shown: bool
 ) -> None:
-    monkeypatch.setattr(item_worker, "host_for", lambda *_: Host(model_card, generation))
+    monkeypatch.setattr(Completing, "host", lambda _: Host(model_card, generation))
+    monkeypatch.setattr(Completing, "ask", answered)
     lines = SOURCE.format(n=7).split("\n")
     cursor = Cursor.at([*lines[:2], "    ", *lines[2:]], 2, 4, "python")
     item = LineItem("p/a.py:3:5", "p", "after-indentation", cursor, "")
@@ -152,9 +156,8 @@ def test_features_are_those_of_the_text_with_and_without_the_text_below(
 def test_an_engine_that_cannot_observe_is_named_before_anything_is_asked(
     monkeypatch: pytest.MonkeyPatch, model_card: ModelCard
 ) -> None:
-    monkeypatch.setattr(
-        item_worker, "host_for", lambda *_: Host(model_card, Generation("", (), Stop.LINE, Timing()))
-    )
+    host = Host(model_card, Generation("", (), Stop.LINE, Timing()))
+    monkeypatch.setattr(Completing, "host", lambda _: host)
     assert Completing(EngineChoice()).describe().model.name == "m"
     with pytest.raises(SettingsError, match=r"xllamacpp 1\.0 cannot observe margin, state"):
         Completing(EngineChoice(), observe=frozenset({Observed.STATE, Observed.MARGIN})).describe()
@@ -167,7 +170,7 @@ def test_lines_are_asked_for_as_an_editor_would(
     """What the answerer says of its window is what the other workers are told to use."""
     assert home.is_dir()
     host = Host(model_card, Generation("", (), Stop.LINE, Timing()), has_labels=has_labels)
-    monkeypatch.setattr(item_worker, "host_for", lambda *_: host)
+    monkeypatch.setattr(Completing, "host", lambda _: host)
     answerer = item_worker.Completing(CHOICE).describe()
     assert answerer.window is window
     assert answerer.prompt_version == Layout.of(model_card, window).version

@@ -30,7 +30,6 @@ from lsp_calib.evaluation.scores import (
     FIRST,
     Row,
     Scores,
-    groups_of,
     score,
     without_empty_ece,
 )
@@ -185,11 +184,6 @@ def test_too_few_answers_and_mixed_records_are_data_errors() -> None:
     records = made_up(60)
     with pytest.raises(DataError, match="tests"):
         score(HEADER, [*records[:-1], attrs.evolve(records[-1], correct={"exact": True})])
-
-
-def test_one_project_is_kept_together_by_file() -> None:
-    records = [attrs.evolve(r, group="p", item=f"p/{n % 3}.py:{n}:1") for n, r in enumerate(made_up(9))]
-    assert set(groups_of(records)) == {"p/0.py", "p/1.py", "p/2.py"}
 
 
 def test_csv_and_json_hold_every_number(scores: Scores) -> None:

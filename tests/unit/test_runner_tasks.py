@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.runner import digest
 from lsp_calib.evaluation.summary_task import documented_task
 from lsp_calib.evaluation.tasks import Task, held_out, infill_task, line_item_of, line_task, plain
-from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.values import ModelIdentity, Prompt, Segment
 
 PACKAGE = Path(lsp_calib.__file__).parent
@@ -41,11 +40,6 @@ def test_an_item_is_the_same_after_the_way_to_a_worker() -> None:
     task = line_task((PACKAGE / "inference", PACKAGE / "completion"), 40, seed=2)
     items = [line_item_of(json.loads(json.dumps(payload))) for _, payload in task.items]
     assert [(item.id, plain(item)) for item in items] == list(task.items)
-
-
-def test_what_asks_can_be_sent_to_another_process() -> None:
-    ask = Completing(EngineChoice(remote=Remote("http://localhost:1/v1")), criteria=("exact", "tests"))
-    assert pickle.loads(pickle.dumps(ask)) == ask
 
 
 @given(names, st.integers(0, 3))
@@ -166,24 +160,8 @@ def test_workers_that_contradict_each_other_are_refused(wrong: dict[str, object]
         Workers(**wrong)
 
 
-def test_without_the_data_infilling_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LSP_CALIB_DATA", raising=False)
-    with pytest.raises(DataError, match="LSP_CALIB_DATA"):
-        infill_task(None, None, 0)
-
-
 @pytest.mark.skipif(DATA is None, reason="LSP_CALIB_DATA does not say where the data are")
 class TestInfilling:
-    def test_every_line_is_asked_for_as_an_editor_would(self) -> None:
-        task = infill_task(None, None, 0)
-        assert len(task.items) == 1033
-        assert len({payload["group"] for _, payload in task.items}) == 164
-        for _, payload in task.items:
-            item = line_item_of(payload)
-            assert item.cursor.before == item.cursor.after == ""
-            assert is_correct("exact", item, payload, item.target)
-        assert [(origin.name, origin.items) for origin in task.sources] == [("humaneval-infilling", 1033)]
-
     def test_a_sample_is_drawn_by_the_seed_and_keeps_the_order(self) -> None:
         whole = [item for item, _ in infill_task(None, None, 0).items]
         drawn = [item for item, _ in infill_task(None, 50, 3).items]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import tracemalloc
@@ -23,7 +24,7 @@ from lsp_calib.commands.records import AskingOptions
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation import engine_host, item_worker, tasks, token_study
-from lsp_calib.evaluation.datasets import python_problems
+from lsp_calib.evaluation.datasets import problems
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Reflected, Studying, is_correct
 from lsp_calib.evaluation.paper import page
@@ -87,8 +88,8 @@ def test_a_function_is_right_if_its_tests_pass_in_its_place() -> None:
     assert not is_correct("tests", item, payload, "    return (\n"), "no Python"
 
 
-def problem(code: str, *tests: str) -> python_problems.Problem:
-    return python_problems._problem(
+def problem(code: str, *tests: str) -> problems.Problem:
+    return problems._problem(
         {
             "text": 'Double "it" \\ or not.',
             "code": code,
@@ -121,13 +122,13 @@ def test_problems_whose_reference_fails_are_left_out_and_counted(data: Path, mon
     assert (len(whole.items), whole.sources[0].name, whole.sources[0].items) == (20, "mbpp", 20)
     assert all('"""' in payload["lines"][-2] for _, payload in whole.items)
     wrong = whole.items[3][0]
-    as_function = python_problems.Problem.as_function
+    as_function = problems.Problem.as_function
 
-    def broken(one: python_problems.Problem) -> tuple[str, str, str] | None:
+    def broken(one: problems.Problem) -> tuple[str, str, str] | None:
         parts = as_function(one)
         return parts if parts is None or one.id != wrong else (parts[0], "    raise ValueError\n", parts[2])
 
-    monkeypatch.setattr(python_problems.Problem, "as_function", broken)
+    monkeypatch.setattr(problems.Problem, "as_function", broken)
     rest = synthesis_task("mbpp", data, 20, 1, said.append)
     assert [item for item, _ in rest.items] == [item for item, _ in whole.items if item != wrong]
     assert "1 of 20 that were drawn" in said[0]
@@ -150,7 +151,8 @@ def test_a_bug_is_shown_above_its_place_and_its_repetition_is_told(
         ("x", (False, False)),
     ):
         host = Host(Generation(answer, (Token(1, -0.5, 0.0, answer),), Stop.LINE, Timing()))
-        monkeypatch.setattr(item_worker, "host_for", lambda *_, host=host: host)
+        monkeypatch.setattr(Studying, "host", lambda _, host=host: host)
+        monkeypatch.setattr(Studying, "ask", answered)
         record = Record.from_row(Studying(EngineChoice())(payload)["record"])
         assert (record.correct["exact"], record.repeats_bug) == verdicts
         assert Record.from_row(record.to_row()) == record
@@ -244,9 +246,11 @@ class Host:
 
     def __init__(self, generation: Generation) -> None:
         self.generation = generation
+        self.wait = asyncio.run
 
-    def ask(self, *_: object) -> item_worker._Answer:
-        return item_worker._Answer(Prompt((), "", PLAIN_VERSION), self.generation)
+
+async def answered(_: Studying, host: Host, *__: object) -> item_worker._Answer:
+    return item_worker._Answer(Prompt((), "", PLAIN_VERSION), host.generation)
 
 
 def told(p: np.ndarray[Any, Any], targets: list[int]) -> Distributions:
@@ -461,8 +465,8 @@ class Answering:
 def test_a_model_is_asked_about_its_answer_and_shown_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Answering()
     monkeypatch.setattr(engine_host, "open_engine", lambda _: engine)
-    host = item_worker._StudyHost(EngineChoice())
-    monkeypatch.setattr(item_worker, "host_for", lambda *_: host)
+    host = engine_host.EngineHost(EngineChoice())
+    monkeypatch.setattr(Studying, "host", lambda _: host)
     ask = Studying(EngineChoice(), criteria=("exact",), observe=frozenset(Reflected))
     try:
         record = Record.from_row(ask(SQUARE.payload())["record"])

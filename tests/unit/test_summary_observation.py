@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import AsyncIterator
@@ -71,7 +70,7 @@ class Reflecting(Engine):
 def engine(monkeypatch: pytest.MonkeyPatch, model_card: ModelCard) -> Reflecting:
     monkeypatch.setattr(item_worker, "shared_encoder", WordEncoder)
     plain = answering(monkeypatch, model_card, "Compute the area.")
-    host = item_worker.host_for()  # type: ignore[call-arg]
+    host = Summarising(EngineChoice()).host()
     host.engine = Reflecting(model_card, plain.generation)
     return host.engine
 
@@ -142,10 +141,7 @@ def test_who_states_nothing_is_asked_four_times(engine: Reflecting) -> None:
     assert seen == {"verbalised.confidence": 0.5, "verbalised.answers": 4.0, "verbalised.fell-back": 1.0}
 
 
-def test_another_engine_is_refused_before_anything_is_asked(
-    engine: Reflecting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(item_worker._SummaryHost, "loaded", lambda host: asyncio.run(host.engine.ready()))
+def test_another_engine_is_refused_before_anything_is_asked(engine: Reflecting) -> None:
     with pytest.raises(SettingsError, match="cannot observe ask"):
         Summarising(EngineChoice(), observe=frozenset({SummaryObserved.ASK})).describe()
     answerer = Summarising(EngineChoice(), observe=frozenset({SummaryObserved.TEXT})).describe()

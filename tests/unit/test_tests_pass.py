@@ -18,7 +18,7 @@ from lsp_calib.evaluation.correctness import (
     run_all_tests,
     run_tests,
 )
-from lsp_calib.evaluation.datasets import python_problems
+from lsp_calib.evaluation.datasets import problems
 from lsp_calib.evaluation.sandbox.isolation import Limits
 
 pytestmark = pytest.mark.usefixtures("walls")
@@ -98,7 +98,7 @@ def test_the_verdict_says_why() -> None:
 
 def test_many_are_judged_at_once_and_told_in_order() -> None:
     answers = [(Square(), RIGHT if at % 3 else "square = abs") for at in range(12)]
-    found = [verdict.passed for verdict in run_all_tests(answers, workers=3)]
+    found = [verdict.passed for verdict in run_all_tests(answers)]
     assert found == [bool(at % 3) for at in range(12)]
 
 
@@ -130,35 +130,35 @@ class TestReferences:
     """A few of each; in `make test-long` a fifth, drawn by a hash; all of them in `make test-thorough`."""
 
     def test_of_humaneval_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(python_problems.synthesis(data))[::20]
+        items = list(problems.synthesis(data))[::20]
         assert all(v.passed for v in run_all_tests([(item, item.canonical_solution) for item in items]))
         assert not any(v.passed for v in run_all_tests([(item, "    return None\n") for item in items]))
 
     def test_of_infilling_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(python_problems.infilling(data))[::100]
+        items = list(problems.infilling(data))[::100]
         assert all(v.passed for v in run_all_tests([(item, item.canonical_solution) for item in items]))
         assert not any(
             v.passed for v in run_all_tests([(item, "        raise ValueError") for item in items])
         )
 
     def test_of_mbpp_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(python_problems.problems(data))[::100]
+        items = list(problems.problems(data))[::100]
         assert all(correctness.tests_pass(item, item.reference) for item in items)
         wrong = [(item, item.reference.replace("return", "return not")) for item in items]
         assert sum(v.passed for v in run_all_tests(wrong)) < len(items) / 4
 
     @pytest.mark.long
     def test_humaneval_and_infilling_pass(self, data: Path) -> None:
-        synthesis, infilling = list(python_problems.synthesis(data)), list(python_problems.infilling(data))
+        synthesis, infilling = list(problems.synthesis(data)), list(problems.infilling(data))
         assert (len(synthesis), len(infilling)) == (164, 1033)
-        for problems in (synthesis, infilling):
-            drawn = [(item, item.canonical_solution) for item in drawn_of(problems)]
+        for items in (synthesis, infilling):
+            drawn = [(item, item.canonical_solution) for item in drawn_of(items)]
             assert sum(v.passed for v in run_all_tests(drawn)) == len(drawn)
 
     @pytest.mark.long
     def test_mbpp_passes_three_times(self, data: Path) -> None:
-        problems = list(python_problems.problems(data))
-        assert len(problems) == 974
-        drawn = [(item, item.reference) for item in drawn_of(problems)]
+        found = list(problems.problems(data))
+        assert len(found) == 974
+        drawn = [(item, item.reference) for item in drawn_of(found)]
         for _ in range(3):
             assert sum(v.passed for v in run_all_tests(drawn)) == len(drawn)

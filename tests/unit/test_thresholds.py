@@ -18,7 +18,7 @@ from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.calibration.similarity_threshold import leave_one_out, most_agree, threshold_of_correctness
 from lsp_calib.cli import main
-from lsp_calib.errors import DataError, NoModelError
+from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
@@ -27,7 +27,6 @@ from lsp_calib.evaluation.thresholds import (
     VERSION,
     Rule,
     Thresholds,
-    shared_encoder,
     shipped_thresholds,
     threshold_of_agreement,
 )
@@ -144,15 +143,6 @@ def test_other_files_are_refused_by_name(tmp_path: Path, text: str) -> None:
         Thresholds.load(tmp_path / "t.json")
     with pytest.raises(DataError, match="cannot be read"):
         Thresholds.load(tmp_path / "none.json")
-
-
-@pytest.mark.skipif(DATA is None, reason="LSP_CALIB_DATA does not say where the data are")
-def test_without_the_encoder_the_command_says_how_to_get_it(home: Path) -> None:
-    assert home.is_dir()
-    shared_encoder.cache_clear()  # another test of this process may have loaded it from elsewhere
-    result = CliRunner().invoke(main, ["eval", "thresholds"])
-    assert result.exit_code == NoModelError.exit_code
-    assert "lsp-calib models pull minilm-l6-v2" in result.stderr
 
 
 @needs_encoder

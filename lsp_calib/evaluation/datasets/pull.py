@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
 import importlib.util
@@ -138,17 +139,11 @@ def _status(entry: DataSet, folder: Path | None) -> dict[str, Any]:
     present = path is not None and path.is_file()
     matches: bool | None = None
     if path is not None and present:
-        try:
+        with contextlib.suppress(OSError):
             matches = sha256_of(path) == entry.sha256
-        except OSError:
-            matches = None
+    said = {name: getattr(entry, name) for name in ("name", "what", "records", "licence", "origin", "sha256")}
     return {
-        "name": entry.name,
-        "what": entry.what,
-        "records": entry.records,
-        "licence": entry.licence,
-        "origin": entry.origin,
-        "sha256": entry.sha256,
+        **said,
         "path": str(path) if path else None,
         "present": present,
         "checksumOk": matches,

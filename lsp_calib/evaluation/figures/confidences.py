@@ -209,7 +209,7 @@ def draw_roc(
     curves: one to four, by name. Source: Spiess et al. 2024, Figure 5d; Virk et al. 2024, Figure 3.
     Raises DataError also for no curve or too many.
     """
-    styles = _styles(theme)
+    styles = [(color, line) for line in LINES[:2] for color in (theme.first, theme.second)]
     if not 1 <= len(curves) <= len(styles):
         raise DataError(f"A figure shows 1 to {len(styles)} ROC curves, not {len(curves)}.")
     figure, axes = one_panel(theme, 5.0, 5.4)
@@ -239,11 +239,10 @@ def draw_against_auc(
     theme: Theme = LIGHT,
     *,
     title: str | None = None,
-    notes: Sequence[str] = (),
 ) -> Figure:
     """Scores against AUC, a panel for each score.
 
-    panels: by the name of the score, the (AUC, score) points of up to two series, by name. notes: of each.
+    panels: by the name of the score, the (AUC, score) points of up to two series, by name.
     Source: Spiess et al. 2024, Figure 8.
     """
     figure = new_figure(theme, 7.6, 4.2)
@@ -256,7 +255,7 @@ def draw_against_auc(
             x, y = [a for a, _ in points], [b for _, b in points]
             axes.plot(x, y, color=color, marker=marker, markersize=4, linestyle="none", alpha=0.8, label=name)
         label_axes(axes, theme, "AUC", score)
-        head(axes, theme, title if at == 0 else None, notes[at] if at < len(notes) else "")
+        head(axes, theme, title if at == 0 else None)
         if at == 0:
             legend_below(figure, axes, theme)
     return figure
@@ -301,15 +300,6 @@ def _is_free(point: tuple[float, float], shown: Sequence[tuple[float, float]]) -
     return inside and all(abs(x - a) > 0.07 or abs(y - b) > 0.045 for a, b in shown)
 
 
-def _styles(theme: Theme) -> list[tuple[str, object]]:
-    return [
-        (theme.first, LINES[0]),
-        (theme.second, LINES[0]),
-        (theme.first, LINES[1]),
-        (theme.second, LINES[1]),
-    ]
-
-
 # More points than a printed line can show.
 _POINTS = 1000
 
@@ -319,7 +309,6 @@ def draw_risk_coverage(
     theme: Theme = LIGHT,
     *,
     marks: Mapping[str, float] | None = None,
-    risk: float | None = None,
     title: str | None = None,
     note: str = "",
 ) -> Figure:
@@ -327,7 +316,7 @@ def draw_risk_coverage(
 
     Also drawn: the curves of a perfect and of a random ranking, and a pointwise Wilson interval of 95 %. It
     is wide at the left end, where only a few answers are accepted.
-    marks: thresholds to show on the curve, by name, as {"accept": 0.86}. risk: a target risk, as a line.
+    marks: thresholds to show on the curve, by name, as {"accept": 0.86}.
     Source: Geifman & El-Yaniv 2017.
     """
     figure, axes = one_panel(theme, 5.0, 4.4)
@@ -355,13 +344,9 @@ def draw_risk_coverage(
         linestyle=LINES[2],
         label="perfect ranking",
     )
-    if risk is not None:
-        axes.axhline(
-            risk, color=theme.second, linewidth=1.0, linestyle=LINES[1], label=f"target risk {risk:g}"
-        )
     # The first few accepted answers may all be wrong; they say little and would flatten the rest.
     settled = curve[coverage * data.n >= 20]
-    top = min(1.0, 1.25 * max(error, float(settled.max()) if settled.size else 1.0, risk or 0.0, 0.02))
+    top = min(1.0, 1.25 * max(error, float(settled.max()) if settled.size else 1.0, 0.02))
     axes.set(xlim=(0, 1), ylim=(0, top), xticks=np.arange(6) / 5)
     for name, threshold in (marks or {}).items():
         _mark_threshold(axes, theme, data, name, threshold)

@@ -120,20 +120,15 @@ def execute(
     changes: Mapping[str, str] | None = None,
     visible: tuple[Path, ...] = (),
     variables: Mapping[str, str] | None = None,
-    loopback: bool = False,
 ) -> ProgramOutcome:
     """Run a command in this isolation until it ends or reaches a limit; see `runner` for the arguments.
 
     argv: the first word is an absolute path. visible: folders shown read-only besides the system's.
     Raises SandboxError if it cannot be started.
     """
-    with contextlib.ExitStack() as stack:
-        scratch = "/tmp"
-        if isolation.kind == "none":
-            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="lsp-calib-run-"))
-            limits = attrs.evolve(limits, processes=limits.processes + _own_processes())
-        groups = stack.enter_context(control_groups(limits))
-        home = f"{scratch}/home"
+    scratch = "/tmp"
+    home = f"{scratch}/home"
+    with control_groups(limits) as groups:
         plan: dict[str, Any] = {
             **isolation.plan(scratch, project, visible),
             "argv": argv,
@@ -149,23 +144,12 @@ def execute(
             "changes": changes or {},
             "payload": payload,
             "limits": attrs.asdict(limits),
-            "loopback": loopback,
             "groups": [str(group) for group in groups],
         }
         if isolation.kind == "bubblewrap":
             plan["wrapper"] = isolation.wrapper(plan, project, limits)
         watched = _start(plan, limits)
         return _outcome(watched, groups)
-
-
-def _own_processes() -> int:
-    """This user's processes and threads; without a separate namespace they count towards the limit."""
-    count = 0
-    for folder in Path("/proc").glob("[0-9]*/task"):
-        with contextlib.suppress(OSError):
-            if folder.stat().st_uid == os.geteuid():
-                count += len(list(folder.iterdir()))
-    return count
 
 
 @attrs.define
@@ -186,7 +170,6 @@ class _Watched:
     stdout: _Stream
     stderr: _Stream
     report: _Stream
-    wall_s: float = 0.0
     stopped: Ending | None = None
 
 
@@ -223,7 +206,6 @@ def _start(plan: dict[str, Any], limits: Limits) -> _Watched:
                 _read(streams, watched, process, limits, started + limits.wall_s + _GRACE_S)
             finally:
                 _kill(process)
-    watched.wall_s = time.monotonic() - started
     return watched
 
 
@@ -289,7 +271,4 @@ def _outcome(watched: _Watched, groups: list[Path]) -> ProgramOutcome:
         proved=ended is Ending.EXIT and said["code"] == 0 and bool(said["proved"]),
         stdout=watched.stdout.text.decode("utf-8", "replace"),
         stderr=watched.stderr.text.decode("utf-8", "replace"),
-        truncated=max(watched.stdout.size, watched.stderr.size) > watched.stdout.keep,
-        wall_s=float(said.get("wall_s", watched.wall_s)),
-        cpu_s=float(said.get("cpu_s", 0.0)),
     )

@@ -59,9 +59,7 @@ def run(plan: Plan) -> dict[str, Any]:
     if said:
         raise OSError(f"{plan['argv'][0]} could not be started: {said.decode(errors='replace')}")
     result = _watch(child, plan, started)
-    result["wall_s"] = time.monotonic() - started
     result["proved"] = channels.proof() == token
-    _end_descendants()
     return result
 
 
@@ -149,7 +147,7 @@ def _become(plan: Plan, channels: _Channels) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     channels.install()
     os.chdir(plan["cwd"])
-    kernel.filter_system_calls(system_calls.program(os.uname().machine, loopback=plan["loopback"]))
+    kernel.filter_system_calls(system_calls.program(os.uname().machine))
     os.execve(plan["argv"][0], plan["argv"], plan["env"])
 
 
@@ -187,11 +185,11 @@ def _watch(child: int, plan: Plan, started: float) -> dict[str, Any]:
                     return _ending(ended[1], ended[2], limits)
         now = time.monotonic()
         if now - started > limits["wall_s"]:
-            return {"ended": "wall", "code": 0, "cpu_s": 0.0}
+            return {"ended": "wall", "code": 0}
         if now - looked > 2 * _PAUSE_S:
             looked = now
             if _memory() > limits["memory_total"]:
-                return {"ended": "memory", "code": 0, "cpu_s": 0.0}
+                return {"ended": "memory", "code": 0}
         signal.sigtimedwait({signal.SIGCHLD}, _PAUSE_S)
 
 
@@ -199,53 +197,20 @@ def _ending(status: int, usage: resource.struct_rusage, limits: dict[str, Any]) 
     spent = usage.ru_utime + usage.ru_stime
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
-        return {"ended": "exit", "code": code, "cpu_s": spent}
+        return {"ended": "exit", "code": code}
     if -code == signal.SIGXCPU or (-code == signal.SIGKILL and spent >= limits["cpu_s"]):
-        return {"ended": "cpu", "code": 0, "cpu_s": spent}
+        return {"ended": "cpu", "code": 0}
     if -code == signal.SIGXFSZ:
-        return {"ended": "file-size", "code": 0, "cpu_s": spent}
-    return {"ended": "signal", "code": -code, "cpu_s": spent}
+        return {"ended": "file-size", "code": 0}
+    return {"ended": "signal", "code": -code}
 
 
 def _memory() -> int:
-    """Bytes of memory of the program and its descendants; shared memory counts once for each process."""
+    """Bytes of memory of all other processes of this namespace; shared memory counts once for each."""
     total = 0
-    for pid in _descendants():
-        with contextlib.suppress(OSError, IndexError):
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-    return total
-
-
-def _descendants() -> list[int]:
-    """All other processes of this namespace; without a namespace, the descendants of this process."""
-    me = os.getpid()
-    parents: dict[int, int] = {}
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):  # noqa: PTH208 - faster; called many times a second
-            if name.isdigit():
+            if name.isdigit() and name != "1":
                 with contextlib.suppress(OSError, IndexError):
-                    stat = Path(f"/proc/{name}/stat").read_text()
-                    parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
-    if me == 1:
-        return [pid for pid in parents if pid != 1]
-    found = {me}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sorted(found - {me})
-
-
-def _end_descendants() -> None:
-    """If this process is not process 1 of a namespace, kill the remaining descendants that can be found."""
-    if os.getpid() == 1:
-        return
-    for _ in range(100):
-        left = _descendants()
-        if not left:
-            return
-        for pid in left:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        time.sleep(_PAUSE_S)
+                    total += int(Path(f"/proc/{name}/statm").read_text().split()[1]) * _PAGE
+    return total

@@ -75,9 +75,7 @@ class ProgramOutcome:
 
     code: its exit status, or the number of the signal that ended it; 0 if a limit ended it.
     proved: whether it returned the token that proves its end (see `harness`).
-    stdout, stderr: the beginnings of the output; `truncated` is true if one of them was longer.
-    wall_s, cpu_s: seconds; cpu_s is that of the first process and the children it waited for, or 0 at some
-    limits.
+    stdout, stderr: the beginnings of the output.
     """
 
     ending: Ending
@@ -85,9 +83,6 @@ class ProgramOutcome:
     proved: bool
     stdout: str
     stderr: str
-    truncated: bool
-    wall_s: float
-    cpu_s: float
 
     @property
     def succeeded(self) -> bool:
@@ -131,8 +126,6 @@ def jail_command(root: str = str(ROOT)) -> list[str]:
     return [interpreter(), "-I", "-S", "-c", _JAIL, root]
 
 
-UNISOLATED = "LSP_CALIB_ALLOW_UNISOLATED"
-
 # User id inside the sandbox. Outside it is that of nobody if we are root, else our own.
 _USER = 1000
 _NOBODY = 65534
@@ -158,7 +151,7 @@ _TEXTS = {
 class Isolation:
     """One way to isolate a program.
 
-    kind: "namespaces" (made by this package), "bubblewrap" or "none". bubblewrap: the path of bwrap.
+    kind: "namespaces" (made by this package) or "bubblewrap". bubblewrap: the path of bwrap.
     folder: private to this process, with an `etc` to show and an empty `root` to mount on.
     """
 
@@ -223,21 +216,6 @@ def candidates() -> list[Isolation]:
         return [ours]
     # Ours first: it also limits the number of files. Some systems allow namespaces only to bubblewrap.
     return [ours, Isolation("bubblewrap", folder, os.path.realpath(program))]
-
-
-def none_at_all() -> Isolation:
-    """Limits without isolation. Raises SandboxError unless an environment variable allows it as well."""
-    if os.environ.get(UNISOLATED) != "1":
-        raise SandboxError(
-            "Generated code that runs without isolation can read and delete your files. This needs another "
-            f"confirmation: set {UNISOLATED}=1 as well."
-        )
-    if os.name != "posix" or not sys.platform.startswith("linux"):
-        raise SandboxError(
-            "Generated code runs on Linux only: other systems lack the limits that it needs. "
-            "Use a Linux machine, a container or WSL."
-        )
-    return Isolation("none", _private_folder())
 
 
 def _private_folder() -> Path:

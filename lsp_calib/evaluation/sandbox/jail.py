@@ -41,8 +41,6 @@ def main() -> NoReturn:
         Path("/proc/self/oom_score_adj").write_text("1000")
     if plan["isolation"] == "bubblewrap":
         _report(plan, _wrap)
-    if plan["isolation"] == "none":
-        _report(plan, _unisolated)
     _report(plan, _namespaces)
 
 
@@ -118,8 +116,6 @@ def _first_process(plan: Plan) -> dict[str, Any]:
     if plan["project"]:
         copy_project(plan["project"], f"{plan['root']}{plan['scratch']}/project")
     kernel.change_root(plan["root"])
-    if plan["loopback"]:
-        kernel.raise_loopback()
     return init.run(plan)
 
 
@@ -200,14 +196,6 @@ def _wrap(plan: Plan) -> dict[str, Any]:
 
 def _inside(plan: Plan) -> dict[str, Any]:
     kernel.forbid_tracing()
-    if plan["project"]:
-        copy_project(plan["project"], f"{plan['scratch']}/project")
-    return init.run(plan)
-
-
-def _unisolated(plan: Plan) -> dict[str, Any]:
-    _leave_caller(plan)
-    kernel.adopt_orphans()
     if plan["project"]:
         copy_project(plan["project"], f"{plan['scratch']}/project")
     return init.run(plan)

@@ -42,7 +42,6 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 _PR_CAPBSET_DROP = 24
-_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
 _KEYCTL_JOIN_SESSION_KEYRING = 1
@@ -117,11 +116,6 @@ def forbid_tracing() -> None:
     _checked(_prctl(_PR_SET_DUMPABLE, 0), "PR_SET_DUMPABLE")
 
 
-def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends."""
-    _checked(_prctl(_PR_SET_CHILD_SUBREAPER, 1), "PR_SET_CHILD_SUBREAPER")
-
-
 def bound_privileges() -> None:
     """Keep programs started later from gaining capabilities. Call this while the process still has some."""
     for capability in range(_LAST_CAPABILITY + 1):
@@ -160,19 +154,6 @@ def leave_session_keyring() -> None:
     # Without keyrings, or where the container forbids them, a program has none to read either.
     if joined >= 0 or ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM, errno.EACCES):
         _checked(joined, "a new session keyring")
-
-
-def raise_loopback() -> None:
-    """Bring up the loopback interface of this network namespace."""
-    import fcntl
-    import socket
-    import struct
-
-    get_flags, set_flags, up = 0x8913, 0x8914, 1
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        request = struct.pack("16sH22x", b"lo", 0)
-        name, flags = struct.unpack("16sH22x", fcntl.ioctl(probe, get_flags, request))
-        fcntl.ioctl(probe, set_flags, struct.pack("16sH22x", name, flags | up))
 
 
 def forbid_namespaces() -> None:

@@ -23,7 +23,6 @@ from lsp_calib.evaluation.sandbox.isolation import (
     candidates,
     interpreter,
     isolated_python,
-    none_at_all,
 )
 
 # More than Linux has.
@@ -92,22 +91,9 @@ print(json.dumps({
 """
 
 
-def probed_isolation(*, allow_none: bool = False) -> Isolation:
-    """The isolation to use here; it is tested once in each process.
-
-    allow_none: continue without isolation if none works and LSP_CALIB_ALLOW_UNISOLATED is 1.
-    Raises SandboxError if none works.
-    """
-    try:
-        return _best()
-    except SandboxError:
-        if allow_none:
-            return none_at_all()
-        raise
-
-
 @lru_cache(maxsize=1)
-def _best() -> Isolation:
+def probed_isolation() -> Isolation:
+    """The isolation to use here; it is tested once in each process. Raises SandboxError if none works."""
     complaints = []
     for candidate in candidates():
         try:
@@ -181,14 +167,12 @@ def run(
     limits: Limits | None = None,
     files: Mapping[str, str] | None = None,
     payload: str | None = None,
-    isolation: Isolation | None = None,
 ) -> ProgramOutcome:
     """Run a program until it ends or reaches a limit.
 
     program: Python source, or a command as a list of words, the first an absolute path.
     files: content by relative name, in its home folder, which is also its working folder.
     payload: text on file descriptor 3; then 4 and 5 serve to prove that it ran to its end (see `harness`).
-    isolation: None selects the best that works here.
     Raises SandboxError if nothing isolates here, or the program cannot be started.
     """
     if isinstance(program, str):
@@ -197,7 +181,7 @@ def run(
     return execute(
         list(program),
         limits or Limits(),
-        isolation or probed_isolation(),
+        probed_isolation(),
         files=dict(files or {}),
         payload=payload,
     )
@@ -212,8 +196,6 @@ def run_suite(
     variables: Mapping[str, str] | None = None,
     payload: str | None = None,
     limits: Limits = SUITE_LIMITS,
-    loopback: bool = False,
-    isolation: Isolation | None = None,
 ) -> ProgramOutcome:
     """Run a command of the user in a copy of a project; the project itself is never written.
 
@@ -221,7 +203,7 @@ def run_suite(
     command: its words; the first is searched in the environment's programs, then in the system's.
     changes: new content of files, by name relative to the project.
     environment: a virtual environment, shown read-only. variables: environment variables.
-    payload: as for `run`. loopback: whether 127.0.0.1 can be used; its network is private to this run.
+    payload: as for `run`.
     Raises SandboxError if nothing isolates here, the copy exceeds the disk limit, or the command cannot
     be started.
     """
@@ -235,13 +217,12 @@ def run_suite(
     return execute(
         words,
         limits,
-        isolation or probed_isolation(),
+        probed_isolation(),
         payload=payload,
         project=project.resolve(),
         changes=dict(changes or {}),
         visible=visible,
         variables={"PATH": ":".join(path), **(variables or {})},
-        loopback=loopback,
     )
 
 

@@ -2,8 +2,8 @@
 
 It refuses calls that reach beyond the sandbox (keyrings, tracing, mounts, namespaces), and those that
 programs need least and kernel faults were found in most (bpf, io_uring, perf, userfaultfd). Of calls that
-were added after the last renumbering, only the named ones are allowed. Sockets are local ones, with TCP and
-UDP where the private loopback interface is up. Standard library only: no site-packages here.
+were added after the last renumbering, only the named ones are allowed. Sockets are local ones. Standard
+library only: no site-packages here.
 
 Source: Linux, Documentation/userspace-api/seccomp_filter.rst; include/uapi/linux/audit.h, bpf_common.h and
 seccomp.h; the tables arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
@@ -127,26 +127,24 @@ _REFUSED_NEW = {
 _NAMESPACES = 0x7E020000
 
 # The module `socket` takes time to import, before every tested program.
-_UNIX, _INET, _INET6 = 1, 2, 10
-_STREAM, _DATAGRAM = 1, 2
-_DEFAULT, _TCP, _UDP = 0, 6, 17
-_KIND = 0xF  # the bits of a socket's type without its flags
+_UNIX = 1
 
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
-_LOAD, _AND = 0x20, 0x54
+_LOAD = 0x20
 _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x35, 0x45
 _RETURN = 0x06
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 
 
-def program(machine: str, *, loopback: bool) -> list[Instruction]:
-    """The filter for a processor, by its name in `uname`. loopback: whether TCP and UDP may be used.
+def program(machine: str) -> list[Instruction]:
+    """The filter for a processor, by its name in `uname`.
 
     A refused call fails with ENOSYS, as on a kernel that does not have it; a socket of another family with
     EAFNOSUPPORT. Raises OSError for a processor whose calls are not known here.
     """
     column = _column(machine)
     shared = [*_where(_IF_EQUAL, _ALLOWED.values(), _answer()), _answer(errno.ENOSYS)]
+    local = [_argument(0), *_where(_IF_EQUAL, [_UNIX], _answer()), _answer(errno.EAFNOSUPPORT)]
     return [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, _ARCHITECTURES[machine]),
@@ -161,8 +159,8 @@ def program(machine: str, *, loopback: bool) -> list[Instruction]:
             _CLONE[column],
             [_argument(0), *_where(_IF_ANY_BIT, [_NAMESPACES], _answer(errno.ENOSYS)), _answer()],
         ),
-        *_block(_IF_EQUAL, _SOCKETPAIR[column], _sockets(loopback=False)),
-        *_block(_IF_EQUAL, _SOCKET[column], _sockets(loopback=loopback)),
+        *_block(_IF_EQUAL, _SOCKETPAIR[column], local),
+        *_block(_IF_EQUAL, _SOCKET[column], local),
         _answer(),
     ]
 
@@ -179,30 +177,6 @@ def _column(machine: str) -> int:
     if machine not in _ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"the system calls of {machine} processors are not known to the filter")
     return 0 if machine == "x86_64" else 1
-
-
-def _sockets(*, loopback: bool) -> list[Instruction]:
-    """What follows for a call with the family, type and protocol of a socket."""
-    network: list[Instruction] = []
-    if loopback:
-        # Other types and protocols would load modules of the kernel, such as SCTP's.
-        protocols = [
-            _argument(2),
-            *_where(_IF_EQUAL, (_DEFAULT, _TCP, _UDP), _answer()),
-            _answer(errno.EAFNOSUPPORT),
-        ]
-        kinds = [_argument(1), (_AND, 0, 0, _KIND)]
-        for kind in (_STREAM, _DATAGRAM):
-            kinds += _block(_IF_EQUAL, kind, protocols)
-        kinds += [_answer(errno.EAFNOSUPPORT)]
-        for family in (_INET, _INET6):
-            network += _block(_IF_EQUAL, family, kinds)
-    return [
-        _argument(0),
-        *_where(_IF_EQUAL, [_UNIX], _answer()),
-        *network,
-        _answer(errno.EAFNOSUPPORT),
-    ]
 
 
 def _answer(error: int = 0) -> Instruction:

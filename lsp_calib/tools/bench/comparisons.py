@@ -464,7 +464,6 @@ async def against(
     readings: Sequence[Reading],
     edits: Sequence[Edit],
     trusted: Trusted,
-    seed: int,
     keep: Callable[[PeerReading], None],
     step: Callable[[int, int], None],
 ) -> None:
@@ -473,7 +472,7 @@ async def against(
     Greedy answers repeat, so the first pass (`readings`) tells how many tokens the peer has to generate.
     Chance decides which of the two is asked first. step: called with (keystrokes done, keystrokes in all).
     """
-    chance = random.Random(seed)
+    chance = random.Random(0)
     known = {(reading.edit, reading.at): reading for reading in readings}
     done, total = 0, sum(len(edit.steps) for edit in edits)
     with scratch_folder(trusted) as scratch:

@@ -103,13 +103,9 @@ class Replayed:
 
 @attrs.frozen
 class Raw:
-    """A `raw_child` process: asked right after the server, while that is idle.
-
-    engine: description of its engine, for people.
-    """
+    """A `raw_child` process: asked right after the server, while that is idle."""
 
     _process: JsonLines
-    engine: str
 
     async def tokens_of(self, prompt: Prompt) -> list[int]:
         """The prompt's tokens, as in the server's engine except that a long prompt is not shortened."""
@@ -163,7 +159,8 @@ async def raw_process(
         "It loads a second copy of the model, which may not fit into memory. Leave it out with --no-raw.",
     )
     try:
-        yield Raw(lines, str((await lines.read())["engine"]))
+        await lines.read()
+        yield Raw(lines)
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

@@ -103,7 +103,7 @@ class Bare:
 
 def main(path: str, context: str, threads: str, *rest: str) -> None:
     bare = Bare(path, int(context), int(threads), vocabulary_only=rest == ("vocabulary",))
-    answer({"engine": f"llama-cpp-python {llama_cpp.__version__}"})
+    answer({})
     for line in sys.stdin:
         asked = json.loads(line)
         if "segments" in asked:

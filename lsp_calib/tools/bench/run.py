@@ -92,7 +92,6 @@ class Options:
     requests: int = 60
     summaries: bool = False
     limit: float = LIMIT
-    seed: int = 0
 
     def edits(self) -> tuple[Edit, ...]:
         """What is typed."""
@@ -283,7 +282,7 @@ class _Course:
             if Part.CANCEL in self._parts:
                 watch.say("Cancelling requests.")
                 step = self._step(Part.CANCEL, "Cancelling requests")
-                await cancel_and_wait(server, options.cancels, options.seed, notes.cancelled, step)
+                await cancel_and_wait(server, options.cancels, notes.cancelled, step)
             if Part.TYPING_ON in self._parts:
                 await self._typing_on(server)
             if Part.LONG_FILE in self._parts:
@@ -337,7 +336,7 @@ class _Course:
             step(len(bursts), 2 * BURSTS)
 
         self._watch.say("Typing on in new documents, without waiting.")
-        await type_on(server, self._options.seed, keep)
+        await type_on(server, keep)
 
     async def _against(self, peer: Peer) -> None:
         options, notes, watch = self._options, self._notes, self._watch
@@ -347,7 +346,7 @@ class _Course:
             return
         watch.say("Asking the peer, too.")
         step, keep = self._step(Part.PEER, "Asking the peer, too"), notes.against.append
-        await against(peer, notes.readings, self._edits, options.trusted, options.seed, keep, step)
+        await against(peer, notes.readings, self._edits, options.trusted, keep, step)
 
     async def _beside(self) -> None:
         options, notes, watch, scratch = self._options, self._notes, self._watch, self._scratch

@@ -86,13 +86,13 @@ def open_dense(editor: Editor, scratch: Scratch, chance: random.Random) -> tuple
 
 
 async def cancel_and_wait(
-    server: Served, count: int, seed: int, notes: Cancelled, step: Callable[[int, int], None]
+    server: Served, count: int, notes: Cancelled, step: Callable[[int, int], None]
 ) -> None:
     """Cancel `count` requests after a random share of their expected time, and supersede as many others.
 
     step: called with (requests done, requests in all).
     """
-    chance, probe = random.Random(seed), server.probe
+    chance, probe = random.Random(0), server.probe
     alone, _ = notes.alone = await _alone(server, chance)
     for turn in range(2 * count):
         document, line = open_dense(server.editor, server.scratch, chance)
@@ -116,9 +116,9 @@ async def cancel_and_wait(
         step(turn + 1, 2 * count)
 
 
-async def type_on(server: Served, seed: int, keep: Callable[[Burst], None]) -> None:
+async def type_on(server: Served, keep: Callable[[Burst], None]) -> None:
     """Measure several times, by turns, how long the answer takes after 20 keys and after a single one."""
-    chance = random.Random(f"typing on {seed}")
+    chance = random.Random("typing on 0")
     for turn in range(BURSTS):
         for keys in (KEYS, 1) if turn % 2 else (1, KEYS):
             keep(await _burst(server, chance, keys))
