@@ -65,6 +65,10 @@ class Predictor(Protocol):
 
 Fit = Callable[[FloatArray, BoolArray], Predictor]
 
+# From m raw confidences, shape (m, n), labels and folds, both (n,): each item's prediction by what was fitted
+# on the other folds, shape (m, n).
+Rescale = Callable[[FloatArray, BoolArray, IntArray], FloatArray]
+
 # None is "all tokens". Virk et al. found 4 and up; the small ones show that too small a t loses information.
 CANDIDATES: tuple[int | None, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, None)
 
@@ -132,6 +136,7 @@ def select_first_t(
     candidates: Sequence[int | None] = CANDIDATES,
     *,
     fit: Fit = PlattCalibrator.fit,
+    rescale: Rescale | None = None,
     folds: int = 5,
     seed: int = 0,
     mean: Callable[[Sequence[float], int | None], float] = geometric_mean,
@@ -141,6 +146,7 @@ def select_first_t(
     log_probabilities: n sequences of token log-probabilities; one shorter than t uses all it has.
     correct: bool array of shape (n,). groups: array of shape (n,).
     candidates: values of t, None for all tokens. Among equals the smallest wins.
+    rescale: what fits all candidates at once; None: `fit`, one by one.
     The criterion is the pooled skill score of grouped cross-validation. For the honest estimate the choice is
     made again for each fold from the other folds alone, by cross-validation inside them.
     Raises DataError on input that does not fit together, no candidates, or fewer than 3 groups (2 for one
@@ -150,39 +156,39 @@ def select_first_t(
     if not candidates:
         raise DataError("There is no candidate for the number of first tokens.")
     ordered = sorted(set(candidates), key=lambda t: float("inf") if t is None else t)
-    raw = {t: np.array([mean(item, t) for item in log_probabilities]) for t in ordered}
-    _, labels = paired(raw[ordered[0]], correct)
+    raw = np.array([[mean(item, t) for item in log_probabilities] for t in ordered])
+    _, labels = paired(raw[0], correct)
     codes = group_codes(groups, labels.size)
     if len(ordered) > 1 and np.unique(codes).size < 3:
         raise DataError("Choosing a raw confidence needs items of at least 3 groups.")
 
-    def choose(items: BoolArray) -> tuple[int | None, dict[int | None, float]]:
+    def one_by_one(raw: FloatArray, labels: BoolArray, fold: IntArray) -> FloatArray:
+        def of(row: FloatArray) -> FloatArray:
+            return held_out_predictions(row, fold, lambda items: fit(row[items], labels[items]))
+
+        return np.array([of(row) for row in raw])
+
+    rescale = rescale or one_by_one
+
+    def choose(items: BoolArray) -> tuple[int, list[float]]:
         if len(ordered) == 1 and not items.all():
-            return ordered[0], {}
-        inner, inner_labels = grouped_folds(codes[items], folds, seed=seed), labels[items]
-
-        def skill(scores: FloatArray) -> float:
-            predicted = held_out_predictions(
-                scores, inner, lambda part: fit(scores[part], inner_labels[part])
-            )
-            return skill_score(predicted, inner_labels)
-
+            return 0, []
+        predicted = rescale(raw[:, items], labels[items], grouped_folds(codes[items], folds, seed=seed))
         with quietly():
-            skills = {t: skill(raw[t][items]) for t in ordered}
-        return max(ordered, key=lambda t: -np.inf if np.isnan(skills[t]) else skills[t]), skills
+            skills = [skill_score(row, labels[items]) for row in predicted]
+        return int(np.argmax(np.nan_to_num(skills, nan=-np.inf))), skills
 
     first, skills = choose(np.ones(labels.size, dtype=np.bool_))
     outer = grouped_folds(codes, folds, seed=seed)
-    confidence = np.empty(labels.size)
-    per_fold: list[int | None] = []
-    for k in range(int(outer.max()) + 1):
-        test = outer == k
-        chosen, _ = choose(~test)
-        per_fold.append(chosen)
-        confidence[test] = fit(raw[chosen][~test], labels[~test]).predict(raw[chosen][test])
+    chosen = [choose(outer != k)[0] for k in range(int(outer.max()) + 1)]
+    confidence = rescale(raw, labels, outer)[np.array(chosen)[outer], np.arange(labels.size)]
     with quietly():
         return FirstT(
-            *(first, tuple(per_fold), confidence, skill_score(confidence, labels), tuple(skills.items()))
+            first=ordered[first],
+            per_fold=tuple(ordered[at] for at in chosen),
+            confidence=confidence,
+            skill=skill_score(confidence, labels),
+            skill_by_first=tuple(zip(ordered, skills, strict=False)),
         )
 
 

@@ -14,7 +14,6 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietly
-from lsp_calib.calibration.logistic import PlattCalibrator
 from lsp_calib.calibration.scores import brier_score
 from lsp_calib.calibration.validation import FirstT, Interval, grouped_folds, select_first_t
 from lsp_calib.completion.prompt import PLAIN_VERSION
@@ -410,9 +409,9 @@ class _Rows:
         if paper != "Platt on p" or min(answers.right, answers.n - answers.right) < FEWEST_TO_TEST:
             return {}
         of = answers.logprobs, answers.correct, answers.groups, FIRST
-        fit = partial(PlattCalibrator.maximum_likelihood, input=PLATT[paper])
+        rescale = partial(platt_out_of_fold, input=PLATT[paper])
         return {
-            name: select_first_t(*of, fit=fit, folds=FOLDS, seed=self._seed, mean=mean)
+            name: select_first_t(*of, rescale=rescale, folds=FOLDS, seed=self._seed, mean=mean)
             for name, mean in ((FIRST_T, geometric_mean), (FIRST_T_ARITHMETIC, arithmetic_mean))
         }
 

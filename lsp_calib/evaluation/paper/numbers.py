@@ -15,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
-from lsp_calib.calibration.logistic import LOOSE_PRIOR, Input, PlattCalibrator
+from lsp_calib.calibration.logistic import (
+    FLAT_PRIOR,
+    LOOSE_PRIOR,
+    Input,
+    PlattCalibrator,
+    line_inputs,
+    sigmoid,
+    sigmoid_and_loss,
+)
 from lsp_calib.calibration.other_curves import (
     BetaCalibrator,
     HistogramCalibrator,
@@ -34,6 +42,8 @@ from lsp_calib.installation import install_command
 
 FOLDS = 5
 RESAMPLES = 1000
+_MOST_STEPS = 200
+_MOST_HALVINGS = 50
 FIRST = tuple(range(1, 20))
 """The numbers of first tokens that Virk et al. try; a shorter answer uses all it has."""
 
@@ -61,8 +71,53 @@ def platt_out_of_fold(raw: FloatArray, correct: BoolArray, fold: IntArray, input
 
     raw: raw confidences, shape (m, n). fold: 0 .. k-1, shape (n,).
     """
-    fit = partial(PlattCalibrator.maximum_likelihood, input=input)
-    return np.stack([rescaled(row, correct, fold, fit) for row in raw])
+    x = line_inputs(raw, input)
+    predicted = np.empty_like(x)
+    for k in range(int(fold.max()) + 1):
+        test = fold == k
+        line = _lines(x[:, ~test], correct[~test].astype(np.float64))
+        predicted[:, test] = sigmoid(line[:, :1] * x[:, test] + line[:, 1:])
+    return predicted
+
+
+def _lines(x: FloatArray, targets: FloatArray) -> FloatArray:
+    """Slope and intercept of `PlattCalibrator.maximum_likelihood` for each row of x, shape (m, 2): its damped
+    Newton steps, for all rows at once.
+
+    x: shape (m, n). targets: 0 or 1, shape (n,).
+    """
+    precision = np.array([FLAT_PRIOR.slope_sd**-2, FLAT_PRIOR.intercept_sd**-2])
+    found = np.zeros((len(x), 2))
+    going = np.arange(len(x))
+
+    def at(lines: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        p, loss = sigmoid_and_loss(lines[:, :1] * x[rows] + lines[:, 1:], targets)
+        return p, loss.sum(axis=1) + 0.5 * (lines * lines) @ precision
+
+    for _ in range(_MOST_STEPS):
+        line, of = found[going], x[going]
+        p, value = at(line, going)
+        slope, curvature = p - targets, p * (1.0 - p)
+        gradient = np.stack([(slope * of).sum(axis=1), slope.sum(axis=1)], axis=1) + precision * line
+        cross = (curvature * of).sum(axis=1)
+        a, d = (curvature * of * of).sum(axis=1) + precision[0], curvature.sum(axis=1) + precision[1]
+        # Scores that are all alike: rounding hides the prior.
+        a = np.where(a * d - cross * cross <= 1e-14 * a * d, a * (1.0 + 1e-7), a)
+        u, v = gradient.T
+        step = np.stack([d * u - cross * v, a * v - cross * u], axis=1) / (a * d - cross * cross)[:, None]
+        decrement = (gradient * step).sum(axis=1)
+        size = np.ones(len(going))
+        for _ in range(_MOST_HALVINGS):
+            _, trial = at(line - size[:, None] * step, going)
+            short = (decrement > 1e-10 * (1.0 + abs(value))) & (trial > value - 1e-4 * size * decrement)
+            if not short.any():
+                break
+            size[short] *= 0.5
+        found[going] = line - size[:, None] * step
+        going = going[decrement > 1e-16 * (1.0 + abs(value))]
+        if not going.size:
+            break
+    return found
 
 
 def rescaled(raw: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:
