@@ -54,17 +54,18 @@ def test_what_an_editor_is_not_offered_is_not_right(windows):
     assert found.other == 0
 
 
+@pytest.mark.parametrize("language", ["Python", "Java"])
 @pytest.mark.parametrize(
     ("model", "title"),
     [("smollm2-135m", "SmolLM2-135M"), ("qwen2.5-coder-1.5b", "Qwen2.5-Coder-1.5B")],
 )
-def test_the_documentation_says_what_augmentation_is_worth(model, title):
-    header, plain = read(f"summary-{model}-python")
-    second, augmented = read(f"augmented/summary-{model}-python")
+def test_the_documentation_says_what_augmentation_is_worth(model, title, language):
+    header, plain = read(f"summary-{model}-{language.lower()}")
+    second, augmented = read(f"augmented/summary-{model}-{language.lower()}")
     pairs = pairs_of(header, plain, second, augmented)
     found = {one.name: one for one in compare(pairs, header)}
     assert list(found)[-1] == "mean cosine"
-    cells = [title, str(len(pairs))]
+    cells = [f"{title}, {language}", str(len(pairs))]
     for criterion in ("best-f1", "high-recall"):
         one = found[f"right by {criterion}"]
         low, high = 100 * one.difference.low, 100 * one.difference.high
@@ -79,7 +80,7 @@ def test_the_documentation_says_what_augmentation_is_worth(model, title):
 
 def signed(value, digits):
     """As the documentation writes it: 0 has no sign."""
-    return "0.0" if round(value, digits) == 0 else f"{value:+.{digits}f}".replace("-", "−")
+    return f"{0:.{digits}f}" if round(value, digits) == 0 else f"{value:+.{digits}f}".replace("-", "−")
 
 
 def test_files_that_cannot_be_compared_are_refused():
