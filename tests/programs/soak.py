@@ -3,7 +3,7 @@
 Each editor has a server of its own; all share one model process and one state folder. They type with a
 request at each key, cancel some, accept, undo, hover, save, close and open again. Every ten seconds memory,
 handles and the feedback store are read. After a warm-up (a twelfth of the time) memory and handles of servers
-and model process may grow by at most 5 %.
+and model process may grow by at most 5 %, or by two handles: threads start when they are first needed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVER = [sys.executable, "-m", "lsp_calib", "serve"]
 PATIENCE = 120.0
 MOST_GROWTH = 0.05
+MOST_MORE = {"memory": 0.0, "handles": 2.0}
 # Real code: long files and short ones, so that windows and neighbours differ.
 SOURCES = ROOT / "lsp_calib" / "completion"
 _BETWEEN_READINGS = 10.0
@@ -177,8 +178,9 @@ def report(readings: Readings, seconds: float) -> bool:
     for what, unit, all_series in (("memory", "MB", readings.memory), ("handles", "", readings.handles)):
         for name, series in sorted(all_series.items()):
             before, after, share = growth(series, seconds)
-            holds = holds and share <= MOST_GROWTH
-            mark = "ok" if share <= MOST_GROWTH else "GROWS"
+            flat = share <= MOST_GROWTH or after - before <= MOST_MORE[what]
+            holds = holds and flat
+            mark = "ok" if flat else "GROWS"
             print(f"{name + ', ' + what:24} {before:6.1f} to {after:6.1f} {unit:2} ({share:+.1%})  {mark}")
     print(f"{'feedback store':24} {readings.store[0][1]:6.1f} to {readings.store[-1][1]:6.1f} MB")
     return holds
