@@ -27,7 +27,7 @@ def test_there_are_some_of_both_languages() -> None:
 
 
 def test_of_what_was_set_aside_nothing_else_was_observed() -> None:
-    assert len(OTHERS) == 5
+    assert len(OTHERS) == 7
     for file in OTHERS:
         assert not any(summary_confidence.is_apart(record.group) for record in read_records(file)[1])
 
@@ -41,7 +41,9 @@ class TestRecords:
         texts |= {"stratum": "function", "stop": "|".join(Stop)}
         numbers = {"tokens", "surprisal", "typed", "entropy", "margin", "similarity"}
         for row in map(json.loads, lines):
-            assert row.keys() <= {*texts, *numbers, "correct", "shown", "doubt", "observed", "costs"}
+            lengths = row.keys() & {"characters", "referenceCharacters"}
+            assert all(type(row[key]) is int for key in lengths)
+            assert row.keys() <= {*texts, *numbers, *lengths, "correct", "shown", "doubt", "observed", "costs"}
             for key in row.keys() & texts.keys():
                 assert re.fullmatch(texts[key], row[key]), row[key]
             for values in [
