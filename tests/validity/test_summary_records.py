@@ -43,7 +43,8 @@ class TestRecords:
         for row in map(json.loads, lines):
             lengths = row.keys() & {"characters", "referenceCharacters"}
             assert all(type(row[key]) is int for key in lengths)
-            assert row.keys() <= {*texts, *numbers, *lengths, "correct", "shown", "doubt", "observed", "costs"}
+            others = {"correct", "shown", "doubt", "observed", "costs"}
+            assert row.keys() <= {*texts, *numbers, *lengths, *others}
             for key in row.keys() & texts.keys():
                 assert re.fullmatch(texts[key], row[key]), row[key]
             for values in [
