@@ -162,14 +162,13 @@ class Scheduler:
     def others(self) -> bool:
         """Whether interactive work runs while another client's interactive work waits."""
         running = self.running
-        return (
-            running is not None
-            and running.priority is Priority.INTERACTIVE
-            and any(
-                job.priority is Priority.INTERACTIVE and job.client != running.client
-                for job in self._waiting.values()
-            )
-        )
+        if running is None or running.priority is not Priority.INTERACTIVE:
+            return False
+        return self.sharing() != {running.client}
+
+    def sharing(self) -> set[int]:
+        """Clients whose interactive work runs or waits."""
+        return {job.client for job in self._wanted() if job.priority is Priority.INTERACTIVE}
 
     def _wanted(self) -> list[Job]:
         running = self.running

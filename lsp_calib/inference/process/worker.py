@@ -23,7 +23,7 @@ from lsp_calib.values import Token
 
 # Seconds of a client's turn while another one's interactive work waits: most answers take no longer.
 _TURN = 0.25
-# Seconds after which a client that types no more is not counted with those that share the model.
+# Seconds after which a client that types and waits no more is not counted with those that share the model.
 _ACTIVE = 10.0
 _WORDS = {
     "cancelled": "The request was cancelled.",
@@ -212,7 +212,8 @@ class Worker:
         """Seconds until the running work has to give way to another client's; infinite if there is none."""
         with self._changed:
             now = time.monotonic()
-            active = sum(now - typed < _ACTIVE for typed in self._typed.values())
+            typing = {client for client, typed in self._typed.items() if now - typed < _ACTIVE}
+            active = len(typing | self._scheduler.sharing())
             # Where not all of them fit in the cache, each turn would evict the last one's tokens.
             if active < 2 or self._backend is None or active > self._backend.documents:
                 return math.inf
