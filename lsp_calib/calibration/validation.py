@@ -65,8 +65,8 @@ class Predictor(Protocol):
 
 Fit = Callable[[FloatArray, BoolArray], Predictor]
 
-# From m raw confidences, shape (m, n), labels and folds, both (n,): each item's prediction by what was fitted
-# on the other folds, shape (m, n).
+# Takes m raw confidences, shape (m, n), labels and folds, both (n,).
+# Returns each item's predictions by the fits on the other folds, shape (m, n).
 Rescale = Callable[[FloatArray, BoolArray, IntArray], FloatArray]
 
 # None is "all tokens". Virk et al. found 4 and up; the small ones show that too small a t loses information.

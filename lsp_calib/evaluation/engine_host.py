@@ -87,7 +87,7 @@ class Asking(abc.ABC):
 
     @abc.abstractmethod
     def result(self, payload: Plain) -> Plain:
-        """What is kept of the answer to an item."""
+        """The part of an item's answer that the record keeps."""
 
     @abc.abstractmethod
     def answerer(self) -> Answerer:
@@ -185,7 +185,7 @@ atexit.register(close_engines)
 
 
 def check_observes(loaded: LoadedModel, observed: Iterable[str], remedy: str) -> None:
-    """Raises SettingsError, with a remedy, for an engine that cannot observe what is to be observed."""
+    """Raises SettingsError, with a remedy, for an engine that lacks one of the observations."""
     if (names := sorted(observed)) and not loaded.engine.startswith("llama-cpp-python"):
         raise SettingsError(f"The engine {loaded.engine} cannot observe {', '.join(names)}: {remedy}.")
 

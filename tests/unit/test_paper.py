@@ -34,6 +34,7 @@ from lsp_calib.evaluation.paper.numbers import (
     platt_out_of_fold,
     random_folds,
     rank_correlation,
+    rescaled,
 )
 from lsp_calib.evaluation.records import Record, write_records
 from lsp_calib.values import ModelIdentity
@@ -50,6 +51,15 @@ def simulated(n: int = 240, seed: int = 0):
 
 
 class TestNumbers:
+    @pytest.mark.parametrize("input", ["p", "log-p", "log-odds"])
+    def test_lines_fitted_at_once_are_those_fitted_one_by_one(self, input):
+        rng = np.random.default_rng(0)
+        raw = np.vstack([rng.random((4, 90)) ** 2, np.full((1, 90), 0.4)])  # the last: all alike
+        correct, fold = rng.random(90) < raw[0] + 0.2, np.arange(90) % 5
+        fit = partial(PlattCalibrator.maximum_likelihood, input=input)
+        alone = [rescaled(row, correct, fold, fit) for row in raw]
+        assert platt_out_of_fold(raw, correct, fold, input) == pytest.approx(np.array(alone), abs=1e-9)
+
     def test_a_line_without_a_maximum_is_fitted_too(self):
         raw = np.linspace(0.05, 0.95, 40)
         correct = raw > 0.5
