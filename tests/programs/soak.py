@@ -63,6 +63,7 @@ class Typist:
 
     async def work(self, until: float) -> None:
         self._until = until
+        await self._hover(self._document())  # what a first summary loads is no growth
         while time.monotonic() < until:
             document = self._document()
             await self._chance.choices((self._type, self._hover, self._save), (12, 2, 1))[0](document)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import attrs
@@ -175,3 +177,13 @@ def test_a_damaged_one_is_given_up_and_the_log_says_so_once(
     (record,) = caplog.records
     assert "lsp-calib models" in record.getMessage()
     assert str(state.state_dir()) in record.getMessage()
+
+
+@pytest.mark.usefixtures("home")
+def test_without_its_files_its_libraries_are_not_loaded() -> None:
+    """They take 30 MB of each server that makes a summary."""
+    code = (
+        "import sys; from lsp_calib.summarization.encoder import InstalledEncoder\n"
+        "sys.exit(InstalledEncoder()() is not None or bool({'onnxruntime', 'tokenizers'} & {*sys.modules}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
