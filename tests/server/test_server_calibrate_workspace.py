@@ -18,6 +18,16 @@ import lsp_calib
 from lsp_calib.server.learning import YES
 
 SOURCE = Path(lsp_calib.__file__).parent / "calibration" / "calibrators"
+SHORT = """
+def a_function_that_only_this_workspace_has_{n}(width, height):
+    if width < {n} or height < 0:
+        raise ValueError("no such rectangle")
+    return width * height + {n}
+
+
+def names_{n}(people):
+    return [person.name for person in people if person.age > {n}]
+"""
 
 
 def workspace(tmp_path: Path) -> Path:
@@ -122,9 +132,10 @@ async def test_after_a_yes_to_the_offer_it_begins_and_a_failure_is_said(
 @pytest.mark.long
 async def test_cancelled_it_goes_on_where_it_was(connect: Connect, tmp_path: Path, model_path: Path) -> None:
     """By a real model: the first run is cancelled, the second one has its lines already."""
-    work = workspace(tmp_path)
-    secret = "def a_function_that_only_this_workspace_has(argument):\n    return argument\n"
-    (work / "mine.py").write_text(secret * 3, "utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    for n in range(10):  # short, so that the prompts are
+        (work / f"mine_{n}.py").write_text(SHORT.format(n=n), "utf-8")
     editor = await connect(
         client=capabilities(progress=True),
         folders=(work.as_uri(),),

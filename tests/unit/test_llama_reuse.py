@@ -29,7 +29,7 @@ llama = pytest.importorskip("lsp_calib.inference.local.llama")
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
 
-CONTINUATIONS = repetitions(thorough=200, long=64)
+CONTINUATIONS = repetitions(thorough=200, long=24)
 LINES = [
     "import json",
     "from pathlib import Path",

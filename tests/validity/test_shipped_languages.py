@@ -137,4 +137,5 @@ def test_the_page_says_what_qwens_are_worth() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["smollm2-135m", "qwen2.5-coder-1.5b"][: repetitions(thorough=2, long=1)])
 def test_the_documentation_says_what_python_is_worth_elsewhere(model: str) -> None:
-    assert "\n".join(table(of_model(model))) in PAGE.read_text("utf-8")
+    paths = of_model(model)[: repetitions(thorough=len(RECORDS), long=1)]
+    assert "\n".join(table(paths)) in PAGE.read_text("utf-8")
