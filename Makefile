@@ -71,7 +71,7 @@ endif
 
 # A file's tests run in one process: what several compare with is computed once, from all records, for minutes.
 .PHONY: test-long
-test-long: $(VENV)/.dev model ## The longer suites: simulations, kills, fuzzed files, hostile code, real-model runs, noise
+test-long: $(VENV)/.dev model ## The longer suites: simulations, kills, fuzzed files, hostile code, real-model runs
 ifdef ARGS
 	$(run-pytest) -m long $(ARGS)
 else

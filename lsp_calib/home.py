@@ -159,11 +159,7 @@ def run_folder() -> Path:
 
     Raises SettingsError if another user owns it or can read it.
     """
-    return owned_folder(private_folder(state_dir() / "run"))
-
-
-def owned_folder(folder: Path) -> Path:
-    """The folder, if it belongs to this user and is closed to others. Raises SettingsError if not."""
+    folder = private_folder(state_dir() / "run")
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise SettingsError(

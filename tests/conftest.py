@@ -14,7 +14,7 @@ from marks import has_any, mark
 
 from lsp_calib import home as state
 from lsp_calib.errors import SandboxError, SettingsError
-from lsp_calib.inference.models import checksum, converted
+from lsp_calib.inference.models import converted, sidecar
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -146,7 +146,7 @@ def home_with_model(home: Path, model_path: Path, model_card: ModelCard) -> Path
     state.private_folder(model_card.path.parent)
     model_card.path.symlink_to(model_path)
     # Else each test would compute it afresh; unit/test_checksum.py sees to the checksum itself.
-    checksum.remember(model_card.path, model_card.sha256)
+    sidecar.remember(model_card.path, model_card.sha256)
     for ready in converted.all_of(model_path):
         (model_card.path.parent / ready.name).symlink_to(ready)
     return home

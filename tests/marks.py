@@ -28,42 +28,28 @@ def repetitions(thorough: int, long: int) -> int:
 
 LONG = {
     "test_llama.py": {
-        "test_scores_are_the_log_probabilities_of_generation",
-        "test_an_idle_summary_leaves_every_document_its_prompt",
-        'test_interrupted_at_many_moments_it_ends_the_same[False- "\\\\fra]',
         "test_the_same_seed_draws_the_same_tokens_and_another_other_ones",
         "test_given_tokens_count_towards_the_most",
-        # One run of each kind stays: giving way, scored, sampled, evaluated ahead.
+        # One run that gives way stays.
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[greedy]",
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[sampled]",
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[background]",
         "test_what_was_evaluated_before_an_interruption_is_kept",
-        "test_who_types_on_gets_to_the_end_of_a_prompt_though_a_large_step_takes_longer_than_a_key",
         "test_scoring_goes_on_where_it_was_and_tells_each_token_once",
         "test_without_reuse_an_interrupted_answer_is_the_same_to_the_last_bit",
-        "test_it_goes_on_where_it_was_interrupted",
         "test_of_a_prompt_longer_than_the_context_the_end_is_evaluated",
         "test_scores_of_any_length_are_those_of_an_evaluation_from_scratch[130]",
         "test_scores_of_any_length_are_those_of_an_evaluation_from_scratch[64]",
         "test_documents_and_background_work_do_not_disturb_each_other",
-        "test_background_work_goes_on_after_interactive_work_from_what_it_has",
-        "test_draws_have_the_distribution_of_the_softmax[1.0]",
-        "test_draws_have_the_distribution_of_the_softmax[0.6]",
-        "test_the_text_is_what_its_tokens_add",
         "test_what_is_evaluated_ahead_takes_nothing_from_who_types",
         # With and without reuse, and with a word and with single tokens reproduced: each of them once stays.
         'test_interrupted_at_many_moments_it_ends_the_same[True- "\\\\fra]',
         'test_interrupted_at_many_moments_it_ends_the_same[False- "\\\\fro]',
+        'test_interrupted_at_many_moments_it_ends_the_same[False- "\\\\fra]',
     },
     # The editor is told the same each time; the demo shows the sentence that `complete` and the server give.
     "test_faulty_library.py": {
         "test_where_every_decode_crashes_the_demo_ends_with_the_sentence",
-    },
-    "test_model_process.py": {
-        # In llama.cpp's own room the same is tested without a process (test_llama.py), and the order of work
-        # with a scripted model, in test_shared_process.py and test_scheduler.py.
-        "test_interactive_work_goes_before_background_work_that_waits",
-        "test_cancelling_stops_the_work_and_the_next_answer_is_right",
     },
     "test_bench_raw.py": {"test_more_work_takes_longer"},
     # The whole demo, half a minute: its steps one by one are test_path.py's.
@@ -95,7 +81,6 @@ LONG = {
         "test_lines_that_the_present_one_was_fitted_on_prove_nothing",
         "TestHeldOutInRecords",
     },
-    "test_sharing.py": {"test_a_model_restarted_in_one_window_works_in_both"},
     "test_eval_summary.py": {
         "test_the_items_of_the_data",
         "test_examples_are_of_other_repositories_and_not_the_function_itself",
@@ -219,7 +204,6 @@ ALONE = {
     "test_calibration_certificates.py": {"test_a_million_labels_take_under_a_second"},
     "test_calibration_metrics.py": {"test_intervals_are_reproducible_and_fast"},
     "test_bench_raw.py": {"test_more_work_takes_longer"},
-    "test_model_process.py": {"test_cancelling_stops_the_work_and_the_next_answer_is_right"},
     "test_path.py": {
         "test_cancelling_frees_the_model",
         "test_initialize_is_little_more_than_importing_the_protocol",

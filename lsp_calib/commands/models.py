@@ -10,7 +10,7 @@ from lsp_calib import home
 from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
 from lsp_calib.errors import NoModelError, SettingsError
-from lsp_calib.inference.models import checksum, download
+from lsp_calib.inference.models import download, sidecar
 from lsp_calib.inference.models.card import ModelCard, load_cards
 from lsp_calib.inference.models.cards import choose, locate
 from lsp_calib.inference.models.encoders import (
@@ -18,11 +18,9 @@ from lsp_calib.inference.models.encoders import (
     EncoderCard,
     load_encoders,
     pull_encoder,
-    remove_encoder,
     verify_encoder,
 )
 from lsp_calib.inference.models.inventory import Entry, remove
-from lsp_calib.inference.process.starting import convert
 from lsp_calib.installation import install_command
 
 Outcome = tuple[dict[str, Any], list[str]]
@@ -76,7 +74,6 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
         say(card.notice)
     with download_progress(card.title, quiet=quiet) as progress:
         pulled = download.pull(card, progress)
-    convert(pulled.path)
     sentences = [f"{card.name} is at {pulled.path}, {pulled.checked.words()}."]
     if not card.sha256:
         sentences.append(f"SHA-256 {pulled.sha256}; from now on these bytes are the ones expected.")
@@ -104,7 +101,7 @@ def verify_model(name: str) -> Outcome:
         verify_encoder(encoder, fresh=True)
         return _of_encoder(encoder)
     card, file = choose(name)
-    actual = checksum.verify(file, card.sha256, fresh=True)
+    actual = sidecar.verify(file, card.sha256, fresh=True)
     compared, words = _compared(card)
     wire = {"name": card.name, "path": str(file), "sha256": actual, "checked": compared}
     return wire, [f"{file}: SHA-256 {actual}, {words}."]
@@ -122,8 +119,7 @@ def path_of(name: str) -> Outcome:
 
 def remove_model(name: str) -> Outcome:
     """Remove a model, by its name or its file's. Raises as `inventory.remove` does."""
-    encoder = load_encoders().get(name)
-    removed = remove(name) if encoder is None else remove_encoder(encoder)
+    removed = remove(name)
     return {"removed": str(removed)}, [f"Removed {removed}."]
 
 

@@ -23,8 +23,8 @@ from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.lines import NEW_LINE, WRITING_ON, LineItem, surroundings_of, without_below
 from lsp_calib.evaluation.records import Alternative, Record, read_records, write_records
 from lsp_calib.files import read_file
-from lsp_calib.inference.generation.builder import GenerationBuilder
-from lsp_calib.inference.models import checksum
+from lsp_calib.inference.generation.run import GenerationBuilder
+from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard, locate
 from lsp_calib.installation import install_command
 from lsp_calib.text_lines import split_lines
@@ -57,7 +57,7 @@ def recompute_features(path: Path, sources: Path, model: str | None = None) -> i
     header, records = read_records(path)
     card, file = locate(model or header.model.name)
     if header.model.sha256:
-        checksum.verify(file, header.model.sha256)
+        sidecar.verify(file, header.model.sha256)
     header, records = with_features(header, records, sources, card, _pieces(file))
     write_records(path, header, records)
     return sum(bool(record.features) for record in records)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import attrs
 
+from lsp_calib.errors import ModelFileError
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.values import Distributions, Generation, Token
 
@@ -73,7 +74,7 @@ class Hardware:
 class LoadOptions:
     """How a model is loaded.
 
-    context: positions for one document. threads: 0 chooses by measuring. mlock: keep the weights from being
+    context: positions for one document. threads: 0 chooses. mlock: keep the weights from being
     swapped out. on_progress: called with the loaded fraction in [0, 1].
     """
 
@@ -117,16 +118,33 @@ class Run(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """End the run, finished or not. The tokens it left in the cache may be reused."""
-        ...
-
 
 NOT_LOCKED = (
     "The model is not locked in memory, so it may be swapped out: "
     "the system does not allow it (see `ulimit -l`)."
 )
 """A backend's note where `LoadOptions.mlock` had no effect."""
+
+
+T = TypeVar("T")
+
+
+def load_anyhow(
+    load: Callable[[LoadOptions], T], options: LoadOptions, notes: list[str], *, gpu: bool, advice: str
+) -> T:
+    """Load a model without the GPU where there is none (`gpu`), or where it does not load there; `notes` say
+    so. advice: what to do about a GPU that the library does not find."""
+    without = attrs.evolve(options, acceleration=attrs.evolve(options.acceleration, gpu_layers=0))
+    if options.acceleration.gpu_layers and not gpu:
+        notes.append(f"The GPU is not used: {advice}")
+        options = without
+    try:
+        return load(options)
+    except ModelFileError as error:
+        if not options.acceleration.gpu_layers:
+            raise
+        notes.append(f"The GPU is not used: the model does not load there. {error}")
+        return load(without)
 
 
 class Backend(Protocol):
@@ -195,11 +213,4 @@ class Factory(Protocol):
 
     def hardware(self) -> Hardware:
         """The hardware that this kind of backend finds on the machine."""
-        ...
-
-    def convert(self, path: Path, /) -> Path:
-        """The file with a model's weights in 8 bits, made if there is none; only if `Hardware.converts`.
-
-        Raises OSError or ModelFileError if it cannot be made.
-        """
         ...

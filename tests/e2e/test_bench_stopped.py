@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from lsp_calib import home as state
-from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
@@ -39,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, model_path: Path, model_card:
         patch.setenv("LSP_CALIB_HOME", str(folder))
         state.private_folder(model_card.path.parent)
         model_card.path.symlink_to(model_path)
-        checksum.remember(model_card.path, model_card.sha256)
+        sidecar.remember(model_card.path, model_card.sha256)
     return folder
 
 

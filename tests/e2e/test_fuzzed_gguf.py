@@ -23,8 +23,7 @@ from real_server import PATIENCE
 
 from lsp_calib.errors import EngineError, ModelError, ModelFileError
 from lsp_calib.inference.engine import Request
-from lsp_calib.inference.models.gguf import Metadata, read_metadata
-from lsp_calib.inference.models.gguf_reader import read_front
+from lsp_calib.inference.models.gguf import Metadata, read_front, read_metadata
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.values import Prompt, Segment
 

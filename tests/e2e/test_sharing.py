@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import psutil
@@ -23,26 +19,6 @@ pytestmark = pytest.mark.model
 # What comes is so likely that it does not depend on how a processor rounds.
 PLAIN = "import os\n\nprint(os.getcwd())\nprint(os.getcwd())\nprint(os.getcwd())\npri‸\n"
 RIGHT = "nt(os.getcwd())"
-
-# A client in a process of its own: it says which process answered what, and waits for its input to close.
-CLIENT = textwrap.dedent("""
-    import asyncio, json, sys
-    from lsp_calib.inference.process.client import ModelProcess
-    from lsp_calib.inference.engine import Request
-    from lsp_calib.values import Prompt, Segment
-
-    async def main():
-        engine = ModelProcess(threads=1)
-        text = "for i in range(10):\\n    print(i)\\n\\nfor j in range(10):\\n    pri"
-        sys.stdin.readline()
-        answer = await engine.generate(Request(Prompt(((Segment.TEXT, text),), "", "t"), 12))
-        print(json.dumps([engine.pid, answer.text]), flush=True)
-        await asyncio.to_thread(sys.stdin.readline)
-        await engine.close()
-
-    asyncio.run(main())
-""")
-
 
 _BEGAN = psutil.Process().create_time()
 
@@ -108,63 +84,6 @@ async def test_a_server_that_is_killed_leaves_the_other_its_model(start, write, 
         os.kill(first.pid, signal.SIGKILL)
         assert (await _ask(write(second, PLAIN))).insert_text == RIGHT
         assert model_processes(home) == pids
-
-
-async def test_a_model_restarted_in_one_window_works_in_both(start, write, tmp_path):
-    home = tmp_path / "home"
-    async with start() as first, start() as second:
-        before = model_processes(home)
-        await first.command("lsp-calib.restartModel", seconds=PATIENCE)
-        for editor in (second, first):
-            assert (await _ask(write(editor, PLAIN))).insert_text == RIGHT
-        after = model_processes(home)
-        assert len(after) == 1
-        assert not before & after
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("home_with_model")
-def test_clients_that_start_at_the_same_moment_elect_one(home: Path) -> None:
-    """Again and again; in between, the process is killed or goes by itself."""
-    for attempt in range(4):
-        clients = [
-            subprocess.Popen(
-                [sys.executable, "-c", CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            for _ in range(4)
-        ]
-        try:
-            for client in clients:
-                _say(client)
-            answers = [json.loads(_heard(client)) for client in clients]
-            pids = {pid for pid, _ in answers}
-            assert len(pids) == 1, answers
-            assert model_processes(home) == pids
-            [text] = {text for _, text in answers}
-            assert text
-            if attempt % 2:
-                os.kill(pids.pop(), signal.SIGKILL)
-            for client in clients:
-                _say(client)
-                assert client.wait(PATIENCE) == 0
-        finally:
-            for client in clients:
-                client.kill()
-                client.wait()
-                for pipe in (client.stdin, client.stdout):
-                    assert pipe is not None
-                    pipe.close()
-
-
-def _say(client: subprocess.Popen[str]) -> None:
-    assert client.stdin is not None
-    client.stdin.write("\n")
-    client.stdin.flush()
-
-
-def _heard(client: subprocess.Popen[str]) -> str:
-    assert client.stdout is not None
-    return client.stdout.readline()
 
 
 async def _loaded(editor: Editor) -> None:

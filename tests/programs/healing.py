@@ -161,7 +161,6 @@ def complete(model: LlamaModel, prompt: Prompt) -> Generation:
     run = model.begin(Request(prompt, MOST_TOKENS, reuse=False), on_tokens=_ignore)
     generation = run.advance()
     assert isinstance(generation, Generation)
-    run.close()
     return generation
 
 

@@ -164,7 +164,6 @@ def typed(model: LlamaModel, card: ModelCard, count: int) -> Iterator[Answer]:
                 run = model.begin(Request(prompt, MOST_TOKENS), on_tokens=_ignore)
                 generation = run.advance()
                 assert isinstance(generation, Generation)
-                run.close()
                 given = [*model._tokenize_prompt(prompt, _CONTEXT), *generation.healing]
                 yield Answer(given, [token.id for token in generation.tokens])
 

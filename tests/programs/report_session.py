@@ -44,7 +44,7 @@ from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.home import private_folder
 from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.report import THEMES
 from lsp_calib.report.page import write_page
@@ -95,7 +95,7 @@ class Answers:
 
         header, records = read_records(path)
         card, file = locate(header.model.name)
-        checksum.verify(file, header.model.sha256)
+        sidecar.verify(file, header.model.sha256)
         pieces, layout = read_pieces(file), Layout.named(header.prompt_version, card)
         if layout is None:
             raise DataError(f"The prompt {header.prompt_version} is no longer made: record the lines again.")

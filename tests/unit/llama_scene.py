@@ -48,7 +48,6 @@ def finish(run: Run) -> Generation:
     """What a generation that nobody interrupts ends with."""
     generation = run.advance()
     assert generation is not None
-    run.close()
     return generation
 
 
@@ -182,21 +181,3 @@ class Reference:
 def one_by_one(given: int, answer: int) -> list[int]:
     """The splits of a generation: its prompt by 64, then each token of the answer but the last."""
     return [*[64] * (given // 64), *([given % 64] if given % 64 else []), *[1] * (answer - 1)]
-
-
-def spread(reference: Reference, tokens: list[int], given: int) -> tuple[float, float]:
-    """How far llama.cpp is from itself: the largest and the mean difference between ways to split a text.
-
-    Kernels for few and for many tokens add up in another order, and where activations are rounded to 8 bits
-    the last bit matters. In nats; a floor stands for processors on which there is no difference.
-    """
-    base = reference.log_probabilities(tokens, given)
-    ways: list[dict[str, Any]] = [
-        {"splits": [1] * len(tokens)},
-        {"splits": [7] * len(tokens)},
-        {"splits": [61] * len(tokens)},
-        {"splits": [512], "ubatch": 512},
-        {"splits": [512], "ubatch": 32},
-    ]
-    apart = [abs(reference.log_probabilities(tokens, given, **way) - base) for way in ways]
-    return max(0.002, *(float(a.max()) for a in apart)), max(0.0005, *(float(a.mean()) for a in apart))

@@ -93,9 +93,6 @@ class ScriptedRun:
             Timing(),
         )
 
-    def close(self) -> None:
-        self._model.open_runs -= 1
-
     def _do(self, steps: int, text: str) -> None:
         for at in range(len(self._tokens), steps):
             if self.enough:
@@ -130,7 +127,6 @@ class ScriptedModel:
         self.counters = Counters()
         self.threads = options.threads or 1
         self.stopped = threading.Event()
-        self.open_runs = 0
         self.documents = 1 if options.path.stem == "narrow" else 3
         self.left: Callable[[], float] = lambda: math.inf
         for tenth in range(10):
@@ -142,10 +138,6 @@ class ScriptedModel:
     def hardware() -> Hardware:
         return Hardware("scripted 1.0")
 
-    @staticmethod
-    def convert(path: Path) -> Path:
-        raise ModelFileError(f"{path} has no weights.")
-
     def begin(
         self,
         request: Request | ScoreRequest,
@@ -153,9 +145,6 @@ class ScriptedModel:
         on_tokens: Callable[[list[Token]], None],
         tell_after: int = 0,
     ) -> Run:
-        self.open_runs += 1
-        # One that runs, one that was interrupted for it, and two that gave way.
-        assert self.open_runs <= 4, "runs are not closed"
         return ScriptedRun(self, request, on_tokens, tell_after)
 
     def share(self, left: Callable[[], float]) -> None:

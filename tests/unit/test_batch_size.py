@@ -1,6 +1,5 @@
 """The size of steps, with a simulated model: how far somebody gets who interrupts, and who does not."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,13 +103,6 @@ def test_who_shares_the_model_takes_no_step_longer_than_its_turn(each: float, le
     assert size <= scene.steps.size(scene.now, urgent=True)
 
 
-def test_one_interruption_is_no_rhythm() -> None:
-    scene = Scene(0.01)
-    scene.run(10**9, 0.2)
-    scene.steps.begins(scene.now)
-    assert scene.steps.size(scene.now, urgent=True) == LARGEST
-
-
 def test_an_interruption_that_is_long_past_counts_no_more() -> None:
     scene = Scene(0.01)
     scene.run(10**9, 0.2)
@@ -129,8 +121,3 @@ def test_what_nobody_waits_for_begins_small_and_grows(each: float, seconds: floa
     assert scene.sizes[0] == SIZES[0]
     assert scene.sizes == sorted(scene.sizes)
     assert scene.done >= 0.25 * seconds / each - LARGEST
-
-
-@pytest.mark.parametrize("largest", [128, 512])
-def test_before_anything_was_measured_steps_are_as_large_as_may_be(largest: int) -> None:
-    assert BatchSizer(largest).size(0.0, urgent=True) == largest

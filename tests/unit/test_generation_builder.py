@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.generation.builder import GenerationBuilder, function_end
-from lsp_calib.inference.generation.run import shortened
+from lsp_calib.inference.generation.run import GenerationBuilder, function_end, shortened
 from lsp_calib.values import Prompt, Segment, Stop, Timing
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12)
@@ -68,15 +67,6 @@ def test_several_lines_are_kept_as_they_are(data: st.DataObject, text: str) -> N
     generation = builder.finish(Timing())
     assert (generation.text, generation.stop) == (text, Stop.END_OF_TEXT)
     assert generation.tokens[-1].id == 99
-
-
-def test_tokens_that_only_reproduce_what_is_typed_carry_nothing() -> None:
-    builder = GenerationBuilder("    ret", one_line=True)
-    builder.add(1, -1.0, -1.0, b"    ")
-    assert builder.tokens == []
-    assert builder.remaining == b"ret"
-    builder.add(2, -2.0, -1.5, b"return")
-    assert [token.text for token in builder.tokens] == ["urn"]
 
 
 def test_a_character_that_was_cut_off_is_left_out() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference.models import checksum, gguf, gguf_reader
-from lsp_calib.inference.models.gguf import Metadata, read_metadata
+from lsp_calib.inference.models import gguf, sidecar
+from lsp_calib.inference.models.gguf import Metadata, read_front, read_metadata
 
 U32, STRING, ARRAY, U64 = 4, 8, 9, 10
 
@@ -128,21 +128,7 @@ class TestMetadata:
         metadata = read_metadata(model_path)
         assert (metadata.architecture, metadata.quantisation, metadata.fim) == ("llama", "Q4_1", ())
         assert "<|im_start|>" in metadata.chat_template
-
-    @pytest.mark.model
-    def test_of_a_real_file_only_the_front_is_read(
-        self, model_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        furthest = []
-        fetch = gguf_reader._Bytes._fetch
-
-        def fetched(source: gguf_reader._Bytes, end: int) -> None:
-            fetch(source, end)
-            furthest.append(source.base + len(source.buffer))
-
-        monkeypatch.setattr(gguf_reader._Bytes, "_fetch", fetched)
-        read_metadata(model_path)
-        assert max(furthest) < model_path.stat().st_size / 20
+        assert read_front(model_path).length < model_path.stat().st_size / 20
 
 
 class TestMemory:
@@ -163,7 +149,7 @@ class TestMemory:
     @pytest.mark.parametrize("damage", [5, {}, {"parameters": "many"}, {"fim": 5}, {"colour": "red"}])
     def test_what_is_remembered_wrongly_is_found_out_again(self, tmp_path: Path, damage: object) -> None:
         path = written(tmp_path, file_of(MODEL))
-        checksum.keep(path, "header", damage)
+        sidecar.keep(path, "header", damage)
         assert gguf.inspect(path).architecture == ("" if damage == {} else "llama")
 
     @pytest.mark.usefixtures("home")
@@ -255,16 +241,6 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
         with pytest.raises(ModelFileError, match="cannot be read") as caught:
             read_metadata(path)
         assert str(path) in str(caught.value)
-
-
-def test_texts_on_the_border_of_what_is_fetched_at_once_are_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gguf_reader, "_STEP", 7)
-    named = [
-        pair(f"tokenizer.ggml.fim_{part}_token_id", at) for at, part in enumerate(("pre", "suf", "mid"), 3)
-    ]
-    assert read_metadata(written(tmp_path, file_of([*MODEL, *named]))).fim == ("[PRE]", "[SUF]", "[MID]")
 
 
 TOKENS = text("tokenizer.ggml.tokens") + struct.pack("<I", ARRAY)

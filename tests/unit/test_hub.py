@@ -15,28 +15,18 @@ from pathlib import Path
 import attrs
 import pytest
 from disk import fill
+from test_download import card_of, silent
 
 from lsp_calib.errors import DownloadError, ModelFileError, SettingsError
-from lsp_calib.inference.models import download, hub, inventory
-from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard, Source
+from lsp_calib.inference.models import download, inventory
+from lsp_calib.inference.models.cards import ModelCard, Source
 from lsp_calib.inference.models.download import Checked
 
 CONTENT = b"GGUF" + bytes(range(256)) * 4000
 PLACE = "/somebody/tiny-GGUF/resolve/main/tiny.gguf"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-CARD = ModelCard(
-    name="tiny",
-    title="Tiny",
-    licence="MIT",
-    file="tiny.gguf",
-    size=len(CONTENT),
-    sha256=SHA256,
-    quantisation="Q4",
-    context=64,
-    window=64,
-    completion=CompletionFormat(),
-    chat=ChatFormat(),
-    sources=(Source("hub", repo="somebody/tiny-GGUF", file="tiny.gguf"),),
+CARD = attrs.evolve(
+    card_of(content=CONTENT), sources=(Source("hub", repo="somebody/tiny-GGUF", file="tiny.gguf"),)
 )
 # The file of a card without a checksum.
 QWEN = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
@@ -100,7 +90,7 @@ class Asked(http.server.BaseHTTPRequestHandler):
 def host(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     """A host that stands in for the hub, and short pauses."""
     del home
-    monkeypatch.setattr(hub, "_PAUSE", 0.01)
+    monkeypatch.setattr(download, "_PAUSE", 0.01)
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with Host() as server:
@@ -114,10 +104,6 @@ def other() -> Iterator[Host]:
     with Host() as server:
         yield server
         server.shutdown()
-
-
-def silent(_done: int, _all: int, _what: str) -> None:
-    return
 
 
 def interrupt(done: int, _all: int, _what: str) -> None:
@@ -152,11 +138,6 @@ class TestAWholeFile:
         download.pull(CARD, silent)
         download.pull(CARD, silent)
         assert len(host.requests) == 1
-
-    def test_of_another_revision_is_asked_for_there(self, host: Host) -> None:
-        (source,) = CARD.sources
-        download.pull(attrs.evolve(CARD, sources=(attrs.evolve(source, revision="abc"),)), silent)
-        assert host.requests[0][0] == PLACE.replace("main", "abc")
 
     def test_with_other_bytes_is_thrown_away(self, host: Host, home: Path) -> None:
         host.answers = lambda asked: asked.file(CONTENT[:-1] + b"!")
@@ -362,11 +343,11 @@ class TestAnInterruption:
         said = refusal()
         assert "broke" in said
         assert "are kept" in said
-        assert len(host.requests) == 1 + hub._MOST_FAILURES - 1
+        assert len(host.requests) == 1 + download._MOST_FAILURES - 1
         assert ".pull-tiny.gguf.part" in left_behind(home)
 
     def test_by_silence_is_noticed(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(hub, "_TIMEOUT", hub.httpx.Timeout(0.2))
+        monkeypatch.setattr(download, "_TIMEOUT", download.httpx.Timeout(0.2))
         free = threading.Event()
 
         def answers(asked: Asked) -> None:
@@ -384,18 +365,6 @@ class TestAnInterruption:
         finally:
             free.set()
         assert host.requests[1][1]["range"] == "bytes=1000-"
-
-    def test_a_slow_host_is_waited_for(self, host: Host) -> None:
-        def answers(asked: Asked) -> None:
-            asked.head(200, Content_Length=len(CONTENT), ETag='"one"')
-            for start in range(0, len(CONTENT), 1 << 17):
-                asked.wfile.write(CONTENT[start : start + (1 << 17)])
-                asked.wfile.flush()
-                time.sleep(0.02)
-
-        host.answers = answers
-        assert download.pull(CARD, silent).path.read_bytes() == CONTENT
-        assert len(host.requests) == 1
 
 
 class TestAModelThatIsBeingPulled:
@@ -454,24 +423,6 @@ class TestARefusal:
         host.answers = answers
         assert download.pull(CARD, silent).path.read_bytes() == CONTENT
 
-    def test_that_does_not_pass_is_said(self, host: Host) -> None:
-        host.answers = lambda asked: asked.head(503, Content_Length=0)
-        assert "is not available at the moment (HTTP 503)" in refusal()
-        assert len(host.requests) == hub._MOST_FAILURES
-
-    def test_leads_to_the_next_source(self, host: Host) -> None:
-        first = Source("hub", repo="somebody/gone", file="tiny.gguf")
-
-        def answers(asked: Asked) -> None:
-            if "gone" in asked.path:
-                asked.head(404, Content_Length=0)
-            else:
-                asked.file()
-
-        host.answers = answers
-        card = attrs.evolve(CARD, sources=(first, *CARD.sources))
-        assert download.pull(card, silent).path.read_bytes() == CONTENT
-
     def test_of_the_connection_is_said_without_waiting(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -485,8 +436,8 @@ class TestARefusal:
     def test_of_the_disk_is_said_before_anything_is_fetched(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        usage = hub.shutil.disk_usage("/")._replace(free=1 << 30)
-        monkeypatch.setattr(hub.shutil, "disk_usage", lambda _: usage)
+        usage = download.shutil.disk_usage("/")._replace(free=1 << 30)
+        monkeypatch.setattr(download.shutil, "disk_usage", lambda _: usage)
         host.answers = lambda asked: asked.head(200, Content_Length=1 << 40)
         fetched: list[int] = []
         with pytest.raises(DownloadError, match="has 1074 MB free; getting tiny takes 1099512 MB"):
@@ -532,14 +483,6 @@ class TestRedirects:
         assert path == "/blob?signed=1"
         assert "authorization" not in headers
 
-    def test_a_broken_piece_is_asked_for_through_them_again(self, host: Host, other: Host) -> None:
-        """The addresses that a hub hands out are good for a while only."""
-        host.answers = lambda asked: asked.head(302, Location=f"{other.url}/blob", Content_Length=0)
-        other.answers = lambda asked: asked.file(most=700_000)
-        assert download.pull(CARD, silent).path.read_bytes() == CONTENT
-        assert len(host.requests) == 2
-        assert other.requests[1][1]["range"] == "bytes=700000-"
-
     @pytest.mark.parametrize(
         ("place", "words"),
         [
@@ -556,7 +499,7 @@ class TestRedirects:
         monkeypatch.setenv("HF_TOKEN", "hf_secret")
         host.answers = lambda asked: asked.head(403, Content_Length=0)
         assert "hf_secret" not in refusal()
-        assert "hf_secret" not in repr(hub.Endpoint.from_environment())
+        assert "hf_secret" not in repr(download.Endpoint.from_environment())
 
 
 @pytest.mark.parametrize("token", ["hf_schlüssel", "hf_two words", "hf_“quoted”", "hf_a\nb"])
@@ -583,5 +526,5 @@ def test_an_endpoint_that_is_not_safe_is_refused(address: str, monkeypatch: pyte
 @pytest.mark.parametrize("address", ["", "https://hf-mirror.example", "http://localhost:8080/"])
 def test_an_endpoint_that_is_safe_is_taken(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", address)
-    url = hub.Endpoint.from_environment().url(CARD.sources[0])
+    url = download.Endpoint.from_environment().url(CARD.sources[0])
     assert str(url) == (address.rstrip("/") or "https://huggingface.co") + PLACE

@@ -80,14 +80,6 @@ def test_short_prompts_do_not_cost_a_document_its_cache() -> None:
     assert cache.ask(document(1)) == 505
 
 
-def test_going_back_a_few_lines_stays_in_the_same_sequence() -> None:
-    cache = Cache()
-    cache.ask(document(1))
-    assert cache.ask([*document(1)[:400], 7, 8]) == 400
-    assert cache.ask([*document(1)[:400], 7, 8, 9]) == 402
-    assert [bool(sequence.tokens) for sequence in cache.sequences].count(True) == 1
-
-
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=60))
 def test_up_to_three_documents_that_only_grow_are_each_evaluated_once(steps: list[tuple[int, int]]) -> None:
     cache = Cache()

@@ -11,19 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 from llama_scene import Reference, finish, generate, ignore, interruptions, request, step_seconds
 from marks import repetitions
 
-from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.inference.backend import Interrupted, LoadOptions, Run
 from lsp_calib.inference.engine import Priority, Request, Sampling
-from lsp_calib.values import Evidence, Generation
+from lsp_calib.values import Generation
 
 llama = pytest.importorskip("lsp_calib.inference.local.llama")
 
@@ -78,7 +74,7 @@ class Typist:
         return "\n".join([*lines, " ".join(words[: random.randint(1, len(words))])])
 
     def request(self, priority: Priority) -> Request:
-        sampling = self._random.choice([None, Sampling(1.0, self._random.randrange(1000))])
+        sampling = self._random.choice([None, Sampling(0.6, self._random.randrange(1000))])
         return request(self.text(), most=8, one_line=False, priority=priority, sampling=sampling)
 
 
@@ -135,38 +131,6 @@ class Cases:
                 self.interrupted += 1
 
 
-class Judged:
-    """Tiers by the shipped calibrator, of numbers that should be the same."""
-
-    # Of a calibrated probability: what the numbers' spread can make of it.
-    NEAR = 0.05
-
-    def __init__(self) -> None:
-        path = home.shipped_models() / "calibrators" / "line-smollm2-135m.json"
-        self._calibrator = Calibrator.load(path)
-        self._policy = PRESETS["balanced"]
-        self.changed = self.moved = 0
-        self._theirs: list[bool] = []
-
-    @property
-    def their_share(self) -> float:
-        return float(np.mean(self._theirs))
-
-    def ours(self, found: Any, scratch: Any) -> None:
-        one, other = self._assess(found), self._assess(scratch)
-        if one.tier is not other.tier:
-            self.changed += 1
-            self.moved += abs(one.calibrated - other.calibrated) > self.NEAR
-
-    def llama_cpps(self, found: Any, scratch: Any) -> None:
-        self._theirs.append(self._assess(found).tier is not self._assess(scratch).tier)
-
-    def _assess(self, logprobs: Any) -> Any:
-        return self._calibrator.assess(
-            Evidence(tuple(min(float(value), 0.0) for value in logprobs)), self._policy
-        )
-
-
 def test_log_probabilities_are_as_near_to_those_from_scratch_as_llama_cpp_is_to_itself(
     model: llama.LlamaModel, model_path: Path
 ) -> None:
@@ -175,7 +139,6 @@ def test_log_probabilities_are_as_near_to_those_from_scratch_as_llama_cpp_is_to_
     found: dict[str, list[float]] = defaultdict(list)
     apart: list[float] = []
     few: list[float] = []
-    judged = Judged()
     reused = total = 0
     for n, (kind, wanted, generation) in enumerate(itertools.islice(cases.all(), CONTINUATIONS)):
         reused += generation.timing.prompt_reused
@@ -190,10 +153,8 @@ def test_log_probabilities_are_as_near_to_those_from_scratch_as_llama_cpp_is_to_
         if n % 8 == 0 or not np.allclose(ours, scratch, rtol=0, atol=SAME):
             large = reference.log_probabilities(tokens, len(given), splits=LARGE)
             apart += abs(large - scratch).tolist()
-            judged.llama_cpps(large, scratch)
             scratch = min(scratch, large, key=lambda numbers: abs(ours - numbers).max())
         found[kind] += abs(ours - scratch).tolist()
-        judged.ours(ours, scratch)
     reference.close()
     assert reused > 0.2 * total, "there was something to go wrong"
     assert cases.interrupted > CONTINUATIONS / 8
@@ -205,7 +166,3 @@ def test_log_probabilities_are_as_near_to_those_from_scratch_as_llama_cpp_is_to_
         assert np.quantile(differences, 0.75) <= max(1.5 * np.quantile(few, 0.75), SAME)
         assert max(differences) <= max(max(apart), 2 * max(few), SAME)
         assert np.mean(differences) <= max(np.mean(apart), 1.5 * np.mean(few), 2e-4)
-    # A tier changes only where the probability was at a threshold to begin with, and as seldom as it does
-    # when llama.cpp itself takes other batches.
-    assert judged.moved == 0, "a tier changed far from a threshold"
-    assert judged.changed / CONTINUATIONS <= max(2 * judged.their_share, 0.02)

@@ -4,10 +4,6 @@ How it is shared: test_shared_process.py and e2e/test_sharing.py.
 """
 
 import asyncio
-import ctypes
-import math
-import os
-import signal
 import struct
 import subprocess
 import sys
@@ -17,51 +13,24 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import attrs
-import llama_scene
-import numpy as np
 import pytest
 import pytest_asyncio
+from llama_scene import SOURCE, request
 
 from lsp_calib.completion.alternatives import agreement, second_request
 from lsp_calib.errors import (
     EngineDiedError,
-    EngineError,
     ModelError,
     ModelFileError,
     NoModelError,
     SettingsError,
 )
-from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Priority, Request
-from lsp_calib.inference.models import converted
+from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Request
 from lsp_calib.inference.models.cards import ModelCard, choose, load_cards
 from lsp_calib.inference.process import client
 from lsp_calib.inference.process.client import ModelProcess
-from lsp_calib.inference.process.starting import convert
 from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Segment
-
-SOURCE = '''import json
-
-
-def read_settings(path):
-    """Read settings from a JSON file."""
-    with open(path, encoding="utf-8") as file:
-        return json'''
-
-
-def request(text: str, forced: str = "", most: int = 12, *, control: str = "") -> Request:
-    segments = [(Segment.TEXT, text)]
-    if control:
-        segments.append((Segment.CONTROL, control))
-    return Request(Prompt(tuple(segments), forced, "test"), most)
-
-
-def long(name: str) -> Request:
-    """Seconds of work; of one name nothing is cached for another."""
-    return request("".join(f"{name}_{n} = compute({n}, other={n * 7 % 13})\n" for n in range(22)), most=1)
-
-
-LONG = long("value")
 
 
 def alive(pid: int) -> bool:
@@ -92,7 +61,6 @@ def shared_home(
         patch.delenv("LSP_CALIB_MODEL", raising=False)
         model_card.path.parent.mkdir(mode=0o700)
         model_card.path.symlink_to(model_path)
-        convert(model_card.path)
         yield folder
 
 
@@ -105,51 +73,6 @@ async def engine(shared_home: Path) -> AsyncIterator[ModelProcess]:
     await process.close()
 
 
-class Reference:
-    """The model evaluated from scratch, the shortest way: no cache, no healing, float64."""
-
-    def __init__(self, path: Path) -> None:
-        import llama_cpp
-
-        self.lib = llama_cpp
-        self.silence = llama_cpp.llama_log_callback(lambda *_: None)
-        llama_cpp.llama_log_set(self.silence, ctypes.c_void_p(0))
-        self.model = llama_cpp.llama_model_load_from_file(
-            os.fsencode(path), llama_cpp.llama_model_default_params()
-        )
-        self.vocab = llama_cpp.llama_model_get_vocab(self.model)
-
-    def tokens(self, text: bytes, *, special: bool = False) -> list[int]:
-        array = (self.lib.llama_token * (len(text) + 8))()
-        count = self.lib.llama_tokenize(self.vocab, text, len(text), array, len(array), False, special)
-        return list(array[:count])
-
-    def log_probabilities(self, tokens: list[int]) -> np.ndarray:
-        """Logarithms of the probabilities of the token after `tokens`; shape (size of the vocabulary,)."""
-        params = self.lib.llama_context_default_params()
-        params.n_ctx = params.n_batch = 1024
-        params.n_threads = params.n_threads_batch = 1
-        context = self.lib.llama_init_from_model(self.model, params)
-        array = (self.lib.llama_token * len(tokens))(*tokens)
-        assert self.lib.llama_decode(context, self.lib.llama_batch_get_one(array, len(tokens))) == 0
-        size = self.lib.llama_vocab_n_tokens(self.vocab)
-        logits = np.array(self.lib.llama_get_logits_ith(context, -1)[:size], dtype=np.float64)
-        self.lib.llama_free(context)
-        return logits - logits.max() - math.log(np.exp(logits - logits.max()).sum())
-
-    def close(self) -> None:
-        self.lib.llama_model_free(self.model)
-
-
-@pytest.fixture(scope="module")
-def reference(shared_home: Path, model_card: ModelCard) -> Iterator[Reference]:
-    """The weights that the model process uses."""
-    assert shared_home.is_dir()
-    made = Reference(converted.used(model_card.path))
-    yield made
-    made.close()
-
-
 @pytest.mark.model
 @pytest.mark.asyncio(loop_scope="module")
 class TestAnswers:
@@ -157,18 +80,6 @@ class TestAnswers:
     # order. On the processor this was written on there was no difference at all; one wrong token or a shift
     # by one position makes some tenths.
     TOLERANCE = 0.002
-
-    async def test_log_probabilities_are_those_of_an_evaluation_from_scratch(
-        self, engine: ModelProcess, reference: Reference
-    ) -> None:
-        generation = await engine.generate(request(SOURCE))
-        prompt = reference.tokens(SOURCE.encode())
-        assert generation.timing.prompt_tokens == len(prompt)
-        assert len(generation.tokens) >= 3
-        for at, token in enumerate(generation.tokens):
-            expected = reference.log_probabilities(prompt + [t.id for t in generation.tokens[:at]])
-            assert token.logprob == pytest.approx(expected[token.id], abs=self.TOLERANCE)
-            assert expected[token.id] >= expected.max() - 2 * self.TOLERANCE, "the most likely token"
 
     async def test_all_that_can_be_observed_comes_through_the_process(self, engine: ModelProcess) -> None:
         plain = attrs.evolve(request(SOURCE), reuse=False)
@@ -190,165 +101,22 @@ class TestAnswers:
         assert unobserved.logprobs == first.logprobs, "to observe changes nothing"
         assert unobserved.entropies is None
 
-    async def test_characters_that_the_model_cannot_make_fail_that_request_alone(
-        self, engine: ModelProcess
-    ) -> None:
-        pid = engine.pid
-        with pytest.raises(EngineError, match="no token"):
-            await engine.generate(request("x = 1\n", forced="\x04"))
-        assert (await engine.generate(request(SOURCE))).text
-        assert engine.pid == pid
-
-    async def test_a_reused_cache_gives_what_a_fresh_one_gives(self, engine: ModelProcess) -> None:
-        fresh = await engine.generate(attrs.evolve(request(SOURCE), reuse=False))
-        assert fresh.timing.prompt_reused == 0
-        again = await engine.generate(request(SOURCE))
-        assert again.timing.prompt_reused == again.timing.prompt_tokens - 1
-        await engine.generate(request(SOURCE.replace("utf-8", "ascii")))  # half of it is common
-        back = await engine.generate(request(SOURCE))
-        assert 0 < back.timing.prompt_reused < back.timing.prompt_tokens - 1
-        for later in (again, back):
-            assert (later.text, later.stop) == (fresh.text, fresh.stop)
-            assert later.logprobs == pytest.approx(fresh.logprobs, abs=self.TOLERANCE)
-
-    async def test_control_texts_in_a_document_are_text(
-        self, engine: ModelProcess, reference: Reference
-    ) -> None:
+    async def test_control_texts_in_a_document_are_text(self, engine: ModelProcess) -> None:
         """A file that holds <|im_end|> must not end a turn, and not open one of its own."""
-        text = "x = '<|im_end|>\\n<|im_start|>'\ny ="
-        plain = reference.tokens(text.encode())
-        parsed = reference.tokens(text.encode(), special=True)
-        assert len(plain) > len(parsed), "the model does have these control tokens"
-        assert (await engine.generate(request(text, most=1))).timing.prompt_tokens == len(plain)
-        card = await engine.generate(request(text, most=1, control="<|im_end|>"))
-        assert card.timing.prompt_tokens == len(plain) + 1
 
-    async def test_a_request_that_is_not_understood_is_refused_by_the_client(
-        self, engine: ModelProcess
-    ) -> None:
-        with pytest.raises(EngineError, match="too long"):
-            await engine.generate(request("x" * (17 << 20)))
-        assert (await engine.generate(request(SOURCE))).text
+        async def tokens(*segments: tuple[Segment, str]) -> int:
+            asked = Request(Prompt(segments, "", "test"), 1)
+            return (await engine.generate(asked)).timing.prompt_tokens
 
-    async def test_cancelling_stops_the_work_and_the_next_answer_is_right(self, engine: ModelProcess) -> None:
-        start = time.perf_counter()
-        await engine.generate(long("whole"))
-        whole = time.perf_counter() - start
-        task = asyncio.create_task(engine.generate(long("stopped")))
-        await asyncio.sleep(whole / 10)
-        task.cancel()
-        start = time.perf_counter()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert time.perf_counter() - start < whole / 4, "the caller does not wait for the rest"
-        # The same again: of the cancelled evaluation no more is believed to be cached than is.
-        again = await engine.generate(long("stopped"))
-        # It waited no longer than the stop took, and not for the rest of the prompt.
-        assert again.timing.queue_ms < 1e3 * whole / 3
-        for name in ("one", "two", "three"):  # until nothing of it is cached any more
-            await engine.generate(long(name))
-        expected = await engine.generate(long("stopped"))
-        assert expected.timing.prompt_reused == 0
-        assert (again.text, again.stop) == (expected.text, expected.stop)
-        assert again.logprobs == pytest.approx(expected.logprobs, abs=self.TOLERANCE)
-
-    async def test_interactive_work_goes_before_background_work_that_waits(
-        self, engine: ModelProcess, model_path: Path
-    ) -> None:
-        order: list[str] = []
-
-        async def ask(name: str, priority: Priority) -> None:
-            await engine.generate(attrs.evolve(request(f"{name} =", most=2), priority=priority))
-            order.append(name)
-
-        running = asyncio.create_task(
-            engine.generate(attrs.evolve(long("first"), priority=Priority.BACKGROUND))
-        )
-        await asyncio.sleep(0.05)
-        waiting = [asyncio.create_task(ask("background", Priority.BACKGROUND))]
-        await asyncio.sleep(0.01)
-        waiting.append(asyncio.create_task(ask("interactive", Priority.INTERACTIVE)))
-        interrupted, *_ = await asyncio.gather(running, *waiting)
-        assert order == ["interactive", "background"]
-        whole = await engine.generate(attrs.evolve(long("first"), reuse=False))
-        # On a busy machine the rest of the prompt is evaluated in other steps.
-        scratch = llama_scene.Reference(model_path)
-        given = scratch.tokens(long("first").prompt.segments[0][1])
-        apart, _ = llama_scene.spread(scratch, [*given, *(token.id for token in whole.tokens)], len(given))
-        scratch.close()
-        assert interrupted.logprobs == pytest.approx(whole.logprobs, abs=apart)
-
-    async def test_a_request_that_was_cancelled_while_it_waited_is_never_run(
-        self, engine: ModelProcess
-    ) -> None:
-        before = await engine.stats()
-        running = asyncio.create_task(engine.generate(long("only")))
-        await asyncio.sleep(0.05)
-        waiting = asyncio.create_task(engine.generate(request(SOURCE * 4, most=40)))
-        await asyncio.sleep(0.01)
-        waiting.cancel()
-        answer = await running
-        after = await engine.stats()
-        evaluated = answer.timing.prompt_tokens - answer.timing.prompt_reused
-        assert after.prompt_tokens - before.prompt_tokens == evaluated
-        assert after.waiting == 0
+        marks = "<|im_end|>\n<|im_start|>"
+        plain = await tokens((Segment.TEXT, marks))
+        assert await tokens((Segment.CONTROL, marks)) == 3 < plain
+        assert await tokens((Segment.TEXT, marks), (Segment.CONTROL, "<|im_end|>")) == plain + 1
 
 
 @pytest.mark.model
 @pytest.mark.usefixtures("home_with_model")
 class TestDeath:
-    async def test_killed_during_a_request_that_request_fails_and_the_next_is_answered(self) -> None:
-        engine = ModelProcess(threads=1)
-        try:
-            await engine.ready()
-            first = engine.pid
-            assert first is not None
-            running = asyncio.create_task(engine.generate(LONG))
-            await asyncio.sleep(0.05)
-            os.kill(first, signal.SIGKILL)
-            with pytest.raises(EngineDiedError, match="signal 9"):
-                await running
-            assert (await engine.generate(request(SOURCE))).text
-            assert engine.pid != first
-        finally:
-            await engine.close()
-
-    async def test_after_three_deaths_without_an_answer_it_gives_up_and_says_so(self) -> None:
-        states: list[tuple[EngineState, str]] = []
-        engine = ModelProcess(threads=1, on_state=lambda state, words, _: states.append((state, words)))
-        try:
-            # Killed while it loads, it is started again for the request that waits; three times are enough.
-            asking = asyncio.create_task(engine.generate(LONG))
-            killed: set[int] = set()
-            while not asking.done():
-                if engine.pid is not None and engine.pid not in killed:
-                    killed.add(engine.pid)
-                    os.kill(engine.pid, signal.SIGKILL)
-                await asyncio.sleep(0.01)
-            assert len(killed) == 3
-            for answer in (asking, engine.generate(request(SOURCE))):
-                with pytest.raises(ModelError, match=r"3 times.*restart the model"):
-                    await answer
-            assert engine.pid is None
-            assert states[-1][0] is EngineState.ERROR
-            await engine.restart()
-            assert (await engine.generate(request(SOURCE))).text, "a restart by hand is another chance"
-        finally:
-            await engine.close()
-
-    async def test_when_its_last_client_closes_it_goes_also_during_a_request(self) -> None:
-        engine = ModelProcess(threads=1)
-        await engine.ready()
-        pid = engine.pid
-        assert pid is not None
-        running = asyncio.create_task(engine.generate(LONG))
-        await asyncio.sleep(0.05)
-        await engine.close()
-        with pytest.raises(EngineDiedError):
-            await running
-        await until(lambda: not alive(pid))
-        assert engine.pid is None
-
     @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
     async def test_when_its_client_is_killed_the_process_goes_also_during_a_request(self) -> None:
         client = textwrap.dedent("""
@@ -500,20 +268,6 @@ async def test_a_damaged_installed_model_is_named_with_the_command_that_replaces
     assert isinstance(failed.error, ModelFileError)
     for part in (fault, str(model_card.path), "lsp-calib models remove", "lsp-calib models pull"):
         assert part in str(failed.error)
-
-
-@pytest.mark.model
-@pytest.mark.usefixtures("home")
-async def test_damaged_tensors_under_a_good_header_are_an_error_or_an_answer(
-    tmp_path: Path, model_path: Path
-) -> None:
-    """A user's own file has no checksum to compare: whatever llama.cpp makes of it, the client lives on."""
-    content = bytearray(model_path.read_bytes()[: 8 << 20])
-    content[1 << 20 : 3 << 20] = os.urandom(2 << 20)
-    path = tmp_path / "own.gguf"
-    path.write_bytes(content)
-    failed = await failure(path)
-    assert "own.gguf" in str(failed.error) or "3 times" in str(failed.error)
 
 
 @pytest.mark.usefixtures("home")

@@ -9,18 +9,21 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
+import llama_scene
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llama_scene import LONG, ignore, request
+from llama_scene import generate as answer
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Interrupted, LoadOptions, Preempted, Run
+from lsp_calib.inference.backend import Interrupted, LoadOptions, Preempted
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
-from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
+from lsp_calib.values import Prompt, Segment, Stop, Token
 
 pytest.importorskip("xllamacpp")
 
@@ -32,16 +35,9 @@ from lsp_calib.inference.prebuilt.model import (
     doubt,
     log_probability,
 )
-from lsp_calib.inference.prebuilt.server import Question, _reply, _understanding, last_words
+from lsp_calib.inference.prebuilt.server import Question, _reply, _understanding
 
-SOURCE = '''import json
-
-
-def read_settings(path):
-    """Read settings from a JSON file."""
-    with open(path, encoding="utf-8") as file:
-'''
-LONG = "".join(f"value_{n} = compute({n}, other={n * 7 % 13})\n" for n in range(18))
+SOURCE = llama_scene.SOURCE.removesuffix("        return json")
 CONTEXT = 1024
 # Other kernels (and another version of llama.cpp) add up quantised products in another order. Between the two
 # engines 0.12 was the most that was seen on one machine; a shift by one token makes several nats.
@@ -55,27 +51,6 @@ def model(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         loaded = PrebuiltModel(LoadOptions(model_path, CONTEXT, threads=1))
         yield loaded
         loaded.close()
-
-
-def request(text: str, forced: str = "", most: int = 12, **more: object) -> Request:
-    return Request(Prompt(((Segment.TEXT, text),), forced, "test"), most, **more)  # type: ignore[arg-type]
-
-
-def begin(
-    model: PrebuiltModel,
-    wanted: Request,
-    on_tokens: Callable[[list[Token]], None] = lambda _: None,
-    tell_after: int = 0,
-) -> Run:
-    return model.begin(wanted, on_tokens=on_tokens, tell_after=tell_after)
-
-
-def answer(model: PrebuiltModel, wanted: Request) -> Generation:
-    run = begin(model, wanted)
-    generation = run.advance()
-    run.close()
-    assert generation is not None
-    return generation
 
 
 def everything(model: PrebuiltModel, text: str, forced: tuple[int, ...] = ()) -> dict[int, float]:
@@ -170,11 +145,6 @@ class TestAnswers:
         assert "".join(token.text for token in generation.tokens) == generation.text
         assert "�" not in generation.text
 
-    def test_typed_characters_of_several_tokens_are_reproduced(self, model: PrebuiltModel) -> None:
-        generation = answer(model, request(SOURCE, forced="        x = '漢字🙂 "))
-        assert generation.tokens
-        assert generation.doubt == ""
-
     def test_an_end_of_the_text_is_told_with_its_probability(self, model: PrebuiltModel) -> None:
         prompt = Prompt(
             (
@@ -191,24 +161,16 @@ class TestAnswers:
         assert generation.tokens[-1].text == ""
         assert generation.tokens[-1].logprob < 0
 
-    def test_an_empty_document_is_answered(self, model: PrebuiltModel) -> None:
-        assert answer(model, request("", most=3)).timing.prompt_tokens == 1
-
-    def test_several_lines_are_answered_where_they_are_wanted(self, model: PrebuiltModel) -> None:
-        generation = answer(model, request(SOURCE + "        return json", most=16, one_line=False))
-        assert "\n" in generation.text
-        assert len(generation.tokens) == 16
-
     def test_what_the_server_cannot_tell_is_refused_with_the_engine_that_can(
         self, model: PrebuiltModel
     ) -> None:
         prompt = Prompt(((Segment.TEXT, "x"),), "", "test")
-        with pytest.raises(EngineError, match=r"lsp-calib\[local\]"):
-            model.begin(ScoreRequest(prompt, "y"), on_tokens=lambda _: None)
-        with pytest.raises(EngineError, match=r"lsp-calib\[local\]"):
-            begin(model, request("x", temperatures=(1.0,)))
-        with pytest.raises(EngineError, match=r"lsp-calib\[local\]"):
-            begin(model, request("x", given=(1,)))
+        with pytest.raises(EngineError, match=r"pip install .*\[local\]"):
+            model.begin(ScoreRequest(prompt, "y"), on_tokens=ignore)
+        with pytest.raises(EngineError, match=r"pip install .*\[local\]"):
+            model.begin(request("x", temperatures=(1.0,)), on_tokens=ignore)
+        with pytest.raises(EngineError, match=r"pip install .*\[local\]"):
+            model.begin(request("x", given=(1,)), on_tokens=ignore)
 
 
 @pytest.mark.model
@@ -220,17 +182,6 @@ class TestPrompts:
         assert tokens.count(control) == 1
         assert tokens[-1] == control
         assert b"".join(model._machine.vocabulary.pieces[t] for t in tokens[:-1]) == b"<|im_end|>"
-
-    def test_a_text_that_is_no_unicode_is_tokenised_all_the_same(self, model: PrebuiltModel) -> None:
-        assert model._server.tokenize("a\ud800b") == model._server.tokenize("a?b")
-
-    def test_an_overlong_prompt_loses_its_oldest_text(self, model: PrebuiltModel) -> None:
-        room = 40
-        prompt = Prompt(((Segment.CONTROL, "<|im_start|>"), (Segment.TEXT, LONG)), "", "test")
-        tokens = model._tokenize(prompt, room)
-        assert len(tokens) == room
-        assert tokens[0] == model._server.tokenize("<|im_start|>", control=True)[0]
-        assert tokens[1:] == list(model._server.tokenize(LONG)[-(room - 1) :])
 
     def test_the_bytes_of_all_tokens_are_known(self, model: PrebuiltModel) -> None:
         pieces = model._machine.vocabulary.pieces
@@ -284,7 +235,7 @@ class TestInterruption:
         left = [1.0, 0.0]  # after a piece it is another one's turn
         model.share(lambda: left.pop(0) if left else math.inf)
         before = model.counters.prompt_tokens
-        run = begin(model, request(LONG, most=6))
+        run = model.begin(request(LONG, most=6), on_tokens=ignore)
         with pytest.raises(Preempted):
             run.advance()
         assert model.counters.prompt_tokens > before
@@ -298,7 +249,7 @@ class TestInterruption:
         expected = answer(model, request(LONG, most=6, priority=Priority.BACKGROUND, reuse=False))
         answer(model, request(SOURCE, most=1, priority=Priority.BACKGROUND))  # takes the sequence
         before = model.counters.prompt_tokens
-        run = begin(model, request(LONG, most=6, priority=Priority.BACKGROUND))
+        run = model.begin(request(LONG, most=6, priority=Priority.BACKGROUND), on_tokens=ignore)
         interruptions = 0
         while True:
             seen = model.counters.decode_ms
@@ -330,7 +281,7 @@ class TestInterruption:
         assert evaluated <= expected.timing.prompt_tokens + 40 * interruptions
 
     def test_an_interruption_before_the_start_is_noticed(self, model: PrebuiltModel) -> None:
-        run = begin(model, request(SOURCE, most=1))
+        run = model.begin(request(SOURCE, most=1), on_tokens=ignore)
         model.interrupt()
         with pytest.raises(Interrupted):
             run.advance()
@@ -344,7 +295,7 @@ class TestInterruption:
             told.append(tokens)
             run.enough = True
 
-        run = begin(model, request(SOURCE + "        return json"), enough, tell_after=2)
+        run = model.begin(request(SOURCE + "        return json"), on_tokens=enough, tell_after=2)
         generation = run.advance()
         assert generation is not None
         assert generation.stop is Stop.EARLY
@@ -385,15 +336,6 @@ class TestSampling:
         for token in drawn[:5]:  # probabilities are told without the temperature
             assert token.logprob == pytest.approx(known[token.id], abs=SPREAD)
 
-    def test_what_is_typed_is_reproduced_by_drawn_tokens_too(self, model: PrebuiltModel) -> None:
-        for seed in range(3):
-            generation = answer(
-                model, request(SOURCE, forced="        return js", most=3, sampling=Sampling(1.0, seed))
-            )
-            first = generation.tokens[0]
-            assert first.logprob <= first.typed_logprob + 0.011
-            assert model._machine.vocabulary.pieces[first.id].decode().endswith(first.text)
-
 
 @pytest.mark.model
 class TestLoading:
@@ -411,15 +353,15 @@ class TestLoading:
         with pytest.raises(EngineError, match="closed"):
             answer(model, request("x"))
 
-    def test_a_truncated_file_is_refused_in_the_words_of_the_library(
+    def test_a_truncated_file_is_refused_and_the_log_has_the_reason(
         self, home: Path, model_path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        assert home.is_dir()
         broken = tmp_path / "broken.gguf"
         broken.write_bytes(model_path.read_bytes()[:50_000_000])
-        with pytest.raises(ModelFileError, match=r"broken\.gguf.*not within the file bounds"):
+        with pytest.raises(ModelFileError, match=r"broken\.gguf cannot be loaded") as caught:
             PrebuiltModel(LoadOptions(broken, 256, threads=1))
-        assert "not within the file bounds" in capfd.readouterr().err, "and the log has them too"
+        assert str(home / "log" / "model.log") in str(caught.value)
+        assert "not within the file bounds" in capfd.readouterr().err
 
     def test_a_process_that_used_it_ends(self, home: Path, model_path: Path) -> None:
         assert home.is_dir()
@@ -484,7 +426,7 @@ class TestLoading:
 
 class TestVersions:
     def test_an_answer_of_another_shape_is_an_error_that_names_the_version(self) -> None:
-        with pytest.raises(EngineError, match=r"xllamacpp .*lsp-calib\[prebuilt\]"):
+        with pytest.raises(EngineError, match=r"xllamacpp .*pip install .*\[prebuilt\]"):
             with _understanding():
                 _reply({"choices": [{"logprobs": []}], "timings": {}})
 
@@ -543,26 +485,3 @@ class TestPieces:
             size.told(tokens, milliseconds)
         assert 16 <= size.tokens <= 512
         assert size.tokens % 16 == 0
-
-    def test_a_fast_machine_gets_large_pieces_and_a_slow_one_small_ones(self) -> None:
-        for each, expected in ((0.1, 512), (1.0, 48), (30.0, 16)):
-            size = PieceSize()
-            for _ in range(30):
-                size.told(size.tokens, each * size.tokens)
-            assert size.tokens == expected
-
-
-class TestLastWords:
-    def test_a_cause_is_named_before_its_consequences(self) -> None:
-        said = [
-            "0.00.002.272 W srv          init: security: no API key",
-            "0.00.022.851 E llama_model_load: error loading model: tensor 'a' is not within the file bounds",
-            "0.00.022.869 E llama_model_load_from_file_impl: failed to load model",
-            "0.00.025.722 E srv          init: exiting due to model loading error",
-        ]
-        assert (
-            last_words(said)
-            == "llama_model_load: error loading model: tensor 'a' is not within the file bounds"
-        )
-        assert last_words(said[2:3]) == "llama_model_load_from_file_impl: failed to load model"
-        assert last_words(said[:1]) == ""

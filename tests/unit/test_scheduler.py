@@ -1,7 +1,5 @@
 """Which request runs next: whoever asks, in whatever order, nobody is forgotten and nobody starves."""
 
-import attrs
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -93,16 +91,6 @@ class TestTurns:
         assert scheduler.interrupted(), "it is wanted all the same"
         assert run_all(scheduler) == [(1, 3), (1, 2), (1, 1)]
 
-    def test_what_a_newer_request_interrupted_goes_on_after_it(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, BEHIND))
-        scheduler.put(Job(1, 2, TYPING, "a"))
-        taken(scheduler)
-        scheduler.put(Job(1, 3, TYPING, "b"))
-        scheduler.put(Job(2, 1, TYPING, "a"))
-        assert scheduler.interrupted()
-        assert run_all(scheduler) == [(2, 1), (1, 3), (1, 2), (1, 1)], "each client has its turn"
-
 
 class TestGivingWay:
     def test_interactive_work_gives_way_to_that_of_other_clients_alone(self) -> None:
@@ -116,13 +104,6 @@ class TestGivingWay:
         scheduler.put(Job(2, 3, TYPING))
         assert scheduler.others()
 
-    def test_background_work_does_not_give_way(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, BEHIND))
-        taken(scheduler)
-        scheduler.put(Job(2, 1, BEHIND))
-        assert not scheduler.others()
-
     def test_what_gave_way_goes_on_at_its_clients_next_turn_before_newer_requests(self) -> None:
         scheduler = Scheduler()
         scheduler.put(Job(1, 1, TYPING))
@@ -131,106 +112,6 @@ class TestGivingWay:
             scheduler.put(job)
         assert scheduler.gave_way()
         assert run_all(scheduler) == [(2, 1), (1, 1), (2, 2), (1, 2)]
-
-    def test_what_nobody_wants_any_more_does_not_wait_again(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING))
-        taken(scheduler)
-        scheduler.put(Job(2, 1, TYPING))
-        assert scheduler.cancel((1, 1)).interrupt
-        assert not scheduler.gave_way()
-        assert run_all(scheduler) == [(2, 1)]
-
-
-class TestSuperseding:
-    def test_a_waiting_request_is_superseded_by_the_next_for_its_document(self) -> None:
-        scheduler = Scheduler()
-        old = Job(1, 1, TYPING, "a")
-        scheduler.put(old)
-        assert scheduler.put(Job(1, 2, TYPING, "a")) == Effect((old,))
-        assert run_all(scheduler) == [(1, 2)]
-
-    def test_a_running_request_is_superseded_and_interrupted(self) -> None:
-        scheduler = Scheduler()
-        old = Job(1, 1, TYPING, "a")
-        scheduler.put(old)
-        taken(scheduler)
-        assert scheduler.put(Job(1, 2, TYPING, "a")) == Effect((old,), interrupt=True)
-        assert scheduler.running is None
-        assert not scheduler.interrupted(), "nobody wants it any more"
-        assert run_all(scheduler) == [(1, 2)]
-
-    def test_a_running_request_is_superseded_once(self) -> None:
-        """It takes a moment to stop; who types on meanwhile hits the ones that wait."""
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING, "a"))
-        taken(scheduler)
-        scheduler.put(Job(1, 2, TYPING, "a"))
-        assert scheduler.put(Job(1, 3, TYPING, "a")) == Effect((Job(1, 2, TYPING, "a"),))
-        assert not scheduler.finished(), "its answer came all the same, and is thrown away"
-        assert run_all(scheduler) == [(1, 3)]
-
-    @pytest.mark.parametrize(
-        "other",
-        [Job(2, 2, TYPING, "a"), Job(1, 2, TYPING, "b"), Job(1, 2, BEHIND, "a")],
-        ids=["another client", "another document", "background work"],
-    )
-    def test_what_is_something_else_supersedes_nothing(self, other: Job) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING, "a"))
-        assert scheduler.put(other) == Effect()
-
-    def test_without_a_document_nothing_is_superseded(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING))
-        assert scheduler.put(Job(1, 2, TYPING)) == Effect()
-
-
-class TestDropping:
-    def test_a_client_that_goes_takes_all_its_work_with_it(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, BEHIND))
-        taken(scheduler)
-        scheduler.put(Job(1, 2, BEHIND))
-        scheduler.put(Job(2, 1, BEHIND))
-        effect = scheduler.drop_client(1)
-        assert {job.key for job in effect.dropped} == {(1, 1), (1, 2)}
-        assert effect.interrupt
-        assert not scheduler.interrupted()
-        assert run_all(scheduler) == [(2, 1)]
-
-    def test_what_waited_or_ran_for_too_long_is_dropped(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING, expires=10))
-        taken(scheduler)
-        scheduler.put(Job(1, 2, TYPING, expires=20))
-        scheduler.put(Job(1, 3, TYPING))
-        assert scheduler.next_expiry() == 10
-        assert scheduler.expire(9) == Effect()
-        assert scheduler.expire(15) == Effect((Job(1, 1, TYPING, expires=10),), interrupt=True)
-        assert scheduler.next_expiry() == 20
-        assert scheduler.expire(20) == Effect((Job(1, 2, TYPING, expires=20),))
-        assert not scheduler.interrupted()
-        assert run_all(scheduler) == [(1, 3)]
-
-    def test_an_interrupted_request_can_be_cancelled_before_it_goes_on(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, BEHIND))
-        taken(scheduler)
-        scheduler.put(Job(1, 2, TYPING))
-        assert scheduler.interrupted()
-        assert scheduler.cancel((1, 1)) == Effect((Job(1, 1, BEHIND),))
-        assert run_all(scheduler) == [(1, 2)]
-
-    def test_what_is_not_there_cannot_be_cancelled(self) -> None:
-        assert Scheduler().cancel((1, 1)) == Effect()
-
-    def test_an_id_in_use_is_refused(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING))
-        scheduler.put(Job(2, 1, TYPING))
-        with pytest.raises(ValueError, match="in use"):
-            scheduler.put(Job(1, 1, BEHIND))
 
 
 def test_idle_work_goes_last_and_gives_way_to_all_other() -> None:
@@ -280,7 +161,6 @@ class Traffic(RuleBasedStateMachine):
         self.interrupt_pending = False
         self.passed_over: dict[int, set[int]] = {}
         self.number = 0
-        self.now = 0.0
 
     @rule(
         questions=st.lists(
@@ -288,13 +168,12 @@ class Traffic(RuleBasedStateMachine):
                 st.integers(1, 3),
                 st.sampled_from(Priority),
                 st.sampled_from(["", "", "a", "b"]),
-                st.sampled_from([None, None, None, 2.0]),
             ),
             min_size=1,
             max_size=6,
         )
     )
-    def ask_a_lot(self, questions: list[tuple[int, Priority, str, float | None]]) -> None:
+    def ask_a_lot(self, questions: list[tuple[int, Priority, str]]) -> None:
         for question in questions:
             self.ask(*question)
 
@@ -306,11 +185,9 @@ class Traffic(RuleBasedStateMachine):
             if self.running is not None:
                 self.finish()
 
-    def ask(self, client: int, priority: Priority, document: str, time: float | None) -> None:
+    def ask(self, client: int, priority: Priority, document: str) -> None:
         self.number += 1
         job = Job(client, self.number, priority, document)
-        if time is not None:
-            job = attrs.evolve(job, expires=self.now + time)
         effect = self.scheduler.put(job)
         rivals = {
             key
@@ -346,15 +223,6 @@ class Traffic(RuleBasedStateMachine):
         self.passed_over.pop(client, None)
         for others in self.passed_over.values():
             others.discard(client)
-
-    @rule(seconds=st.floats(0, 3))
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
-        effect = self.scheduler.expire(self.now)
-        assert {job.key for job in effect.dropped} == {
-            key for key, job in self.live.items() if job.expires <= self.now
-        }
-        self.follow(effect)
 
     @precondition(lambda self: self.running is None)
     @rule()

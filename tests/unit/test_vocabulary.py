@@ -96,11 +96,6 @@ def test_a_token_that_stops_inside_a_word_is_left_out() -> None:
     assert {pieces[i] for i in vocabulary.allowed(b".foo")} == {b".", b".f"}, "its own tokenisation stays"
 
 
-def test_control_tokens_are_never_allowed() -> None:
-    vocabulary = Vocabulary([b"", b"a", b""], lambda _: [1])
-    assert vocabulary.allowed(b"a").tolist() == [1]
-
-
 def test_bytes_that_no_token_makes_are_an_engine_error() -> None:
     """Small vocabularies lack bytes: a control character before the cursor must not end the process."""
     vocabulary = Vocabulary([b"a", b""], lambda _: [])

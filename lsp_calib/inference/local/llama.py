@@ -23,7 +23,7 @@ import llama_cpp
 from lsp_calib import home, lockfile
 from lsp_calib.errors import EngineError, ModelFileError, SettingsError
 from lsp_calib.inference import processor
-from lsp_calib.inference.backend import NOT_LOCKED, Counters, Hardware, LoadOptions, Run
+from lsp_calib.inference.backend import NOT_LOCKED, Hardware, LoadOptions, Run, load_anyhow
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.inference.generation.run import room_for_prompt, shortened
 from lsp_calib.inference.local.decoder import Decoder
@@ -121,7 +121,6 @@ class LlamaModel:
     def __init__(self, options: LoadOptions) -> None:
         self.name = f"llama-cpp-python {llama_cpp.__version__}"
         self.notes: list[str] = []
-        native_log().listen()
         if not options.acceleration.amx:
             withhold_amx()
         llama_cpp.llama_backend_init()
@@ -129,6 +128,9 @@ class LlamaModel:
         self._machine = Machine(weights, decoder)
         self._decoder = decoder
         self._weights = weights
+        self.counters = decoder.counters
+        self.documents = decoder.documents
+        self.positions = decoder.positions
 
     @staticmethod
     def hardware() -> Hardware:
@@ -141,29 +143,9 @@ class LlamaModel:
             converts=True,
         )
 
-    @staticmethod
-    def convert(path: Path) -> Path:
-        """The file with a model's weights in 8 bits: `convert_to_8_bits`."""
-        native_log().listen()
-        return convert_to_8_bits(path)
-
-    @property
-    def counters(self) -> Counters:
-        return self._decoder.counters
-
     @property
     def threads(self) -> int:
         return self._decoder.threads
-
-    @property
-    def documents(self) -> int:
-        """How many prompts of interactive work stay in the cache side by side."""
-        return self._decoder.documents
-
-    @property
-    def positions(self) -> int:
-        """The positions that a prompt and its answer may take together."""
-        return self._decoder.positions
 
     def begin(
         self,
@@ -206,25 +188,16 @@ class LlamaModel:
 
     def _load(self, options: LoadOptions) -> tuple[Weights, Decoder]:
         """The model on the GPU where that was asked for and works, else on the processor."""
-        on_gpu = bool(options.acceleration.gpu_layers)
-        if on_gpu and not llama_cpp.llama_supports_gpu_offload():
-            self.notes.append(
-                "The GPU is not used: llama-cpp-python was built without support for one. Build it again "
-                'with it (for example CMAKE_ARGS="-DGGML_CUDA=on"), or set gpuLayers to 0.'
-            )
-            options, on_gpu = _without_gpu(options), False
         if options.acceleration.eight_bit:
             options = self._converted(options)
-        try:
-            loaded = _open(options)
-        except ModelFileError:
-            if not on_gpu:
-                raise
-            said = native_log().last_words()
-            options = _without_gpu(options)
-            native_log().listen()
-            loaded = _open(options)
-            self.notes.append(f"The GPU is not used: the model does not load there. llama.cpp says: {said}")
+        loaded = load_anyhow(
+            _open,
+            options,
+            self.notes,
+            gpu=bool(llama_cpp.llama_supports_gpu_offload()),
+            advice="llama-cpp-python was built without support for one. Build it again with it (for example "
+            'CMAKE_ARGS="-DGGML_CUDA=on"), or set gpuLayers to 0.',
+        )
         if options.mlock and "mlock" in native_log().last_words().lower():
             self.notes.append(NOT_LOCKED)
         return loaded
@@ -232,7 +205,7 @@ class LlamaModel:
     def _converted(self, options: LoadOptions) -> LoadOptions:
         """With the file of the converted weights; with the model's own, and a note, if there can be none."""
         try:
-            return attrs.evolve(options, path=self.convert(options.path))
+            return attrs.evolve(options, path=convert_to_8_bits(options.path))
         except (OSError, ModelFileError) as error:
             self.notes.append(
                 f"The model runs about half as fast as it could: its weights were not converted ({error})."
@@ -253,10 +226,6 @@ class LlamaModel:
         return self._weights.tokenize(b"\n")[0] if self._weights.bos is None else self._weights.bos
 
 
-def _without_gpu(options: LoadOptions) -> LoadOptions:
-    return attrs.evolve(options, acceleration=attrs.evolve(options.acceleration, gpu_layers=0))
-
-
 def _build() -> str:
     """The binding's version and its compilation of llama.cpp, told by the size and time of the libraries."""
     digest = hashlib.sha256()
@@ -267,6 +236,7 @@ def _build() -> str:
 
 
 def _open(options: LoadOptions) -> tuple[Weights, Decoder]:
+    native_log().listen()
     weights = Weights(
         options.path,
         acceleration=options.acceleration,

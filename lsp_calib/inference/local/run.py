@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Observe, Priority, Request, ScoreRequest
-from lsp_calib.inference.generation.builder import TextDecoder
 from lsp_calib.inference.generation.kv_cache import CachedSequence
-from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnTokens
+from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnTokens, TextDecoder
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.values import Distributions, Generation, Observation, Softmax, Stop, Timing, Token
 
@@ -339,9 +338,6 @@ class AheadRun:
             self._machine.evaluate(sequence, self._tokens, 0, Priority.IDLE)
         return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
 
-    def close(self) -> None:
-        """Nothing to free: the tokens it left in the cache may be reused."""
-
 
 class LocalGenerationRun(GenerationRun):
     """One generation. prompt: its tokens (not empty), which leave room for an answer in the context."""
@@ -509,9 +505,6 @@ class ScoreRun:
             else:
                 self._on_tokens([self._token(index) for index in range(len(chunk))])
             self._scored += len(chunk)
-
-    def close(self) -> None:
-        """Nothing to free: the tokens it left in the cache may be reused."""
 
     def _count(self, positions: int) -> None:
         """Count the distributions in the rows of the last decode."""

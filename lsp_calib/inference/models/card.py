@@ -10,7 +10,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models import sidecar
 
 
 @attrs.frozen
@@ -177,7 +177,7 @@ def load_cards() -> dict[str, ModelCard]:
 
 def as_pulled(card: ModelCard) -> ModelCard:
     """The card, with the checksum of the first pull where none is published."""
-    return card if card.sha256 else attrs.evolve(card, sha256=checksum.first_use(card.file))
+    return card if card.sha256 else attrs.evolve(card, sha256=sidecar.first_use(card.file))
 
 
 def _preference(card: ModelCard) -> tuple[bool, int, int, str]:

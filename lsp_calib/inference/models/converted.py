@@ -9,7 +9,7 @@ import glob
 import os
 from pathlib import Path
 
-from lsp_calib.inference.models import checksum, gguf, sidecar
+from lsp_calib.inference.models import gguf, sidecar
 
 _SLOW = "Q4_1"
 # In bytes. Weights of more are read from memory more slowly than they are multiplied, and 8 bits are more.
@@ -33,7 +33,7 @@ def slow(path: Path) -> bool:
 
 def place(path: Path) -> Path:
     """The file for the converted weights of a model file; its name tells what they are made of."""
-    return path.with_name(f".{path.name}.{checksum.sha256_of(path)[:16]}{_ENDING}")
+    return path.with_name(f".{path.name}.{sidecar.sha256_of(path)[:16]}{_ENDING}")
 
 
 def all_of(path: Path) -> list[Path]:

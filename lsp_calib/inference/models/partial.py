@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import hashlib
 import json
 import os
 import re
@@ -21,7 +20,6 @@ from lsp_calib.errors import DownloadError
 from lsp_calib.files import open_file, read_file
 from lsp_calib.json_text import parse_json
 
-_CHUNK = 1 << 20
 # As `tempfile` makes them up: a longer ending belongs to a file with a longer name.
 _MADE_UP = re.compile("[a-z0-9_]{8}")
 
@@ -72,7 +70,7 @@ def delete(paths: Iterable[Path]) -> None:
 
 
 class Part:
-    """Bytes received so far of one file, their running SHA-256, and the identity of their source.
+    """Bytes received so far of one file, and the identity of their source.
 
     target: the file that it will be. origin: where the bytes come from; those of another origin are dropped.
     validator: the server's ETag or date of the bytes that are here; empty where it gave none.
@@ -84,13 +82,8 @@ class Part:
         self._origin = origin
         self.validator = ""
         self.size = 0
-        self._digest = hashlib.sha256()
         self._load()
         self.resumed = self.size > 0
-
-    @property
-    def sha256(self) -> str:
-        return self._digest.hexdigest()
 
     def _load(self) -> None:
         try:
@@ -98,17 +91,14 @@ class Part:
             validator = notes["validator"] if notes["origin"] == self._origin else ""
             if not isinstance(validator, str) or not validator:
                 return
-            with os.fdopen(open_file(self.path), "rb") as file:
-                while chunk := file.read(_CHUNK):
-                    self._digest.update(chunk)
-                    self.size += len(chunk)
+            self.size = self.path.stat().st_size
             self.validator = validator
         except (OSError, ValueError, KeyError, TypeError):
-            self.size, self._digest = 0, hashlib.sha256()
+            return
 
     def restart(self, validator: str) -> None:
         """Drop the bytes received so far; those that follow have this validator."""
-        self.size, self._digest, self.resumed = 0, hashlib.sha256(), False
+        self.size, self.resumed = 0, False
         self.validator = validator
         self._write(b"", "wb")
         notes = json.dumps({"origin": self._origin, "validator": validator})
@@ -117,7 +107,6 @@ class Part:
     def append(self, chunk: bytes) -> None:
         """Keep some more bytes. Raises DownloadError if there is no room for them."""
         self._write(chunk, "ab")
-        self._digest.update(chunk)
         self.size += len(chunk)
 
     def finish(self) -> Path:
@@ -146,7 +135,7 @@ class Part:
         """Delete the bytes received."""
         self.path.unlink(missing_ok=True)
         self._notes.unlink(missing_ok=True)
-        self.size, self._digest, self.validator, self.resumed = 0, hashlib.sha256(), "", False
+        self.size, self.validator, self.resumed = 0, "", False
 
     def _write(self, chunk: bytes, mode: str) -> None:
         try:

@@ -5,15 +5,18 @@ Neither `doctor` nor `bench` leaves anything here: a measurement beside other pr
 
 from __future__ import annotations
 
-import math
+import contextlib
 import os
 import statistics
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TypeGuard
+from typing import Annotated
 
 import attrs
+import msgspec
+from msgspec import Meta
 
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.card import ModelCard
@@ -36,6 +39,8 @@ _MOST, _OFTEN = 200, 50
 # A prompt with fewer tokens to evaluate says nothing about the speed of a batch.
 _BATCH = 32
 
+_Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
+
 
 @attrs.frozen
 class Speed:
@@ -44,10 +49,10 @@ class Speed:
     prompt_per_s, generation_per_s: tokens a second; None where no answer told. at: seconds since the epoch.
     """
 
-    p50: float
-    n: int
-    prompt_per_s: float | None = None
-    generation_per_s: float | None = None
+    p50: _Positive
+    n: Annotated[int, Meta(ge=ENOUGH)]
+    prompt_per_s: _Positive | None = None
+    generation_per_s: _Positive | None = None
     at: float = 0.0
 
     @property
@@ -118,39 +123,29 @@ class Answers:
 def remember_speed(card: ModelCard, speed: Speed) -> None:
     """Keep a measurement; rates that it does not tell stay. Impossible ones are not kept. Never fails."""
     before = known_speed(card)
-    entry = attrs.asdict(speed)
     if before is not None:
-        entry |= {name: getattr(before, name) for name in _RATES if entry[name] is None}
-    if _from_entry(entry) is not None:
+        rates = {
+            name: getattr(before, name)
+            for name in ("prompt_per_s", "generation_per_s")
+            if getattr(speed, name) is None
+        }
+        speed = attrs.evolve(speed, **rates)
+    entry = attrs.asdict(speed)
+    if _read(entry) is not None:
         sidecar.update(_MEMORY, _key(card), entry)
 
 
 def known_speed(card: ModelCard) -> Speed | None:
     """The last measurement of a model, None without one."""
-    return _from_entry(sidecar.read(_MEMORY).get(_key(card)))
+    return _read(sidecar.read(_MEMORY).get(_key(card)))
 
 
-_RATES = ("prompt_per_s", "generation_per_s")
-
-
-def _from_entry(entry: object) -> Speed | None:
+def _read(entry: object) -> Speed | None:
     """What earlier versions wrote came from `doctor` and `bench`, and has no number of answers."""
-    if not isinstance(entry, dict):
-        return None
-    p50, n, at = entry.get("p50"), entry.get("n"), entry.get("at")
-    prompt, generation = (entry.get(name) for name in _RATES)
-    if not (_possible(p50) and isinstance(n, int) and n >= ENOUGH):
-        return None
-    if not all(rate is None or _possible(rate) for rate in (prompt, generation)):
-        return None
-    return Speed(p50, n, prompt, generation, at if _possible(at) else 0.0)
+    with contextlib.suppress(msgspec.ValidationError):
+        return msgspec.convert(entry, Speed)
+    return None
 
 
 def _key(card: ModelCard) -> str:
     return f"{card.name} {card.quantisation}".strip()
-
-
-def _possible(value: object) -> TypeGuard[float]:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    )

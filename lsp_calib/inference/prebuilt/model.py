@@ -11,21 +11,20 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import attrs
 import xllamacpp
 
-from lsp_calib.errors import EngineError, ModelError, ModelFileError
+from lsp_calib.errors import EngineError, ModelError
 from lsp_calib.inference.backend import (
     NOT_LOCKED,
-    Acceleration,
     Counters,
     Hardware,
     Interrupted,
     LoadOptions,
     Preempted,
     Run,
+    load_anyhow,
 )
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
@@ -315,7 +314,7 @@ _LOADED = 0.9
 
 
 class PrebuiltModel:
-    """A loaded model. Raises ModelFileError, with llama.cpp's own words, if it cannot be loaded.
+    """A loaded model. Raises ModelFileError if it cannot be loaded.
 
     Raises ModelError if this version of xllamacpp does not work as expected.
 
@@ -334,6 +333,8 @@ class PrebuiltModel:
             self._machine = Machine(self._server, Vocabulary(self._server.pieces(), self._tokens_of_bytes))
         except EngineError as error:
             raise ModelError(str(error)) from error
+        self.counters = self._machine.counters
+        self.threads, self.positions = self._server.threads, self._server.positions
         options.on_progress(1.0)
 
     documents = INTERACTIVE_SEQUENCES
@@ -342,24 +343,6 @@ class PrebuiltModel:
     def hardware() -> Hardware:
         """The hardware that the wheel finds here. The compilers' fault does not affect its code for AMX."""
         return Hardware(build=f"xllamacpp {xllamacpp.__version__}", gpu=has_gpu())
-
-    @staticmethod
-    def convert(path: Path) -> Path:
-        """As `Factory.convert`; never called, since `hardware` does not claim it."""
-        raise ModelFileError(f"xllamacpp does not convert weights, so {path} stays as it is.")
-
-    @property
-    def counters(self) -> Counters:
-        return self._machine.counters
-
-    @property
-    def threads(self) -> int:
-        return self._server.threads
-
-    @property
-    def positions(self) -> int:
-        """The positions that a prompt and its answer may take together."""
-        return self._server.positions
 
     def begin(
         self,
@@ -403,21 +386,14 @@ class PrebuiltModel:
 
     def _load(self, options: LoadOptions) -> Server:
         """The model on the GPU where that was asked for and works, else on the processor."""
-        on_gpu = bool(options.acceleration.gpu_layers)
-        if on_gpu and not has_gpu():
-            self.notes.append(
-                "The GPU is not used: this build of xllamacpp has no support for one, or found none. Its "
-                "project page says where builds for CUDA, ROCm and Vulkan are. Install one, or set gpuLayers "
-                "to 0."
-            )
-            options, on_gpu = attrs.evolve(options, acceleration=Acceleration()), False
-        try:
-            server = Server(options, sequences=SEQUENCES)
-        except ModelFileError as error:
-            if not on_gpu:
-                raise
-            server = Server(attrs.evolve(options, acceleration=Acceleration()), sequences=SEQUENCES)
-            self.notes.append(f"The GPU is not used: the model does not load there. {error}")
+        server = load_anyhow(
+            lambda options: Server(options, sequences=SEQUENCES),
+            options,
+            self.notes,
+            gpu=has_gpu(),
+            advice="this build of xllamacpp has no support for one, or found none. Its project page says "
+            "where builds for CUDA, ROCm and Vulkan are. Install one, or set gpuLayers to 0.",
+        )
         if options.mlock and locked_memory() == 0:
             self.notes.append(NOT_LOCKED)
         return server

@@ -14,11 +14,8 @@ import http.client
 import json
 import math
 import os
-import re
 import secrets
 import socket
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,9 +38,6 @@ _ERRORS = 1  # its log's level; the next one warns of every prompt that is cache
 _NAME = "prebuilt"
 _SOCKET_PATH = 100  # bytes; the system's limit is 104 or 108
 _TIMEOUT = 60.0  # seconds for a text to be tokenised
-_ERROR = re.compile(r"^[\d.]+ E +(.*)$")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_CONSEQUENCES = ("failed to load model", "exiting due to")
 
 
 @attrs.frozen
@@ -83,7 +77,7 @@ class Reply:
 
 
 class Server:
-    """A loaded model. Raises ModelFileError, with llama.cpp's own words, if it cannot be loaded.
+    """A loaded model. Raises ModelFileError if it cannot be loaded.
 
     sequences: documents whose evaluated tokens are kept side by side, each of up to `positions` tokens.
     """
@@ -99,8 +93,13 @@ class Server:
             parameters = self._parameters(options, sequences)
         try:
             self._server = xllamacpp.Server(parameters)
-        except (RuntimeError, ValueError):
-            self._server = self._try_again(options.path, parameters)
+        except (RuntimeError, ValueError) as error:
+            self.close()
+            log = home.state_dir() / "log" / "model.log"
+            raise ModelFileError(
+                f"The model file {options.path} cannot be loaded: {error}. llama.cpp's own words are at the "
+                f"end of {log}."
+            ) from error
         with _understanding():
             details = self._http("GET", "/v1/models")["data"][0]["meta"]
             self.size = int(details["n_vocab"])
@@ -134,22 +133,6 @@ class Server:
         params.endpoint_slots = False
         params.verbosity = _ERRORS
         return params
-
-    def _try_again(self, path: Path, parameters: xllamacpp.CommonParams) -> xllamacpp.Server:
-        """Load again a model that failed to load, to read the reason from the log.
-
-        The log is not captured the first time: if native code ended the process, its end would be lost.
-        """
-        self.close()
-        with _overheard() as said:
-            try:
-                return xllamacpp.Server(parameters)
-            except (RuntimeError, ValueError) as error:
-                failure = error
-        self.close()
-        raise ModelFileError(
-            f"The model file {path} cannot be loaded. llama.cpp says: {last_words(said) or failure}"
-        ) from failure
 
     def ask(
         self, tokens: Sequence[int], sequence: int, question: Question = Question(), *, reuse: bool = True
@@ -255,13 +238,6 @@ def locked_memory() -> int | None:
     return None
 
 
-def last_words(said: Sequence[str]) -> str:
-    """The errors that name a cause among lines of llama.cpp's log, unchanged; empty if there are none."""
-    errors = [match[1].strip() for line in said if (match := _ERROR.match(line))]
-    causes = [line for line in errors if not any(words in line for words in _CONSEQUENCES)]
-    return " ".join(causes or errors)
-
-
 def _reply(answer: dict[str, Any]) -> Reply:
     if "error" in answer:
         raise EngineError(f"llama.cpp could not evaluate the prompt: {_message(answer)}.")
@@ -320,32 +296,3 @@ def _socket_path() -> str:
                 left.unlink(missing_ok=True)
     path = str(folder / f"{_NAME}-{secrets.token_hex(4)}.sock")
     return path if len(os.fsencode(path)) <= _SOCKET_PATH else ""
-
-
-@contextlib.contextmanager
-def _overheard() -> Iterator[list[str]]:
-    """The lines that native code writes to standard error meanwhile; they go there all the same."""
-    lines: list[str] = []
-    real = os.dup(2)
-    reading, writing = os.pipe()
-    os.dup2(writing, 2)
-    os.close(writing)
-
-    def relay() -> None:
-        heard = b""
-        while chunk := os.read(reading, 4096):
-            os.write(real, chunk)
-            heard += chunk
-        text = _COLOUR.sub("", heard.decode("utf-8", "replace"))
-        lines.extend(text.splitlines())
-
-    thread = threading.Thread(target=relay, daemon=True)
-    thread.start()
-    try:
-        yield lines
-    finally:
-        time.sleep(0.1)  # another thread writes its log, and may lag behind
-        os.dup2(real, 2)  # closes the pipe's last writing end
-        thread.join()
-        os.close(reading)
-        os.close(real)

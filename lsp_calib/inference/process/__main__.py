@@ -28,7 +28,7 @@ from lsp_calib.errors import LspCalibError, ModelError, ModelFileError
 from lsp_calib.files import FULL, why
 from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
-from lsp_calib.inference.models import checksum, converted, gguf
+from lsp_calib.inference.models import converted, gguf, sidecar
 from lsp_calib.inference.process import acceleration, rendezvous, wire
 from lsp_calib.inference.process.broker import Broker
 from lsp_calib.inference.process.rendezvous import Rendezvous
@@ -53,11 +53,7 @@ def main(find: Find = backends.find) -> None:
     parser.add_argument("--careful", action="store_true")
     parser.add_argument("--avoid", action="append", default=[])
     parser.add_argument("--trial", default="")
-    parser.add_argument("--convert", action="store_true")
     arguments = parser.parse_args()
-    if arguments.convert:
-        _convert(arguments.model, find())
-        os._exit(0)
     if arguments.trial:
         faulthandler.enable()
         acceleration.run_trial(find(), LoadOptions(arguments.model, arguments.context), arguments.trial)
@@ -75,7 +71,6 @@ def main(find: Find = backends.find) -> None:
         _tell(rendezvous.UNABLE + _why_unable(error))
         sys.exit(1)
     _tell(rendezvous.LISTENING)
-    threading.Thread(target=rendezvous.remove_old_folders, name="old folders", daemon=True).start()
     os.dup2(2, 1)  # the output of native code goes to the log
 
     code = 1
@@ -127,7 +122,7 @@ def _load(
         gguf.check_header(path)
         if arguments.size:
             gguf.check_size(path, arguments.size)
-        sha256 = checksum.verify(path, arguments.sha256)
+        sha256 = sidecar.verify(path, arguments.sha256)
         factory = find()
         wanted = options.result()
         broker.loading(0.0)
@@ -168,13 +163,6 @@ def _choose(
     )
     question.remember(choice)
     return choice
-
-
-def _convert(path: Path, factory: Factory) -> None:
-    """Convert a model's weights, if that is what would be used."""
-    offered = acceleration.candidates(factory.hardware(), None, slow_weights=converted.slow(path))
-    if any(one.eight_bit for one in offered):
-        factory.convert(path)
 
 
 def _trim_log() -> None:

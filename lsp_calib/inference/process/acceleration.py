@@ -13,10 +13,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated
 
 import attrs
+import msgspec
+from msgspec import Meta
 
 from lsp_calib.errors import ModelError, ModelFileError
 from lsp_calib.inference import processor
@@ -182,14 +184,12 @@ class Question:
 
     def recall(self) -> AccelerationChoice | None:
         """The remembered choice, None if there is none."""
-        models = sidecar.read(MEMORY).get(machine(self.hardware))
-        entry = models.get(self._key) if isinstance(models, Mapping) else None
-        if not isinstance(entry, Mapping):
-            return None
+        choice = _entries(machine(self.hardware)).get(self._key)
         possible = candidates(self.hardware, self.gpu_layers, slow_weights=self.slow_weights)
         known = {one.name: one for one in possible}
-        chosen = known.get(str(entry.get("chosen")))
-        return None if chosen is None else AccelerationChoice(chosen, tuple(_read_tried(entry.get("tried"))))
+        if choice is None or choice.acceleration.name not in known:
+            return None
+        return attrs.evolve(choice, acceleration=known[choice.acceleration.name])
 
     def remember(self, choice: AccelerationChoice) -> None:
         """Keep the results of the trials. Never fails: at worst the trials are repeated."""
@@ -204,25 +204,28 @@ class Question:
         sidecar.update(MEMORY, machine(self.hardware), {**kept, self._key: entry})
 
 
+class _Entry(msgspec.Struct):
+    chosen: str
+    tried: list[tuple[str, Annotated[float, Meta(gt=0.0)] | None, str]] = []
+
+
 def remembered(of: str) -> list[AccelerationChoice]:
     """The remembered choices for a `machine`, one for each model that was tried."""
-    models = sidecar.read(MEMORY).get(of)
-    if not isinstance(models, Mapping):
-        return []
+    return list(_entries(of).values())
+
+
+def _entries(of: str) -> dict[str, AccelerationChoice]:
+    """The remembered choices for a `machine`, by key; damaged ones are left out."""
     every = (Hardware("", amx=True, gpu=True), Hardware("", converts=True))
     by_name = {one.name: one for each in every for one in candidates(each, None, slow_weights=True)}
-    return [
-        AccelerationChoice(by_name[str(entry["chosen"])], tuple(_read_tried(entry.get("tried"))))
-        for entry in models.values()
-        if isinstance(entry, Mapping) and str(entry.get("chosen")) in by_name
-    ]
-
-
-def _read_tried(raw: Any) -> Iterator[Tried]:
-    for one in raw if isinstance(raw, list) else ():
-        if isinstance(one, list) and len(one) == 3 and isinstance(one[0], str):
-            seconds = one[1] if isinstance(one[1], float) and one[1] > 0 else None
-            yield Tried(one[0], seconds, str(one[2]))
+    found = {}
+    models = sidecar.read(MEMORY).get(of)
+    for key, raw in models.items() if isinstance(models, Mapping) else ():
+        with contextlib.suppress(msgspec.ValidationError, KeyError):
+            entry = msgspec.convert(raw, _Entry)
+            tried = tuple(Tried(*one) for one in entry.tried)
+            found[key] = AccelerationChoice(by_name[entry.chosen], tried)
+    return found
 
 
 # Long enough for every kernel of a prompt and of an answer, and short enough to wait for.
@@ -297,9 +300,7 @@ def run_trial(factory: Factory, options: LoadOptions, wanted: str) -> None:
 
 def _seconds(backend: Backend) -> float:
     request = Request(Prompt(((Segment.TEXT, _TEXT),), "", "trial"), _ANSWER, one_line=False, reuse=False)
-    run = backend.begin(request, on_tokens=lambda _: None)
-    generation = run.advance()
-    run.close()
+    generation = backend.begin(request, on_tokens=lambda _: None).advance()
     assert isinstance(generation, Generation), "a request is answered"
     timing = generation.timing
     # An answer may end early: other kernels compute slightly other numbers.

@@ -22,7 +22,7 @@ import msgspec
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.process import rendezvous, wire
 from lsp_calib.inference.process.rendezvous import Rendezvous
-from lsp_calib.inference.process.worker import Dropped, Worker
+from lsp_calib.inference.process.worker import Worker
 
 # Seconds: for a first client to connect, for a client's hello, for the last messages to be sent.
 _FIRST_CLIENT = 30.0
@@ -65,7 +65,6 @@ class Broker:
         self._exit_code = 0
         self._linger = _LINGER
         self._leaving: asyncio.TimerHandle | None = None
-        self._expiry: asyncio.TimerHandle | None = None
         self._busy: asyncio.TimerHandle | None = None
         # The messages for a client that joins now.
         self._progress: wire.Message | None = None
@@ -158,7 +157,7 @@ class Broker:
         if hello.linger is not None:
             self._linger = hello.linger
         if not self._options.done():
-            self._options.set_result(hello.options)
+            self._options.set_result(wire.Options(hello.threads, hello.gpu_layers, hello.mlock))
         client = _Client(next(self._ids), writer)
         self._clients[client.id] = client
         in_force = msgspec.to_builtins(self._options.result())
@@ -183,7 +182,7 @@ class Broker:
             case "generate" | "score":
                 self._put(client, message)
             case "cancel":
-                self._dropped(self.worker.cancel(client.id, _id(message)))
+                self.worker.cancel(client.id, _id(message))
                 self._refresh()
             case "enough":
                 self.worker.enough(client.id, _id(message))
@@ -203,17 +202,13 @@ class Broker:
             self._send(client, {"id": request_id, "error": "failed", "message": words})
             return
         try:
-            self._dropped(self.worker.put(client.id, request_id, request, first))
+            superseded = self.worker.put(client.id, request_id, request, first)
         except ValueError as error:
             raise EngineError(f"The model process received an invalid request: {error}.") from error
-        self._set_expiry()
+        for older in superseded:
+            words = "A newer request for the same document took its place."
+            self._send(client, {"id": older, "error": "superseded", "message": words})
         self._refresh()
-
-    def _dropped(self, dropped: Dropped) -> None:
-        for client_id, message in dropped:
-            client = self._clients.get(client_id)
-            if client is not None:
-                self._send(client, message)
 
     def _send(self, client: _Client, message: wire.Message) -> None:
         transport = client.writer.transport
@@ -225,19 +220,6 @@ class Broker:
         except EngineError as error:
             frame = wire.encode({"id": message.get("id"), "error": "failed", "message": str(error)})
         client.writer.write(frame)
-
-    def _set_expiry(self) -> None:
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-        at = self.worker.next_expiry()
-        if at < float("inf"):
-            self._expiry = self._loop.call_at(at, self._expire)
-
-    def _expire(self) -> None:
-        self._dropped(self.worker.expire())
-        self._set_expiry()
-        self._refresh()
 
     def _refresh(self) -> None:
         """Tell clients whose work has long waited for another client's, or no longer waits."""

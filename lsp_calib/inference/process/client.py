@@ -110,7 +110,7 @@ class ModelProcess:
         """Raises ModelError, EngineDiedError (the next request starts a new process), SupersededError,
         DeadlineError, EngineError."""
         try:
-            # The process knows the deadline as well; this one also counts the time until it is ready.
+            # The time until the process is ready counts as well.
             async with asyncio.timeout(request.deadline):
                 while True:
                     connection = await self._ready()
@@ -237,7 +237,8 @@ class ModelProcess:
         Raises EngineDiedError if it ended before it listened or none comes to listen in time, EngineError if
         those that are started belong to another version.
         """
-        hello = wire.Hello(self._options, _linger(self._linger))
+        wanted = self._options
+        hello = wire.Hello(wanted.threads, wanted.gpu_layers, wanted.mlock, _linger(self._linger))
         pause, elsewhere = 0.02, 0
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -427,7 +428,7 @@ class ModelProcess:
         connection = self._connection
         if connection is None or connection.gone:
             with contextlib.suppress(OSError, EngineError):
-                connection = await Connection.open(where, wire.Hello(), lambda *_: None, self._lost)
+                connection = await Connection.open(where, wire.NO_WISHES, lambda *_: None, self._lost)
         if connection is not None:
             connection.send({"op": "restart"})
             await asyncio.shield(connection.ended)

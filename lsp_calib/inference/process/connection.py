@@ -9,24 +9,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
 from lsp_calib.errors import (
-    DeadlineError,
     EngineDiedError,
     EngineError,
     LspCalibError,
     ModelError,
     ModelFileError,
-    RequestCancelledError,
     SupersededError,
     copy_error,
 )
 from lsp_calib.inference.process import rendezvous, wire
 from lsp_calib.inference.process.rendezvous import Rendezvous
 
-_ERRORS: dict[str, type[EngineError]] = {
-    "cancelled": RequestCancelledError,
-    "superseded": SupersededError,
-    "deadline": DeadlineError,
-}
 # Seconds between two looks at a process of which something is wanted. Silence is counted in looks: however
 # long this program or the machine was suspended, that is one of them.
 TICK = 1.0
@@ -87,7 +80,8 @@ class Inbox:
         if isinstance(message, LspCalibError):
             raise message
         if "error" in message:
-            raise _ERRORS.get(str(message["error"]), EngineError)(str(message.get("message")))
+            kind = SupersededError if message["error"] == "superseded" else EngineError
+            raise kind(str(message.get("message")))
         return message
 
 

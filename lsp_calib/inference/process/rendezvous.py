@@ -1,8 +1,8 @@
 """Where a model process and its clients meet, and how they check that they belong to one user.
 
-On POSIX a socket file that only this user can reach. Elsewhere a port of the loopback interface, which every
-user of the machine can reach: there both sides prove that they know a secret from a file that only this user
-can read, and the secret itself is never sent.
+On POSIX a socket file that only this user can reach. Elsewhere, and where its path would be too long, a port
+of the loopback interface, which every user of the machine can reach: there both sides prove that they know a
+secret from a file that only this user can read, and the secret itself is never sent.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ import hashlib
 import hmac
 import json
 import os
-import re
 import secrets
 import socket
-import stat
 import struct
 import sys
-import time
 from pathlib import Path
 
 import attrs
@@ -36,13 +33,8 @@ LISTENING = "listening"
 UNABLE = "unable: "
 LOST = 3
 # A socket's path has 108 bytes on Linux, 104 on macOS, its end included.
-_LONGEST_PATH = 100
-_LONGEST_NAME = len("/0123456789abcdef.sock")
-_TMP = Path("/tmp")
-# Times that a folder for a socket is made where other processes remove it.
-_TRIES = 5
-# Seconds after which a folder in which nobody listens is one that was left.
-_OLD = 60.0
+_LONGEST_PATH = 103
+_LONGEST_NAME = len("/0123456789ab.sock")
 _NONCE = 16
 _PROOF = 32
 _MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
@@ -68,23 +60,25 @@ def place(model: Path, context: int) -> Rendezvous:
     machines that share a state folder never each other's.
     """
     folder = home.run_folder()
-    with_socket_file = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
-    if os.environ.get("LSP_CALIB_SOCKET") == "tcp":
-        with_socket_file = False
-    elsewhere = _folder_elsewhere(folder) if with_socket_file else None
+    with_socket_file = (
+        hasattr(socket, "AF_UNIX")
+        and sys.platform != "win32"
+        and os.environ.get("LSP_CALIB_SOCKET") != "tcp"
+        and len(os.fsencode(folder)) + _LONGEST_NAME <= _LONGEST_PATH
+    )
     parts = (
         str(model.resolve()),
         str(context),
         backends.forced(),
         f"{wire.PROTOCOL} {__version__}",
         _machine(),
-        # Who meets at another socket must not find its lock taken here.
-        str(elsewhere or with_socket_file),
+        # Who meets in another way must not find its lock taken here.
+        str(with_socket_file),
     )
-    name = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    name = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return Rendezvous(
         folder / f"{name}.lock",
-        (elsewhere or folder) / f"{name}.sock" if with_socket_file else None,
+        folder / f"{name}.sock" if with_socket_file else None,
         folder / f"{name}.port",
     )
 
@@ -94,22 +88,13 @@ def listen(where: Rendezvous) -> socket.socket:
     clear(where)
     if where.socket is not None:
         listening = socket.socket(socket.AF_UNIX)
-        for left in reversed(range(_TRIES)):
-            if _is_elsewhere(where):
-                with contextlib.suppress(FileExistsError):
-                    where.socket.parent.mkdir(mode=0o700)
-                home.owned_folder(where.socket.parent)
-            before = os.umask(0o177)
-            try:
-                listening.bind(str(where.socket))
-                break
-            except FileNotFoundError:  # its folder was just removed by another process, as an old one
-                if not left:
-                    raise
-            except OSError as error:
-                raise OSError(error.errno, error.strerror, str(where.socket)) from error
-            finally:
-                os.umask(before)
+        before = os.umask(0o177)
+        try:
+            listening.bind(str(where.socket))
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(where.socket)) from error
+        finally:
+            os.umask(before)
         listening.listen(64)
         return listening
     listening = socket.socket(socket.AF_INET)
@@ -120,70 +105,16 @@ def listen(where: Rendezvous) -> socket.socket:
 
 
 def clear(where: Rendezvous) -> None:
-    """Remove the socket or port file, and a folder elsewhere that nobody else has a socket in."""
+    """Remove the socket or port file."""
     for path in (where.socket, where.port):
         if path is not None:
             with contextlib.suppress(OSError):
                 path.unlink()
-    if where.socket is not None and _is_elsewhere(where):
-        with contextlib.suppress(OSError):
-            where.socket.parent.rmdir()
-
-
-def remove_old_folders() -> None:
-    """Remove the folders elsewhere, of this user, in which killed processes have left their sockets."""
-    if sys.platform == "win32":
-        return
-    name = re.compile(rf"lsp-calib-{os.geteuid()}-[0-9a-f]{{8}}(\.[0-9]+)?")
-    for parent in dict.fromkeys((_runtime_folder(), _TMP)):
-        with contextlib.suppress(OSError):
-            for folder in [found for found in parent.iterdir() if name.fullmatch(found.name)]:
-                with contextlib.suppress(OSError):
-                    _remove_if_old(folder)
-
-
-def _remove_if_old(folder: Path) -> None:
-    if not _is_old(folder) or not all(map(_is_dead, folder.iterdir())):
-        return
-    # A process that makes its socket now does so before the folder is renamed, and then the folder is new; or
-    # later, and then it makes another folder.
-    aside = folder.with_name(f"{folder.name.partition('.')[0]}.{os.getpid()}")
-    folder.rename(aside)
-    if not _is_old(aside):
-        aside.rename(folder)
-        return
-    for path in aside.iterdir():
-        path.unlink()
-    aside.rmdir()
-
-
-def _is_old(folder: Path) -> bool:
-    """Whether a folder is the user's own, and nothing was put into it lately."""
-    status = folder.lstat()
-    mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    return mine and time.time() - status.st_mtime > _OLD
-
-
-def _is_dead(path: Path) -> bool:
-    """Whether a file is a socket at which nobody listens."""
-    if not stat.S_ISSOCK(path.lstat().st_mode):
-        return False
-    with socket.socket(socket.AF_UNIX) as client:
-        client.setblocking(False)
-        try:
-            client.connect(str(path))
-        except ConnectionRefusedError:
-            return True
-        except OSError:  # as where so many clients wait that there is no room for another
-            return False
-    return False
 
 
 async def connect(where: Rendezvous) -> Streams:
     """A connection to the process there. Raises OSError if there is none, or none of the user's own."""
     if where.socket is not None:
-        if _is_elsewhere(where):
-            home.owned_folder(where.socket.parent)  # it may have been made since `place`
         reader, writer = await asyncio.open_unix_connection(str(where.socket))
         if not same_user(writer):
             writer.close()
@@ -234,37 +165,6 @@ def _machine() -> str:
             if found := Path(path).read_text("ascii").strip():
                 return f"{found} {socket.gethostname()}"
     return socket.gethostname()
-
-
-def _folder_elsewhere(folder: Path) -> Path | None:
-    """The private folder for sockets, where paths in the state folder are too long; None if they are not."""
-    if len(os.fsencode(folder)) + _LONGEST_NAME <= _LONGEST_PATH:
-        return None
-    there = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
-    name = f"lsp-calib-{os.geteuid()}-{there}"
-    private = _runtime_folder() / name
-    if len(os.fsencode(private)) + _LONGEST_NAME > _LONGEST_PATH:
-        private = _TMP / name
-    # All users share /tmp: check the folder found there. Only a process that listens makes one.
-    with contextlib.suppress(FileNotFoundError):
-        home.owned_folder(private)
-    return private
-
-
-def _is_elsewhere(where: Rendezvous) -> bool:
-    """Whether the socket lies in a folder of its own, outside of the state folder."""
-    return where.socket is not None and where.socket.parent != where.lock.parent
-
-
-def _runtime_folder() -> Path:
-    """XDG_RUNTIME_DIR if it is the user's own, else /tmp. Not TMPDIR: one user's programs differ in it."""
-    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or _TMP)
-    with contextlib.suppress(OSError):
-        status = folder.stat()
-        mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
-        if folder.is_absolute() and mine:
-            return folder
-    return _TMP
 
 
 def _write_port(path: Path, port: int) -> None:

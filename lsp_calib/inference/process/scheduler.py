@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import math
-
 import attrs
 
 from lsp_calib.inference.engine import Priority
@@ -24,16 +22,14 @@ class Job:
     """The fields of a request that decide its turn.
 
     client, id: together they are the job's key; the newer of two requests of a client has the greater id.
-    expires: the time after which it is dropped. prepares: whether it only evaluates the likely prompt of an
-    interactive request to come. Behind a summary it would come too late, and the request that it was for
-    would pay.
+    prepares: whether it only evaluates the likely prompt of an interactive request to come. Behind a summary
+    it would come too late, and the request that it was for would pay.
     """
 
     client: int
     id: int
     priority: Priority
     document: str = ""
-    expires: float = math.inf
     prepares: bool = False
 
     @property
@@ -142,14 +138,6 @@ class Scheduler:
     def drop_client(self, client: int) -> Effect:
         self._served = {key: turn for key, turn in self._served.items() if key[1] != client}
         return self._drop([job for job in self._wanted() if job.client == client])
-
-    def expire(self, now: float) -> Effect:
-        """Drop the jobs whose time is over."""
-        return self._drop([job for job in self._wanted() if job.expires <= now])
-
-    def next_expiry(self) -> float:
-        """When `expire` will next have something to drop; infinity for never."""
-        return min((job.expires for job in self._wanted()), default=math.inf)
 
     def blocked(self) -> set[int]:
         """Clients whose work waits while another client's runs. Nobody waits for idle work."""

@@ -23,7 +23,7 @@ Process to client
     {"id": int, "tokens": [{...}, ...]}                    a piece of a scored text: the fields of `Token`
     {"id": int, "generation": {...}} | {"id": int, "scored": true} | {"id": int, "stats": {...}}
     {"id": int, "scored": true, "counted": [{...}, ...]}   the fields of `Distributions` in base64
-    {"id": int, "error": "cancelled" | "superseded" | "deadline" | "failed", "message": str}
+    {"id": int, "error": "superseded" | "failed", "message": str}
 A field that has a default may be missing. The last five messages with an id are the last for that id.
 """
 
@@ -35,7 +35,6 @@ import struct
 import sys
 from typing import Annotated, Any, TypeVar
 
-import attrs
 import msgspec
 from msgspec import Meta
 
@@ -53,7 +52,7 @@ T = TypeVar("T")
 class Options(msgspec.Struct, frozen=True, rename="camel"):
     """How a client wants the model loaded; those of the first client apply.
 
-    threads: 0 chooses by measuring. gpu_layers: None uses a GPU where it is faster.
+    threads: 0 chooses. gpu_layers: None uses a GPU where it is faster.
     """
 
     threads: Count
@@ -61,15 +60,13 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
     mlock: bool
 
 
-DEFAULT_OPTIONS = Options(threads=0, gpu_layers=None, mlock=False)
-
-
-@attrs.frozen
-class Hello:
+class Hello(Options, frozen=True, rename="camel"):
     """A client's first message. linger: seconds the process stays after its last client, None: no wish."""
 
-    options: Options = DEFAULT_OPTIONS
-    linger: float | None = None
+    linger: Annotated[float, Meta(ge=0.0, le=sys.float_info.max)] | None
+
+
+NO_WISHES = Hello(threads=0, gpu_layers=None, mlock=False, linger=None)
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -105,10 +102,6 @@ class Stats(msgspec.Struct, frozen=True):
     decode_ms: Finite
     ahead_tokens: Count
     ahead_ms: Finite
-
-
-class _Hello(Options, frozen=True, rename="camel"):
-    linger: Annotated[float, Meta(ge=0.0, le=sys.float_info.max)] | None
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -156,12 +149,7 @@ async def receive(reader: asyncio.StreamReader) -> Message:
 
 
 def hello_to_wire(hello: Hello) -> Message:
-    return {
-        "op": "hello",
-        "protocol": PROTOCOL,
-        "linger": hello.linger,
-        **msgspec.to_builtins(hello.options),
-    }
+    return {"op": "hello", "protocol": PROTOCOL, **msgspec.to_builtins(hello)}
 
 
 def hello_from_wire(message: Message) -> Hello:
@@ -171,8 +159,7 @@ def hello_from_wire(message: Message) -> Hello:
             "The client and the model process use incompatible protocol versions. They come from different "
             "versions of lsp-calib: restart all editors that use it."
         )
-    hello = read(message, _Hello, "The model process received a greeting that it cannot read")
-    return Hello(Options(hello.threads, hello.gpu_layers, hello.mlock), hello.linger)
+    return read(message, Hello, "The model process received a greeting that it cannot read")
 
 
 def request_to_wire(request_id: int, request: Request | ScoreRequest, *, first: int = 0) -> Message:

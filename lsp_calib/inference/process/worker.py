@@ -25,15 +25,6 @@ from lsp_calib.values import Token
 _TURN = 0.25
 # Seconds after which a client that types and waits no more is not counted with those that share the model.
 _ACTIVE = 10.0
-_WORDS = {
-    "cancelled": "The request was cancelled.",
-    "superseded": "A newer request for the same document took its place.",
-    "deadline": "The request was not answered within its deadline.",
-}
-
-
-# Answers to requests that were dropped: (client, message).
-Dropped = list[tuple[int, wire.Message]]
 
 
 @attrs.define(eq=False)
@@ -61,47 +52,40 @@ class Worker:
         self._changed = threading.Condition()
         self._scheduler = Scheduler()
         self._work: dict[Key, _Work] = {}
-        self._running: _Work | None = None
-        # Dropped runs: only the decoding thread may close them.
-        self._left: list[Run] = []
         self._backend: Backend | None = None
         self._turn_began = 0.0
         self._typed: dict[int, float] = {}  # when a client asked for interactive work last
         self._idle_since: float | None = time.monotonic()
 
-    # For the thread that serves clients. Dropped requests are returned as answers, to be sent at once.
+    # For the thread that serves clients.
 
-    def put(self, client: int, request_id: int, request: Request | ScoreRequest, first: int) -> Dropped:
-        """Raises ValueError if the client has a request of that id."""
+    def put(self, client: int, request_id: int, request: Request | ScoreRequest, first: int) -> list[int]:
+        """The ids of the client's requests whose place this one takes.
+
+        Raises ValueError if the client has a request of that id.
+        """
         now = time.monotonic()
-        document, expires, prepares = "", math.inf, False
+        document, prepares = "", False
         if isinstance(request, Request):
             document = request.document
-            expires = math.inf if request.deadline is None else now + request.deadline
             prepares = request.priority is Priority.IDLE and request.max_tokens == 0
-        job = Job(client, request_id, request.priority, document, expires, prepares)
+        job = Job(client, request_id, request.priority, document, prepares)
         with self._changed:
-            effect = self._scheduler.put(job)
-            dropped = self._drop(effect, "superseded")
+            superseded = self._drop(self._scheduler.put(job))
             if job.priority is Priority.INTERACTIVE:
                 self._typed[client] = now
             self._work[job.key] = _Work(job, request, first, came=now, since=now)
             self._changed.notify()
-            return dropped
+            return superseded
 
-    def cancel(self, client: int, request_id: int) -> Dropped:
+    def cancel(self, client: int, request_id: int) -> None:
         with self._changed:
-            return self._drop(self._scheduler.cancel((client, request_id)), "cancelled")
+            self._drop(self._scheduler.cancel((client, request_id)))
 
     def drop_client(self, client: int) -> None:
         with self._changed:
-            self._drop(self._scheduler.drop_client(client), "cancelled")
+            self._drop(self._scheduler.drop_client(client))
             self._typed.pop(client, None)
-
-    def expire(self) -> Dropped:
-        """Drop the requests that have waited or run for too long."""
-        with self._changed:
-            return self._drop(self._scheduler.expire(time.monotonic()), "deadline")
 
     def enough(self, client: int, request_id: int) -> None:
         """End a running generation with the tokens it has."""
@@ -111,10 +95,6 @@ class Worker:
                 work.enough = True
                 if work.run is not None:
                     work.run.enough = True
-
-    def next_expiry(self) -> float:
-        with self._changed:
-            return self._scheduler.next_expiry()
 
     def blocked(self) -> set[int]:
         """Clients whose work waits for another client's."""
@@ -139,16 +119,12 @@ class Worker:
                 **attrs.asdict(counters),
             )
 
-    def _drop(self, effect: Effect, why: str) -> Dropped:
+    def _drop(self, effect: Effect) -> list[int]:
         for job in effect.dropped:
-            work = self._work.pop(job.key)
-            if work.run is not None and work is not self._running:
-                # It was interrupted and waited to resume. The running one is closed where it runs.
-                self._left.append(work.run)
-                self._changed.notify()
+            del self._work[job.key]
         if effect.interrupt and self._backend is not None:
             self._backend.interrupt()
-        return [(job.client, {"id": job.id, "error": why, "message": _WORDS[why]}) for job in effect.dropped]
+        return [job.id for job in effect.dropped]
 
     # For the decoding thread.
 
@@ -170,22 +146,15 @@ class Worker:
 
     def _next(self, backend: Backend) -> _Work:
         """Wait for work, and mark it as running."""
-        while True:
-            with self._changed:
-                while not self._left and not self._scheduler.waiting:
-                    self._changed.wait()
-                left, self._left = self._left, []
-                job = None if left else self._scheduler.take()
-                if job is not None:
-                    backend.resume()
-                    self._idle_since = None
-                    work = self._work[job.key]
-                    work.waited += time.monotonic() - work.since
-                    self._running = work
-                    self._turn_began = time.monotonic()
-                    return work
-            for run in left:
-                run.close()
+        with self._changed:
+            while (job := self._scheduler.take()) is None:
+                self._changed.wait()
+            backend.resume()
+            self._idle_since = None
+            work = self._work[job.key]
+            work.waited += time.monotonic() - work.since
+            self._turn_began = time.monotonic()
+            return work
 
     def _advance(self, backend: Backend, work: _Work) -> Advanced:
         if work.run is None:
@@ -221,22 +190,18 @@ class Worker:
 
     def _stopped(self, work: _Work, *, gave_way: bool) -> None:
         with self._changed:
-            self._running = None
             self._idle_since = work.since = time.monotonic()
-            if self._scheduler.gave_way() if gave_way else self._scheduler.interrupted():
-                return
-        if work.run is not None:
-            work.run.close()
+            if gave_way:
+                self._scheduler.gave_way()
+            else:
+                self._scheduler.interrupted()
 
     def _end(self, work: _Work, message: wire.Message) -> None:
         with self._changed:
-            self._running = None
             wanted = self._scheduler.finished()
             if wanted:
                 del self._work[work.job.key]
             self._idle_since = time.monotonic()
-        if work.run is not None:
-            work.run.close()
         if wanted:
             self._send(work.job.client, {"id": work.job.id, **message})
 
