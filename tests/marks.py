@@ -126,7 +126,6 @@ LONG = {
     },
     "test_bench_processes.py": {"TestBusyProcesses"},
     "test_bench_report.py": {"TestSpreads"},
-    "test_bench_summaries.py": {"test_the_standard_library_has_enough_long_functions"},
     "test_blind.py": {"TestCalibrate"},
     "test_block_calibration.py": {"test_the_documented_tables_are_those_of_the_record"},
     "test_calibrate_proof.py": {

@@ -17,6 +17,7 @@ from lsp_calib.cli.models import data, models
 from lsp_calib.cli.shared import (
     FILE,
     Group,
+    checked_url,
     engine_given,
     host_and_port,
     json_option,
@@ -78,19 +79,7 @@ class _Group(Group):
             ctx.exit(LspCalibError.exit_code)
 
 
-# Former names of options, without their dashes. They count until 0.2.
-_RENAMED = {"writing-on": "no-suffix", "own-model": "model-per-job"}
-
-
-def _present_name(option: str) -> str:
-    """An option's present name; a former one is named on standard error."""
-    if option not in _RENAMED:
-        return option
-    warn(f"--{option} is now called --{_RENAMED[option]}. The old name still works; change it.")
-    return _RENAMED[option]
-
-
-@click.group(cls=_Group, context_settings={"token_normalize_func": _present_name})
+@click.group(cls=_Group)
 @click.version_option(__version__, prog_name="lsp-calib")
 def main() -> None:
     """Completions and summaries from a local model, each with a probability that can be believed."""
@@ -260,28 +249,20 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) 
 @click.option("--steps", type=click.IntRange(12), help="Keystrokes to replay (240; 36 with --short).")
 @click.option("--short", is_flag=True, help="The essentials, in about a minute.")
 @click.option("--closing", is_flag=True, help="Type as in an editor that closes brackets and quotes.")
-@click.option("--peer", metavar="URL", help="Compare with the llama-server at this address.")
+@click.option(
+    "--peer", metavar="URL", callback=checked_url, help="Compare with the llama-server at this address."
+)
 @click.option(
     "--raw/--no-raw", default=True, help="Replay the same tokens in a bare llama.cpp loop (default)."
 )
-@click.option("--two", is_flag=True, default=None, help="Also type in two servers at once.")
-@click.option(
-    "--typing-on/--no-typing-on",
-    default=None,
-    help="Also type on in new documents without waiting for answers (default).",
-)
-@click.option(
-    "--long-file/--no-long-file", default=None, help="Also type in a file of 50,000 lines (default)."
-)
-@click.option("--idle", type=click.FloatRange(0, 3600), help="Seconds to observe the idle server; 0: none.")
 @click.option(
     "--beside",
-    type=click.IntRange(0, 64),
+    type=click.IntRange(1, 64),
     metavar="N",
     help="Also type while N other processes compete for the cores.",
 )
 @click.option(
-    "--requests", type=click.IntRange(1, 10_000), help="Keystrokes with --beside, and as many without (60)."
+    "--requests", type=click.IntRange(12), help="Keystrokes with --beside, and as many without (60)."
 )
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Measure this part; can be repeated.")
 @click.option(

@@ -113,7 +113,7 @@ threads_option = click.option(
 )
 
 
-def _checked_url(_context: click.Context, _parameter: click.Parameter, url: str | None) -> str | None:
+def checked_url(_context: click.Context, _parameter: click.Parameter, url: str | None) -> str | None:
     from lsp_calib.inference.choice import URL_WORDS, is_url
 
     if url is not None and not is_url(url):
@@ -125,7 +125,7 @@ def _checked_url(_context: click.Context, _parameter: click.Parameter, url: str 
 remote_option = click.option(
     "--remote",
     metavar="URL",
-    callback=_checked_url,
+    callback=checked_url,
     help="Ask the OpenAI-compatible server at this address instead of a model on this machine.",
 )
 

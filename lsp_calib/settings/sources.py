@@ -18,7 +18,7 @@ from lsp_calib import home
 from lsp_calib.files import read_file, why
 from lsp_calib.inference.choice import EngineChoice, Remote, in_the_clear
 from lsp_calib.settings.kinds import shortened
-from lsp_calib.settings.table import DEFAULTS, RENAMED, TRUSTED, WORKSPACE, Setting, Settings, Trusted
+from lsp_calib.settings.table import DEFAULTS, TRUSTED, WORKSPACE, Setting, Settings, Trusted
 
 S = TypeVar("S", Settings, Trusted)
 
@@ -172,12 +172,7 @@ def _read(raw: object, table: Mapping[str, Setting], stem: str) -> tuple[dict[st
         return {}, [f"{whole} must be an object, not {type(raw).__name__}; the defaults are used."]
     changes: dict[str, Any] = {}
     problems: list[str] = []
-    # A present name is read after a former one, and so wins over it.
-    for key, value in sorted(_flat(raw, table), key=lambda entry: entry[0] not in RENAMED):
-        if key in RENAMED:
-            former, (key, converted) = key, RENAMED[key]
-            problems.append(f"{stem}{former} is now called {key}. The old name still works; change it.")
-            value = converted(value)
+    for key, value in _flat(raw, table):
         setting = table.get(key)
         if setting is None and key in WORKSPACE:
             problems.append(
@@ -200,7 +195,7 @@ def _read(raw: object, table: Mapping[str, Setting], stem: str) -> tuple[dict[st
 def _flat(raw: Mapping[str, Any], table: Mapping[str, Setting], stem: str = "") -> Iterator[tuple[str, Any]]:
     """Nested objects as dotted keys; dotted keys themselves are taken as they are."""
     # What is not of this table is named in full where the editor's has it.
-    known = (*table, *WORKSPACE, *RENAMED)
+    known = (*table, *WORKSPACE)
     for key, value in raw.items():
         name = f"{stem}{key}"
         # This key holds the object that `parse_trusted` reads.

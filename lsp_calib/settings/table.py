@@ -5,7 +5,7 @@ Parsing, its messages, the tables of docs/reference.md and VS Code's settings ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -465,14 +465,3 @@ WORKSPACE: Mapping[str, Setting] = _declared(Settings)
 TRUSTED: Mapping[str, Setting] = _declared(Trusted)
 """The user's own settings, by key. Of what is in both tables, a workspace's value counts where it is stricter
 than the user's; of lists, those of all places count together."""
-
-_SHAPES = {"line": False, "block": True}
-RENAMED: Mapping[str, tuple[str, Callable[[Any], Any]]] = MappingProxyType(
-    {
-        "shape": ("multiline", lambda value: _SHAPES.get(value, value) if isinstance(value, str) else value),
-        "ahead.enabled": ("prefetch.enabled", lambda value: value),
-        "lingerSeconds": ("modelIdleSeconds", lambda value: value),
-        "tiers.delta": ("tiers.confidence", lambda value: 1 - value if isinstance(value, float) else value),
-    }
-)
-"""Former names of settings, with the present name and the value under it. They count until 0.2."""

@@ -57,12 +57,12 @@ class Editor(LanguageClient):
 
     messages: the messages that the server showed to the user. percentages: of its reported progress.
     state, state_message, model: from its last `lsp-calib/status`. refreshes: how often it requested that
-    diagnostics be pulled again. on_progress: called with a percentage.
+    diagnostics be pulled again.
     sent_at, received_at: times of `time.perf_counter` at which a message was last sent and bytes were last
     received; this client's own work on messages is not between them.
     """
 
-    def __init__(self, on_progress: Callable[[float], None] = lambda _: None) -> None:
+    def __init__(self) -> None:
         super().__init__("lsp-calib-demo", __version__)
         self.messages: list[str] = []
         self.percentages: list[float] = []
@@ -71,7 +71,6 @@ class Editor(LanguageClient):
         self.refreshes = 0
         self.exit_code: int | None = None
         self.sent_at = self.received_at = 0.0
-        self._on_progress = on_progress
         self._news = asyncio.Event()
         self._gone = asyncio.Event()
         self._said: deque[str] = deque(maxlen=8)
@@ -262,7 +261,6 @@ class Editor(LanguageClient):
             share = value.get("percentage") if isinstance(value, dict) else None
             if share is not None:
                 self.percentages.append(float(share))
-                self._on_progress(float(share))
             self._news.set()
 
         @on(types.WORKSPACE_CONFIGURATION)

@@ -177,6 +177,25 @@ async def test_cancelling_frees_the_model(start, write):
     assert min(ratios) < 0.7, ratios
 
 
+@pytest.mark.long
+@pytest.mark.alone
+async def test_a_key_in_a_long_file_takes_about_as_long_as_in_a_short_one(start, write):
+    """By turns in 500 and in 50,000 lines of the same text; the first key in each document is left out."""
+    lines = "total = combine(total, 7)\n"
+    async with start() as editor:
+        places = [write(editor, lines * (n // 2) + "‸\n" + lines * (n // 2)) for n in (500, 50_000)]
+        times = [[], []]
+        for column, key in enumerate("value = "):
+            for (document, line, _), taken in zip(places, times, strict=True):
+                began = time.perf_counter()
+                document.replace(line, column, column, key)
+                await document.complete(line, column + 1, PATIENCE)
+                taken.append(time.perf_counter() - began)
+                await asyncio.sleep(0.4)  # no key waits for what is evaluated ahead for another
+    short, long = (statistics.median(taken[1:]) for taken in times)
+    assert long < 3 * short, (short, long)
+
+
 @pytest.mark.parametrize("damage", ["truncated", "magic", "checksum"])
 async def test_a_damaged_model_is_named(start, write, model_path, tmp_path, damage):
     """The server says in one message what is wrong with which file, answers null, and goes on."""

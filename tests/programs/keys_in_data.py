@@ -25,7 +25,7 @@ import numpy as np
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.bench.report import median_ratio
 from lsp_calib.tools.bench.server import Scratch, Served, scratch_folder, served, until_idle
-from lsp_calib.tools.bench.uncached import open_dense
+from lsp_calib.tools.bench.typist import open_dense
 from lsp_calib.tools.client import Document
 
 _SIZE = 200_000

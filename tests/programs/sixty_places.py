@@ -25,7 +25,7 @@ from tree_sitter import Node, Parser
 from lsp_calib.languages import suffix_of
 from lsp_calib.settings import Trusted
 from lsp_calib.syntax.languages import rules_of
-from lsp_calib.tools.bench.server import Scratch, scratch_folder, serving
+from lsp_calib.tools.bench.server import Scratch, scratch_folder, served
 from lsp_calib.tools.client import Document, Editor
 
 PLACES = Path(__file__).with_name("places")
@@ -97,17 +97,17 @@ def errors(text: str, language: str) -> int:
 async def answers(scratch: Scratch, chosen: list[Place], *, others: bool) -> AsyncIterator[Answer]:
     """What the server offers at these places. others: the alternatives as well."""
     options = {"hideBelow": False, "completion": {"enabled": True}}
-    async with serving(scratch, ahead=False, options=options) as (editor, _):
+    async with served(scratch, ahead=False, options=options) as server:
         for place in chosen:
             path = scratch.project / f"place{suffix_of(place.language)}"
             path.write_text(place.text, "utf-8")
-            document = Document(editor, path, place.language)
+            document = Document(server.editor, path, place.language)
             items = await document.completions(place.line, place.column, _ANSWER, by_hand=others)
             for rank, item in enumerate(items, 1):
                 assert item.range is not None
                 assert isinstance(item.insert_text, str)
                 yield _answer(place, f"rank {rank}", item.range, item.insert_text)
-            for edit in await _menu(editor, document, place):
+            for edit in await _menu(server.editor, document, place):
                 yield _answer(place, "in the menu", edit.range, edit.new_text)
             document.close()
             path.unlink()

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from conftest import Connect
 from scripted_editor import PATIENCE, PROGRAM, URI, Editor, environment, until
@@ -54,6 +55,17 @@ async def test_a_normal_session_ends_quietly(connect: Connect) -> None:
     assert len(editor.engine.read("closed")) == 1
     assert not alive(child)
     assert editor.client.stderr == b""
+
+
+async def test_an_idle_server_rests(connect: Connect) -> None:
+    editor = await connect({"otherwise": {"text": "xy"}}, forked=False)
+    editor.open("def f():\n    return a\n")
+    await editor.suggestion(1, 12)
+    await asyncio.sleep(1)  # work that follows the last answer
+    server = psutil.Process(editor.client.process.pid)
+    used = sum(server.cpu_times()[:2])
+    await asyncio.sleep(2)
+    assert sum(server.cpu_times()[:2]) - used < 0.4
 
 
 async def test_exit_without_shutdown_is_an_error(connect: Connect) -> None:

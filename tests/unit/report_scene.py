@@ -9,6 +9,7 @@ import random
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -17,12 +18,14 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Shift
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.confidence.features import FEATURES, VERSION
+from lsp_calib.feedback.report import FeedbackReport, make_report
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.home import shipped_models
 from lsp_calib.values import Evidence
 
 SHIPPED = shipped_models() / "calibrators"
 BEGINS = 1_760_000_000.0
+NOW = 1_770_000_000.0
 SURVIVAL = (30, 120, 300, 600)
 
 
@@ -202,3 +205,20 @@ def truth_of(labels: Sequence[tuple[str, float, bool]]) -> Truth:
         skill=1 - ratio,
         half=1.959964 * math.sqrt(spread / len(visits)) / reference,
     )
+
+
+def labels_of(rows: Sequence[Shown]) -> list[tuple[str, float, bool]]:
+    """Visit, probability and outcome of the suggestions that have both."""
+    return [
+        (row.episode, row.confidence, row.correct)
+        for row in rows
+        if row.correct is not None and row.confidence is not None
+    ]
+
+
+def report_on(path: Path, calibrators: CalibratorStore, **more: Any) -> FeedbackReport:
+    store = FeedbackStore(path)
+    try:
+        return make_report(store, calibrators, NOW, **more)
+    finally:
+        store.close()

@@ -1,61 +1,26 @@
-"""Children answer line by line, or it is an error that says so; no busy process stays behind."""
+"""What runs beside the server: no busy process stays behind, and a peer is asked for the same work."""
 
 from __future__ import annotations
 
-import asyncio
+import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
-from lsp_calib.errors import EngineError
-from lsp_calib.tools.bench import processes
-from lsp_calib.tools.bench.processes import JsonLines
+from lsp_calib.cli import main
+from lsp_calib.errors import LspCalibError
+from lsp_calib.tools.bench.processes import Peer, busy
 
-ECHO = """
-import json, sys
-from lsp_calib.tools.bench.processes import answer
-for line in sys.stdin:
-    answer(json.loads(line))
-"""
-ADVICE = "Start another one."
 posix = pytest.mark.skipif(os.name != "posix", reason="there are no sessions elsewhere")
-
-
-@asynccontextmanager
-async def child(code: str, patience: float = 60.0) -> AsyncIterator[JsonLines]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", code), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        yield JsonLines(process, "The child", patience, ADVICE)
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.wait()
-
-
-async def test_an_answer_is_what_the_child_wrote() -> None:
-    async with child(ECHO) as lines:
-        assert await lines.ask({"text": "a\nb 🎉"}) == {"text": "a\nb 🎉"}
-        assert await lines.ask({"n": [1, 2]}) == {"n": [1, 2]}
-
-
-async def test_a_child_that_ends_is_an_error_with_advice() -> None:
-    async with child("") as lines:
-        with pytest.raises(EngineError, match=f"The child ended before it answered. {ADVICE}"):
-            await lines.read()
-
-
-async def test_a_silent_child_is_an_error_after_the_limit() -> None:
-    async with child("import sys; sys.stdin.read()", patience=0.1) as lines:
-        with pytest.raises(EngineError, match=f"The child did not answer within 0.1 s. {ADVICE}"):
-            await lines.read()
 
 
 def processor_seconds(process: psutil.Process) -> float:
@@ -64,8 +29,8 @@ def processor_seconds(process: psutil.Process) -> float:
 
 
 class TestBusyProcesses:
-    async def test_they_want_a_core_in_a_session_of_their_own_and_are_gone_afterwards(self) -> None:
-        async with processes.busy_elsewhere(2, 30) as pids:
+    def test_they_want_a_core_in_a_session_of_their_own_and_are_gone_afterwards(self) -> None:
+        with busy(2) as pids:
             children = [psutil.Process(pid) for pid in pids]
             before = [processor_seconds(one) for one in children]
             time.sleep(0.6)
@@ -74,27 +39,14 @@ class TestBusyProcesses:
                 assert processor_seconds(one) > was
             if os.name == "posix":
                 assert [os.getsid(pid) for pid in pids] == pids
-                assert processes.in_one_session([os.getpid(), *pids]) is False
+        assert len(children) == 2
         assert not any(one.is_running() for one in children)
-
-    async def test_they_are_gone_after_an_error(self) -> None:
-        children = []
-
-        async def stopped() -> None:
-            async with processes.busy_elsewhere(1, 30) as pids:
-                children.append(psutil.Process(pids[0]))
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            await stopped()
-        assert not children[0].is_running()
 
     @posix
     def test_they_end_when_their_parent_is_killed(self) -> None:
         code = (
-            "import time; from lsp_calib.tools.bench.processes import start_busy\n"
-            "print(*(one.pid for one in start_busy(2, seconds=60, new_session=True)), flush=True)\n"
-            "time.sleep(60)"
+            "import time; from lsp_calib.tools.bench.processes import busy\n"
+            "with busy(2) as pids: print(*pids, flush=True); time.sleep(60)"
         )
         parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         assert parent.stdout is not None
@@ -106,45 +58,100 @@ class TestBusyProcesses:
         psutil.wait_procs(children, timeout=30)
         assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in children)
 
-    @posix
-    def test_they_are_as_nice_as_asked(self) -> None:
-        started = processes.start_busy(1, nice=processes.NICEST, seconds=30)
-        try:
-            assert psutil.Process(started[0].pid).nice() == 19
-        finally:
-            processes.end_all(started)
 
-    @posix
-    def test_they_end_by_themselves(self) -> None:
-        [process] = processes.start_busy(1, seconds=0.3)
-        try:
-            assert process.wait(60) == 0
-        finally:
-            processes.end_all([process])
+GOOD = {"tokens_evaluated": 3, "tokens_predicted": 7, "timings": {"prompt_n": 2}, "content": "x"}
 
-    def test_processor_time_is_that_of_all(self) -> None:
-        if processes.used([os.getpid()]) is None:
-            pytest.skip("this system does not tell the processor time of others")
-        children = processes.start_busy(1, seconds=30)
-        try:
-            pids = [children[0].pid]
-            before = processes.used(pids)
-            time.sleep(0.3)
-            now = processes.used(pids)
-            assert before is not None
-            assert now is not None
-            assert now > before
-        finally:
-            processes.end_all(children)
-        assert processes.used(pids) is None
+Answer = Callable[[str, dict[str, Any] | None], tuple[int, bytes]]
 
 
-@posix
-def test_children_of_one_session_are_told_from_others() -> None:
-    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
-    try:
-        assert processes.in_one_session([os.getpid(), os.getpid()]) is True
-        assert processes.in_one_session([os.getpid(), other.pid]) is False
-    finally:
-        other.communicate()
-    assert processes.in_one_session([os.getpid(), other.pid]) is None
+@pytest.fixture
+def serve() -> Iterator[Callable[[Answer], str]]:
+    """Serve with a function of path and body; gives the address."""
+    servers = []
+
+    def started(answer: Answer) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self._reply(*answer(self.path, body))
+
+            def do_GET(self) -> None:
+                self._reply(*answer(self.path, None))
+
+            def _reply(self, status: int, content: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                return
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_address[1]}"
+
+    yield started
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+async def test_the_peer_is_asked_for_just_as_many_tokens_after_the_same_ones(
+    serve: Callable[[Answer], str],
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(path: str, body: dict[str, Any] | None) -> tuple[int, bytes]:
+        assert path == "/base/completion"
+        assert body is not None
+        asked.append(body)
+        return 200, json.dumps(GOOD).encode()
+
+    peer = Peer(serve(answer) + "/base/")
+    found = [await peer.finish_line(prompt, 7) for prompt in ([5, 6, 7], [5, 6, 7, 8])]
+    peer.close()
+    # Of the second prompt it counts another length.
+    assert [(one.evaluated, one.same) for one in found] == [(2, True), (2, False)]
+    assert found[0].ms > 0
+    first = asked[0]
+    assert first["prompt"] == [5, 6, 7]
+    assert first["n_predict"] == 7
+    assert first["cache_prompt"] is True
+    assert first["temperature"] == 0
+    assert first["ignore_eos"] is True
+    assert first["stream"] is False
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "words"),
+    [
+        (200, b'{"choices": []}', "is it a llama-server"),
+        (404, b"no such thing", "did not answer /completion .*404"),
+        (200, b"<html>", "did not answer"),
+    ],
+)
+async def test_a_peer_that_is_something_else_is_said_to_be(
+    serve: Callable[[Answer], str], status: int, content: bytes, words: str
+) -> None:
+    peer = Peer(serve(lambda *_: (status, content)))
+    with pytest.raises(LspCalibError, match=words):
+        await peer.finish_line([1], 1)
+    peer.close()
+
+
+async def test_a_peer_that_is_not_there_is_named_with_what_to_do() -> None:
+    peer = Peer("http://127.0.0.1:9")
+    with pytest.raises(LspCalibError, match=r"127\.0\.0\.1:9 did not answer /props .*`llama-server -m MODEL"):
+        await peer.describe()
+    peer.close()
+
+
+def test_what_is_no_address_of_a_peer_is_refused() -> None:
+    result = CliRunner().invoke(main, ["bench", "--peer", "ftp://host"])
+    assert result.exit_code == 2
+    assert "it must be an address like http://localhost:8080" in " ".join(result.output.split())

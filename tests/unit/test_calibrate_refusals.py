@@ -98,19 +98,35 @@ def test_source_of_too_few_files_is_named(tmp_path: Path, asked: list[Task], opt
     two = project(tmp_path / "two", "b.py", text=text)
     assert "are of 2 files" in run(one, two, *options).stderr
     assert not asked
+    out = tmp_path / "out"
+    if not options:
+        assert "lines are of 2 files" in run_eval("line", one, two, "--output", out).stderr
+    assert not asked
+    assert not out.exists()
     project(two, "c.py", text=text)
     # Two projects are too few to keep whole ones together: their files are.
     assert isinstance(run(one, two, *options).exception, AskedError)
+    if not options:
+        assert isinstance(run_eval("line", one, two, "--output", out).exception, AskedError)
 
 
 @pytest.mark.usefixtures("home")
-def test_what_is_no_day_is_named(tmp_path: Path, asked: list[Task]) -> None:
+@pytest.mark.parametrize(
+    ("option", "wrong", "good", "said"),
+    [
+        ("--created", "1.1.2026", "2026-01-31", "such as 2026-01-31"),
+        ("--seed", "-1", "1", "'--seed': -1 is not in the range"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named_before_anything_is_asked(
+    tmp_path: Path, asked: list[Task], option: str, wrong: str, good: str, said: str
+) -> None:
     folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
-    result = run(folder, "--created", "1.1.2026")
+    result = run(folder, option, wrong)
     assert result.exit_code == 2
-    assert "such as 2026-01-31" in result.stderr
+    assert said in result.stderr
     assert not asked
-    assert isinstance(run(folder, "--created", "2026-01-31").exception, AskedError)
+    assert isinstance(run(folder, option, good).exception, AskedError)
 
 
 @pytest.mark.parametrize("task", ["line", "summary"])
@@ -235,30 +251,6 @@ def test_the_time_is_told_before_the_model_is_asked(
         options = [*folders, "--samples", "40", "--model", "smollm2-135m", "--records", tmp_path / "r.jsonl"]
         said = run(*options).stderr
         assert f"asked for: {sentence}" in said if sentence else "asked for" not in said
-
-
-@pytest.mark.usefixtures("home")
-def test_a_seed_that_cannot_be_drawn_with_is_named_before_anything_is_asked(
-    tmp_path: Path, asked: list[Task]
-) -> None:
-    folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
-    for result in (run(folder, "--seed", "-1"), run_eval("line", folder, "--seed", "-1")):
-        assert result.exit_code == 2
-        assert "'--seed': -1 is not in the range" in result.stderr
-    assert not asked
-
-
-@pytest.mark.usefixtures("home")
-def test_eval_refuses_source_of_too_few_files_before_it_asks(tmp_path: Path, asked: list[Task]) -> None:
-    folder = project(tmp_path / "p", "a.py", "b.py")
-    out = tmp_path / "out"
-    result = run_eval("line", folder, "--output", out)
-    assert result.exit_code == DataError.exit_code
-    assert "lines are of 2 files (p/a.py, p/b.py)" in result.stderr
-    assert not asked
-    assert not out.exists()
-    project(folder, "c.py")
-    assert isinstance(run_eval("line", folder, "--output", out).exception, AskedError)
 
 
 @pytest.fixture

@@ -91,22 +91,6 @@ def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
         assert not described[0].startswith("Options")
 
 
-@pytest.mark.parametrize(
-    ("former", "present"),
-    [(["--writing-on", "3"], ["--no-suffix", "3"]), (["--own-model"], ["--model-per-job"])],
-)
-def test_a_former_name_of_an_option_counts_and_is_named(
-    former: list[str], present: list[str], tmp_path: Path
-) -> None:
-    records = tmp_path / "records.jsonl"
-    write_records(records, HEADER, made_up(40))
-    command = ("eval", "line", "--records", str(records))
-    by_present, by_former = (invoke(*command, *option) for option in (present, former))
-    warning = f"lsp-calib: {former[0]} is now called {present[0]}. The old name still works; change it."
-    assert by_former.stderr.splitlines() == [warning, *by_present.stderr.splitlines()]
-    assert present[0] in by_present.stderr, "the option is refused with records"
-
-
 def test_the_help_lists_every_command_by_purpose() -> None:
     lines = invoke("--help").stdout.splitlines()
     assert [line for line in lines if line.endswith(":")][1:] == ["Use:", "Learn:", "Research:"]
@@ -243,12 +227,6 @@ def test_a_wrong_place_is_a_settings_error(command: str, place: str, message: st
     if command == "summarize" and place == "FILE:1:0":
         message = "count from 1"
     assert message in fails(invoke(command, place.replace("FILE", str(source))), errors.SettingsError)
-
-
-@pytest.mark.parametrize("command", ["complete", "summarize"])
-@pytest.mark.usefixtures("home")
-def test_a_folder_is_no_file(command: str, tmp_path: Path) -> None:
-    assert "no file" in fails(invoke(command, f"{tmp_path}:1"), errors.SettingsError)
 
 
 @pytest.mark.parametrize("command", ["complete", "summarize"])

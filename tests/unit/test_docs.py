@@ -17,7 +17,7 @@ from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.inference.models.card import load_cards
 from lsp_calib.settings.table import TRUSTED, WORKSPACE
 from lsp_calib.tools.bench import PARTS
-from lsp_calib.tools.bench.forecast import Stopped
+from lsp_calib.tools.bench.report import Stopped
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -14,7 +14,18 @@ import attrs
 import numpy as np
 import pytest
 from feedback_scene import suggestion
-from report_scene import SURVIVAL, Shown, calibrators_of, drawn, shipped_calibrator, truth_of, write
+from report_scene import (
+    NOW,
+    SURVIVAL,
+    Shown,
+    calibrators_of,
+    drawn,
+    labels_of,
+    report_on,
+    shipped_calibrator,
+    truth_of,
+    write,
+)
 from scipy import stats
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
@@ -25,22 +36,13 @@ from lsp_calib.calibration.reliability import ReliabilityBin
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Share, Sums, outcome_of
 from lsp_calib.feedback.events import How, Label, Source
-from lsp_calib.feedback.report import LIMITS, FeedbackReport, Latency, from_commits, make_report, to_wire
-from lsp_calib.feedback.report_data import MOST_COMPARED, MOST_PERIODS, PERIOD_LABELS
+from lsp_calib.feedback.report import LIMITS, FeedbackReport, Latency, from_commits, to_wire
+from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report.page import html_page
 from lsp_calib.values import Evidence
 
-NOW = 1_770_000_000.0
 close = pytest.approx
-
-
-def report_on(path: Path, calibrators: CalibratorStore, most_compared: int = MOST_COMPARED) -> FeedbackReport:
-    store = FeedbackStore(path)
-    try:
-        return make_report(store, calibrators, NOW, most_compared=most_compared)
-    finally:
-        store.close()
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +69,6 @@ def report(
     events = [("withheld", '{"empty": 1}')] * 3 + [("cut", '{"suffix": 1}')] * 2 + [("withheld", "{broken")]
     write(path, rows, events=events)
     return report_on(path, calibrators)
-
-
-def labels_of(rows: Sequence[Shown]) -> list[tuple[str, float, bool]]:
-    return [
-        (row.episode, row.confidence, row.correct)
-        for row in rows
-        if row.correct is not None and row.confidence is not None
-    ]
 
 
 def check(outcome: Accuracy, rows: Sequence[Shown]) -> None:
@@ -470,7 +464,5 @@ def test_the_verdict_says_no_more_than_the_interval(
 
 
 def test_the_latency_of_a_session_is_passed_on(tmp_path: Path) -> None:
-    store = FeedbackStore(tmp_path / "feedback.db")
-    found = make_report(store, calibrators_of(tmp_path), NOW, latency=Latency(120.0, 480.0))
-    store.close()
+    found = report_on(tmp_path / "feedback.db", calibrators_of(tmp_path), latency=Latency(120.0, 480.0))
     assert to_wire(found)["latencyMs"] == {"p50": 120.0, "p95": 480.0}

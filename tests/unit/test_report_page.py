@@ -12,19 +12,17 @@ from pathlib import Path
 
 import attrs
 import pytest
-from report_scene import Shown, calibrators_of, drawn, truth_of, write
+from report_scene import NOW, Shown, calibrators_of, drawn, report_on, write
 
 from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.lent import carried_from
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.feedback.comparison import Accuracy, Share
-from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
-from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.report import THEMES, figures, words
+from lsp_calib.feedback.report import FeedbackReport, Latency
+from lsp_calib.report import figures, words
 from lsp_calib.report.page import html_page
 
-NOW = 1_770_000_000.0
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>\u202e'
 
 
@@ -66,27 +64,13 @@ class Page(HTMLParser):
         assert found
         return [row for rows in found for row in rows]
 
-    def titles(self) -> str:
-        return self.text
-
 
 def report_of(
     folder: Path, rows: Sequence[Shown], *, until: float | None = None, model: str = ""
 ) -> FeedbackReport:
     write(folder / "feedback.db", rows, model=model)
-    store = FeedbackStore(folder / "feedback.db")
-    try:
-        return make_report(store, calibrators_of(folder, until), NOW, latency=Latency(123.4, 987.6))
-    finally:
-        store.close()
-
-
-def labels_of(rows: Sequence[Shown]) -> list[tuple[str, float, bool]]:
-    return [
-        (row.episode, row.confidence, row.correct)
-        for row in rows
-        if row.correct is not None and row.confidence is not None
-    ]
+    latency = Latency(123.4, 987.6)
+    return report_on(folder / "feedback.db", calibrators_of(folder, until), latency=latency)
 
 
 def signed(value: float) -> str:
@@ -110,32 +94,22 @@ def page(report: FeedbackReport) -> Page:
 
 
 class TestNumbers:
-    def test_languages_and_sources(self, page: Page, rows: list[Shown]) -> None:
-        for name, of in (("language", "language"), ("source", None)):
+    def test_languages_and_sources(self, page: Page, report: FeedbackReport) -> None:
+        for name, groups in (("language", report.languages), ("source", report.sources)):
             found = {row[0]: row[1:] for row in page.table(name)}
-            groups: dict[str, list[Shown]] = {}
-            for row in rows:
-                source = "alternatives" if row.kind != "line" else "shown"
-                source = "below hideBelow" if source == "shown" and row.chance < 1 else source
-                groups.setdefault(getattr(row, of) if of else source, []).append(row)
-            assert set(found) == set(groups)
-            for group, ones in groups.items():
-                truth = truth_of(labels_of(ones))
-                visits, promised, right, _, skill, _ = found[group]
-                assert (visits, promised, right) == (
-                    f"{truth.n:,}",
-                    percent(truth.promised),
-                    percent(truth.right),
-                )
-                assert skill == signed(truth.skill)
+            assert set(found) == {one.name for one in groups}
+            for one in groups:
+                visits, promised, right, _, skill, _ = found[one.name]
+                shares = percent(one.promised), percent(one.share.value)
+                assert (visits, promised, right) == (f"{one.share.n:,}", *shares)
+                assert skill == words.signed(one.skill)
 
-    def test_cards(self, page: Page, report: FeedbackReport, rows: list[Shown]) -> None:
+    def test_cards(self, page: Page, report: FeedbackReport) -> None:
         for tier in report.tiers:
-            truth = truth_of(labels_of([row for row in rows if row.tier == tier.name]))
             interval = f"{percent(tier.share.low)} to {percent(tier.share.high)}"
-            assert f"{percent(truth.promised)} promised: " in page.text
-            assert f"{truth.n:,} visits, 95 % interval {interval}." in page.text
-            assert f"{percent(truth.right)}\nright\n" in page.text
+            assert f"{percent(tier.promised)} promised: " in page.text
+            assert f"{tier.share.n:,} visits, 95 % interval {interval}." in page.text
+            assert f"{percent(tier.share.value)}\nright\n" in page.text
 
     def test_before_and_after(self, page: Page, report: FeedbackReport) -> None:
         """Scores as `test_report` computes them, three digits; the diagrams' words name each bin."""
@@ -309,13 +283,6 @@ class TestLittle:
         page = Page(html_page(report_of(tmp_path, rows, until=NOW)))
         assert "too few to say" in page.text
         assert page.table("language")[0][5] == "–"
-
-
-@pytest.mark.parametrize("theme", THEMES)
-def test_the_theme_of_the_root(report: FeedbackReport, theme: str) -> None:
-    """Left to the reader's system unless one is chosen."""
-    (root,) = [attributes for tag, attributes in Page(html_page(report, theme)).elements if tag == "html"]  # type: ignore[arg-type]
-    assert root.get("data-theme") == (None if theme == "auto" else theme)
 
 
 class TestSentences:

@@ -26,7 +26,7 @@ from lsp_calib.settings import (
     resolve_trusted,
 )
 from lsp_calib.settings.kinds import without_value
-from lsp_calib.settings.table import DEFAULTS, TRUSTED, WORKSPACE
+from lsp_calib.settings.table import TRUSTED, WORKSPACE
 
 # key -> (attribute, values that fit, values that do not)
 SWITCH: tuple[list[Any], list[Any]] = ([True, False], [1, 0, "true", [], {}, 1.0])
@@ -149,16 +149,18 @@ def test_vs_code_takes_trusted_settings_from_no_workspace() -> None:
 
 
 # `window` has no bound: an editor's value counts, whosever it is, and then the user's file.
-def test_vs_code_tells_the_server_the_users_own_value_of_each_setting_with_a_bound() -> None:
-    source = (EXTENSION.parent / "src" / "settings.ts").read_text("utf-8")
-    (listed,) = re.findall(r"const SHARED = \[(.*?)\]", source, re.DOTALL)
-    assert set(re.findall(r"'([\w.]+)'", listed)) == (TRUSTED.keys() & WORKSPACE.keys()) - {"window"}
-
-
-def test_neovim_tells_the_server_the_users_own_value_of_each_setting_with_a_bound() -> None:
-    source = (EXTENSION.parent.parent / "neovim" / "lua" / "lsp_calib" / "config.lua").read_text("utf-8")
-    (listed,) = re.findall(r"local OWN = \{(.*?)\}", source, re.DOTALL)
-    assert set(re.findall(r"'([\w.]+)'", listed)) == (TRUSTED.keys() & WORKSPACE.keys()) - {"window"}
+@pytest.mark.parametrize(
+    ("file", "listed"),
+    [
+        ("vscode/src/settings.ts", r"const SHARED = \[(.*?)\]"),
+        ("neovim/lua/lsp_calib/config.lua", r"local OWN = \{(.*?)\}"),
+    ],
+)
+def test_editors_tell_the_server_the_users_own_value_of_each_setting_with_a_bound(
+    file: str, listed: str
+) -> None:
+    (found,) = re.findall(listed, (EXTENSION.parent.parent / file).read_text("utf-8"), re.DOTALL)
+    assert set(re.findall(r"'([\w.]+)'", found)) == (TRUSTED.keys() & WORKSPACE.keys()) - {"window"}
 
 
 def test_an_option_of_the_command_line_takes_what_its_setting_takes() -> None:
@@ -594,37 +596,6 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     assert settings.accept_from is None or 0 <= settings.accept_from <= 1
     trusted, _ = parse_trusted(raw)
     assert trusted.model is None or isinstance(trusted.model, str)
-
-
-@pytest.mark.parametrize(
-    ("former", "given", "key", "value"),
-    [
-        ("shape", "block", "multiline", True),
-        ("shape", "line", "multiline", False),
-        ("ahead.enabled", False, "prefetch.enabled", False),
-        ("lingerSeconds", 10, "modelIdleSeconds", 10.0),
-        ("tiers.delta", 0.25, "tiers.confidence", 0.75),
-    ],
-)
-@pytest.mark.parametrize("as_group", [True, False])
-def test_a_former_name_of_a_setting_counts_and_is_named(
-    former: str, given: Any, key: str, value: Any, as_group: bool
-) -> None:
-    settings, problems = parse(nested(former, given) if as_group else {former: given})
-    assert getattr(settings, WORKSPACE[key].attribute) == value
-    expected = f"lspCalib.{former} is now called {key}. The old name still works; change it."
-    assert problems == [expected]
-    present = {key: parse(nested(key, value))[0]}
-    for pairs in ([(former, given), (key, value)], [(key, value), (former, given)]):
-        assert parse(dict(pairs)) == (present[key], [expected])
-
-
-def test_a_wrong_value_under_a_former_name_is_wrong_under_the_present_one() -> None:
-    settings, problems = parse({"shape": ["block"], "tiers.delta": "0.1"})
-    assert settings == DEFAULTS
-    assert [problem.split()[0] for problem in problems] == [
-        *("lspCalib.shape", "lspCalib.multiline", "lspCalib.tiers.delta", "lspCalib.tiers.confidence")
-    ]
 
 
 def test_an_empty_table_of_lua_is_an_empty_object() -> None:

@@ -7,16 +7,12 @@ import subprocess
 from gzip import decompress
 from pathlib import Path
 
-import attrs
 import pytest
 import record_typing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError
-from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench.trace import Edit, Kind, Step, load_trace, select
 
 EDITS = load_trace()
@@ -219,34 +215,6 @@ class TestParts:
             load_trace()
 
 
-class TestPadding:
-    @EACH
-    def test_a_padded_document_has_the_lines_it_should_and_the_same_edit(self, edit: Edit) -> None:
-        part = edit.excerpt(30)
-        padded = part.padded(5000)
-        assert len(padded.before) == 5000
-        above = padded.steps[0].start[0] - part.steps[0].start[0]
-        assert padded.replay()[above : above + len(part.replay())] == part.replay()
-
-    @EACH
-    @pytest.mark.parametrize("model", ["smollm2-135m", "qwen2.5-coder-1.5b"])
-    def test_a_model_is_shown_the_same_whatever_the_length(self, edit: Edit, model: str) -> None:
-        card = load_cards()[model]
-        prompts = []
-        for total in (500, 5000):
-            padded = edit.excerpt(20).padded(total)
-            lines, shown = list(padded.before), []
-            for step in padded.steps:
-                cursor = Cursor(lines, *step.apply(lines), "python")
-                shown.append(build_prompt(cursor, Layout.of(card)))
-            prompts.append(shown)
-        assert prompts[0] == prompts[1]
-
-    def test_a_document_cannot_be_padded_to_less_than_it_has(self) -> None:
-        with pytest.raises(DataError, match="cannot be padded"):
-            EDITS[0].padded(50)
-
-
 @given(
     st.lists(st.text("ab é🎉", max_size=6), min_size=1, max_size=6),
     st.text("xy\n", max_size=5),
@@ -270,4 +238,3 @@ def test_a_step_replaces_what_stands_between_its_ends(lines: list[str], text: st
         len(expected[: first + len(text)].rpartition("\n")[2]),
     )
     assert Step.from_json(record_typing.step_to_json(step)) == step
-    assert attrs.evolve(step.shifted(3), start=step.start, end=step.end) == step

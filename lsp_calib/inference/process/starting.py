@@ -158,7 +158,7 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     return {
         # Large pages for llama.cpp's memory (repacked weights, the KV cache) where glibc and the kernel
         # support them. In three runs by hand Qwen 1.5B generated 8 % faster (33.5 ms a token instead of
-        # 36.5); `lsp-calib bench` includes the effect in `overhead.overRaw`, whose bare loop does not use
+        # 36.5); `lsp-calib bench` includes the effect in `overhead`, whose bare loop does not use
         # them.
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         **ours,

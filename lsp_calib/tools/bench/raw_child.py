@@ -6,7 +6,7 @@ standard input, one answer per line on standard output:
     {"segments": [[kind, text], ...]}                       -> {"tokens": [int, ...]}
     {"text": str}                                           -> {"tokens": [int, ...]}
     {"replay": [int, ...], "keep": int, "then": [int, ...], "generated": int, "threads": int}
-                                                            -> {"ms": float, "kept": int, "evaluated": int}
+                                                            -> {"ms": float, "evaluated": int}
 
 `replay` fills the cache with a prompt: at most `keep` equal tokens at its beginning are kept, and the rest is
 evaluated in one batch. Then `generated` - 1 tokens are evaluated one at a time (the token that ends an answer
@@ -87,7 +87,7 @@ class Bare:
             self._decode([then[at] if at < len(then) else likely])
         self._most_likely()
         ms = 1e3 * (time.perf_counter() - began)
-        return {"ms": ms, "kept": kept, "evaluated": len(prompt) - kept}
+        return {"ms": ms, "evaluated": len(prompt) - kept}
 
     def _decode(self, tokens: list[int]) -> None:
         array = (llama_cpp.llama_token * len(tokens))(*tokens)

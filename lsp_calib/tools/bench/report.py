@@ -1,43 +1,38 @@
-"""The readings of a bench, and its report as one JSON document: percentiles and ratios with intervals."""
+"""The readings of a bench, and its report: percentiles and ratios with intervals, as JSON and for people."""
 
 from __future__ import annotations
 
+import enum
 import os
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
+from rich import box
+from rich.markup import escape
+from rich.table import Table
 
 from lsp_calib import __version__
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process.wire import Stats
-from lsp_calib.tools.bench.comparisons import (
-    LONG_FILE,
-    Asked,
-    Beside,
-    How,
-    Pairs,
-    PeerReading,
-    Run,
-    where_asked,
-)
-from lsp_calib.tools.bench.forecast import Stopped
-from lsp_calib.tools.bench.processes import shared_by_session
-from lsp_calib.tools.bench.server import Idle
-from lsp_calib.tools.bench.summaries import BUDGET, Summaries
-from lsp_calib.tools.bench.typist import Counts, Place, Reading
-from lsp_calib.tools.bench.uncached import KEYS, Burst, Cancelled
+from lsp_calib.terminal import Console
+from lsp_calib.tools.bench.processes import Repeated
+from lsp_calib.tools.bench.typist import Cancelled, Place, Reading
 
+FORMAT = 2
 _DRAWS = 2000
 _LEVEL = 95.0
 _SEED = 0
+# A prompt needs this many tokens to measure the speed of a batch.
+_LONG = 32
+_TYPING = (Place.KEYSTROKE, Place.NEWLINE)
 
 Floats = NDArray[np.float64]
-
+Milliseconds = Sequence[tuple[float, float]]
 
 Value = list[float | None]
 """As JSON: an estimate with the bounds of its 95 % bootstrap interval, None for fewer than 3 readings."""
@@ -59,12 +54,12 @@ def percentile(readings: Sequence[float], percent: float) -> Value | None:
     return _estimate(values, lambda rows: np.percentile(rows, percent, axis=-1))
 
 
-def median_ratio(pairs: Sequence[tuple[float, float]]) -> Value | None:
+def median_ratio(pairs: Milliseconds) -> Value | None:
     """Median of a / b over pairs (a, b) in the order they were taken; None without a positive b."""
     return percentile([a / b for a, b in pairs if b > 0], 50)
 
 
-def ratio_of_percentiles(pairs: Sequence[tuple[float, float]], percent: float) -> Value | None:
+def ratio_of_percentiles(pairs: Milliseconds, percent: float) -> Value | None:
     """Percentile of all a divided by that of all b; pairs are resampled together. None if it is undefined."""
     both = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
     if not len(both) or np.percentile(both[:, 1], percent) <= 0:
@@ -101,56 +96,46 @@ def _estimate(values: Floats, statistic: Callable[[Floats], Floats]) -> Value:
     return [round(float(one), 3) for one in (value, low, high)]
 
 
-FORMAT = 1
-FIRST = 10
-BACK = 1.1
-"""Latency counts as recovered at this ratio to that of the quiet machine."""
-# Number of consecutive readings that show the recovery.
-_IN_A_ROW = 5
-_WINDOWS = ((0.0, 5.0), (5.0, 10.0))
-# A prompt needs this many tokens to measure the speed of a batch.
-_LONG = 32
-_MERGED = 2
-# Milliseconds beyond the budget that the answer of a hover may take: it is written and read.
-_MORE = 50.0
-_TYPING = (Place.KEYSTROKE, Place.NEWLINE)
+class Stopped(enum.StrEnum):
+    """Why a bench was stopped early."""
 
-Milliseconds = Sequence[tuple[float, float]]
+    LIMIT = "limit"
+    INTERRUPT = "SIGINT"
+    TERMINATE = "SIGTERM"
+
+    @property
+    def words(self) -> str:
+        others = "by Ctrl-C" if self is Stopped.INTERRUPT else "by a signal to terminate"
+        return "at its time limit" if self is Stopped.LIMIT else others
+
+    @property
+    def exit_code(self) -> int:
+        """128 + the signal's number, as in shells; 0 at the limit, which the user asked for."""
+        return {Stopped.LIMIT: 0, Stopped.INTERRUPT: 130, Stopped.TERMINATE: 143}[self]
 
 
 @attrs.define
 class Notes:
     """The readings so far. Each part adds its own, so that a stopped bench still has its readings.
 
-    stats, engine, start_ms: of the server of the main part, or else of the first one. peer: its description.
-    missing: parts that were not measured, with reasons. stopped: None if it ran to its end.
+    left: the parts that are not finished. stats, engine, start_ms: of the server. peer: its description.
+    beside: readings of the same key on a quiet machine and beside `processes` busy ones. missing: further
+    things that were not measured, with reasons. stopped: None if it ran to its end.
     """
 
     card: ModelCard
+    left: list[str] = attrs.field(factory=list)
     stats: Stats | None = None
     engine: str | None = None
     start_ms: float | None = None
     readings: list[Reading] = attrs.field(factory=list)
-    idle: Idle | None = None
     cancelled: Cancelled = attrs.field(factory=Cancelled)
-    bursts: list[Burst] = attrs.field(factory=list)
-    long_file: Pairs = attrs.field(factory=list)
-    two: tuple[Pairs, Pairs] = attrs.field(factory=lambda: ([], []))
     peer: dict[str, object] = attrs.field(factory=dict)
-    against: list[PeerReading] = attrs.field(factory=list)
-    beside: Beside = attrs.field(factory=Beside)
-    summaries: Summaries = attrs.field(factory=Summaries)
+    processes: int = 0
+    beside: list[tuple[Reading, Reading]] = attrs.field(factory=list)
     missing: dict[str, str] = attrs.field(factory=dict)
     stopped: Stopped | None = None
     seconds: float = 0.0
-
-    def end(self, stopped: Stopped | None, unfinished: Iterable[str], seconds: float) -> None:
-        """unfinished: the parts that were cut short or not begun when it was stopped."""
-        self.stopped, self.seconds = stopped, seconds
-        if stopped:
-            # A part that was cut short may still have readings.
-            words = f"the bench was stopped {stopped.words} before this was finished"
-            self.missing = {**dict.fromkeys(unfinished, words), **self.missing}
 
 
 def to_json(notes: Notes) -> dict[str, Any]:
@@ -159,7 +144,9 @@ def to_json(notes: Notes) -> dict[str, Any]:
     Values with an interval are [estimate, lower bound, upper bound]; values that were not measured are null,
     with the reason in `notMeasured`.
     """
-    readings, stats = notes.readings, notes.stats
+    readings, stats, stopped = notes.readings, notes.stats, notes.stopped
+    # A part that was cut short may still have readings.
+    cut = f"the bench was stopped {stopped.words} before this was finished" if stopped else ""
     return {
         "format": FORMAT,
         "lspCalib": __version__,
@@ -167,7 +154,7 @@ def to_json(notes: Notes) -> dict[str, Any]:
         "quantisation": notes.card.quantisation,
         "engine": notes.engine,
         "threads": stats.threads if stats else None,
-        "stopped": notes.stopped.value if notes.stopped else None,
+        "stopped": stopped.value if stopped else None,
         "seconds": round(notes.seconds, 1),
         "machine": {
             "system": platform.system(),
@@ -179,33 +166,22 @@ def to_json(notes: Notes) -> dict[str, Any]:
         "startMs": None if notes.start_ms is None else round(notes.start_ms, 1),
         "latencyMs": latencies(readings),
         "answers": answers(readings),
-        "faults": faults(readings),
-        "tokens": {place.value: tokens(readings, place) for place in Place if place is not Place.COLD},
-        "newLines": new_lines(readings),
-        "ahead": {"tokens": stats.ahead_tokens, "ms": round(stats.ahead_ms, 1)} if stats else None,
+        "evaluated": {
+            place.value: spread_of([r.evaluated for r in readings if r.place is place and r.asked_model])
+            for place in Place
+        },
         "overhead": overhead(readings),
         "speed": speed(readings),
         "cancel": cancel(notes.cancelled),
-        "typingOn": typing_on(notes.bursts),
-        "longFile": long_file(notes.long_file),
-        "two": two(notes.two),
-        "idle": idle(notes.idle),
-        "peer": against_peer(notes.peer, notes.against),
-        "beside": beside(notes.beside),
-        "summaries": summaries(notes.summaries),
-        "notMeasured": notes.missing,
+        "peer": against_peer(notes.peer, readings),
+        "beside": beside(notes.processes, notes.beside),
+        "notMeasured": {**(dict.fromkeys(notes.left, cut) if stopped else {}), **notes.missing},
     }
-
-
-def _spreads(items: Sequence[object], **names: str) -> dict[str, Any]:
-    """Spreads of attributes. names: the attribute for each key."""
-    return {key: spread_of([getattr(item, name) for item in items]) for key, name in names.items()}
 
 
 def is_empty(report: dict[str, Any]) -> bool:
     """Whether there is no reading that a report could show."""
-    parts = ("cancel", "typingOn", "longFile", "two", "idle", "peer", "beside", "summaries")
-    return not report["steps"] and all(report[part] is None for part in parts)
+    return not report["steps"] and report["cancel"] is None and report["beside"] is None
 
 
 def latencies(readings: Sequence[Reading]) -> dict[str, Any]:
@@ -226,69 +202,53 @@ def answers(readings: Sequence[Reading]) -> dict[str, Any]:
     return {**counts, "shareFromMemory": round(counts["memory"] / len(readings), 3) if readings else None}
 
 
-def faults(readings: Sequence[Reading]) -> dict[str, Any] | None:
-    """Suggestions that changed while they were typed, and those that repeat what is there."""
-    if not readings:
-        return None
-    columns = zip(*(attrs.astuple(r.counts) for r in readings), strict=True)
-    total = Counts(*(sum(column) for column in columns))
-    return {
-        "typedAlong": total.typed_along,
-        "changed": total.changed,
-        "repeatsRest": total.repeats_rest,
-        "repeatsNext": total.repeats_next,
-    }
-
-
-def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:
-    """Prompt tokens evaluated, compared with those that changed, for requests to the model."""
-    pairs = [(r.evaluated, r.needed) for r in readings if r.place is place and r.asked_model and r.needed]
-    if not pairs:
-        return None
-    return {
-        "n": len(pairs),
-        "evaluated": spread_of([evaluated for evaluated, _ in pairs]),
-        "needed": spread_of([needed for _, needed in pairs]),
-        "medianRatio": median_ratio(pairs),
-    }
-
-
-def new_lines(readings: Sequence[Reading]) -> dict[str, Any] | None:
-    """How many new lines caused evaluation of only the finished line and the text after it."""
-    asked = [r for r in readings if r.place is Place.NEWLINE and r.asked_model and r.tail is not None]
-    if not asked:
-        return None
-    # The last tokens of the text above may have merged with the new text.
-    within = sum(r.evaluated <= (r.tail or 0) + _MERGED for r in asked)
-    return {"n": len(asked), "within": within}
-
-
 def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
     """Time to the suggestion, divided by the time of the same tokens in llama.cpp, in two ways."""
-    asked = [r for r in readings if r.asked_model]
-    inside = [(r.wall_ms, r.decode_ms) for r in asked if r.decode_ms]
-    bare = [(r, r.raw) for r in asked if r.raw is not None]
-    # The bare loop has one cache, the server several. If it kept fewer tokens, its work was not the same.
-    same = [(r.place, (r.wall_ms, raw.ms)) for r, raw in bare if raw.evaluated == r.evaluated]
-    pairs = [pair for _, pair in same]
+    inside = [(r.wall_ms, r.decode_ms) for r in readings if r.asked_model and r.decode_ms]
     return {
         "overDecode": median_ratio(inside),
         "inside": len(inside),
-        "overRaw": median_ratio(pairs),
-        "n": len(pairs),
-        "unequal": len(bare) - len(pairs),
-        "medianWallMs": round(median(wall for wall, _ in pairs), 2) if pairs else None,
-        "medianRawMs": round(median(raw for _, raw in pairs), 2) if pairs else None,
-        "places": _by_place(same, "overRaw"),
+        **_paired([(r, r.raw) for r in readings if r.raw is not None]),
     }
 
 
-def _by_place(pairs: Sequence[tuple[Place, tuple[float, float]]], name: str) -> dict[str, Any]:
-    """The median of the ratios, by kind of keystroke."""
+def against_peer(description: dict[str, object], readings: Sequence[Reading]) -> dict[str, Any] | None:
+    """The same for a llama-server."""
+    both = [(r, r.peer) for r in readings if r.peer is not None]
+    if not both:
+        return None
+    evaluated = {
+        "evaluated": spread_of([r.evaluated for r, _ in both]),
+        "peerEvaluated": spread_of([peer.evaluated for _, peer in both]),
+    }
+    return {**description, **_paired(both), **evaluated}
+
+
+def _paired(both: Sequence[tuple[Reading, Repeated]]) -> dict[str, Any]:
+    """The server's times over those of the same tokens elsewhere; without those that did other work."""
+    same = [(r.place, (r.wall_ms, other.ms)) for r, other in both if other.same]
+    pairs = [pair for _, pair in same]
+    places = {place: [pair for kind, pair in same if kind is place] for place in Place}
     return {
-        place.value: {name: median_ratio(found), "n": len(found)}
-        for place in Place
-        if (found := [pair for kind, pair in pairs if kind is place])
+        "unequal": len(both) - len(same),
+        **_ratios(pairs),
+        "places": {
+            place.value: {"medianOfRatios": median_ratio(found), "n": len(found)}
+            for place, found in places.items()
+            if found
+        },
+    }
+
+
+def _ratios(pairs: Milliseconds) -> dict[str, Any]:
+    """The first times of the pairs over the second ones."""
+    return {
+        "n": len(pairs),
+        "oursMs": spread_of([ours for ours, _ in pairs]),
+        "theirsMs": spread_of([theirs for _, theirs in pairs]),
+        "p50Ratio": ratio_of_percentiles(pairs, 50),
+        "p95Ratio": ratio_of_percentiles(pairs, 95),
+        "medianOfRatios": median_ratio(pairs),
     }
 
 
@@ -322,201 +282,124 @@ def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
 
 def cancel(measured: Cancelled) -> dict[str, Any] | None:
     """None until a request was cancelled."""
-    if measured.alone is None or not (measured.idle_ms or measured.superseded_ms or measured.too_late):
+    if measured.alone is None or not (measured.idle_ms or measured.too_late):
         return None
     return {
         "toIdleMs": spread_of(measured.idle_ms),
-        "supersededToNextMs": spread_of(measured.superseded_ms),
         "tooLate": measured.too_late,
         "promptTokens": measured.alone[1],
         "uncancelledMs": round(measured.alone[0], 1),
     }
 
 
-def typing_on(bursts: Sequence[Burst]) -> dict[str, Any] | None:
-    """Times of typing on, and the share of the typing time by which the last answer came sooner."""
-    if not bursts:
-        return None
-    long, single = ([one for one in bursts if (one.keys > 1) is several] for several in (True, False))
-    share = None
-    if long and single:
-        at_once, then = (median(one.then_ms for one in some) for some in (single, long))
-        share = round((at_once - then) / median(one.typed_ms for one in long), 3)
-    return {
-        "keys": KEYS,
-        **_spreads(long, typedMs="typed_ms", thenMs="then_ms"),
-        **_spreads(single, atOnceMs="then_ms"),
-        **_spreads(long, thenTokens="then_tokens"),
-        **_spreads(single, atOnceTokens="then_tokens"),
-        "shareUsed": share,
-    }
-
-
-def long_file(pairs: Pairs) -> dict[str, Any] | None:
-    """pairs: answers in the short and in the long document."""
+def beside(processes: int, both: Sequence[tuple[Reading, Reading]]) -> dict[str, Any] | None:
+    """How much longer a key takes beside busy processes, where the model did the same for it both times."""
+    pairs = [(busy.wall_ms, quiet.wall_ms) for quiet, busy in both if quiet.same_work(busy)]
     if not pairs:
         return None
-    asked = where_asked(pairs)
-    return {
-        "lines": list(LONG_FILE),
-        "n": len(pairs),
-        "extraMs": percentile([long - short for (short, _), (long, _) in pairs], 50),
-        "asked": len(asked),
-        "p50Ms": [round(median(times), 2) for times in zip(*asked, strict=True)] or None,
-        "p50Ratio": ratio_of_percentiles([(long, short) for short, long in asked], 50),
-    }
+    worst = round(max(busy / quiet for busy, quiet in pairs), 3)
+    return {"processes": processes, **_ratios(pairs), "worstRatio": worst}
 
 
-def two(servers: Sequence[Pairs]) -> dict[str, Any] | None:
-    """servers: of each, answers alone and together."""
-    if not any(servers):
-        return None
-    return {"servers": [_together(where_asked(pairs)) for pairs in servers]}
+_PLACES = {
+    "cold": "first in a document",
+    "keystroke": "keystroke",
+    "newLine": "new line",
+    "jump": "jump to another place",
+    "all": "all but the first",
+    "typingModel": "typing, model asked",
+    "askedModel": "all, model asked",
+}
 
 
-def _together(pairs: Milliseconds) -> dict[str, Any]:
-    return {
-        "aloneMs": spread_of([alone for alone, _ in pairs]),
-        "togetherMs": spread_of([together for _, together in pairs]),
-        "p50Ratio": ratio_of_percentiles([(together, alone) for alone, together in pairs], 50),
-    }
+def print_report(report: dict[str, Any], console: Console | None = None) -> None:
+    """Print the document of `to_json` for people."""
+    console = console or Console(markup=True)
+    for line in _lines(report):
+        console.print(line)
 
 
-def idle(watched: Idle | None) -> dict[str, Any] | None:
-    if watched is None:
-        return None
-    server, model = (
-        None if used is None else round(1e3 * used, 1) for used in (watched.server, watched.model)
+def _lines(report: dict[str, Any]) -> Iterable[str | Table]:
+    yield _heading(report)
+    if report["stopped"]:
+        yield (
+            f"[yellow]Stopped {Stopped(report['stopped']).words} after {report['seconds']:.0f} s: "
+            "the figures are of what was read until then.[/yellow]"
+        )
+    if report["steps"]:
+        yield _latencies(report)
+        yield from _typing(report)
+    if peer := report["peer"]:
+        yield f"Over the peer, same tokens: {_paired_words(peer)}."
+    if (found := report["cancel"]) and (to_idle := found["toIdleMs"]):
+        yield (
+            f"From cancelling to an idle model: p50 {_value(to_idle['p50'])} ms, p95 "
+            f"{_value(to_idle['p95'])} ms ({to_idle['n']} requests; prompts of {found['promptTokens']} "
+            f"tokens, {found['uncancelledMs']:.0f} ms if left alone)."
+        )
+    if found := report["beside"]:
+        count = "1 process" if found["processes"] == 1 else f"{found['processes']} processes"
+        yield (
+            f"Beside {count} of an equal share, over the quiet machine: {_paired_words(found)}; worst "
+            f"{found['worstRatio']:.2f}."
+        )
+    for what, why in report["notMeasured"].items():
+        yield f"[yellow]Not measured: {what}: {escape(why)}.[/yellow]"
+    yield "[dim]In brackets: 95 % bootstrap intervals over runs of consecutive keystrokes.[/dim]"
+
+
+def _heading(report: dict[str, Any]) -> str:
+    words = f"[bold]{escape(report['model'])}[/bold] {escape(report['quantisation'])}"
+    if report["engine"]:
+        words += f" · {report['engine']} · {report['threads']} threads"
+    words += f" · {report['machine']['processors']} processors"
+    return words + (f" · ready after {report['startMs'] / 1e3:.1f} s" if report["startMs"] else "")
+
+
+def _latencies(report: dict[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title="Milliseconds to the suggestion", title_justify="left")
+    for name in ("", "n", "p50", "p95", "tokens evaluated"):
+        table.add_column(name, justify="left" if not name else "right")
+    for place, words in _PLACES.items():
+        if found := report["latencyMs"][place]:
+            tokens = report["evaluated"].get(place)
+            cells = (str(found["n"]), _value(found["p50"]), _value(found["p95"]))
+            table.add_row(words, *cells, f"{tokens['p50'][0]:.0f}" if tokens else "")
+    return table
+
+
+def _typing(report: dict[str, Any]) -> Iterator[str]:
+    share = f"{report['answers']['shareFromMemory']:.0%}".replace("%", " %")
+    yield f"From memory, without the model: {share} of {report['steps']}."
+    overhead = report["overhead"]
+    if overhead["n"]:
+        yield f"Over the same tokens in a bare llama.cpp loop: {_paired_words(overhead)}."
+    if overhead["overDecode"]:
+        over = _value(overhead["overDecode"], 3)
+        yield f"Over the time inside llama.cpp: median of ratios {over} ({overhead['inside']} keystrokes)."
+    if speed := report["speed"]:
+        yield (
+            f"Speed: {speed['promptTokensPerS']:.0f} prompt tokens/s ({speed['prompts']} prompts), "
+            f"{speed['generatedTokensPerS']:.0f} generated tokens/s ({speed['generations']} answers)."
+        )
+
+
+def _paired_words(found: dict[str, Any]) -> str:
+    """The figures of `_ratios` in words."""
+    if not found["n"]:
+        return f"no pair did the same work ({found['unequal']} others)"
+    ours, theirs = (_value(found[name]["p50"]) for name in ("oursMs", "theirsMs"))
+    others = f"; {found['unequal']} did other work" if found.get("unequal") else ""
+    return (
+        f"median of ratios {_value(found['medianOfRatios'], 3)}, p50 {ours} and {theirs} ms, ratio "
+        f"{_value(found['p50Ratio'], 2)}, p95 ratio {_value(found['p95Ratio'], 2)} ({found['n']} pairs"
+        f"{others})"
     )
-    return {"seconds": round(watched.seconds, 2), "serverCpuMs": server, "modelCpuMs": model}
 
 
-def against_peer(description: dict[str, object], readings: Sequence[PeerReading]) -> dict[str, Any] | None:
-    if not readings:
-        return None
-    pairs = [(r.wall_ms, r.peer.ms) for r in readings]
-    return {
-        **description,
-        "n": len(readings),
-        "oursMs": spread_of([ours for ours, _ in pairs]),
-        "peerMs": spread_of([theirs for _, theirs in pairs]),
-        **_ratios(pairs),
-        "places": _by_place([(r.place, (r.wall_ms, r.peer.ms)) for r in readings], "medianOfRatios"),
-        # If these are not 0, the two did not do the same work.
-        "otherPromptLength": sum(r.peer.prompt_tokens != r.prompt_tokens for r in readings),
-        "otherAnswerLength": sum(r.generated != r.predicted for r in readings),
-        "otherPeerAnswerLength": sum(r.peer.generated != r.predicted for r in readings),
-        "evaluated": spread_of([r.evaluated for r in readings]),
-        "peerEvaluated": spread_of([r.peer.evaluated for r in readings]),
-    }
-
-
-def _ratios(pairs: Milliseconds) -> dict[str, Any]:
-    return {
-        "p50Ratio": ratio_of_percentiles(pairs, 50),
-        "p95Ratio": ratio_of_percentiles(pairs, 95),
-        "medianOfRatios": median_ratio(pairs),
-    }
-
-
-def beside(measured: Beside) -> dict[str, Any] | None:
-    """How much slower beside other work, and for how long."""
-    quiet = measured.quiet
-    if not quiet:
-        return None
-    runs = {run.how: run for run in measured.runs if run.readings}
-    return {
-        "processes": measured.processes,
-        "sharedBySession": shared_by_session(),
-        "keys": measured.keys,
-        **_spreads(quiet, generated="generated", evaluated="evaluated", quietMs="ms"),
-        **{how.value: _run(quiet, runs[how]) if how in runs else None for how in How},
-    }
-
-
-def _run(quiet: Sequence[Asked], run: Run) -> dict[str, Any]:
-    # Each phase types the same keys in the same order; a stopped run has fewer of them.
-    both = list(zip(run.readings, quiet, strict=False))
-    pairs = [(one.ms, other.ms) for one, other in both if one.same_work(other)]
-    first = [(one.ms, other.ms) for one, other in both[:FIRST] if one.same_work(other)]
-    return {
-        "besideMs": spread_of([one.ms for one in run.readings]),
-        **_with_worst(pairs),
-        "unequal": len(both) - len(pairs),
-        "first": _with_worst(first),
-        "busyShare": None if run.share is None else round(run.share, 3),
-        "sameSession": run.same_session,
-        "after": after(quiet, run.after),
-    }
-
-
-def _with_worst(pairs: Milliseconds) -> dict[str, Any]:
-    """pairs: milliseconds beside busy processes and without, of the same work."""
-    worst = round(max(a / b for a, b in pairs), 3) if pairs else None
-    return {"n": len(pairs), **_ratios(pairs), "worstRatio": worst}
-
-
-def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any] | None:
-    """The readings after the busy processes ended, relative to the same keys on the quiet machine.
-
-    None without readings.
-    """
-    found = []  # (seconds, ratio to the median of the quiet readings of the same key and work)
-    for one in readings:
-        if usual := [other.ms for other in quiet if other.same_work(one)]:
-            found.append((one.at, one.ms / median(usual)))
-    if not found:
-        return None
-    windows = {
-        f"seconds{low:.0f}To{high:.0f}": {
-            "n": len(inside := [ratio for at, ratio in found if low <= at < high]),
-            "medianOfRatios": percentile(inside, 50),
-        }
-        for low, high in _WINDOWS
-    }
-    return {**windows, "backAfterS": back_after(found)}
-
-
-def back_after(found: Sequence[tuple[float, float]]) -> float | None:
-    """Seconds until the first of five ratios in a row whose median is at most 1.1; None if there is none."""
-    for at in range(len(found) - _IN_A_ROW + 1):
-        if median(ratio for _, ratio in found[at : at + _IN_A_ROW]) <= BACK:
-            return round(found[at][0], 2)
-    return None
-
-
-def summaries(measured: Summaries) -> dict[str, Any] | None:
-    first, typed = measured.first, measured.typed
-    pairs = [(beside.ms, without.ms) for beside, without in typed if beside.asked and without.asked]
-    if not (first or measured.known_ms or measured.new_ms):
-        return None
-    return {
-        "first": {
-            "n": len(first),
-            **{name: spread_of([one[name] for one in first]) for name in first[0]},
-        }
-        if first
-        else None,
-        "hover": {
-            "budgetMs": BUDGET,
-            "knownMs": spread_of(measured.known_ms),
-            "newMs": spread_of(measured.new_ms),
-            "worstNewMs": round(max(measured.new_ms), 1) if measured.new_ms else None,
-            "withinBudget": sum(ms <= BUDGET + _MORE for ms in measured.new_ms),
-            "made": measured.made,
-            "late": measured.late,
-        },
-        "typing": {
-            "n": len(pairs),
-            "withoutMs": spread_of([without for _, without in pairs]),
-            "besideMs": spread_of([beside for beside, _ in pairs]),
-            "p50Ratio": ratio_of_percentiles(pairs, 50),
-            "p95Ratio": ratio_of_percentiles(pairs, 95),
-            "evaluated": {
-                "beside": sum(beside.evaluated for beside, _ in typed),
-                "without": sum(without.evaluated for _, without in typed),
-            },
-        }
-        if pairs
-        else None,
-    }
+def _value(value: Value, digits: int = 0) -> str:
+    """An estimate with its interval, as text for rich."""
+    estimate, low, high = value
+    if low is None or high is None:
+        return f"{estimate:.{digits}f}"
+    return f"{estimate:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]".replace("[", "\\[")

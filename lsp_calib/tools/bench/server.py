@@ -23,7 +23,6 @@ from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.wire import Stats
 from lsp_calib.server.follow_ups import AHEAD_PAUSE
 from lsp_calib.settings import Trusted
-from lsp_calib.tools.bench.processes import cpu_seconds
 from lsp_calib.tools.client import SERVER, Editor
 from lsp_calib.values import ModelIdentity
 
@@ -100,11 +99,21 @@ def state_folder(folder: Path) -> Iterator[None]:
             os.environ["LSP_CALIB_HOME"] = before
 
 
+@attrs.frozen
+class Served:
+    """A server whose model is ready. probe: of its model process. start_ms: from its start until then."""
+
+    scratch: Scratch
+    editor: Editor
+    probe: ModelProcess
+    start_ms: float
+
+
 @contextlib.asynccontextmanager
-async def serving(
+async def served(
     scratch: Scratch, *, ahead: bool = True, options: Mapping[str, object] = _NO_OPTIONS
-) -> AsyncIterator[tuple[Editor, float]]:
-    """A server whose model is ready, and the milliseconds from its start until then.
+) -> AsyncIterator[Served]:
+    """Start a server. Raises ModelError if it has no model.
 
     ahead: whether the server evaluates the next prompts ahead, in pauses. options: further settings.
     """
@@ -136,7 +145,9 @@ async def serving(
         await editor.until(lambda: editor.state in _STATES, "loading the model", _LOAD)
         if editor.state != "ready":
             raise ModelError(" ".join(editor.messages) or editor.state_message)
-        yield editor, 1e3 * (time.perf_counter() - began)
+        ms = 1e3 * (time.perf_counter() - began)
+        async with _probe(scratch) as probe:
+            yield Served(scratch, editor, probe, ms)
         await editor.quit()
     except asyncio.CancelledError:
         # The bench was stopped. Killing the server could leave behind a model process that it has just
@@ -149,7 +160,7 @@ async def serving(
 
 
 @contextlib.asynccontextmanager
-async def connect(scratch: Scratch) -> AsyncIterator[ModelProcess]:
+async def _probe(scratch: Scratch) -> AsyncIterator[ModelProcess]:
     """A second client of the model process that the server uses. Raises EngineError without one."""
     trusted = scratch.trusted
     with state_folder(scratch.home):
@@ -171,23 +182,6 @@ async def connect(scratch: Scratch) -> AsyncIterator[ModelProcess]:
         await process.close()
 
 
-@attrs.frozen
-class Served:
-    """A server whose model is ready. probe: of its model process. start_ms: from its start until then."""
-
-    scratch: Scratch
-    editor: Editor
-    probe: ModelProcess
-    start_ms: float
-
-
-@contextlib.asynccontextmanager
-async def served(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[Served]:
-    """As `serving`, with a probe."""
-    async with serving(scratch, ahead=ahead) as (editor, ms), connect(scratch) as probe:
-        yield Served(scratch, editor, probe, ms)
-
-
 async def settled(probe: ModelProcess) -> Stats:
     """As `until_idle`, after a wait in which the server can begin its evaluation in pauses."""
     await asyncio.sleep(2 * AHEAD_PAUSE)
@@ -203,27 +197,3 @@ async def until_idle(probe: ModelProcess) -> Stats:
             return stats
         await asyncio.sleep(_POLL)
     raise EngineError(f"The model process has been busy for {_PATIENCE:.0f} s. Is another program using it?")
-
-
-@attrs.frozen
-class Idle:
-    """Processor seconds used in `seconds` after the last keystroke; None if the system does not report it."""
-
-    seconds: float
-    server: float | None
-    model: float | None
-
-
-async def watch_idle(server: Served, seconds: float) -> Idle:
-    await until_idle(server.probe)
-    pids = server.editor.pid or 0, server.probe.pid or 0
-    await asyncio.sleep(1)  # wait for work that follows the last answer
-    before = [cpu_seconds(pid) for pid in pids]
-    began = time.monotonic()
-    await asyncio.sleep(seconds)
-    watched = time.monotonic() - began
-    used = [
-        None if old is None or (new := cpu_seconds(pid)) is None else new - old
-        for old, pid in zip(before, pids, strict=True)
-    ]
-    return Idle(watched, *used)

@@ -18,9 +18,6 @@ import attrs
 from lsp_calib.errors import DataError
 
 _FILE = "trace.json.gz"
-# The prompt's window begins at a multiple of this many lines: adding text above in such multiples does not
-# change the prompt.
-_BLOCK = 16
 # Minimum number of steps in an excerpt: opening the document must not outweigh the typing.
 _ENOUGH = 16
 _CLOSERS = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'"}
@@ -74,14 +71,6 @@ class Step:
     def inserted(self) -> str:
         """All that the step puts into the document."""
         return self.text + self.behind
-
-    def shifted(self, lines: int) -> Step:
-        """The same step that many lines further down."""
-        return attrs.evolve(
-            self,
-            start=(self.start[0] + lines, self.start[1]),
-            end=(self.end[0] + lines, self.end[1]),
-        )
 
     @classmethod
     def from_json(cls, row: Sequence[Any]) -> Self:
@@ -155,23 +144,6 @@ class Edit:
             _delete(pending, steps, lines)
         return attrs.evolve(self, steps=tuple(steps))
 
-    def padded(self, total: int) -> Edit:
-        """The same edit in a document of `total` lines, surrounded by other code.
-
-        The text around the cursor, and so the prompt, is the same for every `total`.
-        Raises DataError if the document alone is longer.
-        """
-        more = total - len(self.before)
-        if more < 0:
-            raise DataError(f"{self.name} has {len(self.before)} lines and cannot be padded to {total}.")
-        above = more // 2 // _BLOCK * _BLOCK
-        lines = (
-            tuple(_filler(distance) for distance in range(above, 0, -1))
-            + self.before
-            + tuple(_filler(distance) for distance in range(1, more - above + 1))
-        )
-        return attrs.evolve(self, before=lines, steps=tuple(step.shifted(above) for step in self.steps))
-
 
 def load_trace() -> tuple[Edit, ...]:
     """The recording that is shipped with the package. Raises DataError if it was changed."""
@@ -221,8 +193,3 @@ def _delete(pending: str, steps: list[Step], lines: list[str]) -> str:
 def _edit(raw: dict[str, Any]) -> Edit:
     steps = tuple(Step.from_json(row) for row in raw["steps"])
     return Edit(raw["name"], raw["commit"], tuple(raw["before"]), steps, raw["afterSha256"])
-
-
-def _filler(distance: int) -> str:
-    """A line of unrelated code, `distance` lines from the edit."""
-    return f"total_{distance} = combine(total_{distance // 2}, {distance * 7919 % 1000})"

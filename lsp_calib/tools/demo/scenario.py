@@ -10,7 +10,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,6 @@ from lsp_calib.tools.demo.user import (
 _LOAD, _ANSWER, _REFIT, _SETTLE, _STORED, _REFRESHED = 180.0, 120.0, 60.0, 10.0, 10.0, 10.0
 # A suggestion shown for less than 0.75 s counts as unread; leaving it alone would give no label.
 _READING = 1.0
-_BETWEEN_KEYS = 0.015
 
 _STATES = ("ready", "noModel", "error")
 _PARTS = {
@@ -53,8 +51,6 @@ _PARTS = {
     "leave alone": (Action.LEFT_ALONE,),
 }
 _INSERTED = (Action.KEPT, Action.KEPT_ANYWAY, Action.EDITED)
-
-_Show = Callable[[str], None]
 
 
 def run(*, as_json: bool, model: str | None) -> int:
@@ -124,8 +120,7 @@ class _Writer:
         # The server's memory may offer a suggestion a second time; the last outcome counts.
         self._report.suggestions[:] = [*(one for one in past if one.id != shown.id), shown]
         started = time.perf_counter()
-        with self._screen.typing(shown) as show:
-            await self._act(shown, item, show)
+        await self._act(shown, item)
         shown.spent_ms = since(started)
         self._screen.outcome(shown, document.lines[line])
 
@@ -138,48 +133,43 @@ class _Writer:
         self._report.hidden.append({"line": line + 1, "message": why})
         return why
 
-    async def _act(self, shown: Shown, item: types.InlineCompletionItem, show: _Show) -> None:
-        # Give a person time to read; output to a pipe needs no pause.
-        reading = _READING if self._screen.alive else 0.0
-        await asyncio.sleep(_READING if shown.action is Action.LEFT_ALONE else reading)
-        if shown.action is Action.TYPED_OVER:
-            await self._type(shown.line, shown.column, shown.expected, show)
-        elif shown.action is not Action.LEFT_ALONE:
-            await self._insert(shown, item, show)
+    async def _act(self, shown: Shown, item: types.InlineCompletionItem) -> None:
+        if shown.action is Action.LEFT_ALONE:
+            await asyncio.sleep(_READING)
+        elif shown.action is Action.TYPED_OVER:
+            self._type(shown.line, shown.column, shown.expected)
+        else:
+            await self._insert(shown, item)
         if shown.action is Action.EDITED:
-            await asyncio.sleep(reading)
-            await self._edit(shown, show)
+            await self._edit(shown)
 
-    async def _insert(self, shown: Shown, item: types.InlineCompletionItem, show: _Show) -> None:
+    async def _insert(self, shown: Shown, item: types.InlineCompletionItem) -> None:
         """Accept as an editor does on Tab: insert the text, run the item's command, pull diagnostics."""
         refreshes = self._editor.refreshes
         assert item.command is not None
         self._document.replace(shown.line, shown.column, shown.column, shown.text)
-        show(self._document.lines[shown.line])
         await self._editor.command(item.command.command, *(item.command.arguments or ()))
         await self._editor.until(
             lambda: self._editor.refreshes > refreshes, "its request to pull diagnostics", _REFRESHED
         )
         self._report.diagnostics += await self._diagnostics_about(shown)
 
-    async def _edit(self, shown: Shown, show: _Show) -> None:
+    async def _edit(self, shown: Shown) -> None:
         """Replace the wrong part with the intended text. The first change removes the diagnostic."""
         line = shown.line
         inserted, target = self._document.lines[line], self._original[line]
         start, end = shared_ends(inserted, target)
         self._document.replace(line, start, len(inserted) - end, "")
-        await self._type(line, start, target[start : len(target) - end], show)
+        self._type(line, start, target[start : len(target) - end])
         self._report.stale += [shown.id for _ in await self._diagnostics_about(shown)]
 
     async def _diagnostics_about(self, shown: Shown) -> list[types.Diagnostic]:
         return [one for one in await self._document.diagnostics() if about(one) == shown.id]
 
-    async def _type(self, line: int, at: int, text: str, show: _Show) -> None:
+    def _type(self, line: int, at: int, text: str) -> None:
         """Type one character after the other, as on a keyboard. The first one removes the ghost text."""
         for offset, char in enumerate(text):
             self._document.replace(line, at + offset, at + offset, char)
-            show(self._document.lines[line])
-            await asyncio.sleep(_BETWEEN_KEYS if self._screen.alive else 0.0)
 
     async def _keep_anyway(self, places: list[Place]) -> None:
         """If none was right: save, return to the place of the most confident one, and keep its suggestion."""
@@ -210,7 +200,7 @@ class _Demo:
         self.folder = scratch / "project"
         self.folder.mkdir()
         self.trusted, self.problems = resolve_trusted(Trusted(model=model), Trusted())
-        self.editor = Editor(screen.load_progress)
+        self.editor = Editor()
 
     async def tell(self) -> None:
         started = time.perf_counter()
@@ -256,7 +246,7 @@ class _Demo:
             )
         self.screen.check(step["ok"], "it answered `initialize`", step["ms"])
         with self.report.step("load model") as step:
-            with self.screen.loading("loading the model"):
+            with self.screen.waiting("loading the model"):
                 await self.editor.until(lambda: self.editor.state in _STATES, "loading the model", _LOAD)
             step["percentages"] = self.editor.percentages
             if self.editor.state != "ready":

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lsprotocol import types
 from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Console
 from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.panel import Panel
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
-from rich.spinner import Spinner
+from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -64,8 +61,6 @@ class Screen:
             sys.stdout.reconfigure(errors="replace")
         console = Console(quiet=quiet)
         self.console = Console(quiet=quiet, width=min(console.width, _WIDEST))
-        self.alive = self.console.is_terminal and not self.console.is_dumb_terminal and not quiet
-        self._bar: tuple[Progress, TaskID] | None = None
         self._section = 0
 
     def title(self, text: str) -> None:
@@ -100,43 +95,9 @@ class Screen:
         self.console.print()
         self.console.print(Text.assemble(" ", ("✗", "red"), f" {text}"), soft_wrap=True)
 
-    @contextmanager
-    def waiting(self, text: str) -> Iterator[None]:
-        """Show a spinner during the wait."""
-        if not self.alive:
-            yield
-            return
-        spinner = Padding(Spinner("dots", Text(text, style="dim")), (0, 0, 0, 1))
-        with Live(spinner, console=self.console, transient=True):
-            yield
-
-    @contextmanager
-    def loading(self, text: str) -> Iterator[None]:
-        """Show a bar for `load_progress` during the wait."""
-        texts = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %")
-        with Progress(
-            SpinnerColumn(), *texts, console=self.console, transient=True, disable=not self.alive
-        ) as progress:
-            self._bar = progress, progress.add_task(text, total=100)
-            yield
-            self._bar = None
-
-    def load_progress(self, percentage: float) -> None:
-        if self._bar is not None:
-            self._bar[0].update(self._bar[1], completed=percentage)
-
-    @contextmanager
-    def typing(self, shown: Shown) -> Iterator[Callable[[str], None]]:
-        """Show the line while the user edits it. Yields a function that takes its text."""
-
-        def picture(line: str, ghost: str = "") -> RenderableType:
-            return Group(self._line(f"line {shown.line + 1}", line, ghost), self._verdict(shown))
-
-        if not self.alive:
-            yield lambda _: None
-            return
-        with Live(picture(shown.before, shown.text), console=self.console, transient=True) as live:
-            yield lambda line: live.update(picture(line), refresh=True)
+    def waiting(self, text: str) -> Status:
+        """Show a spinner during the wait, in a terminal."""
+        return self.console.status(Text(text, style="dim"))
 
     def outcome(self, shown: Shown, line: str) -> None:
         """Print a suggestion as it was shown, and the final line."""

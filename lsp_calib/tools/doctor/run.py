@@ -27,7 +27,7 @@ from lsp_calib.json_text import json_text
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.terminal import Console, tell
-from lsp_calib.tools.bench.run import bench, short_options
+from lsp_calib.tools.bench.run import short_bench
 from lsp_calib.tools.doctor import checks
 from lsp_calib.tools.doctor.bundle import check_place, write_bundle
 from lsp_calib.tools.doctor.checks import Finding, Level, note, problem
@@ -200,7 +200,7 @@ def speeds(usable: Sequence[Entry], trusted: Trusted, progress: Callable[[str], 
         needed = not measured or finding.data.get("model") == trusted.model
         if needed and finding.data.get("runs") is False and not trusted.remote_url:
             found[at] = attrs.evolve(finding, fatal=True)
-    advice = recommend(measured, [entry.card.name for entry in usable], trusted)
+    advice = recommend(measured, trusted)
     return found if advice is None else [*found, advice]
 
 
@@ -208,9 +208,9 @@ def _measured(
     entry: Entry, trusted: Trusted, progress: Callable[[str], None]
 ) -> tuple[Finding, Measurement | None]:
     name, quiet = entry.card.name, is_quiet()
-    options = short_options(attrs.evolve(trusted, model=str(entry.card.path), remote_url=None))
+    of_model = attrs.evolve(trusted, model=str(entry.card.path), remote_url=None)
     try:
-        report = bench(options, lambda text: progress(f"{name}: {text}"))
+        report = short_bench(of_model, lambda text: progress(f"{name}: {text}"))
     except LspCalibError as error:
         says = f"{name} could not be measured: {error}"
         advice = f"Run `lsp-calib models verify {name}`, then `lsp-calib bench --model {name}`."
@@ -245,18 +245,17 @@ def measurement(model: str, report: dict[str, Any], *, quiet: bool = True) -> Me
     )
 
 
-def recommend(measured: Sequence[Measurement], preference: Sequence[str], trusted: Trusted) -> Finding | None:
-    """The recommended model for this machine: the first in order of preference that is quick enough.
+def recommend(measured: Sequence[Measurement], trusted: Trusted) -> Finding | None:
+    """The recommended model for this machine: the first that is quick enough. None if nothing was measured.
 
     It is shown, and changes nothing: the server chooses by the times of its own requests.
 
-    preference: names, the best first. None if nothing was measured.
+    measured: in order of preference.
     """
     if not measured:
         return None
-    rank = {name: at for at, name in enumerate(preference)}
-    quick = sorted((one for one in measured if one.quick), key=lambda one: rank.get(one.model, len(rank)))
-    best = quick[0] if quick else min(measured, key=lambda one: one.p50)
+    fastest = min(measured, key=lambda one: one.p50)
+    best = next((one for one in measured if one.quick), fastest)
     data = {"model": best.model, "threads": best.threads, "quickEnough": best.quick}
     why = f"Recommended: {best.model}: {best.words}."
     if not best.quick:
