@@ -6,12 +6,15 @@ its other end without end, and a device may do anything. So every file there is 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
-from lsp_calib.errors import DataError
+from lsp_calib.errors import DataError, SettingsError
 
 # In bytes. A larger file holds nothing that is read whole.
 _MOST = 256 << 20
@@ -151,21 +154,37 @@ def write_atomically(path: Path, data: bytes, mode: int, *, durable: bool = True
         sync_folder(path.parent)
 
 
-def write_new(path: Path, data: bytes) -> None:
-    """Write a file where there is none. What could not be written whole, as on a full disk, does not stay.
+@contextlib.contextmanager
+def exported(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
+    """A new text file that something is exported to. What could not be written whole, as on a full disk, does
+    not stay.
 
-    Raises FileExistsError if there is one, else OSError if it cannot be written.
+    mode: its permissions. Raises SettingsError if there is a file of this name, DataError if it cannot be
+    written.
     """
-    stream = os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o666), "wb")
+    try:
+        handle = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=mode)
+    except FileExistsError as error:
+        raise SettingsError(
+            f"{path} exists, and no export overwrites a file. Give another name, or remove it."
+        ) from error
+    except OSError as error:
+        raise _not_exported(path, error) from error
     try:
         # Closing writes what is left, and may fail as well.
-        with stream:
-            stream.write(data)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
-    except BaseException:
+    except BaseException as error:
         path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _not_exported(path, error) from error
         raise
+
+
+def _not_exported(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path} cannot be written: {error.strerror or error}. Give another place.")
 
 
 def sync_folder(folder: Path) -> None:

@@ -200,14 +200,12 @@ LONG = {
 }
 
 ALONE = {
-    "test_calibration_certificates.py": {"test_a_million_labels_take_under_a_second"},
     "test_calibration_metrics.py": {"test_intervals_are_reproducible_and_fast"},
     "test_bench_raw.py": {"test_more_work_takes_longer"},
     "test_path.py": {
         "test_cancelling_frees_the_model",
         "test_initialize_is_little_more_than_importing_the_protocol",
     },
-    "test_calibration_platt.py": {"test_a_million_labels_take_seconds_and_recover_the_truth"},
     "test_context.py": {"test_a_line_of_200_000_characters_costs_no_time"},
     "test_feedback_lines.py": {
         "test_a_file_full_of_repeated_lines_takes_milliseconds",

@@ -21,15 +21,15 @@ _DRAWS = 200
 class ReliabilityBin:
     """One bar or point of a reliability diagram.
 
-    lower, upper: edges of the bin; by mass, its least and greatest confidence.
+    lower, upper: edges of the bin; of a quantile point, its least and greatest confidence.
     n: items in it; the rest is None if there are none.
     confidence, accuracy: mean confidence and share correct.
     low, high: Wilson interval of the share correct.
     band_low, band_high: the range of the share correct if every confidence were exactly right.
     """
 
-    lower: float | None
-    upper: float | None
+    lower: float
+    upper: float
     n: int
     confidence: float | None = None
     accuracy: float | None = None
@@ -39,14 +39,20 @@ class ReliabilityBin:
     band_high: float | None = None
 
 
+LEVEL = 0.95
+"""Of the intervals and of the band, bin by bin, not for all bins at once."""
+
+_POINTS = 5
+
+
 @attrs.frozen
 class ReliabilityData:
     """A reliability diagram, ready to be drawn.
 
     n, n_correct: items, and how many are correct.
-    strategy, level, seed: as given.
-    bins: as many as asked for, ascending, empty ones included.
-    points: the quantile points: bins of equal mass, without empty ones.
+    strategy: of the bins. level: of the intervals and of the band. seed: as given.
+    bins: of equal width, as many as asked for, ascending, empty ones included.
+    points: the five quantile points: bins of equal mass, without empty ones.
     """
 
     n: int
@@ -63,23 +69,18 @@ def reliability(
     correct: npt.ArrayLike,
     *,
     bins: int = 10,
-    strategy: Strategy = "width",
-    points: int = 5,
-    level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> ReliabilityData:
     """Counts, mean confidence and share correct by bin, with intervals and the calibrated band.
 
     confidence: float array of shape (n,), probabilities in [0, 1]. correct: bool array of shape (n,).
-    bins, strategy: as in `expected_calibration_error`, whose value is the mean of |confidence - accuracy|
-        over `bins`, weighted by n.
-    points: how many quantile points. Equal confidences share one, so there may be fewer.
-    level: of the Wilson intervals and of the band, bin by bin, not for all bins at once.
+    bins: as in `expected_calibration_error`, whose value is the mean of |confidence - accuracy| over `bins`,
+        weighted by n. Equal confidences share a quantile point, so there may be fewer than five.
     resamples, seed: of the band, simulated with the confidences as the probabilities of being correct.
     The result does not depend on the order of the pairs. Warns if all confidences share a bin or all labels
-    are of one class. Raises DataError on empty input, different shapes, NaN, values outside [0, 1], fewer
-    than 1 bin, point or resample, an unknown strategy, or a level outside (0, 1).
+    are of one class. Raises DataError on empty input, different shapes, NaN, values outside [0, 1], or fewer
+    than 1 bin or resample.
     Source: Brocker & Smith 2007 (the band); Wilson 1927; Spiess et al. 2024, fig. 4 (five quantile points).
 
     >>> data = reliability([0.25, 0.25, 0.75, 0.75], [False, False, True, False], bins=2)
@@ -87,27 +88,38 @@ def reliability(
     [(2, 0.25, 0.0), (2, 0.75, 0.5)]
     """
     p, y = paired(confidence, correct)
-    if points < 1 or resamples < 1 or not 0.0 < level < 1.0:
-        raise DataError(
-            "reliability needs at least 1 point and 1 resample and a level in (0, 1), "
-            f"not {points}, {resamples} and {level}."
-        )
-    index = bin_index(p, bins, strategy)
+    if resamples < 1:
+        raise DataError(f"reliability needs at least 1 resample, not {resamples}.")
+    index = bin_index(p, bins, "width")
     caution_collapse(index, "A reliability diagram")
     n_correct = int(np.count_nonzero(y))
     if n_correct in (0, p.size):
         caution(f"The reliability diagram is not informative: all {p.size} labels are of one class.")
-    diagram = _Diagram(p, y, level, resamples, np.random.default_rng(seed))
-    edges = np.arange(bins + 1) / bins if strategy == "width" else None
-    by_mass = diagram.bins(bin_index(p, points, "mass"), points)
+    rng = np.random.default_rng(seed)
+    order = np.argsort(p, kind="stable")
+
+    def bins_of(index: IntArray, count: int) -> list[tuple[FloatArray, BoolArray]]:
+        """The items of each bin, ascending. index: the bin of each item; it ascends with the confidence."""
+        starts = np.searchsorted(index[order], np.arange(1, count))
+        return list(zip(np.split(p[order], starts), np.split(y[order], starts), strict=True))
+
+    points = tuple(
+        _bin(some, right, float(some[0]), float(some[-1]), resamples, rng)
+        for some, right in bins_of(bin_index(p, _POINTS, "mass"), _POINTS)
+        if some.size
+    )
+    edges = np.arange(bins + 1) / bins
     return ReliabilityData(
         n=p.size,
         n_correct=n_correct,
-        strategy=strategy,
-        level=level,
+        strategy="width",
+        level=LEVEL,
         seed=seed,
-        bins=diagram.bins(index, bins, edges),
-        points=tuple(item for item in by_mass if item.n > 0),
+        bins=tuple(
+            _bin(some, right, float(edges[k]), float(edges[k + 1]), resamples, rng)
+            for k, (some, right) in enumerate(bins_of(index, bins))
+        ),
+        points=points,
     )
 
 
@@ -134,62 +146,31 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float,
     return low, high
 
 
-class _Diagram:
-    """The items in ascending order of confidence, from which bins are cut."""
-
-    def __init__(
-        self, p: FloatArray, y: BoolArray, level: float, resamples: int, rng: np.random.Generator
-    ) -> None:
-        self._order = np.argsort(p, kind="stable")
-        self._p = p[self._order]
-        self._y = y[self._order]
-        self._level = level
-        self._resamples = resamples
-        self._rng = rng
-
-    def bins(
-        self, index: IntArray, count: int, edges: FloatArray | None = None
-    ) -> tuple[ReliabilityBin, ...]:
-        """index: the bin of each item, in the order given; it ascends with the confidence."""
-        starts = np.searchsorted(index[self._order], np.arange(count + 1))
-        result = []
-        for k in range(count):
-            p, y = self._p[starts[k] : starts[k + 1]], self._y[starts[k] : starts[k + 1]]
-            if edges is not None:
-                lower, upper = float(edges[k]), float(edges[k + 1])
-            elif p.size:
-                lower, upper = float(p[0]), float(p[-1])
-            else:
-                lower, upper = None, None
-            result.append(self._bin(p, y, lower, upper))
-        return tuple(result)
-
-    def _bin(self, p: FloatArray, y: BoolArray, lower: float | None, upper: float | None) -> ReliabilityBin:
-        if p.size == 0:
-            return ReliabilityBin(lower, upper, 0)
-        hits = int(np.count_nonzero(y))
-        low, high = wilson_interval(hits, p.size, self._level)
-        tail = (1.0 - self._level) / 2.0
-        band_low, band_high = np.quantile(self._shares(p), [tail, 1.0 - tail])
-        return ReliabilityBin(
-            lower=lower,
-            upper=upper,
-            n=p.size,
-            confidence=min(float(np.mean(p)), 1.0),
-            accuracy=hits / p.size,
-            low=low,
-            high=high,
-            band_low=float(band_low),
-            band_high=float(band_high),
-        )
-
-    def _shares(self, p: FloatArray) -> FloatArray:
-        """Shares correct of `resamples` draws, if each item is correct with its confidence."""
-        starts = np.unique(np.linspace(0, p.size, min(p.size, _DRAWS), endpoint=False).astype(np.intp))
-        sizes = np.diff(np.append(starts, p.size))
-        means = np.minimum(np.add.reduceat(p, starts) / sizes, 1.0)
-        hits = self._rng.binomial(sizes, means, size=(self._resamples, sizes.size)).sum(axis=1)
-        return np.asarray(hits / p.size, dtype=np.float64)
+def _bin(
+    p: FloatArray, y: BoolArray, lower: float, upper: float, resamples: int, rng: np.random.Generator
+) -> ReliabilityBin:
+    if p.size == 0:
+        return ReliabilityBin(lower, upper, 0)
+    hits = int(np.count_nonzero(y))
+    low, high = wilson_interval(hits, p.size, LEVEL)
+    tail = (1.0 - LEVEL) / 2.0
+    # Shares correct, if each item is correct with its confidence.
+    starts = np.unique(np.linspace(0, p.size, min(p.size, _DRAWS), endpoint=False).astype(np.intp))
+    sizes = np.diff(np.append(starts, p.size))
+    means = np.minimum(np.add.reduceat(p, starts) / sizes, 1.0)
+    drawn = rng.binomial(sizes, means, size=(resamples, sizes.size)).sum(axis=1)
+    band_low, band_high = np.quantile(drawn / p.size, [tail, 1.0 - tail])
+    return ReliabilityBin(
+        lower=lower,
+        upper=upper,
+        n=p.size,
+        confidence=min(float(np.mean(p)), 1.0),
+        accuracy=hits / p.size,
+        low=low,
+        high=high,
+        band_low=float(band_low),
+        band_high=float(band_high),
+    )
 
 
 @attrs.frozen(eq=False)

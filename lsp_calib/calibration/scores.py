@@ -15,16 +15,16 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, Self
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, caution, paired
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, caution, paired, quietly
 from lsp_calib.errors import DataError
 
 Strategy = Literal["width", "mass"]
-Norm = Literal["l1", "l2", "squared"]
 Metric = Callable[[npt.ArrayLike, npt.ArrayLike], float]
 
 
@@ -198,6 +198,40 @@ def ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
     return below, equal, inverse
 
 
+@attrs.frozen
+class Quality:
+    """Scores of the same confidences. skill: None for outcomes of one class."""
+
+    brier: float
+    log_loss: float
+    skill: float | None
+    ece: float
+    mean_confidence: float
+
+    @classmethod
+    def of(cls, confidence: FloatArray, correct: BoolArray, weights: FloatArray, **more: Any) -> Self:
+        """more: further fields. Raises DataError as the scores do."""
+        with quietly():  # one class, or all in one bin, is shown as it is
+            skill = skill_score(confidence, correct, weights=weights)
+            return cls(
+                brier=brier_score(confidence, correct, weights=weights),
+                log_loss=log_loss(confidence, correct, weights=weights),
+                skill=skill if math.isfinite(skill) else None,
+                ece=expected_calibration_error(confidence, correct, weights=weights),
+                mean_confidence=float(np.average(confidence, weights=weights)),
+                **more,
+            )
+
+    def to_wire(self) -> dict[str, float | None]:
+        return {
+            "logLoss": self.log_loss,
+            "brier": self.brier,
+            "skill": self.skill,
+            "ece": self.ece,
+            "meanConfidence": self.mean_confidence,
+        }
+
+
 def _checked(weights: npt.ArrayLike | None, n: int) -> FloatArray | None:
     """Weights as a float array of shape (n,), or None. Raises DataError if they cannot be weights."""
     if weights is None:
@@ -211,37 +245,23 @@ def _checked(weights: npt.ArrayLike | None, n: int) -> FloatArray | None:
 
 
 def debiased_calibration_error(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    bins: int = 10,
-    strategy: Strategy = "mass",
-    norm: Norm = "l2",
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10, strategy: Strategy = "mass"
 ) -> float:
-    """The binned calibration error, without the part that chance alone adds to it.
+    """The binned calibration error, without the part that chance alone adds to it; in [0, 1].
 
     bins, strategy: as in `expected_calibration_error`; equal mass is the usual choice here.
-    norm: with g the mean and v the variance (divisor n - 1) of confidence - correct over the n items of a
-        bin, weighted by count over the bins:
-        "squared": g^2 - v / n, the mean over pairs of different items of the product of their differences.
-            Unbiased for the squared error of the bins; so it may be negative: in [-1, 1].
-        "l2": its square root, 0 where it is negative; in [0, 1].
-        "l1": the debiased ECE: 2 |g| - m, with m the mean absolute value of a normal with mean g and variance
-            v / n, 0 where the total is negative; in [0, 1]. It keeps half or more of the bias of
-            `expected_calibration_error` for bins that are exactly right.
+    With g the mean and v the variance (divisor n - 1) of confidence - correct over the n items of a bin, the
+    root of the mean of g^2 - v / n, weighted by count over the bins; 0 where that is negative. Each term is
+    the mean over pairs of different items of the product of their differences, which is unbiased.
     A bin with a single item has no variance and counts as 0. Warns if all confidences share a bin, or all
     bins hold one item or none. Not unchanged by repeating the pairs: they would look like more evidence.
     Source: Brocker 2012 and Ferro & Fricker 2012; Kumar, Liang & Ma 2019: the same as their estimator of the
-    squared error where confidences are constant within bins; "l1" follows the correction by normal draws of
-    their library, in closed form.
+    squared error where confidences are constant within bins.
 
     >>> p, y = [0.2] * 5 + [0.8] * 5, [False] * 4 + [True] + [True] * 4 + [False]
-    >>> round(debiased_calibration_error(p, y, norm="squared"), 12)  # g is 0, v / n is 0.2 / 5
-    -0.04
-    >>> debiased_calibration_error(p, y)
+    >>> debiased_calibration_error(p, y)  # g is 0, v / n is 0.2 / 5
     0.0
     """
-    if norm not in ("l1", "l2", "squared"):
-        raise DataError(f"Unknown norm {norm!r}; known: l1, l2, squared.")
     p, y = paired(confidence, correct)
     index = bin_index(p, bins, strategy)
     caution_collapse(index, "The debiased calibration error")
@@ -254,11 +274,8 @@ def debiased_calibration_error(
     mean = np.bincount(index, weights=p - y, minlength=bins) / np.maximum(count, 1.0)
     squares = np.bincount(index, weights=((p - y) - mean[index]) ** 2, minlength=bins)
     noise = squares[filled] / (n - 1.0) / n
-    gap = np.abs(mean[filled])
-    if norm == "l1":
-        return _unit(float(np.sum(n * (2.0 * gap - _mean_absolute(gap, np.sqrt(noise))))) / p.size)
-    squared = float(np.sum(n * (gap**2 - noise))) / p.size
-    return squared if norm == "squared" else math.sqrt(_unit(squared))
+    squared = float(np.sum(n * (np.abs(mean[filled]) ** 2 - noise))) / p.size
+    return math.sqrt(min(max(squared, 0.0), 1.0))
 
 
 def ks_calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -280,20 +297,6 @@ def ks_calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> f
     return min(float(np.max(np.abs(gap[last_of_run]))) / p.size, 1.0)
 
 
-def _mean_absolute(mean: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Mean absolute value of normals: the folded normal's mean, `mean` itself without deviation."""
-    result = mean.copy()
-    some = deviation > 0.0
-    z = mean[some] / deviation[some] / math.sqrt(2.0)
-    erf = np.array([math.erf(value) for value in z])
-    result[some] = mean[some] * erf + deviation[some] * math.sqrt(2.0 / math.pi) * np.exp(-(z**2))
-    return result
-
-
-def _unit(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
-
-
 # The discretisation of the authors' `relplot` 1.0.3, so that numbers can be compared with published ones.
 _FINEST = 0.001  # no width below this is tried
 _HALVINGS = 10
@@ -302,28 +305,23 @@ _GRID = 2000  # points over two unit intervals on which data and kernel lie, at 
 _FLOOR = 0.0001  # added to the density, which sums to about n: no division by zero
 
 
-def smooth_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, bandwidth: float | None = None) -> float:
+def smooth_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Smooth calibration error (smECE): mean |smoothed (correct - confidence)|, weighted by the density.
 
     confidence: float array of shape (n,), probabilities in [0, 1]. correct: bool array of shape (n,).
-    bandwidth: standard deviation of the Gaussian kernel, which is reflected at 0 and 1. None: the largest
-        width s with smECE at width s at least s, to 1/1024; the result then lies within constant factors of
-        the distance to the nearest perfectly calibrated score, and needs no choice.
+    The Gaussian kernel is reflected at 0 and 1. Its standard deviation is the largest width s with smECE at
+        width s at least s, to 1/1024; the result then lies within constant factors of the distance to the
+        nearest perfectly calibrated score, and needs no choice.
     Returns a float in [0, 1]. Unlike ECE it is continuous in the confidences: no edges. Repeating all pairs
     may change it in the third decimal: the width moves in steps, and the reference adds a constant to the
     density.
-    Raises DataError on empty input, different shapes, NaN, values outside [0, 1], or a bandwidth outside
-    [0.001, 1].
+    Raises DataError on empty input, different shapes, NaN, or values outside [0, 1].
     Source: Blasiok & Nakkiran 2024 (Smooth ECE), alg. 1; agrees with their package relplot to 1e-9.
 
     >>> round(smooth_ece([0.5] * 10, [True] * 9 + [False]), 4)
     0.4
     """
     p, y = paired(confidence, correct)
-    if bandwidth is not None:
-        if not _FINEST <= bandwidth <= 1.0:
-            raise DataError(f"bandwidth must lie in [{_FINEST}, 1], not {bandwidth}.")
-        return _Smoother(p, y).error(bandwidth)
     return _Smoother(p, y).fixed_point()
 
 

@@ -74,8 +74,8 @@ class Tally(_Counts):
     hits: int
 
 
-def most_agree(ratings: npt.ArrayLike, agree: float = AGREE) -> BoolArray:
-    """Whether at least half of the ratings are `agree` or better. Bool array of shape (n,).
+def most_agree(ratings: npt.ArrayLike) -> BoolArray:
+    """Whether at least half of the ratings are AGREE or better. Bool array of shape (n,).
 
     ratings: array of shape (n, raters). Raises DataError as `rated_correct`.
 
@@ -83,12 +83,12 @@ def most_agree(ratings: npt.ArrayLike, agree: float = AGREE) -> BoolArray:
     [True, False]
     """
     values = _ratings(ratings)
-    found: BoolArray = 2 * np.count_nonzero(values >= agree, axis=1) >= values.shape[1]
+    found: BoolArray = 2 * np.count_nonzero(values >= AGREE, axis=1) >= values.shape[1]
     return found
 
 
-def rated_correct(ratings: npt.ArrayLike, agree: float = AGREE) -> BoolArray:
-    """Whether the mean rating is at least `agree`. Bool array of shape (n,).
+def rated_correct(ratings: npt.ArrayLike) -> BoolArray:
+    """Whether the mean rating is at least AGREE. Bool array of shape (n,).
 
     ratings: array of shape (n, raters). Compared as sums, so that 3, 3, 3 is exactly 3.
     Raises DataError on another shape, no items, or values that are no finite numbers.
@@ -97,7 +97,7 @@ def rated_correct(ratings: npt.ArrayLike, agree: float = AGREE) -> BoolArray:
     [True, False, True]
     """
     values = _ratings(ratings)
-    correct: BoolArray = np.sum(values, axis=1) >= agree * values.shape[1]
+    correct: BoolArray = np.sum(values, axis=1) >= AGREE * values.shape[1]
     return correct
 
 
@@ -105,12 +105,11 @@ def threshold_of_correctness(
     ratings: npt.ArrayLike,
     metrics: Mapping[str, npt.ArrayLike],
     *,
-    agree: float = AGREE,
     floor: float = 0.9,
 ) -> CorrectnessThresholds:
     """The metric and threshold that agree best with people, jointly, by three criteria.
 
-    ratings: array of shape (n, raters); an item is correct if its mean rating is at least `agree`.
+    ratings: array of shape (n, raters); an item is correct as `rated_correct` has it.
     metrics: similarities by name, float arrays of shape (n,), on any scale where more is more similar.
     floor: the bound that precision (or recall) must exceed, in [0, 1].
     Thresholds are the multiples of 0.01 that the metric's values span. Among settings that meet a criterion
@@ -124,12 +123,12 @@ def threshold_of_correctness(
     >>> found.high_precision.threshold, found.high_recall.threshold, found.best_f1.threshold
     (0.9, 0.75, 0.75)
     """
-    correct = rated_correct(ratings, agree)
+    correct = rated_correct(ratings)
     if not metrics:
         raise DataError("There is no metric to choose from.")
     if not correct.any():
         raise DataError(
-            f"No item is rated {agree:g} or better on average, so no threshold separates correct items."
+            f"No item is rated {AGREE:g} or better on average, so no threshold separates correct items."
         )
     settings = [setting for name, values in metrics.items() for setting in settings_of(name, values, correct)]
     return CorrectnessThresholds(
@@ -145,7 +144,6 @@ def leave_one_out(
     ratings: npt.ArrayLike,
     metrics: Mapping[str, npt.ArrayLike],
     *,
-    agree: float = AGREE,
     floor: float = 0.9,
 ) -> dict[str, Tally]:
     """How good the three settings are on an item that had no part in choosing metric and threshold.
@@ -155,7 +153,7 @@ def leave_one_out(
     correct items at least, so that one is left. Returns a tally for each field of `CorrectnessThresholds`.
     Source: Stone 1974, cross-validatory assessment.
     """
-    correct = rated_correct(ratings, agree)
+    correct = rated_correct(ratings)
     values = {name: _finite(column, name) for name, column in metrics.items()}
     rated = _finite(ratings, "ratings")
     names = [field.name for field in attrs.fields(CorrectnessThresholds)]
@@ -163,7 +161,7 @@ def leave_one_out(
     for at in range(correct.size):
         others = np.arange(correct.size) != at
         kept = {name: column[others] for name, column in values.items()}
-        found = threshold_of_correctness(rated[others], kept, agree=agree, floor=floor)
+        found = threshold_of_correctness(rated[others], kept, floor=floor)
         for name in names:
             setting: Setting | None = getattr(found, name)
             selected[name][at] = setting is not None and values[setting.metric][at] >= setting.threshold

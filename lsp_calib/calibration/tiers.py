@@ -33,10 +33,14 @@ class Policy(ABC):
 
     @property
     @abstractmethod
+    def thresholds(self) -> tuple[float, float | None]:
+        """Reject below the first, accept from the second; None if nothing is accepted."""
+
+    @property
     def accepts_from(self) -> float | None:
         """The lowest probability of the tier accept; None if nothing is accepted."""
+        return self.thresholds[1]
 
-    @abstractmethod
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
         """The tier, and its reason in one plain sentence with the numbers.
 
@@ -44,6 +48,12 @@ class Policy(ABC):
         source: the calibrator's; one of other models ("prior") is never trusted beyond review.
         Raises DataError if the probability is NaN or outside [0, 1].
         """
+        tier, reason = _by_threshold(probability, source, *self.thresholds)
+        return tier, reason if probability is None else reason + self._more(tier)
+
+    def _more(self, tier: Tier) -> str:  # noqa: ARG002 (a threshold says it all)
+        """What the reason adds to the thresholds."""
+        return ""
 
     def for_calibrator(self, identifier: str) -> Self:  # noqa: ARG002 (no other policy depends on it)
         """The policy for the probabilities of one calibrator: a certificate of another does not hold."""
@@ -70,11 +80,8 @@ class TierPolicy(Policy):
             )
 
     @property
-    def accepts_from(self) -> float:
-        return self.accept_from
-
-    def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
-        return _by_threshold(probability, source, self.reject_below, self.accept_from)
+    def thresholds(self) -> tuple[float, float]:
+        return self.reject_below, self.accept_from
 
 
 @attrs.frozen
@@ -113,23 +120,17 @@ class RiskPolicy(Policy):
         return self.certificate.threshold is not None
 
     @property
-    def accepts_from(self) -> float | None:
-        threshold = self.certificate.threshold
-        return None if threshold is None else max(threshold, self.reject_below, self.accept_from)
+    def thresholds(self) -> tuple[float, float | None]:
+        threshold, least = self.certificate.threshold, max(self.reject_below, self.accept_from)
+        return self.reject_below, None if threshold is None else max(threshold, least)
 
-    def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
-        if self.accepts_from is None:
-            tier, reason = _by_threshold(probability, source, self.reject_below, None)
-            if tier is Tier.REVIEW and probability is not None:
-                reason += f"; nothing is certified to be accepted: {self.certificate.reason}"
-            return tier, reason
-        tier, reason = _by_threshold(probability, source, self.reject_below, self.accepts_from)
-        if tier is Tier.ACCEPT:
-            reason += (
-                f", where at most {self.risk * 100:g} % are wrong "
-                f"(certified on {self.certificate.accepted} labels)"
-            )
-        return tier, reason
+    def _more(self, tier: Tier) -> str:
+        if tier is Tier.REVIEW and not self.certified:
+            return f"; nothing is certified to be accepted: {self.certificate.reason}"
+        if tier is not Tier.ACCEPT:
+            return ""
+        labels = f"certified on {self.certificate.accepted} labels"
+        return f", where at most {self.risk * 100:g} % are wrong ({labels})"
 
     def for_calibrator(self, identifier: str) -> Self:
         """The policy, without its certificate if that was made for another calibrator."""
@@ -167,10 +168,6 @@ class CostPolicy(Policy):
             raise DataError(f"Costs must be finite, at least 0, and not both 0; they are {costs}.")
 
     @property
-    def accepts_from(self) -> float:
-        return self.thresholds[1]
-
-    @property
     def thresholds(self) -> tuple[float, float]:
         """Reject below the first, accept from the second; equal where reviewing never pays.
 
@@ -184,15 +181,11 @@ class CostPolicy(Policy):
         reject = max(reject, self.reject_below)
         return reject, max(accept, self.accept_from, reject)
 
-    def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
-        reject_below, accept_from = self.thresholds
-        tier, reason = _by_threshold(probability, source, reject_below, accept_from)
-        if probability is not None:
-            reason += (
-                f" (a wrong one accepted costs {self.wrong_accepted:g} reviews, "
-                f"a right one rejected {self.right_rejected:g})"
-            )
-        return tier, reason
+    def _more(self, tier: Tier) -> str:  # noqa: ARG002 (whatever it is)
+        return (
+            f" (a wrong one accepted costs {self.wrong_accepted:g} reviews, "
+            f"a right one rejected {self.right_rejected:g})"
+        )
 
 
 def _check_shares(policy: RiskPolicy | CostPolicy) -> None:
@@ -300,9 +293,10 @@ class StricterPolicy(Policy):
         return self.base.certified
 
     @property
-    def accepts_from(self) -> float | None:
-        base = self.base.accepts_from
-        return None if base is None else max(base, self.accept_from, self.reject_below)
+    def thresholds(self) -> tuple[float, float | None]:
+        reject, accept = self.base.thresholds
+        reject = max(reject, self.reject_below)
+        return reject, None if accept is None else max(accept, self.accept_from, reject)
 
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
         tier, reason = self.base.decide(probability, source=source)
@@ -409,18 +403,14 @@ def summary_policy(policy: Policy) -> Policy:
     holds for summaries too. By risk no summary is accepted: certificates cover single lines.
     """
     base = SUMMARY_PRESETS.get(policy.name, SUMMARY_PRESETS["balanced"])
-    of_lines = PRESETS[base.name]
     if isinstance(policy, RiskPolicy):
         raised = policy.reject_below if policy.reject_below > RISK_PRESETS[base.name].reject_below else 0.0
         return attrs.evolve(policy, reject_below=max(base.reject_below, raised))
-    if isinstance(policy, CostPolicy):
-        reject, accept = policy.thresholds
-        usual_reject, usual_accept = COST_PRESETS[base.name].thresholds
-    elif isinstance(policy, TierPolicy):
-        reject, accept = policy.reject_below, policy.accept_from
-        usual_reject, usual_accept = of_lines.reject_below, of_lines.accept_from
-    else:
+    if not isinstance(policy, TierPolicy | CostPolicy):
         return policy
+    reject, accept = policy.thresholds
+    presets = COST_PRESETS if isinstance(policy, CostPolicy) else PRESETS
+    usual_reject, usual_accept = presets[base.name].thresholds
     reject_below = max(base.reject_below, reject if reject > usual_reject else 0.0)
     accept_from = max(base.accept_from, accept if accept > usual_accept else 0.0, reject_below)
     return attrs.evolve(base, accept_from=accept_from, reject_below=reject_below)

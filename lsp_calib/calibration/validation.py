@@ -79,7 +79,6 @@ def out_of_fold(
     groups: npt.ArrayLike,
     fit: Fit = PlattCalibrator.fit,
     *,
-    folds: int = 5,
     seed: int = 0,
 ) -> FloatArray:
     """Each item's prediction by a calibrator fitted on the other folds, pooled. Float array of shape (n,).
@@ -90,7 +89,7 @@ def out_of_fold(
     """
     scores, labels = paired(raw, correct)
     group_codes(groups, scores.size)
-    fold = grouped_folds(groups, folds, seed=seed)
+    fold = grouped_folds(groups, seed=seed)
     return held_out_predictions(scores, fold, lambda items: fit(scores[items], labels[items]))
 
 
@@ -210,18 +209,13 @@ def of_labels(metric: Metric, p: FloatArray) -> OfLabels:
     return _ece(p) if metric is expected_calibration_error else lambda y: metric(p, y)
 
 
-def base_rate(y: BoolArray) -> OfItems:
-    """The share of correct items."""
-    return lambda items: int(np.count_nonzero(y[items])) / items.size
-
-
-def _brier(p: FloatArray, y: BoolArray) -> OfItems:
-    squares = (p - y) ** 2
-    return lambda items: float(squares[items].mean())
+def _mean_of(values: FloatArray | BoolArray) -> OfItems:
+    """The mean of numbers, or truth values, of each item."""
+    return lambda items: float(values[items].mean())
 
 
 def _skill(p: FloatArray, y: BoolArray) -> OfItems:
-    brier, rate = _brier(p, y), base_rate(y)
+    brier, rate = _mean_of((p - y) ** 2), _mean_of(y)
 
     def skill(items: IntArray) -> float:
         correct = rate(items)
@@ -229,11 +223,6 @@ def _skill(p: FloatArray, y: BoolArray) -> OfItems:
         return 1.0 - brier(items) / reference if reference else float("nan")
 
     return skill
-
-
-def _log_loss(p: FloatArray, y: BoolArray) -> OfItems:
-    likelihoods = log_likelihoods(p, y)
-    return lambda items: float(-likelihoods[items].mean())
 
 
 def _auc(p: FloatArray, y: BoolArray) -> OfItems:
@@ -268,14 +257,17 @@ def _ece(p: FloatArray) -> OfLabels:
 
 
 _OF_ITEMS: dict[Metric, Callable[[FloatArray, BoolArray], OfItems]] = {
-    brier_score: _brier,
+    brier_score: lambda p, y: _mean_of((p - y) ** 2),
     skill_score: _skill,
-    log_loss: _log_loss,
+    log_loss: lambda p, y: _mean_of(-log_likelihoods(p, y)),
     auc: _auc,
 }
 
 
 Kind = Literal["bootstrap", "calibrated-band"]
+
+LEVEL = 0.95
+"""Of all intervals and bands here."""
 
 
 # Without slots, msgspec writes the fields in their order.
@@ -311,7 +303,6 @@ def bootstrap_interval(
     correct: npt.ArrayLike,
     groups: npt.ArrayLike | None = None,
     *,
-    level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> Interval:
@@ -328,7 +319,7 @@ def bootstrap_interval(
     """
     p, y = paired(confidence, correct)
     codes = _codes(groups, p.size)
-    (interval,) = _bootstrap([of_items(metric, p, y)], codes, level, resamples, seed)
+    (interval,) = _bootstrap([of_items(metric, p, y)], codes, resamples, seed)
     return interval
 
 
@@ -339,7 +330,6 @@ def bootstrap_difference(
     correct: npt.ArrayLike,
     groups: npt.ArrayLike | None = None,
     *,
-    level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> Interval:
@@ -348,14 +338,14 @@ def bootstrap_difference(
     first, second: float arrays of shape (n,). correct: bool array of shape (n,).
     groups: array of shape (n,); whole groups are drawn. None: each item is its own group.
     Both metrics are taken of the same resamples, so that their common variation does not widen the interval:
-    an interval without 0 shows a difference at that level. Bounds are None as in `bootstrap_interval`.
+    an interval without 0 shows a difference. Bounds are None as in `bootstrap_interval`.
     Raises DataError as the metric does. Source: Efron & Tibshirani 1993, ch. 13; Field & Welsh 2007.
     """
     a, y = paired(first, correct)
     b, _ = paired(second, correct)
     of_first, of_second = of_items(metric, a, y), of_items(metric, b, y)
     (interval,) = _bootstrap(
-        [lambda items: of_first(items) - of_second(items)], _codes(groups, y.size), level, resamples, seed
+        [lambda items: of_first(items) - of_second(items)], _codes(groups, y.size), resamples, seed
     )
     return interval
 
@@ -364,9 +354,7 @@ def bootstrap_mean(
     values: npt.ArrayLike,
     groups: npt.ArrayLike | None = None,
     *,
-    level: float = 0.95,
     resamples: int = 1000,
-    seed: int = 0,
 ) -> Interval:
     """The mean of numbers, such as paired differences, with its interval over resampled groups.
 
@@ -376,9 +364,8 @@ def bootstrap_mean(
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or numbers.size == 0 or not np.isfinite(numbers).all():
         raise DataError("values must be a one-dimensional array of finite numbers that is not empty.")
-    (interval,) = _bootstrap(
-        [lambda items: float(numbers[items].mean())], _codes(groups, numbers.size), level, resamples, seed
-    )
+    codes = _codes(groups, numbers.size)
+    (interval,) = _bootstrap([_mean_of(numbers)], codes, resamples, 0)
     return interval
 
 
@@ -387,7 +374,6 @@ def calibrated_band(
     confidence: npt.ArrayLike,
     correct: npt.ArrayLike,
     *,
-    level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> Interval:
@@ -402,7 +388,7 @@ def calibrated_band(
     with quietly():
         of_drawn = of_labels(metric, p)
         values = np.array([of_drawn(rng.random(p.size) < p) for _ in range(resamples)])
-        return percentile_interval(metric(p, y), values, level, "calibrated-band")
+        return percentile_interval(metric(p, y), values, LEVEL, "calibrated-band")
 
 
 def summarise(
@@ -421,8 +407,8 @@ def summarise(
     p, y = paired(confidence, correct)
     metrics: dict[str, Metric] = {"skill": skill_score, "auc": auc, "brier": brier_score, "logLoss": log_loss}
     functions = {name: of_items(metric, p, y) for name, metric in metrics.items()}
-    functions["baseRate"] = base_rate(y)
-    intervals = _bootstrap(list(functions.values()), _codes(groups, p.size), 0.95, resamples, seed)
+    functions["baseRate"] = _mean_of(y)
+    intervals = _bootstrap(list(functions.values()), _codes(groups, p.size), resamples, seed)
     result = dict(zip(functions, intervals, strict=True))
     result["ece"] = calibrated_band(
         expected_calibration_error, confidence, correct, resamples=resamples, seed=seed
@@ -434,9 +420,7 @@ def _codes(groups: npt.ArrayLike | None, n: int) -> IntArray:
     return np.arange(n) if groups is None else group_codes(groups, n)
 
 
-def _bootstrap(
-    functions: Sequence[OfItems], codes: IntArray, level: float, resamples: int, seed: int
-) -> list[Interval]:
+def _bootstrap(functions: Sequence[OfItems], codes: IntArray, resamples: int, seed: int) -> list[Interval]:
     """An interval for each function of items, all from the same resamples of whole groups."""
     with quietly():  # nan becomes None here
         found = [function(np.arange(codes.size)) for function in functions]
@@ -445,7 +429,7 @@ def _bootstrap(
         draws = _resamples(codes, resamples, np.random.default_rng(seed))
         values = np.array([[function(items) for function in functions] for items in draws])
     return [
-        percentile_interval(value, column, level, "bootstrap")
+        percentile_interval(value, column, LEVEL, "bootstrap")
         for value, column in zip(found, values.T, strict=True)
     ]
 
@@ -502,7 +486,6 @@ def simultaneous_errors(
     correct: npt.ArrayLike,
     subsets: Mapping[str, BoolArray],
     *,
-    level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, BoundedError]:
@@ -511,7 +494,7 @@ def simultaneous_errors(
     confidence: float array of shape (n,). correct: bool array of shape (n,). subsets: masks of shape (n,), by
     name; empty ones are left out.
     Outcomes are drawn for all items, with the confidences as their probabilities. Each draw gives one ECE for
-    each subset, standardised by its mean and spread over the draws. The `level` quantile of the largest of
+    each subset, standardised by its mean and spread over the draws. The LEVEL quantile of the largest of
     them is the common limit: if every confidence is exactly right, all errors lie below their limits with
     that probability. Checking each subset against a band of its own would find one of five outside in up to
     23 % of the cases. There are no lower limits: an ECE can be too large, but not too small.
@@ -532,7 +515,7 @@ def simultaneous_errors(
             ]
     mean, spread = drawn.mean(axis=0), drawn.std(axis=0)
     standardised = (drawn - mean) / np.where(spread > 0.0, spread, 1.0)
-    critical = np.quantile(standardised.max(axis=1), level)
+    critical = np.quantile(standardised.max(axis=1), LEVEL)
     limits = mean + critical * spread
     return {
         name: BoundedError(int(np.count_nonzero(mask)), value, float(limit))

@@ -361,7 +361,7 @@ def _labelled_lines() -> Iterator[Callable[[Collection[str]], Collection[str]]]:
         yield lambda _: ()
         return
     with feedback_store() as store:
-        yield store.accepted_lines().among
+        yield store.accepted_lines()
 
 
 def _kept_in(options: CalibrationOptions, items: Task, engine: Trusted) -> Path:

@@ -38,11 +38,11 @@ from lsp_calib.commands.engine import Say, settings_in_force, wanted_window, wit
 from lsp_calib.commands.feedback import feedback_store
 from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize, line_purpose
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES
-from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.errors import SettingsError
 from lsp_calib.feedback.importing import OTHERS, Imported, Use, import_calibrator, read_foreign
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.files import write_new
+from lsp_calib.files import exported
 from lsp_calib.inference.engine import Engine, LoadedModel
 from lsp_calib.inference.models.card import as_pulled, load_cards
 from lsp_calib.inference.models.inventory import inventory
@@ -331,16 +331,8 @@ def export_calibrator(wanted: str, path: Path) -> Calibrator:
     entries, _ = CalibratorStore.open().listed()
     calibrator = _without_names(find(entries, wanted).calibrator)
     text = json.dumps(calibrator.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    try:
-        write_new(path, text.encode("utf-8"))
-    except FileExistsError as error:
-        raise SettingsError(
-            f"{path} exists, and no export overwrites a file. Give another name, or remove it."
-        ) from error
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be written: {error.strerror or error}. Give another place."
-        ) from error
+    with exported(path, 0o666) as stream:
+        stream.write(text)
     return calibrator
 
 

@@ -168,16 +168,16 @@ def _day(at: float | None) -> str:
 def _tiers(found: Statistics) -> Table:
     table = Table("tier", "lines", "promised", "kept", "95 % interval", title="Promised and kept")
     for tier in found.tiers:
-        if tier.promised is None or tier.kept is None or tier.low is None or tier.high is None:
-            table.add_row(badge(tier.tier, None), "0", "", "", "")
+        share = tier.share
+        if tier.promised is None or share.value is None or share.low is None or share.high is None:
+            table.add_row(badge(tier.name, None), "0", "", "", "")
         else:
-            between = f"{percent(tier.low)} to {percent(tier.high)}"
             table.add_row(
-                badge(tier.tier, tier.promised),
-                str(tier.n),
+                badge(tier.name, tier.promised),
+                str(share.n),
                 percent(tier.promised),
-                percent(tier.kept),
-                between,
+                percent(share.value),
+                f"{percent(share.low)} to {percent(share.high)}",
             )
     return table
 

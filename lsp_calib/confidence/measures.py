@@ -175,31 +175,24 @@ def _checked(logprobs: Sequence[SupportsFloat]) -> list[float]:
     return [min(max(value, _LOG_ZERO), 0.0) for value in values]
 
 
-def entropy_confidence(entropies: npt.ArrayLike, first: int | None = None) -> float:
+def entropy_confidence(entropies: npt.ArrayLike) -> float:
     """exp of minus the mean entropy: one over the number of tokens the model hesitated between.
 
-    entropies: float array of shape (n,), in nats. first: how many from the start count; None: all.
+    entropies: float array of shape (n,), in nats.
     Returns a float in (0, 1]. Its logarithm is the expected logarithm of `geometric_mean` if each token is
     sampled. So the two are comparable, and neither depends on the vocabulary's size.
-    Raises DataError if there are none, one is negative or no number, or `first` is below 1.
+    Raises DataError if there are none, or one is negative or no number.
     Source: the token-wise entropy of Malinin & Gales 2021, on the scale of a probability.
 
     >>> round(entropy_confidence([math.log(2.0), math.log(8.0)]), 6)
     0.25
     """
-    values = _checked_entropies(entropies, first)
-    return math.exp(-math.fsum(values) / len(values))
-
-
-def _checked_entropies(entropies: npt.ArrayLike, first: int | None) -> list[float]:
     values = np.asarray(entropies, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise DataError(f"Entropies have the shape (tokens,) and at least one token, not {values.shape}.")
     if not np.all((values >= 0.0) & np.isfinite(values)):
         raise DataError("Entropies must be numbers of nats, 0 or more.")
-    if first is not None and first < 1:
-        raise DataError(f"The first {first} tokens were asked for; at least 1 is needed.")
-    return [float(value) for value in values[:first]]
+    return math.exp(-math.fsum(values) / len(values))
 
 
 def length_confidence(lengths: npt.ArrayLike, references: npt.ArrayLike) -> FloatArray:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import attrs
@@ -37,33 +37,15 @@ class TrueFalse:
     true: float | None
     false: float | None
 
-    @property
-    def valid(self) -> bool:
-        """Whether the model answered the question at all."""
-        return self.true is not None or self.false is not None
 
-    @property
-    def confidence(self) -> float | None:
-        """p_B: the probability of true; 0 where only false was found, None where neither was.
-
-        >>> TrueFalse(true=None, false=0.9).confidence
-        0.0
-        """
-        if self.true is not None:
-            return self.true
-        return None if self.false is None else 0.0
-
-
-def contained_true_false(
-    positions: Sequence[Sequence[Alternative]], *, most: int = 5, tokens: int = 2
-) -> TrueFalse:
+def contained_true_false(positions: Sequence[Sequence[Alternative]]) -> TrueFalse:
     """Spiess et al.'s rule: the most probable alternative that contains the word.
 
-    positions: for each answered token, in order, its alternatives in any order.
-    most: how many of the likeliest alternatives of a position are looked at. tokens: how many positions.
+    positions: for each answered token, in order, its alternatives in any order: of the first two the five
+    likeliest count.
     "true" or "false" may stand in any case and anywhere in a token: "untrue" contains "true", and the
     probability of a second token is conditional on the first one. So the two can sum to over 1.
-    Raises DataError for impossible log-probabilities, or `most` or `tokens` below 1.
+    Raises DataError for impossible log-probabilities.
     Source: Spiess et al. 2024, 3.1.2, footnote 4 (five tokens, two positions).
 
     >>> first = [("\\n", math.log(0.7)), (" TRUE", math.log(0.2))]
@@ -72,16 +54,14 @@ def contained_true_false(
     >>> round(answer.true, 6), round(answer.false, 6)
     (0.75, 0.25)
     """
-    if tokens < 1:
-        raise DataError(f"At least 1 answered token is needed, not {tokens}.")
-    found = [alternative for position in positions[:tokens] for alternative in _likeliest(position, most)]
+    found = [alternative for position in positions[:2] for alternative in _likeliest(position)]
     return TrueFalse(
         true=_largest(logprob for text, logprob in found if "true" in text.casefold()),
         false=_largest(logprob for text, logprob in found if "false" in text.casefold()),
     )
 
 
-def true_token(alternatives: Sequence[Alternative], *, most: int = 5) -> float | None:
+def true_token(alternatives: Sequence[Alternative]) -> float | None:
     """Virk et al.'s rule: the probability of the token "True" among the five likeliest of the first position.
 
     alternatives: those of the first answered token, in any order. White space around the token is not part of
@@ -92,16 +72,14 @@ def true_token(alternatives: Sequence[Alternative], *, most: int = 5) -> float |
     >>> true_token([("False", math.log(0.5)), (" True", math.log(0.25))])
     0.25
     """
-    return _largest(logprob for text, logprob in _likeliest(alternatives, most) if text.strip() == "True")
+    return _largest(logprob for text, logprob in _likeliest(alternatives) if text.strip() == "True")
 
 
-def _likeliest(alternatives: Sequence[Alternative], most: int) -> list[Alternative]:
-    if most < 1:
-        raise DataError(f"At least 1 alternative is needed, not {most}.")
+def _likeliest(alternatives: Sequence[Alternative]) -> list[Alternative]:
     for text, logprob in alternatives:
         if not logprob <= _ROUNDING:  # NaN fails this too
             raise DataError(f"The log-probability of {text!r} is {logprob}; it must be a number not above 0.")
-    return sorted(alternatives, key=lambda alternative: -alternative[1])[:most]
+    return sorted(alternatives, key=lambda alternative: -alternative[1])[:5]
 
 
 def _largest(logprobs: Iterable[float]) -> float | None:
@@ -227,12 +205,7 @@ class Stated:
     fell_back: bool
 
 
-def stated(
-    answers: Iterable[str],
-    *,
-    resamples: int = 3,
-    parse: Callable[[str], float | None] = parse_probability,
-) -> Stated:
+def stated(answers: Iterable[str], *, resamples: int = 3) -> Stated:
     """The first probability among a first answer and up to three more, else 0.5.
 
     answers: in the order they were sampled; only as many as needed are taken, so the iterable may sample on
@@ -251,7 +224,7 @@ def stated(
         raise DataError(f"The number of resamples must be 0 or more, not {resamples}.")
     used = 0
     for used, answer in enumerate(islice(answers, resamples + 1), start=1):
-        found = parse(answer)
+        found = parse_probability(answer)
         if found is not None:
             return Stated(found, used, fell_back=False)
     if used <= resamples:
@@ -278,11 +251,8 @@ _WORDS = re.compile(r"(?:\b(strongly)\s+)?\b(dis)?agree\b(?:\s+(strongly))?", re
 _NEGATED = re.compile(r"n[o'’]t\s+(?:\w+\s+)?(?:dis)?agree\b", re.IGNORECASE)
 
 
-def parse_rating(text: str, *, few_shot: bool = False) -> int | None:
+def parse_rating(text: str) -> int | None:
     """The rating that an answer gives, 1 to 4, or None for an invalid answer.
-
-    few_shot: only the first line with text counts. After few-shot examples a model answers and then goes on
-        with an example of its own, whose rating does not count.
 
     The rating is a number after "score", "rating", "rate", "answer" or "similarity", else the only number
     ("3", "3/4", "3 - agree"), else the words ("Strongly agree": 4). Two different ones, or one off the scale
@@ -290,13 +260,8 @@ def parse_rating(text: str, *, few_shot: bool = False) -> int | None:
 
     >>> [parse_rating(text) for text in ("3", "Rating: 4 out of 4", "strongly disagree", "2 or 3", "5")]
     [3, 4, 1, None, None]
-    >>> parse_rating("2\\n\\nCode: ...\\nRating: 4", few_shot=True)
-    2
     """
-    plain = _MARKUP.sub("", text)
-    if few_shot:
-        plain = next((line for line in plain.splitlines() if line.strip()), "")
-    plain = _OF_FOUR.sub("", _RANGE.sub(" ", plain))
+    plain = _OF_FOUR.sub("", _RANGE.sub(" ", _MARKUP.sub("", text)))
     numbers = set(_CUED.findall(plain)) or set(_NUMBER.findall(plain))
     if numbers:
         ratings = {float(number) for number in numbers}
@@ -343,7 +308,7 @@ class Vote:
         )
 
 
-def majority_vote(answers: Iterable[str], *, few_shot: bool = False) -> Vote:
+def majority_vote(answers: Iterable[str]) -> Vote:
     """The vote of one or more answers about the same item, each read by `parse_rating`.
 
     Raises DataError if there are none. Source: Virk et al. 2024, 6.4.
@@ -351,7 +316,7 @@ def majority_vote(answers: Iterable[str], *, few_shot: bool = False) -> Vote:
     >>> majority_vote(["3", "Score: 3", "2", "I cannot rate this."])
     Vote(rating=3, counts=(0, 1, 2, 0), invalid=1)
     """
-    ratings = [parse_rating(answer, few_shot=few_shot) for answer in answers]
+    ratings = [parse_rating(answer) for answer in answers]
     if not ratings:
         raise DataError("A vote needs at least one answer.")
     one, two, three, four = (ratings.count(rating) for rating in SCALE)

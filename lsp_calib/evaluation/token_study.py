@@ -20,8 +20,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, quietly
-from lsp_calib.calibration.token_level import ClasswiseECE, Entries, FullECE, fit_token_temperature
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.token_level import Entries, classwise_ece, fit_token_temperature, full_ece
 from lsp_calib.errors import DataError, StoppedError
 from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.engine_host import EngineHost, patiently
@@ -194,18 +194,15 @@ def numbers_of(counts: Sequence[Counts], temperature: float, read: int, fitted: 
         largest, hits = arrays["largest"].astype(np.float64), arrays["hits"]
         mine = []
         for bins in BINS:
-            full, classwise = FullECE(bins), ClasswiseECE(bins)
-            full.add(entries)
-            classwise.add(entries)
-            with quietly():
-                values = (_top_ece(largest, hits, bins), classwise.result(), full.result())
-            mine.append(values)
+            mine.append(
+                (_top_ece(largest, hits, bins), classwise_ece(entries, bins), full_ece(entries, bins))
+            )
             names = ("ece", "classwise", "full")
             rows.append(
-                {"temperature": at, "bins": bins} | dict(zip(names, map(_rounded, values), strict=True))
+                {"temperature": at, "bins": bins} | dict(zip(names, map(_rounded, mine[-1]), strict=True))
             )
         spread.append({"temperature": at} | dict(zip(names, map(_rounded, _rsd(mine)), strict=True)))
-        outcomes = classwise.outcomes
+        outcomes = np.bincount(entries.target, minlength=entries.sums.size)
     shares = {"never": float(np.mean(outcomes == 0))}
     low = 0
     for most in _RARE:
@@ -324,7 +321,7 @@ class _Host(EngineHost):
             for logit, of_grid in patiently(lambda text=text: self.wait(self._scored(text))):  # type: ignore[misc]
                 logits.append(logit)
                 sums.append(of_grid)
-        return float(f"{fit_token_temperature(logits, np.array(sums), _GRID).refined:.6g}")
+        return float(f"{fit_token_temperature(logits, np.array(sums), _GRID):.6g}")
 
     async def _scored(self, text: str) -> list[tuple[float, tuple[float, ...]]]:
         prompt, rest = _parts(text)

@@ -8,17 +8,11 @@ from typing import Literal
 import attrs
 import numpy as np
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietly
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.binomial import central_range, least_rate
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.reliability import ReliabilityBin
-from lsp_calib.calibration.scores import (
-    bin_index,
-    brier_score,
-    expected_calibration_error,
-    log_loss,
-    skill_score,
-)
+from lsp_calib.calibration.scores import Quality, bin_index
 
 LEVEL = 0.95
 Z = 1.959964  # of a normal interval of this level
@@ -176,31 +170,31 @@ class Compared:
 
 
 @attrs.frozen
-class Judged:
+class Judged(Quality):
     """A calibrator on the user's labels. bins: of equal width; n counts visits, and the band is that of a
-    calibrated confidence. Scores are None where undefined."""
+    calibrated confidence."""
 
     bins: tuple[ReliabilityBin, ...]
+
+
+@attrs.frozen
+class Scored:
+    """A calibrator's id, and its scores on the labels of one model and language; skill None for one class."""
+
+    calibrator: str
     brier: float
-    log_loss: float
     skill: float | None
-    ece: float
-    mean: float
 
 
 @attrs.frozen
 class PartCompared:
-    """The comparison for one model and language; skill None where undefined."""
+    """The comparison for one model and language."""
 
     model: str
     language: str
     n: int
-    before_id: str
-    after_id: str
-    before_brier: float
-    after_brier: float
-    before_skill: float | None
-    after_skill: float | None
+    before: Scored
+    after: Scored
 
 
 @attrs.frozen
@@ -247,8 +241,8 @@ def compare(data: Compared) -> Comparison | None:
         labels=int(y.size),
         unseen=not data.seen[chosen].any(),
         changed=bool(learned.any()),
-        before=judge(before, y, visit, weights),
-        after=judge(after, y, visit, weights),
+        before=Judged.of(before, y, weights, bins=_bins(before, y, visit)),
+        after=Judged.of(after, y, weights, bins=_bins(after, y, visit)),
         gain=gain,
         gain_low=low,
         gain_high=high,
@@ -258,19 +252,6 @@ def compare(data: Compared) -> Comparison | None:
             if (mine := part == index).any()
         ),
     )
-
-
-def judge(p: FloatArray, y: BoolArray, visit: IntArray, weights: FloatArray) -> Judged:
-    """Scores and reliability of probabilities p for outcomes y, of shape (n,). weights: of each label."""
-    with quietly():  # one class, or all in one bin, is shown as it is
-        return Judged(
-            bins=_bins(p, y, visit),
-            brier=brier_score(p, y, weights=weights),
-            log_loss=log_loss(p, y, weights=weights),
-            skill=_finite(skill_score(p, y, weights=weights)),
-            ece=expected_calibration_error(p, y, weights=weights),
-            mean=float(np.average(p, weights=weights)),
-        )
 
 
 def _bins(p: FloatArray, y: BoolArray, visit: IntArray) -> tuple[ReliabilityBin, ...]:
@@ -324,21 +305,11 @@ def _part(
     y: BoolArray,
     visit: IntArray,
 ) -> PartCompared:
-    model, language, before, after = names
+    model, language, *calibrators = names
     weights = _visit_weights(visit)
-    with quietly():
-        return PartCompared(
-            model,
-            language,
-            np.unique(visit).size,
-            before.id,
-            after.id,
-            brier_score(p, y, weights=weights),
-            brier_score(q, y, weights=weights),
-            _finite(skill_score(p, y, weights=weights)),
-            _finite(skill_score(q, y, weights=weights)),
-        )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    judged = (Quality.of(one, y, weights) for one in (p, q))
+    before, after = (
+        Scored(calibrator.id, one.brier, one.skill)
+        for calibrator, one in zip(calibrators, judged, strict=True)
+    )
+    return PartCompared(model, language, np.unique(visit).size, before, after)

@@ -20,7 +20,6 @@ from lsp_calib.feedback import report_data
 from lsp_calib.feedback.comparison import (
     Accuracy,
     Comparison,
-    Judged,
     Share,
     compare,
     outcome_of,
@@ -207,10 +206,7 @@ def make_report(
         made_at=now,
         statistics=found,
         overall=next((outcome_of("", sums) for _, sums in sums_by("''")), None),
-        tiers=tuple(
-            Accuracy(one.tier, one.n, Share(one.n, one.kept, one.low, one.high), one.promised)
-            for one in found.tiers
-        ),
+        tiers=found.tiers,
         languages=tuple(outcome_of(name, sums) for name, sums in sums_by("s.language")),
         sources=(
             *(outcome_of(name, sums) for name, sums in sums_by(report_data.POPULATION, report_data.ALL)),
@@ -287,18 +283,20 @@ def to_wire(report: FeedbackReport) -> dict[str, Any]:
             {"seconds": one.seconds, "tier": one.tier or None, **_share_wire(one.share)}
             for one in report.survival
         ],
-        "comparison": _comparison_wire(report.comparison) if report.comparison else None,
-        "hidden": _hidden_wire(report.hidden),
-        "costs": [{**_fields(one), "saved": one.saved} for one in report.costs],
+        "comparison": _wire(report.comparison),
+        "hidden": _wire(report.hidden),
+        "costs": [{**_wire(one), "saved": one.saved} for one in report.costs],
         "calibrators": [_calibrator_wire(one) for one in report.calibrators],
-        "latencyMs": _fields(report.latency) if report.latency else None,
+        "latencyMs": _wire(report.latency),
     }
 
 
-def _fields(one: Any) -> dict[str, Any]:
-    """The fields of an object, in the spelling of the wire."""
-    found = attrs.asdict(one, recurse=False)
-    return {re.sub(r"_([a-z])", lambda match: match[1].upper(), name): found[name] for name in found}
+def _wire(value: Any) -> Any:
+    """The fields of an object, and of all objects in them, in the spelling of the wire."""
+    if attrs.has(type(value)):
+        fields = attrs.asdict(value, recurse=False).items()
+        return {re.sub(r"_([a-z])", lambda match: match[1].upper(), name): _wire(one) for name, one in fields}
+    return [_wire(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _outcome(outcome: Accuracy) -> dict[str, Any]:
@@ -317,44 +315,6 @@ def _outcome(outcome: Accuracy) -> dict[str, Any]:
 
 def _share_wire(share: Share) -> dict[str, Any]:
     return {"n": share.n, "right": share.value, "low": share.low, "high": share.high}
-
-
-def _judged_wire(judged: Judged) -> dict[str, Any]:
-    return {
-        "brier": judged.brier,
-        "logLoss": judged.log_loss,
-        "skill": judged.skill,
-        "ece": judged.ece,
-        "meanConfidence": judged.mean,
-        "bins": [_fields(one) for one in judged.bins],
-    }
-
-
-def _comparison_wire(found: Comparison) -> dict[str, Any]:
-    return {
-        **_fields(found),
-        "before": _judged_wire(found.before),
-        "after": _judged_wire(found.after),
-        "parts": [
-            {
-                "model": one.model,
-                "language": one.language,
-                "n": one.n,
-                "before": {"calibrator": one.before_id, "brier": one.before_brier, "skill": one.before_skill},
-                "after": {"calibrator": one.after_id, "brier": one.after_brier, "skill": one.after_skill},
-            }
-            for one in found.parts
-        ],
-    }
-
-
-def _hidden_wire(hidden: Hidden) -> dict[str, Any]:
-    return {
-        **_fields(hidden),
-        "limits": [_fields(one) for one in hidden.limits],
-        "withheld": dict(hidden.withheld),
-        "cut": dict(hidden.cut),
-    }
 
 
 def _calibrator_wire(listed: Listed) -> dict[str, Any]:

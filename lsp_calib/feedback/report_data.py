@@ -7,7 +7,7 @@ are read one by one, because what a calibrator would say of them has to be compu
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -18,7 +18,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.feedback.comparison import Compared, Share, Sums
+from lsp_calib.feedback.comparison import Accuracy, Compared, Share, Sums
 from lsp_calib.feedback.events import SURVIVAL, EventKind
 from lsp_calib.feedback.learning import believable, seen_by
 from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, readable
@@ -46,26 +46,9 @@ class Part:
 
 
 @attrs.frozen
-class Promise:
-    """The predicted and the observed accuracy of a tier.
-
-    n: visits to a line (episodes): the suggestions shown during one visit count once, together.
-    promised: their mean confidence. kept: the share that was right, with a 95 % interval (`low`, `high`) that
-    takes visits as independent. All three None without any.
-    """
-
-    tier: str
-    n: int
-    promised: float | None
-    kept: float | None
-    low: float | None
-    high: float | None
-
-
-@attrs.frozen
 class Statistics(Counts):
     """The whole store. events: by kind. labels: by how the suggestion ended. first, last: Unix seconds of the
-    oldest and the newest suggestion, None without any. size: of the file, in bytes.
+    oldest and the newest suggestion, None without any. size: of the file, in bytes. tiers: by visits.
 
     sources: by where the labels come from. All else is of suggestions that were shown.
     """
@@ -74,7 +57,7 @@ class Statistics(Counts):
     models: tuple[Part, ...]
     ages: tuple[Part, ...]
     sources: tuple[Part, ...]
-    tiers: tuple[Promise, ...]
+    tiers: tuple[Accuracy, ...]
     first: float | None
     last: float | None
     size: int
@@ -85,6 +68,17 @@ class Statistics(Counts):
             **attrs.asdict(self),
             "events": dict(self.events),
             "labels": dict(self.labels),
+            "tiers": [
+                {
+                    "tier": one.name,
+                    "n": one.share.n,
+                    "promised": one.promised,
+                    "kept": one.share.value,
+                    "low": one.share.low,
+                    "high": one.share.high,
+                }
+                for one in self.tiers
+            ],
             "first": moment(self.first),
             "last": moment(self.last),
         }
@@ -106,7 +100,7 @@ def statistics(store: FeedbackStore, now: float) -> Statistics:
         models=_parts(store, "s.model"),
         ages=_ages(store, now),
         sources=_parts(store, SOURCE, of="TRUE"),
-        tiers=_promises(store),
+        tiers=tuple(_by_tier(store)),
         first=first,
         last=last,
         size=store.path.stat().st_size,
@@ -132,23 +126,13 @@ def _ages(store: FeedbackStore, now: float) -> tuple[Part, ...]:
     return tuple(attrs.evolve(found[at], name=name) for at, name in enumerate(names) if at in found)
 
 
-def _promises(store: FeedbackStore) -> tuple[Promise, ...]:
-    rows = store.read(
-        "SELECT tier, SUM(weight), SUM(weight * confidence), SUM(weight * correct) FROM ("
-        "SELECT s.tier, s.confidence, l.correct, "
-        f"1.0 / COUNT(*) OVER (PARTITION BY s.tier, l.episode) AS weight "
-        "FROM labels l JOIN suggestions s ON s.id = l.suggestion_id "
-        f"WHERE {SHOWN} AND l.correct IS NOT NULL AND s.confidence IS NOT NULL AND s.kind <> 'summary') "
-        "GROUP BY tier"
-    )
-    found = {tier: numbers for tier, *numbers in rows}
-    return tuple(_promise(tier.value, *found.get(tier.value, (0.0, 0.0, 0.0))) for tier in Tier)
-
-
-def _promise(tier: str, n: float, promised: float, kept: float) -> Promise:
-    share = Share.of(kept, n)
-    mean = promised / n if share.n else None
-    return Promise(tier, share.n, mean, share.value, share.low, share.high)
+def _by_tier(store: FeedbackStore) -> Iterator[Accuracy]:
+    found = dict(sums_by(store, "s.tier"))
+    for tier in Tier:
+        sums = found.get(tier.value)
+        share = Share.of(sums.right, sums.n) if sums else Share.of(0.0, 0.0)
+        mean = sums.promised / sums.n if sums and share.n else None
+        yield Accuracy(tier.value, share.n, share, mean)
 
 
 MOST_COMPARED = 10_000

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,7 +20,7 @@ from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.prefix_curve import ShownPart
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
-from lsp_calib.errors import DataError, LspCalibError, SettingsError
+from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind, Label, Source
 from lsp_calib.feedback.rows import (
     COLUMNS,
@@ -35,29 +34,11 @@ from lsp_calib.feedback.rows import (
     readable,
 )
 from lsp_calib.feedback.store_file import SHOWN, KeyedHash, StoreFile, translated
-from lsp_calib.files import open_file
+from lsp_calib.files import exported
 from lsp_calib.languages import bounded
 from lsp_calib.lru import LRU
 from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Evidence, ModelIdentity, Suggestion
-
-
-@attrs.frozen
-class AcceptedLines:
-    """The lines that suggestions made, and those that were replayed, as hashes of the store.
-
-    hashes: those of lines, by line; raises LspCalibError as the store does.
-    """
-
-    _hashes: Callable[[Iterable[str]], Mapping[str, str | None]]
-    _known: frozenset[str]
-
-    def among(self, lines: Iterable[str]) -> frozenset[str]:
-        """Those of some lines. Raises LspCalibError as the store does."""
-        if not self._known:
-            return frozenset()
-        return frozenset(line for line, hashed in self._hashes(lines).items() if hashed in self._known)
-
 
 # Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.
 _DIGITS = 5
@@ -339,11 +320,11 @@ class FeedbackStore(StoreFile):
         )
         return {visit for (visit,) in rows}
 
-    def accepted_lines(self) -> AcceptedLines:
-        """The lines with labels of their own: those that suggestions made so far (they were inserted or
-        accepted, and the line was theirs), and those that were replayed.
+    def accepted_lines(self) -> Callable[[Iterable[str]], frozenset[str]]:
+        """Tells which lines of some have labels of their own: those that suggestions made so far (they were
+        inserted or accepted, and the line was theirs), and those that were replayed.
 
-        Of a block only the first line is known.
+        Of a block only the first line is known. What is returned raises LspCalibError as the store does.
         """
         rows = self.read(
             "SELECT DISTINCT s.line FROM suggestions s JOIN events e ON e.suggestion_id = s.id "
@@ -353,7 +334,13 @@ class FeedbackStore(StoreFile):
             EventKind.ACCEPTED.value,
             Source.REPLAY.value,
         )
-        return AcceptedLines(self.line_hashes, frozenset(line for (line,) in rows))
+        known = {line for (line,) in rows}
+
+        def among(lines: Iterable[str]) -> frozenset[str]:
+            hashes = self.line_hashes(lines) if known else {}
+            return frozenset(line for line, hashed in hashes.items() if hashed in known)
+
+        return among
 
     def line_hashes(self, lines: Iterable[str]) -> dict[str, str | None]:
         """The hashes with which suggestions for these lines would be kept, by line; white space at the ends
@@ -533,25 +520,7 @@ def export_to(store: FeedbackStore, stream: TextIO) -> int:
 
 
 def export_file(store: FeedbackStore, path: Path) -> int:
-    """`export_to` a new file that only its owner can read.
-
-    Raises SettingsError if there is a file of this name, DataError if it cannot be written, and LspCalibError
-    as the store does. What was written of a file that could not be finished is removed.
-    """
-    try:
-        handle = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    except FileExistsError as error:
-        raise SettingsError(
-            f"{path} exists, and no export overwrites a file. Give another name, or remove it."
-        ) from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}. Give another place.") from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            return export_to(store, stream)
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise DataError(f"{path} cannot be written: {error.strerror}. Give another place.") from error
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    """`export_to` a new file that only its owner can read. Raises LspCalibError as `files.exported` and the
+    store do."""
+    with exported(path) as stream:
+        return export_to(store, stream)

@@ -158,7 +158,7 @@ def _reading() -> Markup:
 def _scores(found: Comparison) -> Markup:
     def column(one: Judged) -> list[str]:
         return [
-            words.share(one.mean),
+            words.share(one.mean_confidence),
             f"{one.brier:.3f}",
             words.signed(one.skill),
             f"{one.log_loss:.3f}",
@@ -184,11 +184,11 @@ def _parts(found: Comparison) -> Markup:
             one.model,
             one.language,
             f"{one.n:,}",
-            f"{one.before_brier:.3f}",
-            f"{one.after_brier:.3f}",
-            words.signed(one.before_skill),
-            words.signed(one.after_skill),
-            one.after_id if one.after_id != one.before_id else "as it came",
+            f"{one.before.brier:.3f}",
+            f"{one.after.brier:.3f}",
+            words.signed(one.before.skill),
+            words.signed(one.after.skill),
+            one.after.calibrator if one.after.calibrator != one.before.calibrator else "as it came",
         ]
         for one in found.parts
     ]

@@ -62,7 +62,7 @@ def _beta(raw: FloatArray, correct: BoolArray) -> Curve:
 
 
 def _temperature(raw: FloatArray, correct: BoolArray) -> Curve:
-    return TemperatureCalibrator.fit(raw, correct, spread=1e6).predict
+    return TemperatureCalibrator.fit(raw, correct).predict
 
 
 METHODS: dict[str, Method] = {

@@ -227,6 +227,40 @@ def situation(title: str, label: str | Mapping[str, str], **more: Any) -> Callab
     return add
 
 
+Step = str | Story | tuple[Any, ...]
+
+
+def told(title: str, label: str | Mapping[str, str], *steps: Step, **more: Any) -> None:
+    """A situation whose story is so many steps: names of the author's methods, each with its arguments if it
+    has some (those by name in a dictionary, the last one), or other stories."""
+
+    async def story(a: Author) -> None:
+        for one in steps:
+            if callable(one):
+                await one(a)
+                continue
+            name, *arguments = (one,) if isinstance(one, str) else one
+            named = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
+            if (done := getattr(a, name)(*arguments, **named)) is not None:
+                await done
+
+    situation(title, label, **more)(story)
+
+
+def seen(title: str, label: str, *steps: Step, **more: Any) -> None:
+    """As `told`: a suggestion is read, then come these steps, then work elsewhere."""
+    told(title, label, "sees", *steps, "moves_on", **more)
+
+
+def accepted(title: str, label: str, *steps: Step, **more: Any) -> None:
+    """As `seen`, of one that was accepted."""
+    seen(title, label, "accept", *steps, **more)
+
+
+ANOTHER = "the line is not the one that was suggested"
+ANOTHER_LINE = "the line is not the one suggested"
+
+
 def table() -> Iterator[str]:
     yield "| what you do | label | correct | why |\n|---|---|---|---|\n"
     for one in SITUATIONS:
@@ -246,53 +280,19 @@ def rendered(page: str) -> str:
 # Accepted and left alone, or not
 
 
-@situation("accept it, go on elsewhere", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.moves_on()
-
-
-@situation("accept it, press Enter and go on", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.insert(AT, None, "\n    ")
-    await a.moves_on()
-
-
-@situation("accept it and Enter in one change", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, f"{SUGGESTED}\n    ")
-    await a.moves_on()
-
-
-@situation("accept it, save", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.save()
-
-
-@situation(
+accepted("accept it, go on elsewhere", "kept")
+accepted("accept it, press Enter and go on", "kept", ("insert", AT, None, "\n    "))
+seen("accept it and Enter in one change", "kept", ("insert", AT, None, f"{SUGGESTED}\n    "))
+told("accept it, save", "kept", "sees", "accept", "save")
+seen(
     "read it, save, then accept it",
     "kept",
+    "save",
+    ("later", 1.0),
+    "accept",
     why="on the screen it can still be taken: a save decides nothing on it",
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.save()
-    await a.later(1.0)
-    await a.accept()
-    await a.moves_on()
-
-
-@situation("read it, save, go on elsewhere", "ignored")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.save()
-    await a.moves_on()
+seen("read it, save, go on elsewhere", "ignored", "save")
 
 
 GLANCE: dict[str, Any] = {
@@ -309,26 +309,26 @@ async def _glances_elsewhere(a: Author) -> None:
     assert (await a.sees())["id"] == found["id"]
 
 
-@situation(
+told(
     "read it, look at another line, come back to it, accept it after a minute",
     "kept",
+    _glances_elsewhere,
+    ("later", 60.0),
+    "accept",
+    "moves_on",
     why="who is back can still take it, and has all the time to",
     **GLANCE,
 )
-async def _(a: Author) -> None:
-    await _glances_elsewhere(a)
-    await a.later(60.0)
-    await a.accept()
-    await a.moves_on()
-
-
-@situation("read it, look at another line, come back to it, save, accept it", "kept", **GLANCE)
-async def _(a: Author) -> None:
-    await _glances_elsewhere(a)
-    await a.save()
-    await a.later(1.0)
-    await a.accept()
-    await a.moves_on()
+told(
+    "read it, look at another line, come back to it, save, accept it",
+    "kept",
+    _glances_elsewhere,
+    "save",
+    ("later", 1.0),
+    "accept",
+    "moves_on",
+    **GLANCE,
+)
 
 
 @situation("read it, change another line, come back to it, accept it after a minute", "kept")
@@ -341,20 +341,22 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation("read it, look at another line, come back to it, go on elsewhere", "ignored", **GLANCE)
-async def _(a: Author) -> None:
-    await _glances_elsewhere(a)
-    await a.later(60.0)
-    await a.moves_on()
-
-
-@situation(
-    "accept it, stay on the line", NONE, why="not settled: you may still be at it, however long it takes"
+told(
+    "read it, look at another line, come back to it, go on elsewhere",
+    "ignored",
+    _glances_elsewhere,
+    ("later", 60.0),
+    "moves_on",
+    **GLANCE,
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.later(3600.0)
+told(
+    "accept it, stay on the line",
+    NONE,
+    "sees",
+    "accept",
+    ("later", 3600.0),
+    why="not settled: you may still be at it, however long it takes",
+)
 
 
 @situation("accept it, the editor saves by itself after a pause", NONE, why="you may still be at it")
@@ -365,12 +367,7 @@ async def _(a: Author) -> None:
     await a.later(3600.0)
 
 
-@situation("accept it, undo", "edited")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.undo()
-    await a.moves_on()
+accepted("accept it, undo", "edited", "undo")
 
 
 @situation(
@@ -392,72 +389,55 @@ async def _(a: Author) -> None:
     await a.save()
 
 
-@situation("accept it, save, undo, accept it again, go on elsewhere", {"first": "kept", "second": "kept"})
-async def _(a: Author) -> None:
-    await a.sees("first")
-    await a.accept()
-    await a.save()
-    await a.undo()
-    await a.sees("second", by_hand=True)  # by itself it does not come back
-    await a.accept()
-    await a.moves_on()
-
-
-@situation(
+told(
+    "accept it, save, undo, accept it again, go on elsewhere",
+    {"first": "kept", "second": "kept"},
+    ("sees", "first"),
+    "accept",
+    "save",
+    "undo",
+    ("sees", "second", {"by_hand": True}),
+    "accept",
+    "moves_on",
+)
+told(
     "read it, go on elsewhere, come back a minute later, accept it",
     {"first": "ignored", "second": "kept"},
+    ("sees", "first"),
+    "moves_on",
+    ("later", 30.0),
+    ("sees", "second"),
+    "accept",
+    "moves_on",
     why="it had settled; each visit to a line has its own label",
 )
-async def _(a: Author) -> None:
-    await a.sees("first")
-    await a.moves_on()
-    await a.later(30.0)
-    await a.sees("second")
-    await a.accept()
-    await a.moves_on()
-
-
-@situation(
+told(
     "type it through, save, delete the text, look at it again, type something else",
     {"first": "typed", "second": "typed over"},
+    ("sees", "first"),
+    ("type", SUGGESTED),
+    "save",
+    ("backspace", len(SUGGESTED)),
+    ("sees", "second"),
+    ("type", "net * 2"),
+    "moves_on",
 )
-async def _(a: Author) -> None:
-    await a.sees("first")
-    await a.type(SUGGESTED)
-    await a.save()
-    await a.backspace(len(SUGGESTED))
-    await a.sees("second")
-    await a.type("net * 2")
-    await a.moves_on()
-
-
-@situation("accept it, undo, redo", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.undo()
-    await a.redo()
-    await a.moves_on()
-
-
-@situation("accept it, go on elsewhere, undo a minute later", "kept", why="it had settled")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.moves_on()
-    await a.later(30.0)
-    await a.undo(2)
-    await a.moves_on()
-
-
-@situation("accept it, go on elsewhere, edit it 20 seconds later", "edited")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.elsewhere()
-    await a.later(20.0)
-    await a.put(AT, "    total = net * tax")
-    await a.moves_on()
+accepted("accept it, undo, redo", "kept", "undo", "redo")
+accepted(
+    "accept it, go on elsewhere, undo a minute later",
+    "kept",
+    "moves_on",
+    ("later", 30.0),
+    ("undo", 2),
+    why="it had settled",
+)
+accepted(
+    "accept it, go on elsewhere, edit it 20 seconds later",
+    "edited",
+    "elsewhere",
+    ("later", 20.0),
+    ("put", AT, "    total = net * tax"),
+)
 
 
 @situation(
@@ -485,48 +465,22 @@ async def _(a: Author) -> None:
     ]
 
 
-@situation("accept it, stay on the line, edit it 200 seconds later", "edited")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.later(200.0)
-    await a.backspace(3)
-    await a.type("vat")
-    await a.moves_on()
-
-
-@situation("accept it, change it, change it back", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.backspace(3)
-    await a.type("tax")
-    await a.moves_on()
-
-
-@situation("accept it, delete the text, type the same again", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.backspace(len(SUGGESTED))
-    await a.type(SUGGESTED)
-    await a.moves_on()
-
-
-@situation("accept it, add something at its end", "edited", why="the line is not the one that was suggested")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.type(" + tip")
-    await a.moves_on()
-
-
-@situation("accept it, add a comment behind it", "edited", why="the line is not the one that was suggested")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.type("  # all")
-    await a.moves_on()
+accepted(
+    "accept it, stay on the line, edit it 200 seconds later",
+    "edited",
+    ("later", 200.0),
+    ("backspace", 3),
+    ("type", "vat"),
+)
+accepted("accept it, change it, change it back", "kept", ("backspace", 3), ("type", "tax"))
+accepted(
+    "accept it, delete the text, type the same again",
+    "kept",
+    ("backspace", len(SUGGESTED)),
+    ("type", SUGGESTED),
+)
+accepted("accept it, add something at its end", "edited", ("type", " + tip"), why=ANOTHER)
+accepted("accept it, add a comment behind it", "edited", ("type", "  # all"), why=ANOTHER)
 
 
 # Accepted in part
@@ -551,93 +505,48 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation(
-    "accept its first word, type another end", "taken in part", why="the line is not the one suggested"
+seen(
+    "accept its first word, type another end",
+    "taken in part",
+    ("insert", AT, None, "net"),
+    ("type", " * 2"),
+    why=ANOTHER_LINE,
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, "net")
-    await a.type(" * 2")
-    await a.moves_on()
-
-
-@situation("accept its first word, type the rest", "kept in parts")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, "net")
-    await a.type(" + tax")
-    await a.moves_on()
-
-
-@situation(
-    "accept its first word, leave it at that", "taken in part", why="the line is not the one suggested"
+seen("accept its first word, type the rest", "kept in parts", ("insert", AT, None, "net"), ("type", " + tax"))
+seen(
+    "accept its first word, leave it at that", "taken in part", ("insert", AT, None, "net"), why=ANOTHER_LINE
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, "net")
-    await a.moves_on()
-
-
-@situation("accept its first word, undo, go on elsewhere", "taken in part", why="you have taken it back")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, "net")
-    await a.undo()
-    await a.moves_on()
-
-
-@situation("accept its first word, undo, accept all of it", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, "net")
-    await a.undo()
-    await a.accept()
-    await a.moves_on()
-
-
-@situation("accept its first word, delete the line", "taken in part")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, "net")
-    await a.delete_line()
-    await a.moves_on()
-
-
-@situation(
+seen(
+    "accept its first word, undo, go on elsewhere",
+    "taken in part",
+    ("insert", AT, None, "net"),
+    "undo",
+    why="you have taken it back",
+)
+seen("accept its first word, undo, accept all of it", "kept", ("insert", AT, None, "net"), "undo", "accept")
+seen("accept its first word, delete the line", "taken in part", ("insert", AT, None, "net"), "delete_line")
+seen(
     "accept two letters of it, as the editor reports, type another end",
     "taken in part",
+    ("says", "didPartiallyAcceptCompletion", {"acceptedLength": 2}),
+    ("insert", AT, None, "ne"),
+    ("type", "xt"),
     why="so few would be taken for typed if the editor did not report them",
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    a.says("didPartiallyAcceptCompletion", acceptedLength=2)
-    await a.insert(AT, None, "ne")
-    await a.type("xt")
-    await a.moves_on()
-
-
-@situation(
+seen(
     "accept two letters of it, as the editor reports afterwards, type the rest",
     "kept in parts",
+    ("insert", AT, None, "ne"),
+    ("says", "didPartiallyAcceptCompletion", {"acceptedLength": 2}),
+    ("type", "t + tax"),
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, "ne")
-    a.says("didPartiallyAcceptCompletion", acceptedLength=2)
-    await a.type("t + tax")
-    await a.moves_on()
-
-
-@situation(
+seen(
     "the editor reports that you accepted a part, and the document does not have it",
     "typed over",
+    ("says", "didPartiallyAcceptCompletion", {"acceptedLength": 3}),
+    ("type", "vat"),
     why="the document decides",
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    a.says("didPartiallyAcceptCompletion", acceptedLength=3)
-    await a.type("vat")
-    await a.moves_on()
 
 
 @situation("accept it word by word, change its end", "edited", why="all of it was in the line")
@@ -650,18 +559,17 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation(
+told(
     "accept its first word, type on, another one comes, accept that",
     {"first": "taken in part", "second": "kept"},
+    ("sees", "first"),
+    ("insert", AT, None, "net"),
+    ("type", " *"),
+    ("sees", "second"),
+    ("insert", AT, None, " 2"),
+    "moves_on",
     script={"answers": {"    total = net *": {"text": " 2"}}, "otherwise": {"text": "net - 1"}},
 )
-async def _(a: Author) -> None:
-    await a.sees("first")
-    await a.insert(AT, None, "net")
-    await a.type(" *")
-    await a.sees("second")
-    await a.insert(AT, None, " 2")
-    await a.moves_on()
 
 
 BLOCK: dict[str, Any] = {
@@ -704,20 +612,14 @@ async def _(a: Author) -> None:
 # Typed
 
 
-@situation("type it through", "typed")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.type(SUGGESTED)
-    await a.moves_on()
-
-
-@situation("type it through, with a typo that you mend", "typed")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.type("net + tsx")
-    await a.backspace(2)
-    await a.type("ax")
-    await a.moves_on()
+seen("type it through", "typed", ("type", SUGGESTED))
+seen(
+    "type it through, with a typo that you mend",
+    "typed",
+    ("type", "net + tsx"),
+    ("backspace", 2),
+    ("type", "ax"),
+)
 
 
 @situation("type its beginning, accept the rest", "kept")
@@ -733,79 +635,38 @@ async def _(a: Author) -> None:
 ONE_CHARACTER = {"otherwise": {"text": "7"}}
 
 
-@situation("type one that is a single character", "typed", script=ONE_CHARACTER)
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.type("7")
-    await a.moves_on()
-
-
-@situation(
+seen("type one that is a single character", "typed", ("type", "7"), script=ONE_CHARACTER)
+seen(
     "accept one that is a single character",
     "typed",
+    ("insert", AT, None, "7"),
     why="a change of the document does not tell; as one types them more often, the line gets no mark",
     script=ONE_CHARACTER,
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, "7")
-    await a.moves_on()
-
-
-@situation(
+seen(
     "type the bracket of one that is a pair, which the editor closes",
     "typed",
+    ("insert", AT, None, "[]"),
     script={"otherwise": {"text": "[]"}},
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.insert(AT, None, "[]")
-    await a.moves_on()
-
-
-@situation("type it through and then more", "typed over", why="the line is not the one that was suggested")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.type(f"{SUGGESTED} + tip")
-    await a.moves_on()
-
-
-@situation("type something else", "typed over")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.type("net * 2")
-    await a.moves_on()
-
-
-@situation("paste the same text from elsewhere", "kept", why="a change of the document does not tell")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.replace((AT, 10), (AT, 12), f"= {SUGGESTED}")
-    await a.moves_on()
-
-
-@situation("paste something else over the line", "typed over")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.put(AT, "    total = sum((net, tax))")
-    await a.moves_on()
-
-
-@situation("accept it, paste something else over the line", "edited")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.put(AT, "    total = sum((net, tax))")
-    await a.moves_on()
+seen("type it through and then more", "typed over", ("type", f"{SUGGESTED} + tip"), why=ANOTHER)
+seen("type something else", "typed over", ("type", "net * 2"))
+seen(
+    "paste the same text from elsewhere",
+    "kept",
+    ("replace", (AT, 10), (AT, 12), f"= {SUGGESTED}"),
+    why="a change of the document does not tell",
+)
+seen("paste something else over the line", "typed over", ("put", AT, "    total = sum((net, tax))"))
+accepted(
+    "accept it, paste something else over the line", "edited", ("put", AT, "    total = sum((net, tax))")
+)
 
 
 # Not taken
 
 
-@situation("read it, go on elsewhere", "ignored")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.moves_on()
+seen("read it, go on elsewhere", "ignored")
 
 
 @situation("go on elsewhere within 0.75 s", "unread", why="too short to have read it")
@@ -865,32 +726,28 @@ OTHER: dict[str, Any] = {
 }
 
 
-@situation(
+told(
     "type on, another one comes, accept that",
     {"first": "typed over", "second": "kept"},
+    ("sees", "first"),
+    ("type", "n"),
+    ("sees", "second"),
+    ("insert", AT, None, "et * 2"),
+    "moves_on",
     why="each has a label; all of one visit to a line count once",
     **OTHER,
 )
-async def _(a: Author) -> None:
-    await a.sees("first")
-    await a.type("n")
-    await a.sees("second")
-    await a.insert(AT, None, "et * 2")
-    await a.moves_on()
-
-
-@situation(
+told(
     "type on, another one comes, write what the first said",
     {"first": "typed", "second": "typed over"},
+    ("sees", "first"),
+    ("type", "n"),
+    ("sees", "second"),
+    ("backspace", 1),
+    ("type", "tax"),
+    "moves_on",
     **OTHER,
 )
-async def _(a: Author) -> None:
-    await a.sees("first")
-    await a.type("n")
-    await a.sees("second")
-    await a.backspace(1)
-    await a.type("tax")
-    await a.moves_on()
 
 
 async def _second_at_once(a: Author) -> None:
@@ -901,65 +758,52 @@ async def _second_at_once(a: Author) -> None:
     await a.sees("second")
 
 
-@situation(
+told(
     "type on at once, another one comes, accept that",
     {"first": "superseded", "second": "kept"},
+    _second_at_once,
+    ("insert", AT, None, "et * 2"),
+    "moves_on",
     why="the line tells that the first was wrong, though nobody could read it",
     **OTHER,
 )
-async def _(a: Author) -> None:
-    await _second_at_once(a)
-    await a.insert(AT, None, "et * 2")
-    await a.moves_on()
-
-
-@situation(
+told(
     "type on at once, another one comes, write what the first said",
     {"first": "typed", "second": "typed over"},
+    _second_at_once,
+    ("backspace", 1),
+    ("type", "tax"),
+    "moves_on",
     **OTHER,
 )
-async def _(a: Author) -> None:
-    await _second_at_once(a)
-    await a.backspace(1)
-    await a.type("tax")
-    await a.moves_on()
-
-
-@situation(
+told(
     "type on at once, another one comes, write something else",
     {"first": "superseded", "second": "typed over"},
+    _second_at_once,
+    ("type", "one"),
+    "moves_on",
     **OTHER,
 )
-async def _(a: Author) -> None:
-    await _second_at_once(a)
-    await a.type("one")
-    await a.moves_on()
-
-
-@situation(
+told(
     "type on at once, another one comes, take the letter back and go on elsewhere",
     {"first": "superseded", "second": "typed over"},
+    _second_at_once,
+    ("backspace", 1),
+    "moves_on",
     unknown=("first",),
     why="nobody wrote what belongs there: nothing is known of one that nobody could read",
     **OTHER,
 )
-async def _(a: Author) -> None:
-    await _second_at_once(a)
-    await a.backspace(1)
-    await a.moves_on()
-
-
-@situation(
+told(
     "type on at once, another one comes, take the letter back, look at the first, go on elsewhere",
     {"first": "ignored", "second": "typed over"},
+    _second_at_once,
+    ("backspace", 1),
+    ("sees", "first"),
+    "moves_on",
     why="the first is on the screen again",
     **OTHER,
 )
-async def _(a: Author) -> None:
-    await _second_at_once(a)
-    await a.backspace(1)
-    await a.sees("first")
-    await a.moves_on()
 
 
 @situation(
@@ -1027,18 +871,15 @@ for _rank, _name in ((2, "second"), (3, "third")):
     )(_takes(_rank))
 
 
-@situation("take it from the completion menu", "kept", client={"inline": False})
-async def _(a: Author) -> None:
-    await a.from_menu()
-    await a.accept()
-    await a.moves_on()
-
-
-@situation("take another item of the completion menu", "typed over", client={"inline": False})
-async def _(a: Author) -> None:
-    await a.from_menu()
-    await a.insert(AT, None, "network")
-    await a.moves_on()
+told("take it from the completion menu", "kept", "from_menu", "accept", "moves_on", client={"inline": False})
+told(
+    "take another item of the completion menu",
+    "typed over",
+    "from_menu",
+    ("insert", AT, None, "network"),
+    "moves_on",
+    client={"inline": False},
+)
 
 
 HIDE: dict[str, Any] = {
@@ -1085,38 +926,31 @@ async def _(a: Author) -> None:
     a.editor.save()
 
 
-@situation(
+told(
     "accept it; on saving a formatter wraps it in brackets",
     "edited",
-    why="the line is not the one that was suggested",
+    "sees",
+    "accept",
+    ("put", AT, f"    total = ({SUGGESTED})"),
+    "save",
+    why=ANOTHER,
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.put(AT, f"    total = ({SUGGESTED})")
-    await a.save()
-
-
-@situation(
-    "accept it; at once rename a name in it", "edited", why="the line is not the one that was suggested"
+accepted(
+    "accept it; at once rename a name in it",
+    "edited",
+    ("put", 0, "def price(base, tax):"),
+    ("put", AT, "    total = base + tax", {"after": 0.0}),
+    why=ANOTHER,
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.put(0, "def price(base, tax):")
-    await a.put(AT, "    total = base + tax", after=0.0)
-    await a.moves_on()
-
-
-@situation("accept it, go on; a minute later rename a name in it", "kept", why="it had settled")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.moves_on()
-    await a.later(30.0)
-    await a.put(0, "def price(base, tax):")
-    await a.put(AT, "    total = base + tax", after=0.0)
-    await a.moves_on()
+accepted(
+    "accept it, go on; a minute later rename a name in it",
+    "kept",
+    "moves_on",
+    ("later", 30.0),
+    ("put", 0, "def price(base, tax):"),
+    ("put", AT, "    total = base + tax", {"after": 0.0}),
+    why="it had settled",
+)
 
 
 @situation("accept it with several cursors", "kept", why="once: the other lines had no suggestion")
@@ -1200,12 +1034,7 @@ async def _(a: Author) -> None:
     await _is_not_marked(a)
 
 
-@situation("accept it, split the line", "edited")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.insert(AT, 16, "\\\n        ")
-    await a.moves_on()
+accepted("accept it, split the line", "edited", ("insert", AT, 16, "\\\n        "))
 
 
 @situation("accept it, join the next line to it", "edited")
@@ -1217,85 +1046,33 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation("accept it, comment it out", "edited", why="it is not in the code")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.insert(AT, 4, "# ")
-    await a.moves_on()
-
-
-@situation("accept it, comment it out and in again", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.insert(AT, 4, "# ")
-    await a.replace((AT, 4), (AT, 6), "")
-    await a.moves_on()
-
-
-@situation("accept it, indent the line", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.insert(AT, 0, "    ")
-    await a.moves_on()
-
-
-@situation("accept it, put an `if` above it and indent both", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.replace((AT, 0), (AT, 4), "    if net:\n        ")
-    await a.moves_on()
-
-
-@situation("accept it, move the line down", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.replace((AT, 0), (AT + 2, 0), f"    return total\n    total = {SUGGESTED}\n")
-    await a.moves_on()
-
-
-@situation("accept it, move the line up", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.replace((AT - 1, 0), (AT + 1, 0), f"    total = {SUGGESTED}\ndef price(net, tax):\n")
-    await a.moves_on()
-
-
-@situation("accept it, copy the line down", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.insert(AT, 0, f"    total = {SUGGESTED}\n")
-    await a.moves_on()
-
-
-@situation("accept it, delete the line", "edited")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.delete_line()
-    await a.moves_on()
-
-
-@situation("delete the line of one you did not take", "deleted")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.delete_line()
-    await a.moves_on()
-
-
-@situation("accept it, delete the line, undo that", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.delete_line()
-    await a.undo()
-    await a.moves_on()
+accepted("accept it, comment it out", "edited", ("insert", AT, 4, "# "), why="it is not in the code")
+accepted(
+    "accept it, comment it out and in again",
+    "kept",
+    ("insert", AT, 4, "# "),
+    ("replace", (AT, 4), (AT, 6), ""),
+)
+accepted("accept it, indent the line", "kept", ("insert", AT, 0, "    "))
+accepted(
+    "accept it, put an `if` above it and indent both",
+    "kept",
+    ("replace", (AT, 0), (AT, 4), "    if net:\n        "),
+)
+accepted(
+    "accept it, move the line down",
+    "kept",
+    ("replace", (AT, 0), (AT + 2, 0), f"    return total\n    total = {SUGGESTED}\n"),
+)
+accepted(
+    "accept it, move the line up",
+    "kept",
+    ("replace", (AT - 1, 0), (AT + 1, 0), f"    total = {SUGGESTED}\ndef price(net, tax):\n"),
+)
+accepted("accept it, copy the line down", "kept", ("insert", AT, 0, f"    total = {SUGGESTED}\n"))
+accepted("accept it, delete the line", "edited", "delete_line")
+seen("delete the line of one you did not take", "deleted", "delete_line")
+accepted("accept it, delete the line, undo that", "kept", "delete_line", "undo")
 
 
 @situation("accept it, cut the line and paste it elsewhere", "kept")
@@ -1307,12 +1084,7 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation("accept it, write lines above it", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.insert(0, 0, "import math\n\n\n")
-    await a.moves_on()
+accepted("accept it, write lines above it", "kept", ("insert", 0, 0, "import math\n\n\n"))
 
 
 @situation("accept it; the file is read again from the disk with lines added above", "kept")
@@ -1323,28 +1095,16 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation("accept it; the file goes back to what it was on the disk", "edited")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.replace((0, 0), (6, 0), TEXT)
-    await a.moves_on()
+accepted(
+    "accept it; the file goes back to what it was on the disk", "edited", ("replace", (0, 0), (6, 0), TEXT)
+)
 
 
 # Documents, editors, servers
 
 
-@situation("accept it, close the file", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.close()
-
-
-@situation("read it, close the file", "ignored")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.close()
+told("accept it, close the file", "kept", "sees", "accept", "close")
+told("read it, close the file", "ignored", "sees", "close")
 
 
 @situation("accept it, close the file, open it again and edit the line", "kept", why="closing has settled it")
@@ -1357,12 +1117,14 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation("accept it; the editor opens the file once more, as it was on the disk; save", "edited")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    a.open(TEXT)
-    await a.save()
+told(
+    "accept it; the editor opens the file once more, as it was on the disk; save",
+    "edited",
+    "sees",
+    "accept",
+    ("open", TEXT),
+    "save",
+)
 
 
 @situation("accept it; the editor opens the file once more, with lines added above; save", "kept")
@@ -1373,17 +1135,14 @@ async def _(a: Author) -> None:
     await a.save()
 
 
-@situation(
+seen(
     "read it; another file is opened; accept it after a minute",
     "kept",
+    ("open", "#\n#\n", "file:///project/other.py"),
+    ("later", 60.0),
+    "accept",
     why="to open a file is not yet to work on it",
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    a.open("#\n#\n", "file:///project/other.py")
-    await a.later(60.0)
-    await a.accept()
-    await a.moves_on()
 
 
 @situation("accept it, rename the file", "kept", why="editors close the old name and open the new one")
@@ -1395,12 +1154,14 @@ async def _(a: Author) -> None:
     await a.moves_on("file:///project/renamed.py")
 
 
-@situation("accept it, go on in another file", "kept")
-async def _(a: Author) -> None:
-    a.open("#\n#\n", "file:///project/other.py")
-    await a.sees()
-    await a.accept()
-    await a.moves_on("file:///project/other.py")
+told(
+    "accept it, go on in another file",
+    "kept",
+    ("open", "#\n#\n", "file:///project/other.py"),
+    "sees",
+    "accept",
+    ("moves_on", "file:///project/other.py"),
+)
 
 
 @situation("have one in each of two files, accept one", {"here": "kept", "there": "ignored"})
@@ -1572,31 +1333,25 @@ async def _insert_summary(a: Author) -> None:
     a.texts[URI] = "".join([*lines[:at], edit.new_text, *lines[at:]])
 
 
-@situation("insert a summary", "kept", **SUMMARY)
-async def _(a: Author) -> None:
-    await _insert_summary(a)
-    await a.moves_on()
-
-
-@situation("insert a summary, add a sentence to it", "kept", why="a comment may say more", **SUMMARY)
-async def _(a: Author) -> None:
-    await _insert_summary(a)
-    await a.put(AT, '    """Return a number. It is the total."""')
-    await a.moves_on()
-
-
-@situation("insert a summary, change its words", "edited", **SUMMARY)
-async def _(a: Author) -> None:
-    await _insert_summary(a)
-    await a.put(AT, '    """Give a number."""')
-    await a.moves_on()
-
-
-@situation("insert a summary, remove it", "edited", **SUMMARY)
-async def _(a: Author) -> None:
-    await _insert_summary(a)
-    await a.delete_line()
-    await a.moves_on()
+told("insert a summary", "kept", _insert_summary, "moves_on", **SUMMARY)
+told(
+    "insert a summary, add a sentence to it",
+    "kept",
+    _insert_summary,
+    ("put", AT, '    """Return a number. It is the total."""'),
+    "moves_on",
+    why="a comment may say more",
+    **SUMMARY,
+)
+told(
+    "insert a summary, change its words",
+    "edited",
+    _insert_summary,
+    ("put", AT, '    """Give a number."""'),
+    "moves_on",
+    **SUMMARY,
+)
+told("insert a summary, remove it", "edited", _insert_summary, "delete_line", "moves_on", **SUMMARY)
 
 
 @situation("insert a summary, report it as wrong", "reported", **SUMMARY)

@@ -11,7 +11,7 @@ import pytest
 from conftest import Connect
 from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
-from scripted_editor import Editor, suggestions, until
+from scripted_editor import Editor, suggestions
 
 Request = asyncio.Future[types.InlineCompletionList | None]
 
@@ -115,18 +115,6 @@ async def test_what_the_editor_closes_while_the_first_line_is_typed_is_covered(
     editor.change((1, column), (1, column + len(behind)), item.insert_text)
     editor.save()
     assert await editor.settled() == {block["id"]: "kept in parts"}
-
-
-async def test_its_label_is_that_of_the_first_line(connect: Connect) -> None:
-    editor = await connect(after(line("    y = 2")), options=BLOCK)
-    editor.open(ABOVE)
-    block = await editor.suggestion(1, 4)
-    editor.insert(1, 4, block["text"])
-    await until(editor.pushed, "a diagnostic")
-    assert [one.range.start.line for one in editor.pushed()] == [1]
-    editor.save()
-    assert await editor.settled() == {block["id"]: "kept"}
-    assert editor.rows("SELECT kind, round(confidence, 3) FROM suggestions") == [("line", 0.9)]
 
 
 async def test_alternatives_are_lines(connect: Connect) -> None:

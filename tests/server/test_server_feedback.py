@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from scripted_editor import Editor
 
-from lsp_calib.feedback.events import UNREAD_BELOW
 from lsp_calib.feedback.store import FeedbackStore
 
 # One line each for the ways in which a suggestion may end.
@@ -29,7 +27,7 @@ async def live(editor: Editor) -> dict[str, str]:
     names = {}
     for word in sorted(WORDS, key="ignored".__eq__):
         names[(await editor.suggestion(WORDS.index(word), len(word)))["id"]] = word
-    # A suggestion that was left sooner cannot have been read, and gets no label: see the next test.
+    # A suggestion that was left sooner cannot have been read, and gets no label.
     await asyncio.sleep(0.8)
     editor.insert(0, 4, SECRET)
     editor.insert(1, 6, SECRET)
@@ -39,54 +37,6 @@ async def live(editor: Editor) -> dict[str, str]:
         editor.insert(4, 5 + offset, letter)
     editor.change((5, 0), (6, 0), "")
     return names
-
-
-EXPECTED = {
-    "kept": "kept",
-    "edited": "edited",
-    "over": "typed over",
-    "ignored": "ignored",
-    "typed": "typed",
-    "deleted": "deleted",
-}
-
-
-async def test_what_became_of_each_suggestion(connect: Connect) -> None:
-    """On save: kept, edited, typed over, ignored, typed by hand and deleted are told apart."""
-    editor = await connect(SCRIPT)
-    editor.open(TEXT)
-    names = await live(editor)
-    editor.save()
-    labels = await editor.settled(len(WORDS))
-    assert {names[identity]: how for identity, how in labels.items()} == EXPECTED
-    correct = dict(editor.rows("SELECT how, correct FROM labels"))
-    assert {how for how, value in correct.items() if value} == {"kept", "typed"}
-    assert editor.rows("SELECT DISTINCT logprobs, model, language FROM suggestions") == [
-        ("[-0.1,-0.25]", "scripted", "python")
-    ]
-    kinds = [kind for (kind,) in editor.rows("SELECT kind FROM events")]
-    assert kinds.count("shown") == kinds.count("settled") == len(WORDS)
-    assert kinds.count("inserted") == 2
-
-
-async def test_a_suggestion_shown_too_briefly_to_read_gets_no_label(connect: Connect) -> None:
-    """Its events are kept, but the calibrator does not learn from it."""
-    editor = await connect(SCRIPT)
-    for attempt in range(1, 21):
-        editor.open(f"# {attempt}\n{TEXT}")
-        begun = time.monotonic()
-        first = (await editor.suggestion(1, 4))["id"]
-        await editor.suggestion(2, 6)
-        brief = time.monotonic() - begun < UNREAD_BELOW
-        editor.close()
-        await editor.settled(2 * attempt)
-        if brief:  # a machine that is held up may show it long enough
-            break
-    else:
-        raise AssertionError("no two suggestions came within the time that it takes to read one")
-    assert editor.rows(f"SELECT how, correct FROM labels WHERE suggestion_id = '{first}'") == [
-        ("unread", None)
-    ]
 
 
 async def test_no_source_text_and_no_path_on_disk(connect: Connect) -> None:
@@ -128,20 +78,6 @@ async def test_an_editor_that_does_not_wait_for_the_answer_to_shutdown(connect: 
     await asyncio.wait({request})
     request.exception()
     assert editor.labels() == {identity: "kept"}
-
-
-async def test_saving_after_a_delay_settles_nothing(connect: Connect) -> None:
-    """An editor that saves at each pause says nothing about a line still being typed; a person does."""
-    editor = await connect(SCRIPT)
-    editor.open(TEXT)
-    identity = (await editor.suggestion(0, 4))["id"]
-    editor.insert(0, 4, SECRET)
-    editor.save(reason=types.TextDocumentSaveReason.AfterDelay)
-    await editor.in_order()
-    assert editor.labels() == {}
-    editor.insert(0, 6, "!")
-    editor.save(reason=types.TextDocumentSaveReason.Manual)
-    assert await editor.settled() == {identity: "edited"}
 
 
 async def test_focus_out_and_plain_saves_settle(connect: Connect) -> None:

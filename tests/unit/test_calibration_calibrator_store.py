@@ -194,26 +194,6 @@ def test_promoting_over_a_corrupt_file_keeps_it_for_inspection(store):
     assert (store.personal / "history" / f"{slot.name}.unreadable").read_text() == "{not json"
 
 
-def test_rollback_walks_back_through_the_parents_to_the_shipped_one(store):
-    ship(store, make())
-    first = personal(-1.0, parent=make().id)
-    second = personal(-1.2, parent=first.id)
-    store.promote(first)
-    store.promote(second)
-    assert store.rollback(PURPOSE).calibrator == first
-    assert store.choose(PURPOSE).calibrator == first
-    assert store.rollback(PURPOSE).calibrator == make()
-    assert store.choose(PURPOSE).calibrator == make()
-    with pytest.raises(CalibratorError, match="nothing to roll back"):
-        store.rollback(PURPOSE)
-    # Nothing was lost on the way: one can go forward again.
-    assert store.rollback(PURPOSE, to=second.id).calibrator == second
-    assert store.choose(PURPOSE).calibrator == second
-    assert store.rollback(PURPOSE, to=make().id).calibrator == make()
-    with pytest.raises(CalibratorError, match="no earlier calibrator nonsense"):
-        store.rollback(PURPOSE, to="nonsense")
-
-
 def test_a_file_dropped_in_by_hand_counts_until_one_is_promoted(store):
     dropped = personal(-0.5)
     dropped.save(store.personal / "from-my-laptop.json")

@@ -289,18 +289,6 @@ class TestBorrowed:
             assert borrowed.curves[0].score(one) == pytest.approx(np.mean(scores))  # type: ignore[arg-type]
         assert borrowed.assess(evidence(), TierPolicy(0.0, 0.0)).tier is Tier.REVIEW
 
-    def test_equal_curves_differ_by_what_the_built_in_one_adds(self) -> None:
-        """The shift's spread: of two equal curves only the doubt that one or two calibrators leave."""
-        (curve,) = borrowed_curve(NEW, [other("a", BEST), other("b", BEST)]).curves
-        assert curve.shift is not None
-        assert curve.shift.slope_sd == pytest.approx(0.5 / math.sqrt(2))
-        assert curve.shift.intercept_sd == pytest.approx(2.0 / math.sqrt(2))
-        steeper = BEST.shifted(Shift(slope=3.0, intercept=0.0, slope_sd=1, intercept_sd=1))
-        (apart,) = borrowed_curve(NEW, [other("a", BEST), other("b", steeper)]).curves
-        assert apart.shift is not None
-        # Slopes 0.5 and 1.5 of the mean one.
-        assert apart.shift.slope_sd == pytest.approx(math.sqrt((2 * 0.25 + 0.25) / 2))
-
     def test_a_models_own_calibrators_for_other_languages_come_before_those_of_other_models(self) -> None:
         """Only they lend, with the doubt of one calibrator; the tier is a guess, and says for what."""
         steeper = BEST.shifted(Shift(slope=3.0, intercept=0.0, slope_sd=1, intercept_sd=1))

@@ -21,7 +21,7 @@ from lsp_calib.errors import DataError
 
 ALL = [
     debiased_calibration_error,
-    lambda p, y: debiased_calibration_error(p, y, 5, "width", "l1"),
+    lambda p, y: debiased_calibration_error(p, y, 5, "width"),
     ks_calibration_error,
     smooth_ece,
 ]
@@ -47,7 +47,6 @@ def test_order_does_not_matter_and_values_are_in_range(items, data):
             value = metric(p, y)
             assert 0.0 <= value <= 1.0
             assert metric(p2, y2) == pytest.approx(value, abs=1e-7)
-        assert -1.0 <= debiased_calibration_error(p, y, norm="squared") <= 1.0
 
 
 @given(items=st.one_of(pairs, coarse))
@@ -56,7 +55,6 @@ def test_repeating_every_pair_does_not_matter_where_noise_is_not_taken_out(items
     p3, y3 = np.tile(p, 3), np.tile(y, 3)
     assert ks_calibration_error(p3, y3) == pytest.approx(ks_calibration_error(p, y), abs=1e-12)
     assert smooth_ece(p3, y3) == pytest.approx(smooth_ece(p, y), abs=5e-3)
-    assert smooth_ece(p3, y3, bandwidth=0.1) == pytest.approx(smooth_ece(p, y, bandwidth=0.1), abs=5e-4)
 
 
 @given(items=st.one_of(pairs, coarse), bins=st.integers(1, 20))
@@ -67,7 +65,6 @@ def test_bounds_between_them(items, bins):
         ece = expected_calibration_error(p, y, bins)
         assert difference - 1e-12 <= ece
         assert difference - 1e-12 <= ks_calibration_error(p, y)
-        assert debiased_calibration_error(p, y, bins, "width", "l1") <= ece + 1e-12
 
 
 def test_squared_error_is_the_mean_over_pairs_of_different_items():
@@ -75,13 +72,13 @@ def test_squared_error_is_the_mean_over_pairs_of_different_items():
     d = p - y
     low = (d[0] * d[1] + d[0] * d[2] + d[1] * d[2]) / 3
     high = d[3] * d[4]
-    assert debiased_calibration_error(p, y, 2, "width", "squared") == pytest.approx((3 * low + 2 * high) / 5)
+    expected = math.sqrt(max((3 * low + 2 * high) / 5, 0.0))
+    assert debiased_calibration_error(p, y, 2, "width") == pytest.approx(expected)
 
 
 def test_an_item_alone_in_its_bin_counts_as_nothing():
-    assert debiased_calibration_error([0.1, 0.1, 0.9], [True, True, False], 2, "width", "squared") == (
-        pytest.approx(2 * 0.81 / 3)
-    )
+    found = debiased_calibration_error([0.1, 0.1, 0.9], [True, True, False], 2, "width")
+    assert found == pytest.approx(math.sqrt(2 * 0.81 / 3))
     with pytest.warns(CalibrationWarning, match="no bin holds 2 of the 2 items"):
         assert debiased_calibration_error([0.1, 0.9], [False, True], 2) == 0.0
 
@@ -91,8 +88,7 @@ def test_debiasing_leaves_a_real_error():
     # Always 0.3 too high, in two bins of 1000.
     p = np.repeat([0.5, 0.9], 1000)
     y = rng.random(2000) < p - 0.3
-    for norm in ("l1", "l2"):
-        assert debiased_calibration_error(p, y, norm=norm) == pytest.approx(0.3, abs=0.03)
+    assert debiased_calibration_error(p, y) == pytest.approx(0.3, abs=0.03)
 
 
 def test_ks_by_hand():
@@ -116,13 +112,6 @@ def test_smooth_ece_agrees_with_its_authors_package():
     for p, y in cases:
         theirs = relplot.smECE(np.array(p), np.array(y, dtype=float))
         assert smooth_ece(p, y) == pytest.approx(theirs, abs=1e-9)
-        for width in (0.002, 0.003, 0.05, 1.0):
-            theirs = relplot.smECE_sigma(np.array(p), np.array(y, dtype=float), width)
-            assert smooth_ece(p, y, bandwidth=width) == pytest.approx(theirs, abs=1e-9)
-
-
-def test_smooth_ece_of_two_items_is_that_of_its_authors_package():
-    assert smooth_ece([0.3, 0.7], [True, False], bandwidth=0.1) == pytest.approx(0.668138176194717, abs=1e-9)
 
 
 def test_smooth_ece_has_no_edges():
@@ -133,12 +122,6 @@ def test_smooth_ece_has_no_edges():
         jump = abs(expected_calibration_error(above, y, 2) - expected_calibration_error(below, y, 2))
     assert jump == pytest.approx(0.5, abs=1e-6)
     assert smooth_ece(below, y) == pytest.approx(smooth_ece(above, y), abs=1e-6)
-
-
-@pytest.mark.parametrize("bandwidth", [0.0, -1.0, 2.0, math.nan])
-def test_a_bandwidth_that_makes_no_sense_is_refused(bandwidth):
-    with pytest.raises(DataError, match="bandwidth"):
-        smooth_ece([0.5], [True], bandwidth=bandwidth)
 
 
 @pytest.mark.parametrize("metric", ALL)
@@ -152,8 +135,6 @@ def test_what_cannot_be_measured_is_refused(metric, p, y):
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(DataError, match="norm"):
-        debiased_calibration_error([0.5], [True], norm="l3")
     with pytest.raises(DataError, match="at least 1"):
         debiased_calibration_error([0.5], [True], 0)
     with pytest.raises(DataError, match="strategy"):

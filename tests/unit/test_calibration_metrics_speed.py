@@ -1,10 +1,13 @@
-"""Metrics on a million pairs, and Full-ECE over a vocabulary; run by `make test-long`."""
+"""Metrics and fits on a million pairs; run by `make test-long`."""
 
 import numpy as np
 import pytest
 import sklearn.metrics as sk
+from sklearn.linear_model import LogisticRegression
 from yardstick import loops, seconds
 
+from lsp_calib.calibration.logistic import PlattCalibrator, log_odds
+from lsp_calib.calibration.other_curves import IsotonicCalibrator
 from lsp_calib.calibration.reliability import reliability, risk_coverage
 from lsp_calib.calibration.scores import (
     auc,
@@ -16,7 +19,6 @@ from lsp_calib.calibration.scores import (
     skill_score,
     smooth_ece,
 )
-from lsp_calib.calibration.token_level import ClasswiseECE, FullECE
 
 pytestmark = pytest.mark.long
 
@@ -60,15 +62,20 @@ def test_not_slower_than_scikit_learn(name, million):
     assert seconds(lambda: METRICS[name](*million)) < 1.2 * theirs
 
 
-@pytest.mark.parametrize("kind", [FullECE, ClasswiseECE])
-def test_whole_distributions_at_a_few_nanoseconds_an_entry(kind):
-    # At 4 ns, 100,000 positions of 150,000 tokens take a minute.
-    rng = np.random.default_rng(1)
-    p = rng.exponential(size=(40, 150_000)).astype(np.float32) ** 4
-    p /= p.sum(axis=1, keepdims=True)
-    targets = rng.integers(p.shape[1], size=p.shape[0])
-    metric = kind(10)
-    metric.update(p, targets)
-    took = loops(lambda: metric.update(p, targets)) / p.size * 1e6
-    print(f"{kind.__name__}: {took:.2f} loops a million entries")
-    assert took < 10.0
+def test_a_million_labels_take_a_second_or_two(million):
+    assert loops(lambda: PlattCalibrator.fit(*million)) < 2000
+    assert loops(lambda: IsotonicCalibrator.fit(*million)) < 2000
+
+
+def test_a_hundred_labels_take_a_millisecond_or_less(million):
+    p, y = million
+    assert loops(lambda: PlattCalibrator.fit(p[:100], y[:100]), 100) < 2.0
+
+
+@pytest.mark.parametrize("n", [100, 100_000])
+def test_a_fit_is_no_slower_than_scikit_learns_logistic_regression(n, million):
+    raw, correct = (one[:n] for one in million)
+    x = log_odds(raw)[:, None]
+    repeats = max(1, 1000 // n)
+    theirs = seconds(lambda: LogisticRegression(C=np.inf).fit(x, correct), repeats)
+    assert seconds(lambda: PlattCalibrator.fit(raw, correct), repeats) < 1.5 * theirs

@@ -29,18 +29,6 @@ def test_a_group_without_data_has_no_offset():
     assert offsets_by_code(z, correct, weights, groups, 2)[1] == 0.0
 
 
-def test_a_group_with_much_data_has_its_own_fit():
-    offsets = [-1.2, 0.0, 0.3, 0.9]
-    assert fitted(*simulated([20_000] * 4, offsets), 4) == pytest.approx(offsets, abs=0.05)
-
-
-def test_a_small_group_moves_part_of_the_way():
-    z, correct, groups = simulated([3000, 3000, 3000, 8], [-1.0, 1.0, 0.0, 0.0], seed=3)
-    correct[groups == 3] = True
-    offset = fitted(z, correct, groups, 4)[3]
-    assert 0.2 < offset < 2.0, "eight labels of one class would be an infinite offset by themselves"
-
-
 def test_each_spread_counts_by_the_probability_of_the_labels_under_it():
     z, correct, groups = simulated([60], [0.8])
     spreads = (0.25, 2.0)

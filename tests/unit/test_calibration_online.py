@@ -4,18 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_calibration_platt import pairs, simulated
 
 from lsp_calib.calibration.calibrators.promotion import OnlinePlatt, _solve
-from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, Prior, log_odds, sigmoid
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, Prior, sigmoid
 from lsp_calib.errors import DataError
-
-pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=40)
-
-
-def simulated(n, slope=0.7, intercept=-1.8, seed=0):
-    rng = np.random.default_rng(seed)
-    raw = rng.beta(5, 1.2, n)
-    return raw, rng.random(n) < sigmoid(slope * log_odds(raw) + intercept)
 
 
 def after(state, raw, correct):
@@ -30,7 +23,6 @@ def test_without_forgetting_it_is_the_fit_of_all_labels():
     batch = PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR, targets="plain")
     assert online.slope == pytest.approx(batch.slope, abs=0.03)
     assert online.intercept == pytest.approx(batch.intercept, abs=0.06)
-    assert online.n == 2000
 
 
 def test_the_first_label_is_taken_exactly():
@@ -82,20 +74,6 @@ def test_a_label_moves_its_own_prediction_towards_it(items):
         before = state.predict(p)
         state = state.update(p, y)
         assert (state.predict(p) - before) * (1 if y else -1) >= -1e-9
-
-
-@pytest.mark.parametrize("memory", [1.0, 0.0, -3.0, np.nan, np.inf])
-def test_impossible_memories_are_refused(memory):
-    with pytest.raises(DataError, match="memory"):
-        OnlinePlatt.start(memory=memory)
-
-
-@pytest.mark.parametrize(
-    "precision", [(0.0, 0.0, 1.0), (1.0, 2.0, 1.0), (1.0, 0.0, -1.0), (np.nan, 0.0, 1.0), (1.0, 0.0, np.inf)]
-)
-def test_a_precision_that_is_none_is_refused(precision):
-    with pytest.raises(DataError, match="precision"):
-        OnlinePlatt(1.0, 0.0, precision, LOOSE_PRIOR)
 
 
 def test_impossible_scores_are_refused():

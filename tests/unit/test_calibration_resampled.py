@@ -10,13 +10,12 @@ from lsp_calib.calibration.scores import (
     auc,
     brier_score,
     expected_calibration_error,
-    ks_calibration_error,
     log_loss,
     skill_score,
 )
 from lsp_calib.calibration.validation import of_items, of_labels
 
-METRICS = [brier_score, skill_score, log_loss, auc, ks_calibration_error, expected_calibration_error]
+METRICS = [brier_score, skill_score, log_loss, auc, expected_calibration_error]
 pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=200)
 
 

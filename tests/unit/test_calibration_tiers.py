@@ -59,14 +59,6 @@ def test_tiers_follow_the_thresholds(probability, preset, source):
         assert (number < policy.reject_below) == (probability < policy.reject_below)
 
 
-def test_a_guess_from_other_models_is_never_accepted_and_says_so():
-    tier, reason = TierPolicy().decide(0.95, source="prior")
-    assert tier is Tier.REVIEW
-    assert "no labels" in reason
-    assert "review at most until it has labels" in reason
-    assert TierPolicy().decide(0.1, source="prior")[0] is Tier.REJECT
-
-
 def test_presets_get_stricter():
     cautious, balanced, lenient = (PRESETS[name] for name in ("cautious", "balanced", "lenient"))
     assert (balanced.accept_from, balanced.reject_below) == (0.78, 0.25)

@@ -366,12 +366,6 @@ class TestImport:
         changed = invoke("import", str(written(tmp_path / "f.json", shared, n=61)), "--install")
         assert "contentId is not that of the content" in changed.stderr
 
-    def test_without_labels_it_is_kept(self, tmp_path: Path) -> None:
-        label(3)
-        result = invoke("import", str(written(tmp_path / "team.json", mine(0.0))))
-        assert "kept, not in force: not enough labels yet: 3 of 5" in result.stdout
-        assert in_force() == SMALL
-
     @pytest.mark.parametrize("shared", SUMMARIES, ids=lambda one: one.id)
     def test_one_of_summaries_is_kept_until_it_is_asked_for(self, tmp_path: Path, shared: Calibrator) -> None:
         """Their labels are no trial: no refit learns from them either."""

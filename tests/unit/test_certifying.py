@@ -422,11 +422,3 @@ class TestByItself:
         (_, result) = refit_where_due(store, calibrators, PURPOSE, TODAY, None).results[0]  # type: ignore[union-attr]
         assert not result.promoted
         assert not is_due(store, calibrators, PURPOSE)
-
-    def test_labels_of_another_model_do_not_count(
-        self, store: FeedbackStore, calibrators: CalibratorStore
-    ) -> None:
-        live(store, 100)
-        other = attrs.evolve(PURPOSE, model=attrs.evolve(MODEL, sha256="other"))
-        assert store.visits_after(other, 0.0) == 0
-        assert refit_where_due(store, calibrators, other, TODAY, None) is None

@@ -34,7 +34,7 @@ def test_the_most_probable_token_that_contains_the_word_counts_in_any_case():
 def test_two_answered_tokens_are_looked_at_and_no_third():
     blank, word = position(_=0.9), position(True_=0.8)
     assert contained_true_false([blank, word]).true == pytest.approx(0.8)
-    assert not contained_true_false([blank, blank, word]).valid
+    assert contained_true_false([blank, blank, word]) == TrueFalse(None, None)
 
 
 def test_five_alternatives_are_looked_at_and_no_sixth():
@@ -42,12 +42,6 @@ def test_five_alternatives_are_looked_at_and_no_sixth():
     assert contained_true_false([position(true=0.05, **others)]).true == pytest.approx(0.05)
     assert contained_true_false([position(true=0.05, e=0.06, **others)]) == TrueFalse(None, None)
     assert true_token(position(True_=0.05, e=0.06, **others)) is None
-
-
-def test_what_was_not_found_bounds_the_answer():
-    assert TrueFalse(None, 0.7).confidence == 0.0
-    nothing = TrueFalse(None, None)
-    assert (nothing.valid, nothing.confidence) == (False, None)
 
 
 def test_virk_wants_the_word_as_it_is_written():
@@ -60,12 +54,6 @@ def test_impossible_alternatives_are_refused(bad):
     for rule in (lambda x: contained_true_false([x]), true_token):
         with pytest.raises(DataError, match="True"):
             rule([("True", bad)])
-
-
-def test_counts_below_one_are_refused():
-    for arguments in ({"most": 0}, {"tokens": 0}):
-        with pytest.raises(DataError):
-            contained_true_false([position(true=0.5)], **arguments)
 
 
 @pytest.mark.parametrize(
@@ -94,16 +82,7 @@ def test_counts_below_one_are_refused():
         ("0.8%", 0.008),
         ("0.8 (80%)", 0.8),
         ("I would say 80%. There is a 20% chance that it fails.", 0.8),
-    ],
-)
-def test_numbers_of_per_cent_in_every_form(text, expected):
-    assert parse_probability(text) == expected
-    assert parse_probability(text, fractions=False) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+        # Fractions are our addition.
         ("0.8", 0.8),
         (".8", 0.8),
         ("1.0", 1.0),
@@ -117,16 +96,7 @@ def test_numbers_of_per_cent_in_every_form(text, expected):
         ("Probability = 80/100", 0.8),
         ("It is a fifty-fifty chance.", 0.5),
         ("50/50", 0.5),
-    ],
-)
-def test_fractions_are_an_addition_that_can_be_left_out(text, expected):
-    assert parse_probability(text) == expected
-    assert parse_probability(text, fractions=False) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+        # With a word of caution a number is the whole answer.
         ("about 80", 0.8),
         ("About 80.", 0.8),
         ("I'd say around 75", 0.75),
@@ -138,7 +108,7 @@ def test_fractions_are_an_addition_that_can_be_left_out(text, expected):
         ("about 3 of them fail", None),
     ],
 )
-def test_a_number_with_a_word_of_caution_is_the_whole_answer(text, expected):
+def test_a_probability_in_every_form(text, expected):
     assert parse_probability(text) == expected
 
 
@@ -165,11 +135,17 @@ def test_other_numbers_are_no_probability(text):
     assert parse_probability(text) is None
 
 
+@pytest.mark.parametrize("text", ["0.8", "My confidence is 0.85.", "4/5", "8 out of 10", "50/50"])
+def test_fractions_are_an_addition_that_can_be_left_out(text):
+    assert parse_probability(text) is not None
+    assert parse_probability(text, fractions=False) is None
+    assert parse_probability("between 70 and 80 percent", fractions=False) == 0.75
+
+
 @given(text=st.text(alphabet=st.sampled_from("0123456789.,%/-– probability isoutf\n"), max_size=40))
 def test_whatever_is_read_is_a_probability(text):
-    for fractions in (True, False):
-        found = parse_probability(text, fractions=fractions)
-        assert found is None or 0.0 <= found <= 1.0
+    found = parse_probability(text)
+    assert found is None or 0.0 <= found <= 1.0
 
 
 @given(per_mille=st.integers(0, 1000))
@@ -241,13 +217,6 @@ def test_giving_up_early_is_refused():
 )
 def test_ratings_in_every_form(text, expected):
     assert parse_rating(text) == expected
-
-
-def test_after_examples_only_the_first_line_is_the_answer():
-    run_on = "\n 2\n\nCode: def f\nRating: 4"
-    assert parse_rating(run_on) == 4
-    assert parse_rating(run_on, few_shot=True) == 2
-    assert parse_rating("\n\n", few_shot=True) is None
 
 
 def test_the_majority_of_the_valid_samples_decides():

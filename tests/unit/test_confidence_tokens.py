@@ -20,7 +20,6 @@ def test_entropy_of_known_distributions():
     entropies = np.array([math.log(8), 0.0])  # of eight equal tokens, and of a sure one
     assert entropy_confidence(entropies[:1]) == pytest.approx(1 / 8)
     assert entropy_confidence(entropies) == pytest.approx(8**-0.5)
-    assert entropy_confidence(entropies, first=1) == pytest.approx(1 / 8)
 
 
 @given(

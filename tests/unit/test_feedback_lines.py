@@ -29,16 +29,6 @@ from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
 class TestEnter:
     """Enter splits a line in two; the first part stays the line."""
 
-    def test_at_the_end(self) -> None:
-        editor = Editor("return ", "tail")
-        editor.show(0, "x + 1")
-        editor.put(0, "return x + 1")
-        editor.put(0, "return x + 1", "")
-        editor.type(1, "y = 2")
-        assert editor.marked() == [(0, "s")]
-        editor.move_on()
-        assert editor.outcome() == KEPT
-
     def test_inside(self) -> None:
         editor = Editor("head", "call(", "tail")
         editor.show(1, "a, b)")
@@ -112,19 +102,6 @@ class TestTheSameTextOnAnotherLine:
         editor.move_on()
         assert editor.outcome() == IGNORED
 
-    @pytest.mark.parametrize("before", ["x = ", ""])
-    @pytest.mark.parametrize("enter", [False, True])
-    def test_accepted_in_the_upper_of_two_like_lines(self, before: str, enter: bool) -> None:
-        editor = Editor("head", before, before, "end")
-        for line, identity in ((1, "upper"), (2, "lower")):
-            editor.show(line, "net + tax", identity)
-            editor.wait(1.0)
-        editor.put(1, f"{before}net + tax", *(["#"] if enter else []))
-        assert editor.marked() == [(1, "upper")]
-        editor.move_on()
-        assert editor.outcome("upper") == KEPT
-        assert editor.outcome("lower") == IGNORED
-
     @pytest.mark.parametrize("blank", ["", "    "])
     @pytest.mark.parametrize("below", [(), ("",), ("return",)])
     @pytest.mark.parametrize(
@@ -168,26 +145,10 @@ class TestWholeDocumentReplaced:
         editor.put(3, "  y=x+15")
         return editor
 
-    def test_indented_by_a_formatter_on_save(self) -> None:
-        editor = self.editor()
-        editor.become(*("  " + line for line in editor.lines))
-        assert editor.marked() == [(3, "s")]
-        editor.save()
-        assert editor.outcome() == KEPT
-
     def test_reflowed_by_a_formatter_on_save(self) -> None:
         editor = self.editor()
         editor.become("import a", "import b", "", "", "def f(x):", "    y=x+15", "    return y", "", "last")
         assert editor.marked() == [(5, "s")]
-
-    def test_the_formatter_changed_the_line_itself(self) -> None:
-        """Equality is up to white space at the ends only: this is the definition, not a judgement."""
-        editor = self.editor()
-        editor.become(
-            "import a", "import b", "", "", "def f(x):", "    y = x + 15", "    return y", "", "last"
-        )
-        editor.save()
-        assert editor.outcome() == EDITED
 
     def test_another_branch_checked_out(self) -> None:
         editor = self.editor()

@@ -46,7 +46,6 @@ LADDER = {
 DRAWINGS = {
     "ablation": partial(draw_ablation, STEPS, LADDER, (1250, 900)),
     "reliability": partial(draw_reliability, reliability(CONFIDENCE, CORRECT)),
-    "mass": partial(draw_reliability, reliability(CONFIDENCE, CORRECT, strategy="mass")),
     "skill": partial(draw_skill_by_t, SKILL, LENGTHS, chosen=[4, 4, 8]),
     "positions": partial(draw_token_positions, token_positions(LOGPROBS)),
     "risk": partial(draw_risk_coverage, risk_coverage(CONFIDENCE, CORRECT), marks={"accept": 0.9}),
@@ -122,10 +121,6 @@ def test_the_reliability_diagram_draws_its_data():
     assert feet == [f"{item.n:,}" for item in filled]
     (points,) = [item for item in axes.containers if item.get_label().startswith("5 quantiles")]
     assert points.lines[0].get_xydata().tolist() == [[item.confidence, item.accuracy] for item in data.points]
-
-
-def test_bins_of_equal_mass_have_no_frequencies_above_them():
-    assert len(draw_reliability(reliability(CONFIDENCE, CORRECT, strategy="mass")).axes) == 1
 
 
 def test_a_single_item_and_many_bins_can_be_drawn():

@@ -230,7 +230,7 @@ class TestWhichLines:
         suggest(store, "total = value + 1", EventKind.INSERTED)
         suggest(store, "def third(value):", EventKind.ACCEPTED)
         suggest(store, "    return total", EventKind.SHOWN)
-        made = attrs.evolve(wish(), labelled=store.accepted_lines().among)
+        made = attrs.evolve(wish(), labelled=store.accepted_lines())
         taken = committed_lines(two.root, "p", 99, 0, "python", made)
         store.close()
         texts = {item.cursor.before + item.target for item in taken.items}

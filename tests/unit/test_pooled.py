@@ -24,7 +24,7 @@ from lsp_calib.calibration.calibrators.lent import (
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.refit import refit
 from lsp_calib.calibration.document import read, written
-from lsp_calib.calibration.tiers import RiskPolicy, TierPolicy
+from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.errors import CalibratorError
@@ -88,13 +88,6 @@ def test_a_language_without_labels_is_accepted_and_says_on_what_grounds(store: C
     assert "likely to be right" in confidence.reason
     assert "; calibrated on 1,521 lines in other languages and windows" in confidence.reason
     assert confidence.calibrator.source == "pooled"
-
-
-def test_a_certificate_may_be_asked_for(store: CalibratorStore) -> None:
-    """By risk too it is a calibrator as others are: nothing is accepted before there is a certificate."""
-    confidence = store.choose(of("kotlin")).calibrator.assess(SURE, RiskPolicy())
-    assert confidence.tier is Tier.REVIEW
-    assert "not enough labels yet" in confidence.reason
 
 
 def test_a_language_a_dialect_and_a_window_have_their_offsets(store: CalibratorStore) -> None:

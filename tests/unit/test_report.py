@@ -190,7 +190,7 @@ class TestEveryNumber:
         for judged_by, at in ((found.before, 1), (found.after, 2)):
             truth = truth_of([(one[0].episode, one[at], bool(one[0].correct)) for one in fresh])
             assert (judged_by.brier, judged_by.skill) == (close(truth.brier), close(truth.skill))
-            assert judged_by.mean == close(truth.promised)
+            assert judged_by.mean_confidence == close(truth.promised)
             sizes = Counter(one[0].episode for one in fresh)
             weights = np.array([1 / sizes[one[0].episode] for one in fresh])
             p = np.array([one[at] for one in fresh])
@@ -220,9 +220,9 @@ class TestEveryNumber:
             before = truth_of([(row.episode, old, bool(row.correct)) for row, old, _ in mine])
             after = truth_of([(row.episode, new, bool(row.correct)) for row, _, new in mine])
             assert part.n == before.n
-            assert (part.before_brier, part.before_skill) == (close(before.brier), close(before.skill))
-            assert (part.after_brier, part.after_skill) == (close(after.brier), close(after.skill))
-            assert (part.before_id != part.after_id) == (part.language == "python")
+            assert (part.before.brier, part.before.skill) == (close(before.brier), close(before.skill))
+            assert (part.after.brier, part.after.skill) == (close(after.brier), close(after.skill))
+            assert (part.before.calibrator != part.after.calibrator) == (part.language == "python")
 
         confidences = [new for _, _, new in judged][-1000:]
         outcomes = [bool(row.correct) for row, _, _ in judged][-1000:]

@@ -119,7 +119,7 @@ class TestNumbers:
         for shown, one in zip(columns, (comparison.before, comparison.after), strict=True):
             assert one.skill is not None
             numbers = f"{one.brier:.3f}", signed(one.skill), f"{one.log_loss:.3f}", f"{one.ece:.3f}"
-            assert shown == (percent(one.mean), *numbers)
+            assert shown == (percent(one.mean_confidence), *numbers)
             for item in one.bins:
                 if item.n:
                     visits = f"{item.n:,} visit{'s' * (item.n != 1)}"

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from marks import repetitions
+from test_calibration_token_level import entries_of
 
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.calibration.token_level import ClasswiseECE, FullECE
+from lsp_calib.calibration.token_level import classwise_ece, full_ece
 from lsp_calib.cli import main
 from lsp_calib.commands.paper import decode_missing, repeat_studies
 from lsp_calib.commands.records import AskingOptions
@@ -277,9 +278,9 @@ def test_counts_of_the_process_give_the_metrics_of_the_whole_distributions() -> 
     right = np.array([row.argmax() == target for row, target in zip(p, targets, strict=True)])
     assert numbers["accuracy"] == pytest.approx(right.mean())
     for row in numbers["rows"][: len(BINS)]:
-        for name, metric in (("full", FullECE(row["bins"])), ("classwise", ClasswiseECE(row["bins"]))):
-            metric.update(p.astype(np.float32), targets)
-            assert row[name] == pytest.approx(metric.result(), rel=1e-4), (name, row["bins"])
+        for name, metric in (("full", full_ece), ("classwise", classwise_ece)):
+            expected = metric(entries_of(p.astype(np.float32), targets), row["bins"])
+            assert row[name] == pytest.approx(expected, rel=1e-4), (name, row["bins"])
     assert sum(numbers["rarity"].values()) == pytest.approx(1.0)
     assert numbers["rarity"]["never"] == pytest.approx(1 - len(set(targets)) / 300)
 

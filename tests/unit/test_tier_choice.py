@@ -199,12 +199,6 @@ def test_the_costs_are_the_users() -> None:
     assert problems == ["lspCalib.tiers.costs is not a setting; it is ignored."]
 
 
-def test_by_risk_nothing_is_accepted_without_a_certificate() -> None:
-    policy, _ = tier_policy(Trusted(), Settings(policy="risk"))
-    assert policy.decide(0.999, source="personal")[0] is Tier.REVIEW
-    assert not policy.certified
-
-
 def test_commands_follow_the_users_own_policy(home: Path) -> None:
     """Without one, a refit goes on as the editor last asked, and tiers are by threshold."""
     assert wish_of(Trusted()) == "as before"

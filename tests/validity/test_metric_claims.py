@@ -7,12 +7,10 @@ import pytest
 
 from lsp_calib.calibration.reliability import reliability, wilson_interval
 from lsp_calib.calibration.scores import (
-    brier_score,
     debiased_calibration_error,
     expected_calibration_error,
-    skill_score,
 )
-from lsp_calib.calibration.validation import bootstrap_interval, calibrated_band
+from lsp_calib.calibration.validation import calibrated_band
 
 pytestmark = pytest.mark.long
 
@@ -29,14 +27,6 @@ def at_least(share, trials, level=0.95):
 
 
 # Calibrated Beta(2, 1): E p = 2/3, E p^2 = 1/2. So Brier is E p (1 - p) = 1/6, the reference 2/9, skill 1/4.
-@pytest.mark.parametrize(("metric", "truth"), [(brier_score, 1 / 6), (skill_score, 0.25)])
-def test_bootstrap_intervals_cover_the_truth(metric, truth):
-    rng = np.random.default_rng(0)
-    intervals = [bootstrap_interval(metric, *simulated(300, rng), resamples=200, seed=s) for s in range(300)]
-    covered = np.mean([i.low <= truth <= i.high for i in intervals])
-    # Percentile intervals of 300 items and 200 resamples are a little short: 93 %.
-    assert at_least(covered, 300, 0.93)
-    assert covered < 0.99
 
 
 def test_the_calibrated_band_of_ece_covers_calibrated_scores_and_those_alone():
@@ -61,9 +51,7 @@ def test_the_band_of_each_bin_covers_a_calibrated_score_and_not_an_overconfident
         bars = [
             bar
             for s in range(100)
-            for bar in reliability(
-                *simulated(400, rng, power), bins=5, strategy="mass", resamples=200, seed=s
-            ).bins
+            for bar in reliability(*simulated(400, rng, power), resamples=200, seed=s).points
         ]
         return np.mean([bar.band_low <= bar.accuracy <= bar.band_high for bar in bars])
 
@@ -85,22 +73,14 @@ def test_wilson_intervals_cover(share):
 
 def test_debiasing_takes_out_what_chance_adds():
     rng = np.random.default_rng(3)
-    samples = [simulated(100, rng) for _ in range(1000)]
-    squared = np.array([debiased_calibration_error(p, y, norm="squared") for p, y in samples])
-    assert abs(squared.mean()) < 4 * squared.std() / math.sqrt(1000)
-    plain = np.mean([expected_calibration_error(p, y, 10, "mass") for p, y in samples])
-    debiased = np.mean([debiased_calibration_error(p, y, norm="l1") for p, y in samples])
-    assert 0.3 * plain < debiased < 0.7 * plain
+    debiased = np.array([debiased_calibration_error(*simulated(100, rng)) for _ in range(1000)])
+    assert 0.4 < np.mean(debiased == 0.0) < 0.7, "a squared error of 0 on average, cut off below 0"
 
 
-def test_debiasing_is_unbiased_for_a_real_error_too():
+def test_debiasing_is_unbiased_for_a_real_error():
     # 0.2 too high in one bin, right in the other: a squared error of 0.02.
     rng = np.random.default_rng(4)
-    p = np.repeat([0.3, 0.9], 25)
-    squared = np.array(
-        [
-            debiased_calibration_error(p, rng.random(50) < np.where(p > 0.5, p - 0.2, p), 2, norm="squared")
-            for _ in range(2000)
-        ]
-    )
-    assert abs(squared.mean() - 0.02) < 4 * squared.std() / math.sqrt(2000)
+    p = np.repeat([0.3, 0.9], 400)
+    truth = np.where(p > 0.5, p - 0.2, p)
+    squared = np.array([debiased_calibration_error(p, rng.random(800) < truth, 2) ** 2 for _ in range(1000)])
+    assert abs(squared.mean() - 0.02) < 4 * squared.std() / math.sqrt(1000)

@@ -6,7 +6,6 @@ All files are known by an index in memory. What was learned can be taken back (`
 from __future__ import annotations
 
 import contextlib
-import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,6 @@ from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_m
 from lsp_calib.calibration.certificates import Ledger
 from lsp_calib.characters import in_one_line
 from lsp_calib.errors import CalibratorError, SettingsError
-from lsp_calib.lru import LRU
 from lsp_calib.values import ModelIdentity
 
 IMPORTED = "imported "
@@ -64,7 +62,6 @@ T = TypeVar("T")
 CERTIFICATES = "certificates"
 """The folder with the ledgers, below that of the calibrators."""
 
-_MOST_CHOICES = 200
 _TICK = 50_000_000  # nanoseconds
 
 
@@ -169,7 +166,6 @@ class CalibratorStore:
         what = "How far a line can be trusted is not known from every file"
         folders = shipped.parent / PREFIXES, personal / PREFIXES
         self._prefixes = [_Shelf(folder, PrefixCurve.load, what) for folder in folders]
-        self._choices = LRU[tuple[Purpose, bool], tuple[tuple[object, ...], CalibratorChoice]](_MOST_CHOICES)
 
     @classmethod
     def open(cls) -> CalibratorStore:
@@ -186,15 +182,8 @@ class CalibratorStore:
         """The calibrator in force for a purpose. There always is one; files that cannot be used are reported.
 
         personal: whether the user's own calibrators count.
-        Chosen again when a file was added, replaced or removed.
         """
-        seen = self._mine.look(), self._supplied.look(), self._pooled.look()
-        known = self._choices.recall((purpose, personal))
-        if known is not None and all(map(operator.is_, known[0], seen)):
-            return known[1]
-        choice = self._with_own(purpose) if personal else self._without_own(purpose)
-        self._choices[purpose, personal] = seen, choice
-        return choice
+        return self._with_own(purpose) if personal else self._without_own(purpose)
 
     def _with_own(self, purpose: Purpose) -> CalibratorChoice:
         mine, skipped = self._personal(purpose)

@@ -29,19 +29,17 @@ _NO_LABELS = (
 )
 
 
-@attrs.define
+@attrs.frozen
 class _Chosen:
     """What was found in force for a purpose.
 
     prefix: how far lines can be trusted; None if that is not known.
-    policy: the policy with the certificate in it, and of what it was made; None: not made yet.
     """
 
     stamp: object
     calibrator: Calibrator
     ledger: Ledger
     prefix: PrefixCurve | None
-    policy: tuple[object, Policy] | None = None
 
     @property
     def standing(self) -> object:
@@ -238,10 +236,8 @@ class ConfidenceEstimator:
         if promise is None or not isinstance(self.policy, RiskPolicy):
             return self.policy
         chosen = self._find(purpose)
-        if chosen.policy is None or chosen.policy[0] != (self.policy, promise):
-            found = chosen.ledger.certificate(chosen.calibrator.id, promise)
-            chosen.policy = (self.policy, promise), attrs.evolve(self.policy, certificate=found)
-        return chosen.policy[1]
+        found = chosen.ledger.certificate(chosen.calibrator.id, promise)
+        return attrs.evolve(self.policy, certificate=found)
 
     def _stricter(self, policy: Policy, language: str, document: str) -> Policy:
         """The policy with the overrides for a document; of several the strictest counts."""

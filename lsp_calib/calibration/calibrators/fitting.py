@@ -36,7 +36,6 @@ from lsp_calib.calibration.logistic import (
     LOOSE_PRIOR,
     WEIGHT_SPREADS,
     PlattCalibrator,
-    Prior,
     fit_standardised,
     offsets_by_code,
     sigmoid,
@@ -203,14 +202,14 @@ class FeatureData:
         return [one for one in found.values() if one.needs(ENCODER)] or list(found.values())
 
     def choose(
-        self, recipes: Sequence[Recipe], items: BoolArray | None = None, *, folds: int = 5, seed: int = 0
+        self, recipes: Sequence[Recipe], items: BoolArray | None = None, *, seed: int = 0
     ) -> FitChoice:
         """The recipe and spread with the lowest log loss in grouped cross-validation inside `items`.
 
         items: bool array of shape (n,); None: all. Raises DataError if they are of fewer than 2 groups.
         """
         chosen = np.flatnonzero(np.ones(self.correct.size, dtype=np.bool_) if items is None else items)
-        fold = grouped_folds(self.groups[chosen], folds, seed=seed)
+        fold = grouped_folds(self.groups[chosen], seed=seed)
         best, least = None, np.inf
         for recipe in recipes:
             lost = np.zeros(len(WEIGHT_SPREADS))
@@ -229,18 +228,18 @@ class FeatureData:
             raise DataError("There is no recipe to choose from.")
         return best
 
-    def nested(self, recipes: Sequence[Recipe], *, folds: int = 5, seed: int = 0) -> FloatArray:
+    def nested(self, recipes: Sequence[Recipe], *, seed: int = 0) -> FloatArray:
         """Each answer's probability, shape (n,), by the recipe, spread and fit of the other folds alone.
 
         Raises DataError if there are fewer than 3 groups: the choice inside a training part takes two.
         """
         if np.unique(self.groups).size < 3:
             raise DataError("Choosing a recipe needs items of at least 3 groups.")
-        fold = grouped_folds(self.groups, folds, seed=seed)
+        fold = grouped_folds(self.groups, seed=seed)
         predicted = np.empty(self.correct.size)
         for k in range(int(fold.max()) + 1):
             test = np.flatnonzero(fold == k)
-            choice = self.choose(recipes, fold != k, folds=folds, seed=seed)
+            choice = self.choose(recipes, fold != k, seed=seed)
             predicted[test] = sigmoid(_Fit.of(self, choice, np.flatnonzero(fold != k)).scores(self, test))
         return predicted
 
@@ -335,10 +334,8 @@ def fit_calibrator(
     created: str,
     candidates: Sequence[int | None] = CANDIDATES,
     recipes: Sequence[Recipe] | None = None,
-    prior: Prior = LOOSE_PRIOR,
     strata: Mapping[str, int] | None = None,
     provenance: Sequence[Origin] = (),
-    parent: str | None = None,
     ranked: Sequence[Ranked] | None = None,
     seed: int = 0,
 ) -> Fitted:
@@ -352,15 +349,15 @@ def fit_calibrator(
         skill becomes the raw confidence. recipes: of curves over features, of which the best is chosen; None:
         the task's.
     ranked: the alternatives at the n places, where they have labels: their ranks get curves as well.
-    prior: of plain measures; it does not trust raw confidences as they stand, because those of code models
-        are not probabilities. The other arguments are the calibrator's fields.
+    The other arguments are the calibrator's fields. The prior of plain measures does not trust raw
+    confidences as they stand, because those of code models are not probabilities.
     The metrics are those of predictions whose choices (recipe, spread, t) and fit never saw the item's group.
     Raises DataError as `select_first_t` does.
     """
     log_probabilities = [evidence.logprobs for evidence in evidences]
 
     def fit(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
-        return PlattCalibrator.fit(raw, correct, prior=prior)
+        return PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
 
     chosen = select_first_t(log_probabilities, correct, groups, candidates, fit=fit, seed=seed)
     _, labels = paired(chosen.confidence, correct)
@@ -385,7 +382,7 @@ def fit_calibrator(
         (raw_measure, raw_confidences(raw_measure, log_probabilities), chosen.confidence),
     ):
         platt = fit(raw, labels)
-        curves[measure] = Curve.of_measure(measure, platt.slope, platt.intercept, prior), confidence
+        curves[measure] = Curve.of_measure(measure, platt.slope, platt.intercept, LOOSE_PRIOR), confidence
     confidence = next(iter(curves.values()))[1]
     calibrator = Calibrator(
         purpose=purpose,
@@ -400,7 +397,6 @@ def fit_calibrator(
         source=source,
         state=state,
         created=created,
-        parent=parent,
         ranks=() if ranked is None else fit_ranks(ranked, labels),
     )
     return Fitted(calibrator, {measure: confidence for measure, (_, confidence) in curves.items()})

@@ -42,7 +42,6 @@ _MOST_NATS = 500.0
 # and of its slope before any of them, in nats.
 LEAST_LINES = 30
 _SPREAD = 0.25
-_FOLDS = 5
 
 
 @attrs.frozen
@@ -130,7 +129,7 @@ class PrefixCurve(
         import numpy as np
 
         from lsp_calib.calibration.logistic import PlattCalibrator, Prior
-        from lsp_calib.calibration.validation import grouped_folds
+        from lsp_calib.calibration.validation import out_of_fold
 
         parts = list(last.values())
         # As the curve has it: of lines that are wrong as a whole.
@@ -139,10 +138,7 @@ class PrefixCurve(
         right = np.array([one.right for one in parts])
         prior = Prior(1.0, 0.0, slope_sd=_SPREAD, intercept_sd=_SPREAD)
         fit = functools.partial(PlattCalibrator.fit, prior=prior, targets="plain")
-        fold = grouped_folds(list(last), _FOLDS)
-        unseen = np.empty(right.size)
-        for k in range(_FOLDS):
-            unseen[fold == k] = fit(promised[fold != k], right[fold != k]).predict(promised[fold == k])
+        unseen = out_of_fold(promised, right, list(last), fit)
         gain = np.log(np.where(right, unseen, 1.0 - unseen) / np.where(right, promised, 1.0 - promised))
         if gain.sum() <= math.sqrt(gain.size) * gain.std():
             return None

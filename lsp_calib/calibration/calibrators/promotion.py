@@ -19,7 +19,6 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_
 from lsp_calib.calibration.calibrators.curve import Shift
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, Prior, log_odds, sigmoid
 from lsp_calib.calibration.scores import log_loss
-from lsp_calib.errors import DataError
 
 # A line that is written again and again ("return None", or one label that got into the store ten thousand
 # times) is one fact about the user: so many of its visits count, however many there are.
@@ -228,34 +227,21 @@ MEMORY = 200.0
 _NEWTON_STEPS = 200
 
 
-def _memory(_: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if not 1.0 < value <= 1e12:
-        raise DataError(f"{attribute.name} must be a number above 1, at most 1e12, not {value}.")
-
-
 @attrs.frozen
 class OnlinePlatt:
     """Platt scaling as a Gaussian belief about (slope, intercept), updated label by label.
 
     slope, intercept: its mean. precision: the entries (slope slope, slope intercept, intercept intercept) of
         its inverse covariance. Together the state: `start` makes the first, `update` the next.
-    prior: the belief that forgetting returns to. memory: after that many further labels a label counts 1/e.
-    n: labels so far.
+    prior: the belief that forgetting returns to. memory: after that many further labels a label counts 1/e;
+        above 1.
     """
 
     slope: float
     intercept: float
     precision: tuple[float, float, float]
     prior: Prior
-    memory: float = attrs.field(default=MEMORY, converter=float, validator=_memory)
-    n: int = 0
-
-    def __attrs_post_init__(self) -> None:
-        h00, h01, h11 = self.precision
-        if not all(abs(value) <= 1e100 for value in (self.slope, self.intercept, *self.precision)):
-            raise DataError("slope, intercept and precision must be finite numbers.")
-        if not (h00 > 0.0 and h11 > 0.0 and h00 * h11 > h01 * h01):
-            raise DataError(f"precision must be positive definite, not {self.precision}.")
+    memory: float = MEMORY
 
     @classmethod
     def start(cls, prior: Prior = LOOSE_PRIOR, memory: float = MEMORY) -> Self:
@@ -301,7 +287,6 @@ class OnlinePlatt:
             slope=slope + d0 * (y - p),
             intercept=intercept + d1 * (y - p),
             precision=(h00 + curvature * x * x, h01 + curvature * x, h11 + curvature),
-            n=self.n + 1,
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired, quietly
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
 from lsp_calib.calibration.calibrators.lent import shift_of
@@ -26,7 +26,7 @@ from lsp_calib.calibration.calibrators.promotion import (
 )
 from lsp_calib.calibration.calibrators.purpose import LENT, Origin, Source
 from lsp_calib.calibration.logistic import maximise_posterior, sigmoid, sigmoid_and_loss
-from lsp_calib.calibration.scores import brier_score, expected_calibration_error, log_loss, skill_score
+from lsp_calib.calibration.scores import Quality
 from lsp_calib.calibration.validation import grouped_folds, summarise
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
@@ -318,7 +318,7 @@ def refit(
     if np.isnan(predicted).any() or np.isnan(present).any():
         raise DataError("A label without valid log-probabilities says nothing about a calibrator.")
     judged = (labels[fresh], weights[fresh])
-    before, after = _quality(present, *judged), _quality(predicted[fresh], *judged)
+    before, after = (Quality.of(one, *judged).to_wire() for one in (present, predicted[fresh]))
     promoted, reason = may_replace(
         min(one.slope for one in refitted),
         predicted[fresh],
@@ -416,8 +416,8 @@ def compare(
     if promoted and current.source in tested:
         odds = odds_for(one, other, labels[judged], counting.only(judged), noise=NOISE)
         promoted, reason = odds >= ENOUGH, _in_words(odds, n, reason)
-    data = labels[judged], weights
-    return RefitResult(promoted, reason, n, _quality(other, *data), _quality(one, *data))
+    before, after = (Quality.of(p, labels[judged], weights).to_wire() for p in (other, one))
+    return RefitResult(promoted, reason, n, before, after)
 
 
 def _too_few(labels: BoolArray, fresh: BoolArray, n: int, n_fresh: int, last: Calibrator) -> str:
@@ -456,15 +456,3 @@ def _fresh(codes: IntArray, seen: int) -> BoolArray:
     """The labels, shape (n,), of episodes that have no label among the first `seen`."""
     fresh: BoolArray = ~np.isin(codes, codes[: max(seen, 0)])
     return fresh
-
-
-def _quality(confidence: FloatArray, correct: BoolArray, weights: FloatArray) -> dict[str, float | None]:
-    with quietly():  # nan becomes None here
-        values = {
-            "logLoss": log_loss(confidence, correct, weights=weights),
-            "brier": brier_score(confidence, correct, weights=weights),
-            "skill": skill_score(confidence, correct, weights=weights),
-            "ece": expected_calibration_error(confidence, correct, weights=weights),
-            "meanConfidence": float(np.average(confidence, weights=weights)),
-        }
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}

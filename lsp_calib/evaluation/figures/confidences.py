@@ -10,7 +10,13 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import FloatArray
-from lsp_calib.calibration.reliability import ReliabilityBin, ReliabilityData, RiskCoverage, wilson_interval
+from lsp_calib.calibration.reliability import (
+    LEVEL,
+    ReliabilityBin,
+    ReliabilityData,
+    RiskCoverage,
+    wilson_interval,
+)
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.figures.theme import (
     LIGHT,
@@ -38,19 +44,15 @@ def draw_reliability(
 
     Bars: the share correct of each bin, with its n at the bottom. Grey: the range of that share if the
     confidences were calibrated, around the bin's mean confidence. Points: the quantile points with intervals.
-    Upper panel, for bins of equal width: the number of items in each bin.
+    Upper panel: the number of items in each bin.
     note: additional text under the title, such as "skill 0.12, ECE 0.04".
     Source: Spiess et al. 2024, Figures 5 and 6; Virk et al. 2024, Figures 4 and 5 (frequencies above);
     Brocker & Smith 2007 (the band).
     """
-    above: Axes | None = None
-    if data.strategy == "width":
-        figure, above, axes = two_panels(theme, 4.6, 5.4)
-    else:
-        figure, axes = one_panel(theme, 4.6, 5.4)
+    figure, above, axes = two_panels(theme, 4.6, 5.4)
     draw_bins(above, axes, theme, data)
     label_axes(axes, theme, "confidence", "share correct")
-    head(axes if above is None else above, theme, title, f"n = {data.n:,}, {data.n_correct:,} correct", note)
+    head(above, theme, title, f"n = {data.n:,}, {data.n_correct:,} correct", note)
     legend_below(figure, axes, theme)
     return figure
 
@@ -106,7 +108,7 @@ def _band(axes: Axes, theme: Theme, data: ReliabilityData) -> None:
         color=(theme.band, 0.45),
         edgecolor=theme.muted,
         linewidth=0.6,
-        label=f"range if calibrated ({data.level:.0%})".replace("%", " %"),
+        label=f"range if calibrated ({LEVEL:.0%})".replace("%", " %"),
     )
     means = [item.confidence or 0.0 for item in filled]
     axes.hlines(means, middle - width / 2, middle + width / 2, color=theme.muted, linewidth=1.0)
@@ -132,17 +134,17 @@ def _points(axes: Axes, theme: Theme, data: ReliabilityData) -> None:
         elinewidth=1.0,
         capsize=2,
         zorder=5,
-        label=f"{len(x)} quantiles, {data.level:.0%} interval".replace("%", " %"),
+        label=f"{len(x)} quantiles, {LEVEL:.0%} interval".replace("%", " %"),
     )
 
 
 def _middle(item: ReliabilityBin) -> float:
-    return ((item.lower or 0.0) + (item.upper or 0.0)) / 2
+    return (item.lower + item.upper) / 2
 
 
 def _width(item: ReliabilityBin) -> float:
     # A bin by mass may hold a single value; it is drawn anyway.
-    return max((item.upper or 0.0) - (item.lower or 0.0), 0.004)
+    return max(item.upper - item.lower, 0.004)
 
 
 def _count(n: int) -> str:
