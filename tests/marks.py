@@ -88,7 +88,6 @@ LONG = {
         "test_a_run_from_data_to_tables",
     },
     "test_studies.py": {
-        "test_the_counts_of_a_large_vocabulary_take_little_memory",
         "test_problems_whose_reference_fails_are_left_out_and_counted",
         "TestWithTheRealModel",
     },
@@ -117,8 +116,6 @@ LONG = {
     },
     # Of evaluation, bench, sandbox and git; and simulations and fits of which another one is made each time.
     "test_ablation.py": {
-        "test_two_prompts_of_a_model_are_told_apart",
-        "test_figures_are_of_what_was_computed",
         "test_labels_of_a_project_do_not_touch_its_own_predictions",
         "test_a_row_of_one_measure_is_platt_scaling_of_it_out_of_fold",
         "test_held_out_projects_are_left_out_and_counted",
@@ -171,7 +168,6 @@ LONG = {
         "test_no_answer_keeps_other_work_from_its_turn[replies that announce a reply]",
         "test_no_answer_keeps_other_work_from_its_turn[pieces of one byte]",
     },
-    "test_runner_dask.py": {"test_a_worker_that_is_killed_loses_nothing"},
     "test_sampling.py": {"test_draws_have_the_distribution_of_the_softmax"},
     "test_sandbox.py": {"TestHowItsEndIsTold"},
     "test_shipped_languages.py": {

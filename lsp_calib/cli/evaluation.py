@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -279,22 +278,6 @@ def token(as_json: bool, quiet: bool, **options: Any) -> None:
     show(count_tokens(**options, asking=asking), as_json=as_json)
 
 
-def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
-    """NEED=MS pairs as a table."""
-    costs = {}
-    for pair in given:
-        need, _, number = pair.partition("=")
-        try:
-            costs[need] = float(number)
-        except ValueError:
-            raise click.BadParameter(f"{pair!r} must be such as text=1.5, in milliseconds.") from None
-        if not 0.0 <= costs[need] < math.inf:
-            raise click.BadParameter(f"{pair!r} must be a number of milliseconds from 0 on.")
-        if need not in ("entropies", "text", "log-probabilities"):
-            raise click.BadParameter(f"{need!r} must be log-probabilities, entropies or text.")
-    return costs
-
-
 @evaluate.command()
 @click.argument(
     "records", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -302,14 +285,6 @@ def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[st
 @click.option("--output", type=FOLDER, help="Write the tables to this folder.")
 @click.option(
     "--figure", is_flag=True, help="Draw the figures of one or two files as well, to the --output folder."
-)
-@click.option(
-    "--cost",
-    "costs",
-    metavar="NEED=MS",
-    multiple=True,
-    callback=_costs,
-    help="Milliseconds a suggestion for features that need entropies or text (text=1.5), for the table.",
 )
 @seed_option
 @resamples_option

@@ -102,7 +102,7 @@ def data() -> None:
 @_data_dir
 def data_list(as_json: bool, data_dir: Path | None) -> None:
     """Known data sets: content, licence, and whether they are here with the right checksum."""
-    from lsp_calib.evaluation.datasets.pull import status_of_all
+    from lsp_calib.evaluation.datasets.pinned import status_of_all
 
     rows = status_of_all(data_dir)
     if as_json:
@@ -138,7 +138,7 @@ def data_pull(name: str, data_dir: Path | None) -> None:
 def _pulled(name: str, data_dir: Path) -> str:
     """Get a data set, or a set of pinned projects, with a progress bar. Returns a sentence: where it is."""
     from lsp_calib.commands.printing import download_progress
-    from lsp_calib.evaluation.datasets import folder, pinned, pull
+    from lsp_calib.evaluation.datasets import folder, pinned
 
     if name in pinned.SETS:
         with download_progress("Projects", files=True) as progress:
@@ -146,5 +146,5 @@ def _pulled(name: str, data_dir: Path) -> str:
         return f"{len(folders)} projects are in {data_dir / name}; their checksums are right."
     entry = folder.data_set(name)
     with download_progress(entry.name) as progress:
-        path = pull.pull(entry, data_dir, progress)
+        path = pinned.pull(entry, data_dir, progress)
     return f"{name} is at {path}; its checksum is right."

@@ -20,7 +20,7 @@ from lsp_calib.errors import SettingsError, StoppedError
 from lsp_calib.json_text import json_text
 
 if TYPE_CHECKING:
-    from lsp_calib.commands.records import AskingOptions
+    from lsp_calib.evaluation.collect import AskingOptions
     from lsp_calib.settings import Trusted
 
 # ASCII digits, and fewer than Python converts.
@@ -329,13 +329,6 @@ def worker_options(command: F) -> F:
             multiple=True,
             help="Ask the OpenAI-compatible server at this address; repeat it for several servers.",
         ),
-        click.option("--scheduler", metavar="ADDRESS", help="With --backend dask: tcp://host:port."),
-        click.option(
-            "--backend",
-            type=click.Choice(["joblib", "dask"]),
-            default="joblib",
-            help="Processes on this machine (the default), or a running Dask cluster.",
-        ),
         click.option("--model-per-job", is_flag=True, help="Each of the --jobs loads a model of its own."),
         click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Worker processes."),
     ):
@@ -355,16 +348,11 @@ _OF_ASKING = ("model", "threads", "seed", "held_out", "observe", "window", "augm
 
 def asking_of(options: dict[str, Any], *, quiet: bool, lines: bool = False) -> AskingOptions:
     """How a model is asked, by those of a command's options that say so: they are taken out of `options`."""
-    from lsp_calib.commands.records import AskingOptions
-    from lsp_calib.evaluation.collect import ALONE, Workers
+    from lsp_calib.evaluation.collect import ALONE, AskingOptions, Workers
 
     workers = ALONE
-    if "backend" in options:
-        backend, scheduler = options.pop("backend"), options.pop("scheduler")
-        if (backend == "dask") != bool(scheduler):
-            raise SettingsError("--backend dask and --scheduler ADDRESS belong together.")
-        named = {name: options.pop(name) for name in ("jobs", "model_per_job", "remotes")}
-        workers = Workers(**named, scheduler=scheduler or "")
+    if "jobs" in options:
+        workers = Workers(**{name: options.pop(name) for name in ("jobs", "model_per_job", "remotes")})
     given = {name: options.pop(name) for name in _OF_ASKING if name in options}
     return AskingOptions(**given, workers=workers, quiet=quiet, lines=lines, say=warn)
 
@@ -379,7 +367,7 @@ def said(option: str) -> Any:
 # What these options say is how items are drawn and a model is asked for them.
 _DRAWING = ("samples", "no_suffix", "behind_openers", "new_lines", "first", "exclude", "data_dir")
 _ASKING = (*_DRAWING, "observe", "augment", "tests", "environment")
-_WORKERS = ("remotes", "scheduler", "backend", "model_per_job", "jobs", "threads")
+_WORKERS = ("remotes", "model_per_job", "jobs", "threads")
 
 
 def refuse_with_records(why: str, also: Sequence[str] = ()) -> None:

@@ -29,7 +29,6 @@ from lsp_calib.commands.calibration_trial import LINE, TASKS, Comparison, Judged
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.feedback import feedback_store
 from lsp_calib.commands.records import (
-    AskingOptions,
     check_output,
     check_place,
     check_question,
@@ -39,6 +38,7 @@ from lsp_calib.commands.records import (
 )
 from lsp_calib.completion.alternatives import shares
 from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.collect import AskingOptions
 from lsp_calib.evaluation.datasets.pinned import refuse_blind
 from lsp_calib.evaluation.git_history.committed_lines import Wish, commit_task
 from lsp_calib.evaluation.git_history.objects import addresses_of_user

@@ -15,21 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from rich.table import Table
 
 from lsp_calib.calibration.similarity_threshold import Setting
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
-from lsp_calib.commands.records import AskingOptions, check_question, collect_records, make_folder
+from lsp_calib.commands.records import check_question, collect_records, make_folder
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import ablation_report, report
+from lsp_calib.evaluation import ablation, report
 from lsp_calib.evaluation.ablation import Ablation, run_ablation
-from lsp_calib.evaluation.ablation_report import MOST
+from lsp_calib.evaluation.collect import AskingOptions
 from lsp_calib.evaluation.datasets.folder import checked_file, data_set
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, check_header, read_records
-from lsp_calib.evaluation.reflective_scores import needed_by, score_reflective
+from lsp_calib.evaluation.reflective_scores import NEEDED, score_reflective
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, counted, score
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task, check_groups, project_names
@@ -168,16 +167,19 @@ class TokenReport:
 
     def print(self) -> None:
         console, numbers = Console(), self.numbers
-        table = Table(title=f"{self.header.model.name}: {numbers['positions']:,} positions")
-        for column in ("temperature", "M", "ECE", "cw-ECE x 1e6", "Full-ECE"):
-            table.add_column(column)
-        for row in numbers["rows"]:
-            told = (f"{row['temperature']:.3f}", str(row["bins"]), f"{row['ece']:.4f}")
-            table.add_row(*told, f"{1e6 * row['classwise']:.3f}", f"{row['full']:.4f}")
+        rows = [
+            [
+                *(f"{row['temperature']:.3f}", str(row["bins"]), f"{row['ece']:.4f}"),
+                *(f"{1e6 * row['classwise']:.3f}", f"{row['full']:.4f}"),
+            ]
+            for row in numbers["rows"]
+        ]
         for row in numbers["relativeDeviation"]:
             shares = (f"{100 * row[name]:.1f} %" for name in ("ece", "classwise", "full"))
-            table.add_row(f"{row['temperature']:.3f}", "deviation", *shares)
-        console.print(table)
+            rows.append([f"{row['temperature']:.3f}", "deviation", *shares])
+        title = f"{self.header.model.name}: {numbers['positions']:,} positions"
+        columns = ("temperature", "M", "ECE", "cw-ECE x 1e6", "Full-ECE")
+        report.print_tables([(title, columns, rows)], console)
         shares = (f"{name}: {100 * share:.1f} %" for name, share in numbers["rarity"].items())
         console.print(f"How often each of {numbers['tokens']:,} tokens occurs: {', '.join(shares)}.")
         console.print(f"The numbers are in {self.path}.", soft_wrap=True)
@@ -229,7 +231,7 @@ def _scores(
 
 def _check_observed(measure: str, observe: Collection[str]) -> None:
     """Raises SettingsError if the records will hold nothing that a measure is made of."""
-    needed = needed_by(measure)
+    needed = NEEDED[measure]
     if not needed.intersection(observe):
         raise SettingsError(
             f"--measure {measure} is made of what is observed with --observe {' or '.join(sorted(needed))}: "
@@ -262,7 +264,7 @@ class AblationReport:
 
     def print(self) -> None:
         console = Console()
-        ablation_report.print_ablations(self.ablations, console)
+        ablation.print_ablations(self.ablations, console)
         for file in self.files:
             console.print(f"Written: {file}", soft_wrap=True)
 
@@ -272,37 +274,36 @@ def compare_evidence(
     output: Path | None = None,
     *,
     figure: bool = False,
-    costs: Mapping[str, float] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> AblationReport:
     """The ablation of each file of line records.
 
-    output: the folder for confidence.md, .csv and .json, and with `figure` for the figures. costs,
-    resamples, seed: as for `ablation.climb`.
+    output: the folder for confidence.md, .csv and .json, and with `figure` for the figures. resamples, seed:
+    as for `ablation.run_ablation`.
     Raises DataError for records of another task, SettingsError for a figure without a folder or of more files
     than it can show.
     """
     if figure and output is None:
         raise SettingsError("Say where to write the figures: add --output FOLDER.")
-    if figure and len(records) > MOST:
+    if figure and len(records) > ablation.MOST:
         raise SettingsError(
-            f"A figure shows the ablations of at most {MOST} files of records; {len(records)} were given. "
-            f"Name at most {MOST}, or leave --figure out: the tables are of any number."
+            f"A figure shows the ablations of at most {ablation.MOST} files of records; {len(records)} were "
+            f"given. Name at most {ablation.MOST}, or leave --figure out: the tables are of any number."
         )
     ablations = []
     for path in records:
         header, found = read_records(path)
         if header.task != "line":
             raise DataError(f"{path} holds records of the task {header.task!r}, not of lines.")
-        ablations.append(run_ablation(header, found, costs=costs, resamples=resamples, seed=seed))
+        ablations.append(run_ablation(header, found, resamples=resamples, seed=seed))
     if output is None:
         return AblationReport(tuple(ablations))
     make_folder(output)
-    ablation_report.write(ablations, output)
+    ablation.write(ablations, output)
     files = [output / f"confidence.{kind}" for kind in ("md", "csv", "json")]
     if figure:
-        files += ablation_report.draw(ablations, output)
+        files += ablation.draw(ablations, output)
     return AblationReport(tuple(ablations), tuple(files))
 
 
@@ -328,13 +329,7 @@ class ThresholdReport:
             f"(SHA-256 {found.listed.sha256[:12]}).",
             soft_wrap=True,
         )
-        for title, columns, rows in tables(found):
-            table = Table(title=title)
-            for at, column in enumerate(columns):
-                table.add_column(column, no_wrap=at < 2)
-            for row in rows:
-                table.add_row(*row)
-            console.print(table)
+        report.print_tables(tables(found), console, whole=2)
         agreement = found.agreement
         console.print(
             f"P(most agree) = sigmoid({agreement.slope:.1f} {agreement.setting.metric} "

@@ -8,24 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from rich.console import Console
-from rich.table import Table
 
 from lsp_calib.badges import counted
 from lsp_calib.commands.engine import Say, forecast, settings_in_force
-from lsp_calib.commands.records import AskingOptions, answers_left, make_folder
+from lsp_calib.commands.records import answers_left, make_folder
 from lsp_calib.errors import LspCalibError, StoppedError
+from lsp_calib.evaluation.collect import AskingOptions
 from lsp_calib.evaluation.datasets.folder import data_set
-from lsp_calib.evaluation.paper import page
+from lsp_calib.evaluation.paper import page, spiess, virk
 from lsp_calib.evaluation.paper.cells import File, find_files, largest
 from lsp_calib.evaluation.paper.claims import claims_of
 from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS, Claim, Study
+from lsp_calib.evaluation.report import print_tables
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.evaluation.token_study import TOKEN
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.settings import Trusted, engine_choice
-
-STUDIES = ("spiess", "virk", "full-ece")
+from lsp_calib.terminal import Console
 
 
 @attrs.frozen(eq=False)
@@ -44,13 +43,9 @@ class PaperReport:
         }
 
     def print(self) -> None:
-        console = Console(highlight=False)
-        shown = Table(title="What holds here")
-        for column in CLAIM_COLUMNS:
-            shown.add_column(column)
-        for claim in self.claims:
-            shown.add_row(*(cell.replace("**", "") for cell in claim.cells()))
-        console.print(shown)
+        console = Console()
+        rows = [[cell.replace("**", "") for cell in claim.cells()] for claim in self.claims]
+        print_tables([("What holds here", CLAIM_COLUMNS, rows)], console)
         for study in self.studies:
             told = sum(one.numbers is not None for one in study.compared)
             scored = told + sum(one.cell is not None and not one.cell.why for one in study.compared)
@@ -81,14 +76,23 @@ def repeat_studies(
         make_folder(output)
     files = find_files(records, model)
     used = largest(files)
-    built = tuple(_build(name, used, files, seed, say) for name in STUDIES if study in (name, "all"))
+    makers: dict[str, Callable[[], Study]] = {
+        "spiess": lambda: spiess.build(used, seed),
+        "virk": lambda: virk.build(used, files, seed),
+        "full-ece": lambda: virk.full_ece(used),
+    }
+    built: list[Study] = []
+    for name, make in makers.items():
+        if study in (name, "all"):
+            say(f"Computing the study {name}.")
+            built.append(make())
     claims = tuple(claims_of(built))
     notes = tuple(_notes(files, used))
     written: list[Path] = []
     if output is not None:
         say("Drawing the figures.")
         written = page.write(built, claims, notes, output)
-    return PaperReport(built, claims, notes, tuple(written))
+    return PaperReport(tuple(built), claims, notes, tuple(written))
 
 
 @attrs.frozen
@@ -174,18 +178,6 @@ def decode_missing(study: str, folder: Path, asking: AskingOptions, data_dir: Pa
 
 
 _POSITIONS = 100_000
-
-
-def _build(name: str, used: list[File], files: list[File], seed: int, say: Say) -> Study:
-    from lsp_calib.evaluation.paper import spiess, virk
-
-    make: dict[str, Callable[[], Study]] = {
-        "spiess": lambda: spiess.build(used, seed),
-        "virk": lambda: virk.build(used, files, seed),
-        "full-ece": lambda: virk.full_ece(used),
-    }
-    say(f"Computing the study {name}.")
-    return make[name]()
 
 
 def _notes(files: list[File], used: list[File]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import hashlib
 import json
 import tempfile
@@ -11,21 +10,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from lsp_calib import __version__, home
 from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.commands.engine import Say, forecast, settings_in_force
+from lsp_calib.commands.engine import forecast, settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.completion.prompt import SIZES, Layout, WindowSize, is_quick
 from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
-from lsp_calib.evaluation.collect import ALONE, Workers, collect
+from lsp_calib.evaluation.collect import AskingOptions, collect
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import journal_path
-from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.records import Record, contradiction, read_records
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task, held_out
+from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task
 from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.files import read_file
 from lsp_calib.inference.choice import EngineChoice
@@ -35,35 +32,6 @@ from lsp_calib.settings import Trusted, engine_choice
 _DOING = {SUMMARY: "Summarising functions", SYNTHESIS: "Writing functions", REPAIR: "Repairing lines"}
 
 
-@attrs.frozen(kw_only=True)
-class AskingOptions:
-    """How a model is asked for the answers to a task: the options that `calibrate` and `eval` share.
-
-    model, threads: of the command line, as for `settings_in_force`. seed: of all random draws.
-    held_out: the number of projects that nothing is fitted on; None: those that the records name.
-    workers, observe, window, augment: as for `evaluation.collect.collect`. created: ISO date; None: today.
-    say: reports settings that cannot be used, and answers that are there but do not count.
-    quiet: no progress on standard error. lines: progress as lines for a program.
-    """
-
-    say: Say
-    model: str | None = None
-    threads: int = 0
-    seed: int = 0
-    held_out: int | None = None
-    workers: Workers = ALONE
-    observe: frozenset[str] = frozenset()
-    window: WindowSize | None = None
-    augment: bool = False
-    created: str | None = None
-    quiet: bool = False
-    lines: bool = False
-
-    def apart(self, groups: Sequence[str]) -> frozenset[str]:
-        """The groups of items that are held out; none if their number is left to the records."""
-        return held_out(groups, self.held_out or 0, self.seed)
-
-
 def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`. Raises as `evaluation.collect.collect`."""
     if asking.workers.remotes:
@@ -71,7 +39,6 @@ def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Head
     else:
         given = Trusted(model=asking.model, threads=asking.threads)
     choice = engine_choice(settings_in_force(given, asking.say))
-    groups = [str(payload["group"]) for _, payload in task.items if asking.held_out is not None]
     doing = _DOING.get(task.name, "Completing lines")
     if not asking.quiet and not asking.lines and choice.remote is None:
         # The model's absence and damaged records are reported by `collect`.
@@ -79,20 +46,7 @@ def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Head
             if left := _missing(task, path):
                 asking.say(_forecast(task, left, choice, asking.window))
     with item_progress(doing, quiet=asking.quiet, lines=asking.lines) as show:
-        return collect(
-            task,
-            choice,
-            asking.workers,
-            path,
-            seed=asking.seed,
-            created=asking.created or datetime.date.today().isoformat(),
-            held_out=None if asking.held_out is None else asking.apart(groups),
-            observe=asking.observe,
-            window=asking.window,
-            augment=asking.augment,
-            on_progress=show,
-            say=asking.say,
-        )
+        return collect(task, choice, path, asking, show)
 
 
 # Tokens of the prompt and of the answer, on average; those of lines follow from the window.
@@ -215,18 +169,11 @@ def check_question(path: Path, header: Header, model: str | None, window: Window
     cards = load_cards()
     names = {wanted, Path(wanted).stem} | {c.name for c in cards.values() if c.file == Path(wanted).name}
     if found not in names:
-        raise _contradiction(path, "model", found, wanted)
+        raise contradiction(path, "model", found, wanted)
     size = SIZES.get(header.prompt_version)
     if window is None or size is None or window is size:
         return
     # A large window that a model's context cannot hold is small: the same option has made these records.
     card = cards.get(found)
     if card is None or Layout.of(card, window).version != header.prompt_version:
-        raise _contradiction(path, "window", size.value, window.value)
-
-
-def _contradiction(path: Path, what: str, found: str, wanted: str) -> DataError:
-    return DataError(
-        f"{path} holds records of the {what} {found!r}, not of {wanted!r}: the {what} of records is that of "
-        "the run that made them. Leave the option out, or name other records."
-    )
+        raise contradiction(path, "window", size.value, window.value)

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import attrs
+import msgspec
 
 from lsp_calib import __version__
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.confidence import features
+from lsp_calib.json_text import converted
 from lsp_calib.values import ModelIdentity
 
 SCHEMA = 2
@@ -82,12 +84,6 @@ class ObservationList:
             if value is not None
         }
 
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Raises KeyError, TypeError or ValueError for a row that is not such a list."""
-        names = tuple((str(name), tuple(map(str, numbers))) for name, numbers in row["names"])
-        return cls(int(row["version"]), names)
-
 
 @attrs.frozen
 class Header:
@@ -137,24 +133,24 @@ class Header:
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not a header."""
         values = dict(row)
-        schema = values.pop("schema")
-        if schema not in (1, SCHEMA):
-            raise ValueError(f"its schema is {schema!r}; this version reads 1 and {SCHEMA}")
-        if schema == 1:
-            values["package"] = ""
-        values["model"] = ModelIdentity(**values["model"])
+        if (schema := values.pop("schema")) != SCHEMA:
+            raise ValueError(f"its schema is {schema!r}; this version reads {SCHEMA}")
         values["sources"] = tuple(Origin(**one) for one in values.get("sources", ()))
         values["held_out"] = tuple(values.get("held_out", ()))
-        if "features" in values:
-            listed = values["features"]
-            values["features"] = FeatureList(int(listed["version"]), tuple(map(str, listed["names"])))
-        if "similarity" in values:
-            values["similarity"] = SimilarityList(
-                **{**values["similarity"], "names": tuple(map(str, values["similarity"]["names"]))}
-            )
-        if "observations" in values:
-            values["observations"] = ObservationList.from_row(values["observations"])
+        try:
+            for name in _KINDS.keys() & values.keys():
+                values[name] = converted(values[name], _KINDS[name])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"its {name} cannot be read: {error}") from error
         return cls(**values)
+
+
+_KINDS: Mapping[str, type] = {
+    "model": ModelIdentity,
+    "features": FeatureList,
+    "similarity": SimilarityList,
+    "observations": ObservationList,
+}
 
 
 def origin(group: str, count: int) -> Origin:

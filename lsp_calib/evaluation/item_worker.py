@@ -12,7 +12,7 @@ import enum
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import attrs
@@ -23,9 +23,8 @@ from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, WindowSize, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.correctness import exact_match, tests_pass
 from lsp_calib.evaluation.covering_tests import line_passes
-from lsp_calib.evaluation.datasets.problems import Infilling
+from lsp_calib.evaluation.datasets.problems import Infilling, function_item_of
 from lsp_calib.evaluation.engine_host import (
     Answerer,
     Asking,
@@ -36,9 +35,10 @@ from lsp_calib.evaluation.engine_host import (
     timing_of,
 )
 from lsp_calib.evaluation.header import FeatureList
-from lsp_calib.evaluation.lines import LineItem, surroundings_of, without_below
+from lsp_calib.evaluation.lines import LineItem, line_item_of, surroundings_of, without_below
 from lsp_calib.evaluation.records import Alternative, project
 from lsp_calib.evaluation.runner import Plain
+from lsp_calib.evaluation.sandbox.runner import tests_pass
 from lsp_calib.evaluation.summary_observation import (
     LISTED,
     NEEDS_LOCAL,
@@ -49,11 +49,11 @@ from lsp_calib.evaluation.summary_observation import (
     SummaryObserved,
     cost_of,
     observe,
+    sentence_of,
     stated_probability,
     true_false,
 )
 from lsp_calib.evaluation.summary_task import STRATUM, SummaryItem, function_of, summary_item_of
-from lsp_calib.evaluation.tasks import function_item_of, line_item_of
 from lsp_calib.evaluation.thresholds import listed, shared_encoder, shipped_thresholds, similarities
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
 from lsp_calib.summarization.examples import Example
@@ -62,8 +62,8 @@ from lsp_calib.summarization.prompt import build_prompt as summary_prompt
 from lsp_calib.summarization.prompt import facts_of
 from lsp_calib.summarization.reflection import about_code
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
-from lsp_calib.summarization.service import first_sentence
 from lsp_calib.syntax import Function
+from lsp_calib.text_lines import same_line
 from lsp_calib.values import Generation, Prompt, Stop, Token
 
 
@@ -107,15 +107,14 @@ class _Answer:
     """The answer to one item.
 
     second: None if there is none, or it was not asked for. others: its alternatives, the likeliest first.
-    observed, costs: what the model said of its answer to a study's item, as in `Record`.
+    observations: of a summary, and what the model said of its answer to a study's item.
     """
 
     prompt: Prompt
     generation: Generation
     second: Agreement | None = None
     others: tuple[Generation, ...] = ()
-    observed: Mapping[str, tuple[float | None, ...]] = attrs.field(factory=dict)
-    costs: Mapping[str, tuple[int, int, int]] = attrs.field(factory=dict)
+    observations: Observations = attrs.field(factory=Observations)
 
 
 @attrs.frozen
@@ -287,11 +286,11 @@ class Studying(Asking):
             # The studies count what never ended, too.
             shown=bool(text.strip()),
             condition=item.condition,
-            observed=answer.observed,
-            costs=answer.costs,
+            observed=answer.observations.values,
+            costs=answer.observations.costs,
             characters=len(text.rstrip()),
             reference_characters=len(item.target.rstrip()),
-            repeats_bug=exact_match("", text, payload["buggy"]) if "buggy" in payload else None,
+            repeats_bug=same_line(text, payload["buggy"]) if "buggy" in payload else None,
         )
         return {"record": record.to_row(), "timing": timing_of(generation)}
 
@@ -327,7 +326,7 @@ class Studying(Asking):
             values[one] = tuple(found.get(name) for name in names)
             evaluated, reused, generated = (a - b for a, b in zip(asker.cost, before, strict=True))
             costs[one] = (evaluated, reused, generated)
-        return _Answer(prompt, generation, observed=values, costs=costs)
+        return _Answer(prompt, generation, observations=Observations(values, costs))
 
 
 def prompt_of(
@@ -383,7 +382,7 @@ class Summarising(Asking):
         """Raises DataError if another prompt is made here."""
         item = summary_item_of(payload)
         answer = self.asked(lambda host: self.summarize(host, item))
-        prompt, generation, text = answer.prompt, answer.generation, answer.sentence
+        prompt, generation, text = answer.prompt, answer.generation, sentence_of(answer.generation)
         if self.expected is not None and prompt.version != self.expected.prompt_version:
             raise DataError(
                 f"The prompt for {item.id} has the version {prompt.version}, and the records are of "
@@ -413,7 +412,7 @@ class Summarising(Asking):
             "timing": {**timing_of(generation), **answer.observations.ms},
         }
 
-    async def summarize(self, host: EngineHost, item: SummaryItem) -> _Summary:
+    async def summarize(self, host: EngineHost, item: SummaryItem) -> _Answer:
         """The answer, evaluated afresh, so that earlier requests change no number."""
         engine, wanted = host.engine, self.observe
         loaded = await engine.ready()
@@ -427,22 +426,12 @@ class Summarising(Asking):
             observe_ |= Observe.MARGIN
         request = Request(prompt, MOST_OF_SUMMARIES, Priority.BACKGROUND, reuse=False, observe=observe_)
         generation = await engine.generate(request)
-        sentence = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
+        sentence = sentence_of(generation)
         if not plain_words(sentence):
-            return _Summary(prompt, generation, sentence)
+            return _Answer(prompt, generation)
         subject = Subject(item, loaded, prompt, generation, sentence)
         found = await observe(subject, wanted, engine, shared_encoder()) if wanted else Observations()
-        return _Summary(prompt, generation, sentence, found)
-
-
-@attrs.frozen
-class _Summary:
-    """The answer to one item. sentence: the first one, "" if there is none."""
-
-    prompt: Prompt
-    generation: Generation
-    sentence: str
-    observations: Observations = attrs.field(factory=Observations)
+        return _Answer(prompt, generation, observations=found)
 
 
 def _margins(tokens: Sequence[Token]) -> tuple[float, ...]:

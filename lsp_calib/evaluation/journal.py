@@ -262,7 +262,14 @@ def _differences(found: Header, wanted: Header) -> Iterator[_Difference]:
         if there != here:
             # Another task is another command or another file, not only another option.
             yield name, there, here, f"add --{name} {there}" if name == "language" else ""
-    yield from _of_model(found, wanted)
+    model, other = found.model, wanted.model
+    if model.name != other.name:
+        # A file of one's own, and a server's model, are named otherwise.
+        remedy = f"add --model {model.name}" if model.name in load_cards() else ""
+        yield "model", model.name, other.name, remedy
+    elif model != other:
+        pair = [f"{one.quantisation} ({one.sha256[:16] or 'no checksum'})" for one in (model, other)]
+        yield f"the file of {model.name}", pair[0], pair[1], ""
     if found.task == wanted.task:
         yield from _of_prompt(found, wanted)
     if found.seed != wanted.seed:
@@ -276,27 +283,11 @@ def _differences(found: Header, wanted: Header) -> Iterator[_Difference]:
             yield name, f"of version {lists[0].version}", f"of version {lists[1].version}", ""
 
 
-def _of_model(found: Header, wanted: Header) -> Iterator[_Difference]:
-    there, here = found.model, wanted.model
-    if there.name != here.name:
-        # A file of one's own, and a server's model, are named otherwise.
-        remedy = f"add --model {there.name}" if there.name in load_cards() else ""
-        yield "model", there.name, here.name, remedy
-    elif there != here:
-        pair = [f"{one.quantisation} ({one.sha256[:16] or 'no checksum'})" for one in (there, here)]
-        yield f"the file of {there.name}", pair[0], pair[1], ""
-
-
 def _of_prompt(found: Header, wanted: Header) -> Iterator[_Difference]:
     there, here = found.prompt_version, wanted.prompt_version
     sizes = SIZES.get(there), SIZES.get(here)
-    if sizes[0] is not None and sizes[1] is not None:
-        # Of another model the prompt is another one, whatever the window.
-        if sizes[0] is not sizes[1]:
-            yield "window", sizes[0].value, sizes[1].value, f"add --window {sizes[0].value}"
-        elif there != here and found.model == wanted.model:
-            yield "prompt", there, here, ""
-    elif {there, here} == {PLAIN, AUGMENTED}:
-        yield "prompt", there, here, _AUGMENT[there]
-    elif there != here:
-        yield "prompt", there, here, ""
+    if sizes[0] is not None and sizes[1] is not None and sizes[0] is not sizes[1]:
+        yield "window", sizes[0].value, sizes[1].value, f"add --window {sizes[0].value}"
+    # Of another model the prompt of a line is another one, whatever the window.
+    elif there != here and (None in sizes or found.model == wanted.model):
+        yield "prompt", there, here, _AUGMENT[there] if {there, here} == {PLAIN, AUGMENTED} else ""

@@ -8,8 +8,9 @@ import functools
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import Any
 
 import attrs
 
@@ -20,12 +21,11 @@ from lsp_calib.completion.postprocess import offered
 from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
 from lsp_calib.completion.related_code import SourceFile, head_of, near_files, related
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.correctness import exact_match
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.files import read_file
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.syntax import has_grammar, prose_lines
-from lsp_calib.text_lines import split_lines
+from lsp_calib.text_lines import same_line, split_lines
 from lsp_calib.workspace_files import is_made_by_a_program, walk
 
 INSERTING, WRITING_ON = "inserting", "writing-on"
@@ -103,7 +103,8 @@ class LineItem:
 
     def is_correct(self, completion: str) -> bool:
         """Exact match of the whole line, ignoring white space at both ends."""
-        return exact_match(self.cursor.before, completion, self.target)
+        before = self.cursor.before
+        return same_line(before + completion, before + self.target)
 
     def offered_as_code(self, answer: str) -> str:
         """The text that an editor offers of an answer with a probability; "" without one, or if it opens a
@@ -123,6 +124,42 @@ class LineItem:
         left = below[lines_of_scope(cursor.before + self.target, below) :]
         shown = attrs.evolve(cursor, lines=(*lines[: cursor.line + 1], *left))
         return attrs.evolve(self, cursor=shown, condition=NEW_LINE)
+
+
+def plain(item: LineItem, **more: object) -> dict[str, object]:
+    """An item as JSON types."""
+    return {
+        "item": item.id,
+        "group": item.group,
+        "stratum": item.stratum,
+        "lines": list(item.cursor.lines),
+        "line": item.cursor.line,
+        "column": item.cursor.column,
+        "language": item.cursor.language,
+        "target": item.target,
+        "condition": item.condition,
+        "root": item.root,
+        "name": item.name,
+        **({"source": item.source} if item.source else {}),
+        **({"exclude": list(item.exclude)} if item.exclude else {}),
+        **more,
+    }
+
+
+def line_item_of(payload: Mapping[str, Any]) -> LineItem:
+    """The item from which `plain` made this payload."""
+    return LineItem(
+        id=payload["item"],
+        group=payload["group"],
+        stratum=payload["stratum"],
+        cursor=Cursor(tuple(payload["lines"]), payload["line"], payload["column"], payload["language"]),
+        target=payload["target"],
+        condition=payload["condition"],
+        root=payload["root"],
+        name=payload["name"],
+        source=payload.get("source", ""),
+        exclude=tuple(payload.get("exclude", ())),
+    )
 
 
 def lines_of_scope(first: str, below: Sequence[str]) -> int:

@@ -2,8 +2,8 @@
 
 The first line of a file names the task and the model; each other line is one generation, in the order of the
 items. No source text and no times are kept, so that the same run gives the same bytes. This is schema 2;
-docs/evaluation.md lists every field. Files of schema 1 can be read. Fields that came later are optional: a
-file of schema 2 without them is written again as it was, to the last byte.
+docs/evaluation.md lists every field. Fields that came later are optional: a file without them is written
+again as it was, to the last byte.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lsp_calib.completion.alternatives import Agreement
 from lsp_calib.confidence import features
 from lsp_calib.confidence.features import SUMMARY_VERSION, summary_features
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.header import SCHEMA, Header, json_line, origin
+from lsp_calib.evaluation.header import Header, json_line, origin
 from lsp_calib.evaluation.lines import INSERTING
 from lsp_calib.files import read_file, replace_file
 from lsp_calib.json_text import parse_json
@@ -262,24 +262,17 @@ class Record:
         return json_line(self.to_row())
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], schema: int = SCHEMA) -> Self:
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not a record."""
         values = dict(row)
         tokens = tuple(values.pop("tokens"))
-        if schema == 1:
-            values.pop("ms")
-            first = float(values.pop("typed_logprob"))
-            logprobs = tuple(values.pop("logprobs"))
-            typed = (first,) + (0.0,) * (len(tokens) - 1) if tokens else ()
-            values["correct"] = {"exact": values["correct"]}
-        else:
-            values.setdefault("group", _first_part(values["item"]))
-            logprobs = tuple(_logprob(value) for value in values.pop("surprisal"))
-            typed = tuple(_logprob(value) for value in values.pop("typed", ()))
-            typed += (0.0,) * (len(logprobs) - len(typed))
-            values["entropies"] = tuple(value / _ENTROPY for value in values.pop("entropy", ()))
-            values["correct"] = dict(values["correct"])
-            values |= _read_optional(values)
+        values.setdefault("group", _first_part(values["item"]))
+        logprobs = tuple(_logprob(value) for value in values.pop("surprisal"))
+        typed = tuple(_logprob(value) for value in values.pop("typed", ()))
+        typed += (0.0,) * (len(logprobs) - len(typed))
+        values["entropies"] = tuple(value / _ENTROPY for value in values.pop("entropy", ()))
+        values["correct"] = dict(values["correct"])
+        values |= _read_optional(values)
         of_tokens = (values.get(name, ()) for name in ("margins", "newlines"))
         if (
             len(typed) != len(logprobs)
@@ -297,9 +290,8 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
     """
     try:
         lines = read_file(path).decode("utf-8").split("\n")
-        first = parse_json(lines[0])
-        header = Header.from_row(first)
-        records = [Record.from_row(parse_json(line), first["schema"]) for line in lines[1:-1]]
+        header = Header.from_row(parse_json(lines[0]))
+        records = [Record.from_row(parse_json(line)) for line in lines[1:-1]]
         sizes = {0, 0 if header.features is None else len(header.features.names)}
         listed = dict(header.observations.names) if header.observations is not None else {}
         similarities = 0 if header.similarity is None else len(header.similarity.names)
@@ -326,10 +318,14 @@ def check_header(path: Path, header: Header, task: str | None, language: str | N
     """Raises DataError if records are of another task or language than these, as far as they are said."""
     for what, wanted, found in (("task", task, header.task), ("language", language, header.language)):
         if wanted is not None and wanted != found:
-            raise DataError(
-                f"{path} holds records of the {what} {found!r}, not of {wanted!r}: the {what} of records is "
-                "that of the run that made them. Leave the option out, or name other records."
-            )
+            raise contradiction(path, what, found, wanted)
+
+
+def contradiction(path: Path, what: str, found: str, wanted: str) -> DataError:
+    return DataError(
+        f"{path} holds records of the {what} {found!r}, not of {wanted!r}: the {what} of records is that of "
+        "the run that made them. Leave the option out, or name other records."
+    )
 
 
 def write_records(path: Path, header: Header, records: Iterable[Record]) -> None:

@@ -118,7 +118,7 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
 first."""
 
 
-_NEEDED: Mapping[str, frozenset[str]] = MappingProxyType(
+NEEDED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "ask": frozenset({"ask", "follow-up"}),
         "normalised": frozenset({"ask", "follow-up"}),
@@ -126,11 +126,7 @@ _NEEDED: Mapping[str, frozenset[str]] = MappingProxyType(
         "scale": frozenset({"scale"}),
     }
 )
-
-
-def needed_by(measure: str) -> frozenset[str]:
-    """The observations of which each is enough for some form of a measure of `FORMS`."""
-    return _NEEDED[measure]
+"""The observations of which each is enough for some form of a measure of `FORMS`."""
 
 
 def score_reflective(

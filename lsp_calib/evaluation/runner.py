@@ -6,20 +6,28 @@ stopped: see `journal`.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import os
+import queue
+import signal
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import attrs
 
+from lsp_calib import home
 from lsp_calib.errors import DataError, EngineError, StoppedError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import Journal, journal_path
 from lsp_calib.evaluation.records import Record
-
-T = TypeVar("T")
 
 Plain = Mapping[str, Any]
 """JSON types: the data sent to a worker, and its results."""
@@ -36,6 +44,10 @@ It must be picklable, since it is sent to workers. Raises EngineError if this it
 _PLACE = {"item", "group", "root", "condition", "exclude", "scores", "project", "environment", "seconds"}
 # After this many items in a row without an answer, the run is given up.
 _MOST_FAILURES = 5
+# How many workers may be lost in a row without an answer.
+_MOST_LOSSES = 3
+# How often a worker process looks whether the one that it works for is still there, in seconds.
+_LOOKS = 1.0
 
 
 @attrs.frozen
@@ -47,24 +59,152 @@ class Answer:
     error: str = ""
 
 
-class Pool(Protocol):
-    """A pool of workers: this process, other processes, a cluster, or several servers."""
+Pool = Callable[[Ask, Mapping[str, Plain]], Generator[Answer]]
+"""Workers: one answer for each item, in order of arrival.
 
-    def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
-        """One answer for each item, in order of arrival.
+Items of a lost worker are asked for again. Closing the generator stops the work and ends the workers.
+Raises EngineError if no worker is left, and every error of `ask` except EngineError.
+"""
 
-        Items of a lost worker are asked for again. Closing the iterator stops the work.
-        Raises EngineError if no worker is left, and every error of `ask` except EngineError.
-        """
-        ...
 
-    def call(self, function: Callable[[], T]) -> T:
-        """The result of `function` in a worker; in this process where workers are as it is."""
-        return function()
+def answer_of(ask: Ask, item: str, payload: Plain) -> Answer:
+    """Ask for one item; runs in the worker. An EngineError is returned as an answer without a result."""
+    try:
+        return Answer(item, ask(payload))
+    except EngineError as error:
+        return Answer(item, None, str(error))
 
-    def close(self) -> None:
-        """End the workers."""
-        return
+
+def alone(ask: Ask, items: Mapping[str, Plain]) -> Generator[Answer]:
+    """A `Pool` that is this process: one item after the other."""
+    for item, payload in items.items():
+        yield answer_of(ask, item, payload)
+
+
+def team(asks: Sequence[Ask], _: Ask, items: Mapping[str, Plain]) -> Generator[Answer]:
+    """A `Pool` of workers of different speeds, such as servers, each asked in its own way, by a thread.
+
+    A free worker takes the next item. One that fails leaves its item to the others, and is removed after
+    three failures in a row.
+    """
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for item in items:
+        waiting.put(item)
+    results: queue.SimpleQueue[Answer | BaseException | None] = queue.SimpleQueue()
+    enough = threading.Event()
+
+    def work(ask: Ask) -> None:
+        in_a_row = 0
+        while not enough.is_set() and in_a_row < _MOST_LOSSES:
+            try:
+                item = waiting.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            try:
+                answer = answer_of(ask, item, items[item])
+            except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+                results.put(error)
+                return
+            in_a_row = 0 if answer.result is not None else in_a_row + 1
+            results.put(answer)
+        results.put(None)
+
+    for one in asks:
+        threading.Thread(target=work, args=(one,), daemon=True).start()
+    present, left, last = len(asks), len(items), ""
+    failed = Counter[str]()
+    try:
+        while left:
+            result = results.get()
+            if result is None:
+                present -= 1
+                if not present:
+                    raise EngineError(f"All servers have failed. The last error: {last}")
+                continue
+            if isinstance(result, BaseException):
+                raise result
+            if result.result is None:
+                last = result.error
+                failed[result.item] += 1
+                if failed[result.item] < _MOST_LOSSES:
+                    waiting.put(result.item)
+                    continue
+            left -= 1
+            yield result
+    finally:
+        enough.set()
+
+
+def processes(jobs: int, ask: Ask, items: Mapping[str, Plain]) -> Generator[Answer]:
+    """A `Pool` of processes on this machine. One that dies is replaced, and its items are asked for again."""
+    import joblib
+    from joblib.externals.loky import get_reusable_executor
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    left = dict(items)
+    losses = 0
+    try:
+        while left:
+            # One item at a time: with larger batches a worker that dies would lose finished answers.
+            parallel = joblib.Parallel(
+                n_jobs=jobs,
+                backend="loky",
+                batch_size=1,
+                pre_dispatch="2*n_jobs",
+                return_as="generator_unordered",
+            )
+            job = joblib.delayed(functools.partial(_in_worker, os.getpid()))
+            results = parallel([job(ask, item, payload) for item, payload in left.items()])
+            try:
+                for answer in results:
+                    losses = 0
+                    del left[answer.item]
+                    yield answer
+            except TerminatedWorkerError as error:
+                losses += 1
+                if losses == _MOST_LOSSES:
+                    raise EngineError(
+                        f"Worker processes died {losses} times without an answer: {error} "
+                        "Too little memory for so many --jobs is a common cause."
+                    ) from error
+            finally:
+                with warnings.catch_warnings():
+                    # joblib warns about answers that are no longer waited for.
+                    warnings.simplefilter("ignore")
+                    results.close()
+    finally:
+        # Otherwise they wait for more work and keep their models in memory.
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
+
+
+def _in_worker(parent: int, ask: Ask, item: str, payload: Plain) -> Answer:
+    # Ctrl-C in a terminal reaches the workers too; they ignore it, and the parent process ends them.
+    if os.getpid() != parent:
+        # Where no process can be started, joblib asks in threads of this one.
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _begin_worker(parent)
+    return answer_of(ask, item, payload)
+
+
+@functools.cache
+def _begin_worker(parent: int) -> None:
+    """Close the memory of this worker process, and end it soon after the one that it works for.
+
+    That one may be killed. Of workers that wait for work, loky's lock keeps all but one from seeing that
+    nobody is left to give it.
+    """
+    home.leave_no_core()
+    home.close_memory()
+    if os.name != "posix":
+        return  # only here a process gets another parent when its own has ended
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 def run(
@@ -105,13 +245,21 @@ def run(
         done = len(items) - len(left)
         on_progress(done, len(items))
         failures: dict[str, str] = {}
+        in_a_row = 0
         try:
-            for answer in _until_hopeless(pool.answers(ask, left), failures):
-                assert answer.result is not None
-                found, timing = Record.from_row(answer.result["record"]), answer.result["timing"]
-                journal.add(found, timing, asked[answer.item])
-                done += 1
-                on_progress(done, len(items))
+            with contextlib.closing(pool(ask, left)) as answers:
+                for answer in answers:
+                    if answer.result is None:
+                        failures[answer.item] = answer.error
+                        in_a_row += 1
+                        if in_a_row == _MOST_FAILURES:
+                            break
+                        continue
+                    in_a_row = 0
+                    found, timing = Record.from_row(answer.result["record"]), answer.result["timing"]
+                    journal.add(found, timing, asked[answer.item])
+                    done += 1
+                    on_progress(done, len(items))
         except KeyboardInterrupt:
             raise StoppedError(
                 f"Stopped: {done} of {len(items)} answers are kept in {journal_path(path)}. "
@@ -188,22 +336,3 @@ def in_asking_order(items: Iterable[str]) -> list[str]:
     """Ids of items in the order in which a run asks for them, which has nothing to do with that of the items:
     the answers of an unfinished run are a fair sample."""
     return sorted(items, key=lambda item: hashlib.sha256(item.encode("utf-8", "replace")).digest())
-
-
-def _until_hopeless(answers: Iterator[Answer], failures: dict[str, str]) -> Iterable[Answer]:
-    """The answers with a result; the others go to `failures`. Ends after too many failures in a row."""
-    in_a_row = 0
-    try:
-        for answer in answers:
-            if answer.result is not None:
-                in_a_row = 0
-                yield answer
-                continue
-            failures[answer.item] = answer.error
-            in_a_row += 1
-            if in_a_row == _MOST_FAILURES:
-                return
-    finally:
-        close = getattr(answers, "close", None)
-        if close is not None:
-            close()

@@ -273,7 +273,7 @@ async def _samples(subject: Subject, asker: Asker, encoder: Encodes) -> Values:
     texts, logprobs = [], []
     for seed in range(_SAMPLES):
         drawn = await asker.ask(subject.prompt, _SAMPLE_TOKENS, sampling=Sampling(_SAMPLE_TEMPERATURE, seed))
-        texts.append(_sentence(drawn))
+        texts.append(sentence_of(drawn))
         if drawn.tokens and not drawn.doubt:
             logprobs.append(_mean(drawn.logprobs))
     told = plain_words(subject.sentence)
@@ -293,7 +293,7 @@ async def _samples(subject: Subject, asker: Asker, encoder: Encodes) -> Values:
 
 async def _agreement(subject: Subject, asker: Asker, encoder: Encodes) -> Values:
     second = await asker.ask(reflection.other_prompt(*_shown(subject)), _OTHER_TOKENS)
-    one, two = plain_words(subject.sentence), plain_words(_sentence(second))
+    one, two = plain_words(subject.sentence), plain_words(sentence_of(second))
     values: dict[str, float | None] = {
         "same": float(one == two),
         "words": float(len(two.split())),
@@ -361,7 +361,8 @@ async def _likelihood(subject: Subject, asker: Asker) -> Values:
     }
 
 
-def _sentence(generation: Generation) -> str:
+def sentence_of(generation: Generation) -> str:
+    """The first one of an answer, "" if there is none."""
     return first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
 
 

@@ -28,38 +28,27 @@ from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.text_lines import split_lines
 
 
-@attrs.frozen
-class Documented:
-    """A function or method. code: its source as in the file, including the docstring of a Python function."""
-
-    id: str
-    repository: str
-    path: str
-    code: str
-    summary: str
-
-
-def documented_functions(language: str, folder: Path | None = None) -> Iterator[Documented]:
-    """The functions of one language, "python" or "java", with the descriptions that programmers wrote.
+def documented_functions(language: str, folder: Path | None = None) -> Iterator[Plain]:
+    """The functions of one language, "python" or "java", with what programmers wrote of them: payloads of
+    `summary_task` without examples. A Python function's code includes its docstring.
 
     Source: CodeXGLUE, from Husain et al. 2019.
-
     Raises DataError if the data are missing or have another checksum, SettingsError for another language.
     """
-
     seen: Counter[str] = Counter()
 
-    def make(row: Row) -> Documented:
+    def make(row: Row) -> Plain:
         name = f"{text(row, 'repo')}/{text(row, 'path')}:{text(row, 'func_name')}"
         seen[name] += 1
-        return Documented(
+        return {
             # Methods in Java may share a name (overloading).
-            id=name if seen[name] == 1 else f"{name}#{seen[name]}",
-            repository=text(row, "repo"),
-            path=text(row, "path"),
-            code=text(row, "code").replace("\r\n", "\n"),
-            summary=text(row, "docstring"),
-        )
+            "item": name if seen[name] == 1 else f"{name}#{seen[name]}",
+            "group": text(row, "repo"),
+            "path": text(row, "path"),
+            "language": language,
+            "code": text(row, "code").replace("\r\n", "\n"),
+            "reference": reference_of(text(row, "docstring")),
+        }
 
     return read_items(f"code-to-text-{language}", make, folder)
 
@@ -124,20 +113,7 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
     alone, are left out before anything is drawn. The examples of each are those of all functions of other
     repositories that resemble it most, near-duplicates left out. Raises DataError if the data are missing.
     """
-    found = [
-        (row.id, payload)
-        for row in documented_functions(language, folder)
-        if is_usable(
-            payload := {
-                "item": row.id,
-                "group": row.repository,
-                "path": row.path,
-                "language": language,
-                "code": row.code,
-                "reference": reference_of(row.summary),
-            }
-        )
-    ]
+    found = [(one["item"], one) for one in documented_functions(language, folder) if is_usable(one)]
     pool = ExamplePool(
         [_example(payload) for _, payload in found], [payload["group"] for _, payload in found]
     )

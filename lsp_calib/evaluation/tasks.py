@@ -19,7 +19,6 @@ import attrs
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.completion.context import BEHIND_OPENER, Cursor
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.correctness import TestedProgram, run_all_tests
 from lsp_calib.evaluation.datasets import problems
 from lsp_calib.evaluation.datasets.folder import Row, data_set, read_rows, text
 from lsp_calib.evaluation.lines import (
@@ -29,11 +28,13 @@ from lsp_calib.evaluation.lines import (
     LineItem,
     Skip,
     languages_below,
+    plain,
     read_lines_of,
     sample_lines,
     source_files,
 )
 from lsp_calib.evaluation.runner import Plain, in_asking_order
+from lsp_calib.evaluation.sandbox.runner import all_tests_pass
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of
 from lsp_calib.syntax import functions, prose_lines
@@ -271,85 +272,10 @@ def held_out(groups: Sequence[str], count: int, seed: int = 0) -> frozenset[str]
     return frozenset(names[:count])
 
 
-def plain(item: LineItem, **more: object) -> Plain:
-    """An item as JSON types."""
-    return {
-        "item": item.id,
-        "group": item.group,
-        "stratum": item.stratum,
-        "lines": list(item.cursor.lines),
-        "line": item.cursor.line,
-        "column": item.cursor.column,
-        "language": item.cursor.language,
-        "target": item.target,
-        "condition": item.condition,
-        "root": item.root,
-        "name": item.name,
-        **({"source": item.source} if item.source else {}),
-        **({"exclude": list(item.exclude)} if item.exclude else {}),
-        **more,
-    }
-
-
-def line_item_of(payload: Plain) -> LineItem:
-    """The item from which `plain` made this payload."""
-    return LineItem(
-        id=payload["item"],
-        group=payload["group"],
-        stratum=payload["stratum"],
-        cursor=Cursor(tuple(payload["lines"]), payload["line"], payload["column"], payload["language"]),
-        target=payload["target"],
-        condition=payload["condition"],
-        root=payload["root"],
-        name=payload["name"],
-        source=payload.get("source", ""),
-        exclude=tuple(payload.get("exclude", ())),
-    )
-
-
 SYNTHESIS, REPAIR = "synthesis", "repair"
 # In lines, as the study has it.
 _SHORTEST_BODY = 3
 Say = Callable[[str], None]
-
-
-@attrs.frozen
-class FunctionItem:
-    """A function whose body is to be written.
-
-    before, behind: the source up to and including its docstring, and what follows it. body: the right one.
-    indentation: columns of its definition. tests, entry_points: as for `TestedProgram`.
-    """
-
-    id: str
-    before: str
-    body: str
-    behind: str
-    tests: str
-    entry_points: tuple[str, ...]
-    indentation: int = 0
-
-    def program(self, completion: str) -> TestedProgram:
-        source = f"{self.before}{completion.rstrip()}\n{self.behind}"
-        return TestedProgram(source, self.tests, self.entry_points)
-
-    def payload(self) -> Plain:
-        """The item as a question: the cursor at the start of the line below the docstring."""
-        lines = split_lines(self.before)
-        item = LineItem(
-            id=self.id,
-            group=self.id,
-            stratum="function",
-            cursor=Cursor.at(lines, len(lines) - 1, 0, "python"),
-            target=self.body,
-        )
-        return plain(item, function=attrs.asdict(self))
-
-
-def function_item_of(payload: Plain) -> FunctionItem:
-    """The item from which `FunctionItem.payload` made this one."""
-    values = dict(payload["function"])
-    return FunctionItem(**{**values, "entry_points": tuple(values["entry_points"])})
 
 
 def synthesis_task(
@@ -363,18 +289,18 @@ def synthesis_task(
     Raises DataError if the data are missing, SandboxError if nothing isolates here.
     """
     if name == "humaneval":
-        found = [_of_human_eval(one) for one in problems.synthesis(folder)]
+        found = list(problems.synthesis(folder))
     else:
         found = [
-            FunctionItem(one.id, *parts, one.checks, one.entry_points)
+            problems.FunctionItem(one.id, *parts, one.checks, one.entry_points)
             for one in problems.problems(folder)
             if (parts := one.as_function()) is not None
         ]
     published, usable = data_set(name).records, len(found)
     found = some_of(found, samples, seed)
     if name == "mbpp":
-        verdicts = run_all_tests([(one, one.body) for one in found])
-        right = [one for one, verdict in zip(found, verdicts, strict=True) if verdict.passed]
+        verdicts = all_tests_pass([(one, one.body) for one in found])
+        right = [one for one, passed in zip(found, verdicts, strict=True) if passed]
         say(
             f"MBPP: {published - usable} of {published} problems are left out, whose tests call "
             f"no function or several; {len(found) - len(right)} of {len(found)} that were drawn, "
@@ -468,11 +394,6 @@ def _documented_lines(
                 target=lines[at],
                 condition=PREFIX if docstrings else NO_DOCSTRING,
             )
-
-
-def _of_human_eval(one: problems.Synthesis) -> FunctionItem:
-    program = one.program("")
-    return FunctionItem(one.id, one.prompt, one.canonical_solution, "", program.tests, program.entry_points)
 
 
 def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: str, criterion: str) -> Task:

@@ -111,7 +111,7 @@ def texts(folder: Path | None) -> list[tuple[str, str]]:
     Raises DataError if the data are missing.
     """
     found = {
-        f"{language}/{one.id}": one.code[:MOST_CHARACTERS]
+        f"{language}/{one['item']}": one["code"][:MOST_CHARACTERS]
         for language in _LANGUAGES
         for one in documented_functions(language, folder)
     }

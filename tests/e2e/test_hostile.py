@@ -18,10 +18,9 @@ import psutil
 import pytest
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.correctness import TestedProgram, run_tests
 from lsp_calib.evaluation.sandbox import execution, system_calls
 from lsp_calib.evaluation.sandbox.isolation import Limits
-from lsp_calib.evaluation.sandbox.runner import probed_isolation
+from lsp_calib.evaluation.sandbox.runner import TestedProgram, probed_isolation, run_tests
 
 pytestmark = [
     pytest.mark.long,
@@ -479,13 +478,13 @@ def test_it_is_contained_and_fails(name: str, project: Path, key: int) -> None:
         for call, number in _CALLS.items():
             source = source.replace(f"<{call}>", f"(lambda *a: libc.syscall(ctypes.c_long({number}), *a))")
         started = time.monotonic()
-        verdict = run_tests(TestedProgram(source, TESTS, ("square",)), limits=LIMITS)
+        outcome = run_tests(TestedProgram(source, TESTS, ("square",)), limits=LIMITS)
         took = time.monotonic() - started
         with pytest.raises(TimeoutError):
             listener.accept()
-    assert not verdict.passed, verdict.why
-    said = verdict.outcome.stdout + verdict.outcome.stderr
-    assert ESCAPED not in verdict.outcome.stdout, said
+    assert not outcome.proved, outcome
+    said = outcome.stdout + outcome.stderr
+    assert ESCAPED not in outcome.stdout, said
     assert len(said) <= 2 * LIMITS.output
     # Each ends soon after its limit; the rest is for a busy machine.
     assert took < 10 * LIMITS.wall_s
@@ -499,7 +498,7 @@ def test_it_is_contained_and_fails(name: str, project: Path, key: int) -> None:
 def test_code_that_is_right_passes_between_all_this() -> None:
     assert run_tests(
         TestedProgram("def square(x):\n    return x * x\n", TESTS, ("square",)), limits=LIMITS
-    ).passed
+    ).proved
 
 
 def test_there_is_as_much_disk_as_before() -> None:
@@ -507,5 +506,5 @@ def test_there_is_as_much_disk_as_before() -> None:
     free = shutil.disk_usage("/tmp").free
     test = TestedProgram(textwrap.dedent(PROGRAMS["a disk filled"]), TESTS, ("square",))
     for _ in range(5):
-        assert not run_tests(test, limits=LIMITS).passed
+        assert not run_tests(test, limits=LIMITS).proved
     assert shutil.disk_usage("/tmp").free > free - 5 * LIMITS.disk

@@ -40,24 +40,26 @@ from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.validation import bootstrap_mean, summarise
-from lsp_calib.commands.records import AskingOptions, collect_records
+from lsp_calib.commands.records import collect_records
 from lsp_calib.completion import block
 from lsp_calib.completion.context import Cursor, is_asked_for
 from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings, WindowSize
 from lsp_calib.completion.related_code import Nearby, _Place
 from lsp_calib.completion.service import Completion, CompletionService
+from lsp_calib.evaluation.collect import AskingOptions
 from lsp_calib.evaluation.lines import (
     INSERTING,
     WRITING_ON,
     LineItem,
     _item,
     lines_of_scope,
+    plain,
     read_lines_of,
     source_files,
     surroundings_of,
     without_below,
 )
-from lsp_calib.evaluation.tasks import Task, plain
+from lsp_calib.evaluation.tasks import Task
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.cards import load_cards

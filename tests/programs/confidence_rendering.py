@@ -24,7 +24,7 @@ from lsp_calib.calibration.validation import Interval, out_of_fold, summarise
 from lsp_calib.commands.calibrators import curve_words, feature_words
 from lsp_calib.commands.paper import PaperReport, repeat_studies
 from lsp_calib.confidence.measures import by_name
-from lsp_calib.evaluation import ablation_report
+from lsp_calib.evaluation import ablation as ablation_
 from lsp_calib.evaluation.ablation import Ablation, Part, run_ablation, tiers
 from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS
@@ -110,9 +110,9 @@ def ablation_blocks() -> dict[str, str]:
     """For each model a table of the ablation; one of the calibration error by place; presets, weights."""
     blocks = {}
     for name, ablation in ablations().items():
-        (_, columns, rows), (_, places, errors), _ = ablation_report.tables(ablation)
+        (_, columns, rows), (_, places, errors), _ = ablation_.tables(ablation)
         title = TITLES[name]
-        sentence = ablation_report.summary(ablation).replace(ablation.model, f"**{title}**", 1)
+        sentence = ablation_.summary(ablation).replace(ablation.model, f"**{title}**", 1)
         blocks[f"ablation of {name}"] = _block(sentence, "", *table_lines(columns, rows))
         blocks[f"places of {name}"] = _block(
             f"**{title}**", "", *table_lines(["evidence", *(PLACES.get(p, p) for p in places[1:])], errors)
@@ -132,9 +132,9 @@ def conditions() -> str:
     rows = [
         [TITLES[name], *row]
         for name, ablation in ablations().items()
-        for row in ablation_report.condition_rows(ablation)
+        for row in ablation_.condition_rows(ablation)
     ]
-    return _block(*table_lines(("model", *ablation_report.CONDITION_COLUMNS), rows))
+    return _block(*table_lines(("model", *ablation_.CONDITION_COLUMNS), rows))
 
 
 def ranks() -> str:
@@ -241,7 +241,7 @@ def readme_blocks() -> dict[str, str]:
                 [
                     *(TITLES[name].partition(",")[0], PLACES.get(condition, condition), str(part.asked)),
                     *(percent(part.n_correct / part.asked), f"{part.metrics['skill']:+.2f}"),
-                    *(ablation_report.share(part.tiers[tier]) for tier in ("accept", "reject")),
+                    *(ablation_.share(part.tiers[tier]) for tier in ("accept", "reject")),
                 ]
             )
     return {"quality": _block(*table_lines(columns, rows))}

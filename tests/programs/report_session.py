@@ -30,13 +30,13 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.collect import ALONE, collect
+from lsp_calib.evaluation.collect import AskingOptions, collect
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.evaluation.lines import LineItem, plain
 from lsp_calib.evaluation.recomputed import answer_of
 from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.tasks import Task, plain
+from lsp_calib.evaluation.tasks import Task
 from lsp_calib.feedback.events import Event, How, Label, Source
 from lsp_calib.feedback.learning import refit_where_due
 from lsp_calib.feedback.report import make_report
@@ -71,11 +71,8 @@ def record(path: Path, threads: int, ranks: int) -> None:
     _, records = collect(
         task,
         EngineChoice(model=MODEL, threads=threads),
-        ALONE,
         path,
-        seed=SEED,
-        created=datetime.datetime.now(datetime.UTC).date().isoformat(),
-        window=WindowSize.SMALL,
+        AskingOptions(seed=SEED, window=WindowSize.SMALL),
         on_progress=lambda done, every: print(f"{done} of {every}", end="\r"),
     )
     print(f"{len(records)} lines, {sum(one.shown for one in records)} with a suggestion")

@@ -33,12 +33,13 @@ from lsp_calib import home
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.validation import summarise
-from lsp_calib.commands.records import AskingOptions, collect_records
+from lsp_calib.commands.records import collect_records
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import Layout, build_prompt
-from lsp_calib.evaluation.lines import LineItem, sample_lines
+from lsp_calib.evaluation.collect import AskingOptions
+from lsp_calib.evaluation.lines import LineItem, plain, sample_lines
 from lsp_calib.evaluation.recomputed import answer_of
-from lsp_calib.evaluation.tasks import Task, plain
+from lsp_calib.evaluation.tasks import Task
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.local.native import read_pieces
 from lsp_calib.inference.models.cards import locate

@@ -22,8 +22,9 @@ from confidence_rendering import (
     results_blocks,
 )
 
-from lsp_calib.evaluation.ablation_report import draw_steps
-from lsp_calib.evaluation.figures import draw_reliability, save_both
+from lsp_calib.evaluation.ablation import draw_steps
+from lsp_calib.evaluation.figures.confidences import draw_reliability
+from lsp_calib.evaluation.figures.theme import save_both
 
 ROOT = Path(__file__).parents[2]
 PAGES: Mapping[Path, Callable[[], Mapping[str, str]]] = {

@@ -7,16 +7,16 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from lsp_calib.errors import EngineError, StoppedError
-from lsp_calib.evaluation.collect import DirectPool, JoblibPool
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.runner import Plain, run
+from lsp_calib.evaluation.runner import Plain, Pool, alone, processes, run
 from lsp_calib.values import ModelIdentity
 
 HEADER = Header(
@@ -82,19 +82,17 @@ def asked(folder: Path) -> dict[int, int]:
 def main(arguments: list[str]) -> None:
     """A run that a test kills: PATH FOLDER COUNT SECONDS [JOBS]."""
     path, folder, count, seconds, *jobs = arguments
-    pool = JoblibPool(int(jobs[0])) if jobs else DirectPool()
+    pool: Pool = partial(processes, int(jobs[0])) if jobs else alone
     try:
         run(items(int(count)), Answering(folder, float(seconds)), pool, Path(path), HEADER)
     except StoppedError as error:
         raise SystemExit(str(error)) from None
-    finally:
-        pool.close()
 
 
 def whole(path: Path, folder: Path, count: int) -> bytes:
     """What an uninterrupted run makes."""
     folder.mkdir(exist_ok=True)
-    run(items(count), Answering(str(folder)), DirectPool(), path, HEADER)
+    run(items(count), Answering(str(folder)), alone, path, HEADER)
     return path.read_bytes()
 
 

@@ -22,7 +22,7 @@ from lsp_calib.cli import main
 from lsp_calib.commands import evaluate
 from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import ablation_report
+from lsp_calib.evaluation import ablation as ablations
 from lsp_calib.evaluation.ablation import (
     ALL,
     FIRST_T,
@@ -84,7 +84,7 @@ def made_up(n: int = 240, projects: int = 12, seed: int = 0) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def ablation() -> Ablation:
-    return run_ablation(HEADER, made_up(), FEW, costs={"text": 1.5}, resamples=40)
+    return run_ablation(HEADER, made_up(), FEW, resamples=40)
 
 
 def row_of(ablation: Ablation, name: str) -> Row:
@@ -151,8 +151,8 @@ def test_held_out_projects_are_left_out_and_counted() -> None:
     assert (found.asked, found.left_out) == (180, 60)
     assert [row.to_json() for row in found.rows] == [row.to_json() for row in alone.rows]
     assert found.parts == alone.parts
-    assert "60 further lines, of held-out projects, are left out." in ablation_report.summary(found)
-    assert "left out" not in ablation_report.summary(alone)
+    assert "60 further lines, of held-out projects, are left out." in ablations.summary(found)
+    assert "left out" not in ablations.summary(alone)
     everything = tuple({record.group for record in records})
     with pytest.raises(DataError, match="of projects that are not held out"):
         run_ablation(attrs.evolve(HEADER, held_out=everything), records, FEW)
@@ -164,8 +164,8 @@ def test_files_are_not_called_projects() -> None:
         attrs.evolve(record, item=f"{record.group}/f{at % 8}.py:{at}:1") for at, record in enumerate(records)
     ]
     found = run_ablation(HEADER, moved, FEW[:1], resamples=20)
-    assert "240 lines of 8 files had an answer" in ablation_report.summary(found)
-    assert "240 lines of 12 projects had an answer" in ablation_report.summary(
+    assert "240 lines of 8 files had an answer" in ablations.summary(found)
+    assert "240 lines of 12 projects had an answer" in ablations.summary(
         run_ablation(HEADER, made_up(), FEW[:1], resamples=20)
     )
 
@@ -210,41 +210,26 @@ def test_a_condition_with_few_answers_is_left_out() -> None:
     assert list(run_ablation(HEADER, [*few, *records[12:]], FEW[:2], resamples=40).parts) == [INSERTING]
 
 
-def test_costs_are_those_of_what_a_row_needs(ablation: Ablation) -> None:
-    assert [row.cost_ms for row in ablation.rows] == [None, None, None, 1.5, 1.5]
-
-
-def test_a_share_knows_its_precision_and_its_lower_bound() -> None:
-    share = Share(40, 38, 100)
-    assert (share.share, share.precision, share.least) == (0.4, 0.95, least_rate(38, 40))
-    assert Share(0, 0, 100).precision is None
-    assert Share(0, 0, 100).least is None
-
-
-def test_a_threshold_is_chosen_on_other_folds_than_it_is_counted_on() -> None:
-    # Two folds. On the first all from 0.6 on are right; on the second all from 0.8 on.
-    confidence = np.array([0.9, 0.7, 0.6, 0.2, 0.9, 0.8, 0.6, 0.2])
-    correct = np.array([1, 1, 1, 0, 1, 1, 0, 0], dtype=np.bool_)
-    fold = np.repeat([0, 1], 4)
-    # On the first fold by the second's 0.8: one item. On the second by the first's 0.6: three, one wrong.
-    assert acceptable(confidence, correct, fold, 1.0) == Share(4, 3, 8)
-
-
-def test_equal_confidences_are_accepted_together() -> None:
-    confidence = np.array([0.9, 0.9, 0.5, 0.9, 0.5, 0.5])
-    correct = np.array([1, 0, 0, 1, 1, 1], dtype=np.bool_)
-    fold = np.array([0, 0, 0, 1, 1, 1])
-    # The first fold's right item at 0.9 cannot be told from its wrong one: no threshold reaches 1 there.
-    assert acceptable(confidence, correct, fold, 1.0) == Share(3, 1, 6)
-
-
-def test_nothing_is_acceptable_where_no_threshold_reaches_the_target() -> None:
-    wrong = np.zeros(6, np.bool_)
-    assert acceptable(np.linspace(0, 1, 6), wrong, np.array([0, 1] * 3), 0.9) == Share(0, 0, 6)
+@pytest.mark.parametrize(
+    ("confidence", "correct", "expected"),
+    [
+        # On the first fold all from 0.6 on are right; on the second all from 0.8 on. Of the first by the
+        # second's 0.8: one item. Of the second by the first's 0.6: three, one wrong.
+        ([0.9, 0.7, 0.6, 0.2, 0.9, 0.8, 0.6, 0.2], [1, 1, 1, 0, 1, 1, 0, 0], Share(4, 3, 8)),
+        # The first fold's right item at 0.9 cannot be told from its wrong one: no threshold reaches 1 there.
+        ([0.9, 0.9, 0.5, 0.9, 0.5, 0.5], [1, 0, 0, 1, 1, 1], Share(3, 1, 6)),
+        ([0.1, 0.5, 0.9, 0.1, 0.5, 0.9], [0, 0, 0, 0, 0, 0], Share(0, 0, 6)),
+    ],
+)
+def test_a_threshold_is_chosen_on_other_folds_than_it_is_counted_on(
+    confidence: list[float], correct: list[int], expected: Share
+) -> None:
+    fold = np.repeat([0, 1], len(correct) // 2)
+    assert acceptable(np.array(confidence), np.array(correct, np.bool_), fold, 1.0) == expected
 
 
 def test_tables_are_whole_and_say_the_same_as_the_numbers(ablation: Ablation) -> None:
-    text = ablation_report.markdown([ablation])
+    text = ablations.markdown([ablation])
     for block in text.split("## ")[1:]:
         assert len({line.count("|") for line in block.splitlines() if line.startswith("|")}) == 1, block
     for row in ablation.rows:
@@ -252,7 +237,7 @@ def test_tables_are_whole_and_say_the_same_as_the_numbers(ablation: Ablation) ->
         assert f"{interval.value:+.2f} ({interval.low:+.2f} to {interval.high:+.2f})" in text
         error = row.errors["mid-word"]
         assert f"{error.value:.3f} ({error.limit:.3f})" in text
-    lines = list(csv.DictReader(io.StringIO(ablation_report.comma_separated([ablation]))))
+    lines = list(csv.DictReader(io.StringIO(ablations.comma_separated([ablation]))))
     found = {(line["evidence"], line["metric"]): line for line in lines}
     assert len(found) == len(lines)
     document = json.loads(json.dumps(ablation.to_json()))
@@ -265,9 +250,16 @@ def test_tables_are_whole_and_say_the_same_as_the_numbers(ablation: Ablation) ->
 
 
 def test_the_figures_checksum_changes_with_what_it_shows(ablation: Ablation) -> None:
-    assert ablation_report.checksum([ablation]) == ablation_report.checksum([ablation])
+    assert ablations.checksum([ablation]) == ablations.checksum([ablation])
     fewer = attrs.evolve(ablation, rows=ablation.rows[:-1])
-    assert ablation_report.checksum([fewer]) != ablation_report.checksum([ablation])
+    assert ablations.checksum([fewer]) != ablations.checksum([ablation])
+
+
+def test_a_share_knows_its_precision_and_its_lower_bound() -> None:
+    share = Share(40, 38, 100)
+    assert (share.share, share.precision, share.least) == (0.4, 0.95, least_rate(38, 40))
+    assert Share(0, 0, 100).precision is None
+    assert Share(0, 0, 100).least is None
 
 
 class TestCommand:
@@ -285,7 +277,7 @@ class TestCommand:
 
     def test_it_prints_and_writes_tables(self, file: Path, tmp_path: Path) -> None:
         out = tmp_path / "a" / "b"
-        result = self.invoke(file, "--output", out, "--cost", "text=1.25", "--json")
+        result = self.invoke(file, "--output", out, "--json")
         assert result.exit_code == 0, result.output
         assert {path.name for path in out.iterdir()} == {
             f"confidence.{kind}" for kind in ("md", "csv", "json")
@@ -293,7 +285,6 @@ class TestCommand:
         written = json.loads((out / "confidence.json").read_text("utf-8"))["ablations"]
         assert json.loads(result.stdout)["ablations"] == written
         assert written[0]["rows"][-1]["name"] == SHIPPED
-        assert written[0]["rows"][-1]["costMs"] == 1.25
 
     def test_figures_are_of_what_was_computed(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -304,7 +295,7 @@ class TestCommand:
         drawn = [path for path in report.files if path.suffix == ".svg"]
         names = ["confidence-ladder", "confidence-reliability-m"]
         assert [path.stem for path in drawn] == [f"{n}-{theme}" for n in names for theme in ("light", "dark")]
-        assert ablation_report.checksum(report.ablations) in drawn[0].read_text("utf-8")
+        assert ablations.checksum(report.ablations) in drawn[0].read_text("utf-8")
 
     def test_two_prompts_of_a_model_are_told_apart(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -333,14 +324,8 @@ class TestCommand:
         assert "leave --figure out" in result.stderr
         assert not (tmp_path / "out").exists()
 
-    def test_what_cannot_be_done_is_said(self, file: Path, tmp_path: Path) -> None:
+    def test_records_of_another_task_are_refused(self, file: Path, tmp_path: Path) -> None:
         assert self.invoke(file, "--figure").exit_code == SettingsError.exit_code
-        assert self.invoke(file, "--cost", "text").exit_code == 2
-        assert self.invoke(file, "--cost", "else=1").exit_code == 2
-        for number in ("nan", "inf", "-1"):
-            result = self.invoke(file, "--cost", f"text={number}", "--json")
-            assert result.exit_code == 2
-            assert "from 0 on" in result.stderr
         write_records(tmp_path / "i.jsonl", attrs.evolve(HEADER, task="infill"), made_up())
         result = self.invoke(tmp_path / "i.jsonl")
         assert result.exit_code == DataError.exit_code

@@ -22,12 +22,12 @@ from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import journal_path
-from lsp_calib.evaluation.lines import INSERTING, WRITING_ON, surroundings_of
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON, line_item_of, surroundings_of
 from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.reflective_scores import FORMS, needed_by
+from lsp_calib.evaluation.reflective_scores import FORMS, NEEDED
 from lsp_calib.evaluation.summary_observation import LISTED
 from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
-from lsp_calib.evaluation.tasks import Task, grouped, line_item_of, line_task
+from lsp_calib.evaluation.tasks import Task, grouped, line_task
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.values import ModelIdentity
@@ -171,8 +171,8 @@ def test_to_hold_out_nothing_is_told_from_saying_nothing(
     """A run that goes on keeps what was held out unless something is said."""
     given: list[Any] = []
 
-    def collect(*_: object, held_out: frozenset[str] | None, **__: object) -> Any:
-        given.append(held_out if held_out is None else len(held_out))
+    def collect(*arguments: Any) -> Any:
+        given.append(arguments[3].held_out)
         raise AskedError
 
     monkeypatch.setattr(records, "collect", collect)
@@ -290,7 +290,7 @@ def test_thresholds_are_read_before_anything_is_asked(tmp_path: Path, asked: lis
 def test_each_measure_is_made_of_what_can_be_observed() -> None:
     assert set(FORMS) == set(MEASURES)
     for measure, forms in FORMS.items():
-        for name in needed_by(measure):
+        for name in NEEDED[measure]:
             numbers = dict(LISTED.names)[name]
             # Some form is known from this observation alone.
             seen = {f"{name}.{number}": 0.0 for number in numbers}
@@ -365,7 +365,7 @@ def test_a_model_or_window_that_contradicts_the_records_is_refused(tmp_path: Pat
     "options",
     [
         *(["--samples", "40"], ["--no-suffix", "0"], ["--observe", "margin"], ["--threads", "0"]),
-        *(["--jobs", "2"], ["--model-per-job"], ["--remote", "http://127.0.0.1:9"], ["--backend", "joblib"]),
+        *(["--jobs", "2"], ["--model-per-job"], ["--remote", "http://127.0.0.1:9"]),
     ],
     ids="".join,
 )

@@ -14,7 +14,7 @@ import pytest
 from scripted_model import install
 
 from lsp_calib.errors import ModelError
-from lsp_calib.evaluation.collect import JoblibPool
+from lsp_calib.evaluation.runner import processes
 from lsp_calib.inference.process.client import ModelProcess
 
 if sys.platform != "linux":
@@ -156,11 +156,6 @@ def memory_of_worker(_payload: object) -> list[int]:
 
 
 def test_that_of_the_workers_of_an_evaluation_too() -> None:
-    pool = JoblibPool(2)
-    try:
-        answers = [one.result for one in pool.answers(memory_of_worker, {"a": {}, "b": {}})]
-    finally:
-        pool.close()
-    for pid, *memory in answers:
+    for pid, *memory in [one.result for one in processes(2, memory_of_worker, {"a": {}, "b": {}})]:
         assert pid != os.getpid()
         assert memory == [0, 1]

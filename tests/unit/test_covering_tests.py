@@ -17,12 +17,13 @@ from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.evaluation import covering_tests
 from lsp_calib.evaluation.covering_tests import Project, line_passes, with_tests
 from lsp_calib.evaluation.item_worker import is_correct
+from lsp_calib.evaluation.lines import line_item_of
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.runner import digest
 from lsp_calib.evaluation.sandbox import runner
-from lsp_calib.evaluation.sandbox.suite import is_test, statements
+from lsp_calib.evaluation.sandbox.suite import is_test
 from lsp_calib.evaluation.scores import cross_table
-from lsp_calib.evaluation.tasks import Task, line_item_of, prefix_task, project_names
+from lsp_calib.evaluation.tasks import Task, prefix_task, project_names
 
 pytestmark = pytest.mark.usefixtures("walls")
 
@@ -322,11 +323,6 @@ class TestWhatIsRefused:
 )
 def test_files_of_tests(name: str, expected: bool) -> None:
     assert is_test(name) == expected
-
-
-def test_lines_that_continue_a_statement() -> None:
-    source = "x = [\n  1,\n]\nif (x and\n    x):\n    y = (\n        2)\nelse:\n    pass\n"
-    assert statements(source) == {2: 1, 3: 1, 5: 4, 7: 6}
 
 
 def record(exact: bool, tests: bool) -> Record:

@@ -9,8 +9,8 @@ import pytest
 from test_eval_summary import HEADER, made_up
 
 from lsp_calib.commands.calibrate import CalibrationOptions, fit_records
-from lsp_calib.commands.records import AskingOptions
 from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.collect import AskingOptions
 from lsp_calib.evaluation.summary_task import documented_task, summary_item_of
 
 VERBS = ["open", "close", "read", "write", "count", "split", "merge", "sort", "check", "drop"]

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, NoModelError
 from lsp_calib.evaluation import item_worker
-from lsp_calib.evaluation.collect import ALONE, collect
+from lsp_calib.evaluation.collect import AskingOptions, collect
 from lsp_calib.evaluation.engine_host import Answerer, EngineHost, prompt_hash
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.item_worker import Summarising, prompt_of
@@ -36,7 +35,7 @@ from lsp_calib.evaluation.summary_task import (
 )
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.evaluation.thresholds import NAMES, VERSION, shared_encoder, similarities
-from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.summarization import prompt as prompts
@@ -231,15 +230,6 @@ def test_another_model_prompt_or_encoder_is_not_mixed_in(
             ask.expecting(other)(PAYLOAD)
 
 
-def test_what_asks_can_be_sent_to_another_process() -> None:
-    ask = Summarising(EngineChoice(remote=Remote("http://localhost:1/v1"))).expecting(
-        Answerer(ModelIdentity("m", "", ""), "s", similarity=LISTED)
-    )
-    assert pickle.loads(pickle.dumps(ask)) == ask
-    assert ask.at("http://localhost:2/v1").choice.remote == Remote("http://localhost:2/v1")
-    assert ask.privately("/x").private == "/x"
-
-
 def made_up(n: int = 120) -> list[Record]:
     """Records whose first log-probabilities say how similar the summary is."""
     rng = np.random.default_rng(1)
@@ -315,10 +305,6 @@ class TestCommand:
         result = self.invoke("--records", kept, "--thresholds", tmp_path / "t.json")
         assert result.exit_code == DataError.exit_code
         assert "encoder" in result.stderr
-
-    def test_records_of_lines_are_refused(self, kept: Path) -> None:
-        write_records(kept, attrs.evolve(HEADER, task="line"), made_up())
-        assert "'line'" in self.invoke("--records", kept).stderr
 
     @needs_data
     def test_examples_are_of_other_repositories_and_not_the_function_itself(self) -> None:
@@ -412,7 +398,7 @@ async def test_the_real_model_and_the_real_encoder(home_with_model: Path, tmp_pa
     task = Task(SUMMARY, ((PAYLOAD["item"], PAYLOAD),), criteria=SUMMARY_CRITERIA)
     choice = EngineChoice(model="smollm2-135m", threads=1, linger=2.0)
     header, (record,) = await asyncio.to_thread(
-        collect, task, choice, ALONE, tmp_path / "r.jsonl", seed=0, created="2026-01-02"
+        collect, task, choice, tmp_path / "r.jsonl", AskingOptions(created="2026-01-02")
     )
     assert header.similarity == LISTED
     assert record.shown

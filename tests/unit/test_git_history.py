@@ -20,11 +20,10 @@ from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.cli import main
 from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.git_history.committed_lines import _difference, commit_task, committed_lines
-from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
+from lsp_calib.evaluation.git_history.committed_lines import commit_task, committed_lines
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON, line_item_of
 from lsp_calib.evaluation.recomputed import item_of
 from lsp_calib.evaluation.records import read_records
-from lsp_calib.evaluation.tasks import line_item_of
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence, ModelIdentity, new_suggestion_id
@@ -123,16 +122,15 @@ class TestTheDocument:
         assert len({item.id for item in items}) == len(items) == 35
         assert f"{two.root}: 35 lines of 3 commits, 30 with nothing below." in said
 
-    def test_differences_are_those_of_the_lines(self) -> None:
-        before, after = tuple("abcdef"), tuple("abXdeYf")
-        assert _difference(before, after) == ([2, 5], [2])
-        assert _difference((), after) == (list(range(7)), [])
-        assert _difference(before, ()) == ([], list(range(6)))
-        assert _difference(before, before) == ([], [])
-        assert _difference(tuple(map(str, range(2000))), tuple(map(str, range(3000, 5000)))) is None
-
 
 class TestWhichLines:
+    def test_a_rewritten_file_is_left_before_it_is_compared(self, two: Scene) -> None:
+        for at in (0, 3000):
+            two.commit({"b.py": "".join(f"name_{n} = compute({n})\n" for n in range(at, at + 2000))})
+        taken = committed_lines(two.root, "p", 9999, 0, "python", wish(commits=1))
+        assert taken.items == []
+        assert taken.left_out["changes of files that were rewritten"] == 1
+
     def test_another_author_s_are_left(self, two: Scene) -> None:
         two.commit({"b.py": "somebody = else_(1)\n"}, by="bob@example.org")
         assert two.texts() == ADDED

@@ -15,13 +15,13 @@ from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize
 from lsp_calib.confidence.features import probability_features
 from lsp_calib.errors import SettingsError
 from lsp_calib.evaluation import item_worker
-from lsp_calib.evaluation.collect import ALONE, collect
+from lsp_calib.evaluation.collect import AskingOptions, collect
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.item_worker import Completing, Observed
-from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.evaluation.lines import LineItem, plain
 from lsp_calib.evaluation.recomputed import recompute_features
 from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.tasks import Task, line_task, plain
+from lsp_calib.evaluation.tasks import Task, line_task
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ModelCard
@@ -46,7 +46,7 @@ def task(tmp_path: Path) -> Task:
 
 
 def made(task: Task, path: Path, observe: frozenset[Observed] = frozenset()) -> tuple[Header, list[Record]]:
-    collect(task, CHOICE, ALONE, path, seed=1, created="2026-01-02", observe=observe)
+    collect(task, CHOICE, path, AskingOptions(seed=1, created="2026-01-02", observe=observe))
     return read_records(path)
 
 

@@ -67,17 +67,9 @@ def test_what_is_taken_away_and_what_stands_before_it_make_the_line(drawn: list[
         assert item.is_correct(item.target)
         assert item.is_correct(item.target + "  ")
         assert not item.is_correct(item.target + "x")
-
-
-def test_prose_and_empty_lines_are_never_drawn(drawn: list[LineItem]) -> None:
-    for item in drawn:
-        lines, at = original(item)
         assert lines[at].strip()
-        assert at not in prose(lines)
-
-
-def test_a_line_is_drawn_at_most_once(drawn: list[LineItem]) -> None:
-    assert len({item.id.rsplit(":", 1)[0] for item in drawn}) == len(drawn)
+        assert at not in prose(lines), "prose and empty lines are never drawn"
+    assert len({item.id.rsplit(":", 1)[0] for item in drawn}) == len(drawn), "a line at most once"
 
 
 def test_each_place_is_of_its_kind(drawn: list[LineItem]) -> None:
@@ -410,3 +402,20 @@ def test_the_line_itself_is_not_shown_by_another_way(tmp_path: Path) -> None:
     for one in (item, on):
         prompt = build_prompt(one.cursor, LARGE, surroundings_of(one, LARGE))
         assert target not in "\n".join(text for _, text in prompt.segments).split("\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "completion", "target", "same"),
+    [
+        ("    x = ", "1", "1", True),
+        ("    x = ", "1  ", "1", True),
+        ("", "    x = 1", "x = 1", True),
+        ("    x =", "1", " 1", False),
+        ("", "", "x", False),
+    ],
+)
+def test_an_exact_match_forgives_white_space_at_the_ends(
+    before: str, completion: str, target: str, same: bool
+) -> None:
+    item = LineItem("p/a.py:1:1", "p", "mid-line", Cursor([before], 0, len(before)), target)
+    assert item.is_correct(completion) is same

@@ -104,18 +104,6 @@ class TestNumbers:
 
 
 class TestPublished:
-    def test_the_four_discrepancies_are_found_again(self):
-        found = published.discrepancies()
-        assert [(one.one, one.other) for one in found] == [
-            (0.15, 0.16),
-            (0.18, 0.15),
-            (-1.60, -0.85),
-            (76.04, 76.05),
-            (23.96, 23.95),
-        ]
-        words = " ".join(one.what for one in found)
-        assert all(part in words for part in ("Defects4J", "HumanEval", "section 8", "Table 4"))
-
     def test_skill_follows_from_brier_within_rounding(self):
         """A mistyped number would stand out: skill = 1 - Brier / reference."""
         for name in ("5", "6", "7"):
@@ -217,15 +205,13 @@ class TestCells:
         assert unskilled.skill.value == pytest.approx(0.0)
         assert cell.missing == ("entropy", "length", "length-in-data-set")
 
-    def test_length_is_a_row_where_records_count_characters(self, tmp_path):
+    def test_length_is_a_row_where_records_count_characters_and_ece_where_skill_reaches_a_twentieth(
+        self, tmp_path
+    ):
         (file,) = find_files(records_file(tmp_path, lengths=True))
         cell = cell_of(answers_of(file, ["exact"])[0], paper="Platt on ln p", headline="total", first=False)
         assert cell.row("length") is not None
         assert cell.missing == ("entropy",)
-
-    def test_no_ece_where_rescaled_skill_is_below_a_twentieth(self, tmp_path):
-        (file,) = find_files(records_file(tmp_path))
-        cell = cell_of(answers_of(file, ["exact"])[0], paper="Platt on ln p", headline="total", first=False)
         seen = set()
         for row in cell.rows:
             if row.rescaling != RAW:

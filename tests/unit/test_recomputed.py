@@ -80,24 +80,23 @@ def test_the_place_is_that_of_the_item_it_was_drawn_as(sources: Path, kind: str)
         assert (again.cursor.line, again.cursor.column) == (item.cursor.line, item.cursor.column)
 
 
+@pytest.mark.parametrize(
+    ("place", "first", "exact", "text"),
+    [
+        # The line is indented by four: three spaces are a token of their own, the fourth is the word's.
+        ("9:5", _RETURN, True, "return x"),
+        ("9:5", RETURN, True, "return x"),
+        ("9:7", TURN, True, "turn x"),
+        # After `re`, the token `return` may complete the word, or stand behind it: the verdict decides.
+        ("9:7", RETURN, True, "turn x"),
+        ("9:7", RETURN, False, "return x"),
+    ],
+)
 def test_typed_characters_at_the_beginning_of_the_first_token_are_not_text(
-    card: ModelCard, sources: Path
+    card: ModelCard, sources: Path, place: str, first: int, exact: bool, text: str
 ) -> None:
-    """The line is indented by four: three spaces are a token of their own, the fourth is the word's."""
-    tokens = (_RETURN, X, END)
-    assert texts(card, sources, record("9:5", tokens, exact=True, typed=-0.01)) == ["return x"]
-
-
-def test_a_first_token_may_lie_behind_what_was_typed(card: ModelCard, sources: Path) -> None:
-    assert texts(card, sources, record("9:5", (RETURN, X, END), exact=True)) == ["return x"]
-    assert texts(card, sources, record("9:7", (TURN, X, END), exact=True)) == ["turn x"]
-
-
-def test_the_verdict_decides_between_two_readings(card: ModelCard, sources: Path) -> None:
-    """After `re`, the token `return` may complete the word, or stand behind it."""
-    tokens = (RETURN, X, END)
-    assert texts(card, sources, record("9:7", tokens, exact=True)) == ["turn x"]
-    assert texts(card, sources, record("9:7", tokens, exact=False)) == ["return x"]
+    typed = -0.01 if first == _RETURN else 0.0
+    assert texts(card, sources, record(place, (first, X, END), exact=exact, typed=typed)) == [text]
 
 
 def test_a_token_that_was_more_likely_for_what_is_typed_begins_with_it(

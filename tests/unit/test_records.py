@@ -56,15 +56,6 @@ RECORDS = [
     )
     for n in range(6)
 ]
-SCHEMA_1 = (
-    '{"schema":1,"task":"line","language":"python","model":{"name":"m","quantisation":"Q4","sha256":"00"},'
-    '"prompt_version":"line-prefix-1","seed":0}\n'
-    '{"item":"click-8.1.7/a.py:53:25","group":"click-8.1.7","stratum":"mid-line","correct":true,"shown":true,'
-    '"stop":"line","tokens":[446,5688],"logprobs":[-0.01985,-0.04257],"typed_logprob":-0.01964,"ms":922}\n'
-    '{"item":"click-8.1.7/b.py:1:1","group":"click-8.1.7","stratum":"mid-line","correct":false,"shown":false,'
-    '"stop":"endOfText","tokens":[],"logprobs":[],"typed_logprob":0.0,"ms":12}\n'
-)
-
 LISTED = FeatureList.present()
 SHIPPED = sorted((home.shipped_models() / "records").glob("*.jsonl"))
 
@@ -195,16 +186,11 @@ def test_what_is_not_known_is_missing_from_the_evidence() -> None:
     assert attrs.evolve(record, doubt=True, logprobs=(), typed_logprobs=()).evidence(header) == Evidence()
 
 
-def test_features_of_another_version_are_not_evidence() -> None:
-    other = attrs.evolve(LISTED, version=VERSION + 1)
-    record = attrs.evolve(RECORDS[1], features=LISTED.ordered(dict.fromkeys(LISTED.names, 0.5)))
-    evidence = record.evidence(attrs.evolve(HEADER, features=other))
-    assert evidence == RECORDS[1].evidence(HEADER)
-
-
-def test_records_with_features_of_two_versions_are_not_in_one_file() -> None:
+def test_features_of_another_version_are_not_evidence_and_not_in_one_file() -> None:
     with_features = attrs.evolve(HEADER, features=LISTED)
     other = attrs.evolve(HEADER, features=attrs.evolve(LISTED, version=VERSION + 1))
+    record = attrs.evolve(RECORDS[1], features=LISTED.ordered(dict.fromkeys(LISTED.names, 0.5)))
+    assert record.evidence(other) == RECORDS[1].evidence(HEADER)
     assert with_features.asks_the_same_as(HEADER)
     assert HEADER.asks_the_same_as(with_features)
     assert not with_features.asks_the_same_as(other)
@@ -220,11 +206,6 @@ def test_more_features_than_the_header_names_are_a_data_error(
     )
     with pytest.raises(DataError, match="features"):
         read_records(path)
-
-
-def test_a_feature_that_is_no_number_is_refused() -> None:
-    with pytest.raises(DataError, match="not a finite number"):
-        attrs.evolve(RECORDS[0], features=(math.nan,)).to_line()
 
 
 def test_no_source_text_and_no_times_are_kept(tmp_path: Path) -> None:
@@ -258,28 +239,18 @@ def test_minus_infinity_is_kept_as_the_least_there_is() -> None:
     assert Record.from_row(json.loads(record.to_line())).logprobs[0] <= -1_000
 
 
-def test_a_number_that_is_none_is_refused() -> None:
-    record = Record("a", "a", "", {}, True, "line", (1,), (math.nan,), (0.0,))
-    with pytest.raises(DataError, match="NaN"):
-        record.to_line()
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [({"features": (math.nan,)}, "not a finite number"), ({"logprobs": (math.nan,) * 3}, "NaN")],
+)
+def test_a_number_that_is_none_is_refused(wrong: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(DataError, match=complaint):
+        attrs.evolve(RECORDS[0], **wrong).to_line()
 
 
 def test_probabilities_that_cannot_be_believed_are_left_out_and_said_to_be() -> None:
     record = Record("a", "a", "", {"exact": True}, True, "line", (1, 2), (), (), doubt=True)
     assert Record.from_row(json.loads(record.to_line())) == record
-
-
-def test_files_of_schema_1_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_text(SCHEMA_1)
-    header, (first, second) = read_records(path)
-    assert (header.created, header.package, header.sources) == ("", "", ())
-    assert first.correct == {"exact": True}
-    assert first.logprobs == (-0.01985, -0.04257)
-    assert first.typed_logprobs == (-0.01964, 0.0)
-    assert second.logprobs == second.typed_logprobs == ()
-    write_records(path, header, [first, second])
-    assert read_records(path) == (header, [first, second]), "as schema 2 they say the same, to the last bit"
 
 
 def test_a_last_line_that_is_not_whole_is_left_out(tmp_path: Path) -> None:
@@ -307,7 +278,7 @@ def test_a_damaged_line_is_a_data_error(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"print('hello')\n", b"\xff\xfe\x00", b"[]\n", b'{"schema": 3}\n', b"null\n", b""], ids=ascii
+    "content", [b"print('hello')\n", b"\xff\xfe\x00", b"[]\n", b'{"schema": 1}\n', b"null\n", b""], ids=ascii
 )
 def test_a_file_that_holds_no_records_is_a_data_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "r.jsonl"
@@ -318,12 +289,9 @@ def test_a_file_that_holds_no_records_is_a_data_error(tmp_path: Path, content: b
         read_records(tmp_path / "none.jsonl")
 
 
-def test_each_token_is_judged_given_what_was_typed() -> None:
-    assert RECORDS[3].logprobs_given_typed == (-0.25, -1.25, -3)
-
-
-def test_a_typed_beginning_never_makes_more_than_certain() -> None:
+def test_each_token_is_judged_given_what_was_typed_and_is_never_more_than_certain() -> None:
     """Rounding may make the whole less than its part."""
+    assert RECORDS[3].logprobs_given_typed == (-0.25, -1.25, -3)
     record = Record("a", "a", "", {}, True, "line", (1,), (-0.1,), (-0.10001,))
     assert record.logprobs_given_typed == (0.0,)
 

@@ -12,7 +12,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,11 @@ from hypothesis import strategies as st
 from runner_scene import HEADER, Answering, asked, items, record, timings, whole
 
 from lsp_calib.errors import DataError, EngineError, StoppedError
-from lsp_calib.evaluation.collect import DirectPool, JoblibPool, TeamPool
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.journal import Journal, journal_path
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import read_records, write_records
-from lsp_calib.evaluation.runner import Answer, Ask, Plain, run
+from lsp_calib.evaluation.runner import Answer, Ask, Plain, alone, processes, run, team
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as PLAIN
 from lsp_calib.values import ModelIdentity
@@ -66,21 +66,17 @@ def is_there(group: int) -> bool:
     return True
 
 
-class Shuffled(DirectPool):
+def shuffled(ask: Ask, items: Mapping[str, Plain]) -> Generator[Answer]:
     """Answers that come in another order."""
-
-    def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
-        answers = list(super().answers(ask, items))
-        random.Random(3).shuffle(answers)
-        yield from answers
+    answers = list(alone(ask, items))
+    random.Random(3).shuffle(answers)
+    yield from answers
 
 
 def test_a_finished_run_leaves_the_records_and_their_times_in_order(tmp_path: Path, notes: Path) -> None:
     path = tmp_path / "r.jsonl"
     told: list[tuple[int, int]] = []
-    records = run(
-        items(5), Answering(str(notes)), DirectPool(), path, HEADER, on_progress=lambda *n: told.append(n)
-    )
+    records = run(items(5), Answering(str(notes)), alone, path, HEADER, on_progress=lambda *n: told.append(n))
     header, read = read_records(path)
     assert read == records
     assert [r.item for r in records] == [item for item, _ in items(5)]
@@ -104,25 +100,25 @@ def test_a_folder_that_is_removed_meanwhile_costs_no_answers(tmp_path: Path, not
         if done == 3:
             shutil.rmtree(path.parent)
 
-    assert len(run(items(5), Answering(str(notes)), DirectPool(), path, HEADER, on_progress=purge)) == 5
+    assert len(run(items(5), Answering(str(notes)), alone, path, HEADER, on_progress=purge)) == 5
     assert len(read_records(path)[1]) == 5
 
 
 def test_nothing_is_asked_for_twice(tmp_path: Path, notes: Path) -> None:
     path = tmp_path / "r.jsonl"
-    run(items(10), Answering(str(notes)), DirectPool(), path, HEADER)
+    run(items(10), Answering(str(notes)), alone, path, HEADER)
     before = path.read_bytes()
-    run(items(10), Answering(str(notes)), DirectPool(), path, HEADER)
+    run(items(10), Answering(str(notes)), alone, path, HEADER)
     assert path.read_bytes() == before
-    run(items(15), Answering(str(notes)), DirectPool(), path, HEADER)
+    run(items(15), Answering(str(notes)), alone, path, HEADER)
     assert asked(notes) == dict.fromkeys(range(15), 1)
-    records = run(items(3), Answering(str(notes)), DirectPool(), path, HEADER)
+    records = run(items(3), Answering(str(notes)), alone, path, HEADER)
     assert [r.item for r in records] == [item for item, _ in items(3)]
     assert len(read_records(path)[1]) == 15, "a smaller run takes nothing away from a larger one's records"
 
 
 def test_the_order_of_completion_does_not_show(tmp_path: Path, notes: Path, uninterrupted: bytes) -> None:
-    run(items(COUNT), Answering(str(notes)), Shuffled(), tmp_path / "r.jsonl", HEADER)
+    run(items(COUNT), Answering(str(notes)), shuffled, tmp_path / "r.jsonl", HEADER)
     assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
 
 
@@ -143,7 +139,7 @@ def test_a_journal_cut_anywhere_is_taken_up_to_the_same_file(
     journal_path(path).write_bytes(content[:cut])
     with Journal(path, HEADER) as journal:
         assert len(journal.done) == max(content[:cut].count(b"\n") - 1, 0), "whole lines, and only they"
-    run(items(COUNT), Answering(str(notes)), DirectPool(), path, HEADER)
+    run(items(COUNT), Answering(str(notes)), alone, path, HEADER)
     assert path.read_bytes() == uninterrupted
     assert not journal_path(path).exists()
 
@@ -181,8 +177,8 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, notes: Path, 
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(StoppedError, match=r"^Stopped: (7|8) of 60 .* Run the same command again"):
-        run(items(COUNT), Answering(str(notes)), DirectPool(), path, HEADER, on_progress=interrupt)
-    run(items(COUNT), Answering(str(notes)), DirectPool(), path, HEADER)
+        run(items(COUNT), Answering(str(notes)), alone, path, HEADER, on_progress=interrupt)
+    run(items(COUNT), Answering(str(notes)), alone, path, HEADER)
     assert path.read_bytes() == uninterrupted
 
 
@@ -207,16 +203,16 @@ def test_ctrl_c_in_a_terminal_ends_worker_processes_too_and_quietly(
         time.sleep(0.05)
     assert not is_there(process.pid)
     assert journal_path(path).read_bytes().count(b"\n") > 3
-    run(items(COUNT), Answering(str(notes)), DirectPool(), path, HEADER)
+    run(items(COUNT), Answering(str(notes)), alone, path, HEADER)
     assert path.read_bytes() == uninterrupted
 
 
 def test_items_without_an_answer_do_not_keep_others_from_theirs(tmp_path: Path, notes: Path) -> None:
     path = tmp_path / "r.jsonl"
     with pytest.raises(EngineError, match=r"2 of 20 items .* no answer to 4"):
-        run(items(20), Answering(str(notes), failing=(4, 11)), DirectPool(), path, HEADER)
+        run(items(20), Answering(str(notes), failing=(4, 11)), alone, path, HEADER)
     assert not path.exists(), "a file of records is complete"
-    assert len(run(items(20), Answering(str(notes)), DirectPool(), path, HEADER)) == 20
+    assert len(run(items(20), Answering(str(notes)), alone, path, HEADER)) == 20
     assert sum(asked(notes).values()) == 22
 
 
@@ -225,7 +221,7 @@ def test_a_run_whose_engine_is_gone_ends_early(tmp_path: Path, notes: Path) -> N
         return Answering(str(notes), failing=(payload["n"],) if len(asked(notes)) >= 10 else ())(payload)
 
     with pytest.raises(EngineError, match="990 of 1000"):
-        run(items(1000), gone, DirectPool(), tmp_path / "r.jsonl", HEADER)
+        run(items(1000), gone, alone, tmp_path / "r.jsonl", HEADER)
     assert len(asked(notes)) == 15
 
 
@@ -237,7 +233,7 @@ def test_the_answers_of_an_unfinished_run_are_a_fair_sample(tmp_path: Path, note
         told.append(payload["n"])
         return Answering(str(notes))(payload)
 
-    run(items(400), ask, DirectPool(), tmp_path / "r.jsonl", HEADER)
+    run(items(400), ask, alone, tmp_path / "r.jsonl", HEADER)
     assert 150 < statistics.mean(told[:100]) < 250
     assert {n % 3 for n in told[:20]} == {0, 1, 2}
     _, read = read_records(tmp_path / "r.jsonl")
@@ -338,11 +334,11 @@ def test_answers_under_another_condition_are_refused_before_anything_is_asked(
     ask = Answering(str(notes))
     mixed = [(item, {**payload, "condition": INSERTING}) for item, payload in items(3)]
     with pytest.raises(DataError, match=r"holds 1 answers under another condition .* \(writing-on\)"):
-        run(mixed, ask, DirectPool(), path, HEADER)
+        run(mixed, ask, alone, path, HEADER)
     assert not asked(notes)
     assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
     mixed[1] = (mixed[1][0], {**mixed[1][1], "condition": WRITING_ON})
-    assert len(run(mixed, ask, DirectPool(), path, HEADER)) == 3
+    assert len(run(mixed, ask, alone, path, HEADER)) == 3
     assert asked(notes) == {2: 1}
 
 
@@ -352,10 +348,10 @@ def test_a_place_that_has_another_condition_since_an_edit_is_asked_for_again(
     """Edits move places, so that the same options divide other ones into the two conditions."""
     path, said = tmp_path / "r.jsonl", list[str]()
     before = [(item, {**payload, "condition": INSERTING}) for item, payload in edited(10)]
-    run(before, Answering(str(notes)), DirectPool(), path, HEADER)
+    run(before, Answering(str(notes)), alone, path, HEADER)
     after = [(item, {**payload, "condition": WRITING_ON}) for item, payload in edited(10, 3)]
     after = [pair if pair[1]["n"] == 3 else before[at] for at, pair in enumerate(after)]
-    assert len(run(after, Answering(str(notes)), DirectPool(), path, HEADER, say=said.append)) == 10
+    assert len(run(after, Answering(str(notes)), alone, path, HEADER, say=said.append)) == 10
     assert "1 of 10 answers" in said[0]
     assert {n for n, times in asked(notes).items() if times > 1} == {3}
 
@@ -374,7 +370,7 @@ def test_after_an_edit_an_item_is_asked_for_again(tmp_path: Path, notes: Path, f
             raise KeyboardInterrupt
 
     with contextlib.nullcontext() if finished else pytest.raises(StoppedError):
-        run(edited(10), Answering(str(notes)), DirectPool(), path, HEADER, on_progress=stop)
+        run(edited(10), Answering(str(notes)), alone, path, HEADER, on_progress=stop)
     before = asked(notes)
     assert len(before) == (10 if finished else 8)
     changed = sorted(before)[:2]
@@ -383,19 +379,19 @@ def test_after_an_edit_an_item_is_asked_for_again(tmp_path: Path, notes: Path, f
         return Answering(str(notes), failing=(changed[1],))(payload)
 
     with pytest.raises(EngineError, match=r"1 of 10 items"):
-        run(edited(10, *changed), fail, DirectPool(), path, HEADER, say=said.append)
+        run(edited(10, *changed), fail, alone, path, HEADER, say=said.append)
     assert said == [
         f"2 of {len(before)} answers in {path} are of text that was changed since. These items are asked for "
         "again; their new answers take the place of the old ones."
     ]
     # The first one is not asked for a third time, and the old answer to the other one does not come back.
-    assert len(run(edited(10, *changed), Answering(str(notes)), DirectPool(), path, HEADER)) == 10
+    assert len(run(edited(10, *changed), Answering(str(notes)), alone, path, HEADER)) == 10
     assert {n for n, times in asked(notes).items() if times > 1} == set(changed)
     assert asked(notes)[changed[0]] == 2
     assert len(timings(path)) == 10
-    run(edited(10, *changed), Answering(str(notes)), DirectPool(), path, HEADER, say=said.append)
+    run(edited(10, *changed), Answering(str(notes)), alone, path, HEADER, say=said.append)
     assert len(said) == 1
-    run(edited(10), Answering(str(notes)), DirectPool(), path, HEADER)
+    run(edited(10), Answering(str(notes)), alone, path, HEADER)
     assert asked(notes)[changed[0]] == 3, "nor do the old answers once the text is as it was"
 
 
@@ -404,7 +400,7 @@ def test_what_is_no_text_of_an_item_does_not_ask_again(tmp_path: Path, notes: Pa
     path = tmp_path / "r.jsonl"
     for root in ("/a", "/b"):
         placed = [(item, {**one, "root": root, "exclude": [root], "group": "g"}) for item, one in items(5)]
-        run(placed, Answering(str(notes)), DirectPool(), path, HEADER)
+        run(placed, Answering(str(notes)), alone, path, HEADER)
     assert asked(notes) == dict.fromkeys(range(5), 1)
 
 
@@ -419,7 +415,7 @@ def test_answers_that_do_not_say_of_what_text_they_are_count_and_are_named(
             journal.add(record(n), {"ms": 1.0})
         if finished:
             journal.finish([record(n).item for n in range(4)])
-    run(items(6), Answering(str(notes)), DirectPool(), path, HEADER, say=said.append)
+    run(items(6), Answering(str(notes)), alone, path, HEADER, say=said.append)
     assert asked(notes) == {4: 1, 5: 1}
     assert [text[:43] for text in said] == ["Nothing says of what text 4 of 4 answers in"]
     assert "name another folder or file" in said[0]
@@ -438,7 +434,7 @@ def test_answers_judged_by_other_criteria_are_refused_before_anything_is_asked(
         journal.finish([record(0).item])
     before = path.read_bytes()
     with pytest.raises(DataError, match=f"judged by {' and '.join(kept)}; .* by {' and '.join(wanted)}:"):
-        run(items(3), Answering(str(notes)), DirectPool(), path, HEADER, criteria=wanted)
+        run(items(3), Answering(str(notes)), alone, path, HEADER, criteria=wanted)
     assert not asked(notes)
     assert path.read_bytes() == before
     assert not journal_path(path).exists()
@@ -491,11 +487,7 @@ def test_a_place_that_cannot_be_written_is_a_data_error(tmp_path: Path) -> None:
 
 class TestWorkers:
     def test_processes_make_the_same_file(self, tmp_path: Path, notes: Path, uninterrupted: bytes) -> None:
-        pool = JoblibPool(2)
-        try:
-            run(items(COUNT), Answering(str(notes), 0.01), pool, tmp_path / "r.jsonl", HEADER)
-        finally:
-            pool.close()
+        run(items(COUNT), Answering(str(notes), 0.01), partial(processes, 2), tmp_path / "r.jsonl", HEADER)
         assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
         assert len({pid for path in notes.iterdir() for pid in path.read_text().split()}) == 2
 
@@ -517,11 +509,8 @@ class TestWorkers:
     def test_a_process_that_is_killed_loses_nothing(
         self, tmp_path: Path, notes: Path, uninterrupted: bytes
     ) -> None:
-        pool = JoblibPool(2)
-        try:
-            run(items(COUNT), Answering(str(notes), 0.01, killing=20), pool, tmp_path / "r.jsonl", HEADER)
-        finally:
-            pool.close()
+        ask = Answering(str(notes), 0.01, killing=20)
+        run(items(COUNT), ask, partial(processes, 2), tmp_path / "r.jsonl", HEADER)
         assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
         assert asked(notes)[20] == 2
 
@@ -530,17 +519,17 @@ class TestWorkers:
     ) -> None:
         good = Answering(str(notes), 0.005)
         broken = Answering(str(notes), 0.001, failing=tuple(range(COUNT)))
-        run(items(COUNT), good, TeamPool([broken, good, good]), tmp_path / "r.jsonl", HEADER)
+        run(items(COUNT), good, partial(team, [broken, good, good]), tmp_path / "r.jsonl", HEADER)
         assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
         assert COUNT < sum(asked(notes).values()) <= COUNT + 3
 
     def test_when_all_servers_fail_the_run_ends(self, tmp_path: Path, notes: Path) -> None:
         broken = Answering(str(notes), failing=tuple(range(COUNT)))
         with pytest.raises(EngineError, match="no answer"):
-            run(items(COUNT), broken, TeamPool([broken, broken]), tmp_path / "r.jsonl", HEADER)
+            run(items(COUNT), broken, partial(team, [broken, broken]), tmp_path / "r.jsonl", HEADER)
 
     def test_a_mistake_in_the_program_is_not_taken_for_an_answer(self, tmp_path: Path, notes: Path) -> None:
         ask = Answering(str(notes / "no-such-folder"))
-        for pool in (DirectPool(), TeamPool([ask])):
+        for pool in (alone, partial(team, [ask])):
             with pytest.raises(FileNotFoundError):
                 run(items(3), ask, pool, tmp_path / "r.jsonl", HEADER)

@@ -26,7 +26,6 @@ from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.scores import (
     ALL,
-    CHOSEN,
     FIRST,
     Row,
     Scores,
@@ -155,16 +154,6 @@ def test_strata_tiers_and_judges_add_up(scores: Scores) -> None:
                 assert sum(n for n, _ in row.tiers.values()) == row.n
                 assert sum(right for _, right in row.tiers.values()) == row.n_correct
     assert scores.right["tests"] >= scores.right["exact"]
-
-
-def test_rescaling_helps_and_raw_rows_have_no_tiers(scores: Scores) -> None:
-    for measure in (CHOSEN, "geometric-mean", "minimum"):
-        of = {"judge": "exact", "part": "fit", "stratum": ALL, "measure": measure}
-        raw, rescaled = row_of(scores, **of, rescaled=False), row_of(scores, **of, rescaled=True)
-        assert raw.metrics["skill"].value is not None
-        assert rescaled.metrics["skill"].value is not None
-        assert rescaled.metrics["skill"].value > raw.metrics["skill"].value
-        assert not raw.tiers
 
 
 def test_answers_whose_probabilities_cannot_be_believed_are_counted_apart() -> None:
@@ -334,8 +323,6 @@ class TestCommand:
         [
             ("eval", "line"),
             ("calibrate",),
-            ("eval", "line", ".", "--backend", "dask"),
-            ("eval", "line", ".", "--scheduler", "tcp://localhost:1"),
             ("eval", "line", ".", "--model-per-job"),
         ],
     )

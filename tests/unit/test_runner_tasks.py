@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,14 @@ import lsp_calib
 from lsp_calib.commands import records as records_command
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import collect as collecting
-from lsp_calib.evaluation.collect import Workers
+from lsp_calib.evaluation.collect import AskingOptions, Workers
 from lsp_calib.evaluation.engine_host import Answerer, prompt_hash
 from lsp_calib.evaluation.item_worker import Completing, Summarising, is_correct
-from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON
+from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON, line_item_of, plain
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.runner import digest
 from lsp_calib.evaluation.summary_task import documented_task
-from lsp_calib.evaluation.tasks import Task, held_out, infill_task, line_item_of, line_task, plain
+from lsp_calib.evaluation.tasks import Task, held_out, infill_task, line_task
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.values import ModelIdentity, Prompt, Segment
 
@@ -148,10 +147,8 @@ def test_own_lines_to_write_on_are_further_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"jobs": 2, "scheduler": "tcp://localhost:1"},
         {"model_per_job": True},
         {"jobs": 2, "remotes": ("http://a", "http://b")},
-        {"remotes": ("http://a",), "scheduler": "tcp://localhost:1"},
         {"remotes": ("http://a",), "jobs": 2, "model_per_job": True},
     ],
 )
@@ -187,9 +184,7 @@ def test_kept_answers_are_compared_by_the_criteria_of_the_task(
     monkeypatch.setattr(collecting, "run", run)
     task = Task(name, (), criteria=("exact", "tests"))
     with pytest.raises(DataError, match="Enough"):
-        collecting.collect(
-            task, EngineChoice(), Workers(), tmp_path / "r.jsonl", seed=0, created="2026-01-01"
-        )
+        collecting.collect(*(task, EngineChoice(), tmp_path / "r.jsonl", AskingOptions(created="2026-01-01")))
     assert seen == [criteria]
 
 
@@ -220,14 +215,15 @@ def test_the_digest_of_an_item_changes_with_its_text_and_not_with_where_it_lies(
 def test_what_is_to_be_told_of_kept_answers_reaches_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def collect(*_: object, say: Callable[[str], None], **__: object) -> tuple[str, list[Record]]:
-        say("Some are asked for again.")
+    def collect(*given: Any) -> tuple[str, list[Record]]:
+        asking: AskingOptions = given[3]
+        asking.say("Some are asked for again.")
         return "header", []
 
     monkeypatch.setattr(records_command, "collect", collect)
     said: list[str] = []
     path = tmp_path / "r.jsonl"
-    asking = records_command.AskingOptions(say=said.append, model="m", quiet=True)
+    asking = AskingOptions(say=said.append, model="m", quiet=True)
     records_command.collect_records(Task("line", ()), path, asking)
     assert said == ["Some are asked for again."]
 
@@ -246,9 +242,8 @@ def test_the_sources_are_those_of_the_items_also_where_the_file_holds_others(
         ids = [f"{project}/a.py:{n}:1" for n in range(3)]
         items = [(id_, {"item": id_, "group": project}) for id_ in ids]
         header, records = collecting.collect(
-            *(Task("line", tuple(items)), EngineChoice(), Workers(), tmp_path / "r.jsonl"),
-            seed=0,
-            created="2026-01-01",
+            *(Task("line", tuple(items)), EngineChoice(), tmp_path / "r.jsonl"),
+            AskingOptions(created="2026-01-01"),
         )
         assert [record.group for record in records] == [project] * 3
         assert [(one.name, one.items) for one in header.sources] == [(project[:3], 3)]

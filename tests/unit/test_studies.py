@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +20,20 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.token_level import classwise_ece, full_ece
 from lsp_calib.cli import main
 from lsp_calib.commands.paper import decode_missing, repeat_studies
-from lsp_calib.commands.records import AskingOptions
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation import engine_host, item_worker, tasks, token_study
+from lsp_calib.evaluation.collect import AskingOptions
 from lsp_calib.evaluation.datasets import problems
+from lsp_calib.evaluation.datasets.problems import FunctionItem, function_item_of
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Reflected, Studying, is_correct
+from lsp_calib.evaluation.lines import line_item_of
 from lsp_calib.evaluation.paper import page
 from lsp_calib.evaluation.paper.cells import find_files, largest
 from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.summary_observation import REFLECTED
-from lsp_calib.evaluation.tasks import (
-    FunctionItem,
-    Task,
-    function_item_of,
-    line_item_of,
-    prefix_task,
-    repair_task,
-    synthesis_task,
-)
+from lsp_calib.evaluation.tasks import Task, prefix_task, repair_task, synthesis_task
 from lsp_calib.evaluation.token_study import BINS, TOKEN, Counts, numbers_of, read_numbers, study, texts
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
@@ -285,31 +278,6 @@ def test_counts_of_the_process_give_the_metrics_of_the_whole_distributions() -> 
     assert numbers["rarity"]["never"] == pytest.approx(1 - len(set(targets)) / 300)
 
 
-def test_the_counts_of_a_large_vocabulary_take_little_memory() -> None:
-    k, positions, each = 152_000, 100_000, 15
-    rng = np.random.default_rng(6)
-    entries = rng.random(positions * each, dtype=np.float32)
-    tracemalloc.start()
-    try:
-        counts = Counts(
-            rng.random(k),
-            {
-                "tokens": [rng.integers(k, size=positions * each, dtype=np.uint32)],
-                "probabilities": [entries],
-                "targets": [rng.integers(k, size=positions, dtype=np.uint32)],
-                "target_probabilities": [entries[:positions]],
-                "largest": [entries[:positions]],
-                "hits": [entries[:positions] > 0.5],
-            },
-        )
-        numbers = numbers_of([counts, counts], 1.5, 2, 1)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert numbers["positions"] == positions
-    assert peak < 400e6, "seven dense tables, as before, are 1.08 GB"
-
-
 def test_numbers_stand_in_the_study_and_its_claim(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     p = rng.dirichlet(np.full(300, 0.05), size=60)
@@ -468,7 +436,11 @@ def test_a_model_is_asked_about_its_answer_and_shown_no_test(monkeypatch: pytest
     monkeypatch.setattr(engine_host, "open_engine", lambda _: engine)
     host = engine_host.EngineHost(EngineChoice())
     monkeypatch.setattr(Studying, "host", lambda _: host)
-    ask = Studying(EngineChoice(), criteria=("exact",), observe=frozenset(Reflected))
+    ask = Studying(
+        EngineChoice(),
+        criteria=("exact",),
+        observe=frozenset(Reflected),
+    )
     try:
         record = Record.from_row(ask(SQUARE.payload())["record"])
         assert ask.describe().observations == REFLECTED

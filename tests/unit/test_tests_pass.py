@@ -11,15 +11,12 @@ import attrs
 import pytest
 from marks import repetitions
 
-from lsp_calib.evaluation import correctness
-from lsp_calib.evaluation.correctness import (
+from lsp_calib.evaluation.datasets import problems
+from lsp_calib.evaluation.sandbox.runner import (
     TestedProgram,
-    exact_match,
-    run_all_tests,
+    all_tests_pass,
     run_tests,
 )
-from lsp_calib.evaluation.datasets import problems
-from lsp_calib.evaluation.sandbox.isolation import Limits
 
 pytestmark = pytest.mark.usefixtures("walls")
 
@@ -36,7 +33,7 @@ class Square:
 
 
 def passes(source: str, tests: str = TESTS) -> bool:
-    return run_tests(TestedProgram(source, tests, ("square",))).passed
+    return run_tests(TestedProgram(source, tests, ("square",))).proved
 
 
 def test_what_is_right_passes() -> None:
@@ -86,36 +83,13 @@ def test_tests_see_the_helpers_of_the_source() -> None:
 
 def test_a_function_may_have_a_builtin_name() -> None:
     program = TestedProgram("def sum(a, b):\n    return 42\n", "assert sum(1, 2) == 42", ("sum",))
-    assert run_tests(program).passed
-
-
-def test_the_verdict_says_why() -> None:
-    assert "AssertionError" in run_tests(TestedProgram("square = abs", TESTS, ("square",))).why
-    assert "before its tests" in run_tests(TestedProgram("raise SystemExit", TESTS, ("square",))).why
-    slow = run_tests(TestedProgram("while True: pass", TESTS, ("square",)), limits=Limits(wall_s=0.5))
-    assert "wall" in slow.why
+    assert run_tests(program).proved
 
 
 def test_many_are_judged_at_once_and_told_in_order() -> None:
     answers = [(Square(), RIGHT if at % 3 else "square = abs") for at in range(12)]
-    found = [verdict.passed for verdict in run_all_tests(answers)]
+    found = list(all_tests_pass(answers))
     assert found == [bool(at % 3) for at in range(12)]
-
-
-@pytest.mark.parametrize(
-    ("before", "completion", "target", "same"),
-    [
-        ("    x = ", "1", "1", True),
-        ("    x = ", "1  ", "1", True),
-        ("", "    x = 1", "x = 1", True),
-        ("    x =", "1", " 1", False),
-        ("", "", "x", False),
-    ],
-)
-def test_an_exact_match_forgives_white_space_at_the_ends(
-    before: str, completion: str, target: str, same: bool
-) -> None:
-    assert exact_match(before, completion, target) is same
 
 
 def drawn_of(items: Sequence[Any]) -> list[Any]:
@@ -131,29 +105,27 @@ class TestReferences:
 
     def test_of_humaneval_pass_and_others_do_not(self, data: Path) -> None:
         items = list(problems.synthesis(data))[::20]
-        assert all(v.passed for v in run_all_tests([(item, item.canonical_solution) for item in items]))
-        assert not any(v.passed for v in run_all_tests([(item, "    return None\n") for item in items]))
+        assert all(all_tests_pass([(item, item.body) for item in items]))
+        assert not any(all_tests_pass([(item, "    return None\n") for item in items]))
 
     def test_of_infilling_pass_and_others_do_not(self, data: Path) -> None:
         items = list(problems.infilling(data))[::100]
-        assert all(v.passed for v in run_all_tests([(item, item.canonical_solution) for item in items]))
-        assert not any(
-            v.passed for v in run_all_tests([(item, "        raise ValueError") for item in items])
-        )
+        assert all(all_tests_pass([(item, item.canonical_solution) for item in items]))
+        assert not any(all_tests_pass([(item, "        raise ValueError") for item in items]))
 
     def test_of_mbpp_pass_and_others_do_not(self, data: Path) -> None:
         items = list(problems.problems(data))[::100]
-        assert all(correctness.tests_pass(item, item.reference) for item in items)
+        assert all(all_tests_pass([(item, item.reference) for item in items]))
         wrong = [(item, item.reference.replace("return", "return not")) for item in items]
-        assert sum(v.passed for v in run_all_tests(wrong)) < len(items) / 4
+        assert sum(all_tests_pass(wrong)) < len(items) / 4
 
     @pytest.mark.long
     def test_humaneval_and_infilling_pass(self, data: Path) -> None:
         synthesis, infilling = list(problems.synthesis(data)), list(problems.infilling(data))
         assert (len(synthesis), len(infilling)) == (164, 1033)
-        for items in (synthesis, infilling):
-            drawn = [(item, item.canonical_solution) for item in drawn_of(items)]
-            assert sum(v.passed for v in run_all_tests(drawn)) == len(drawn)
+        for items, right in ((synthesis, "body"), (infilling, "canonical_solution")):
+            drawn = [(item, getattr(item, right)) for item in drawn_of(items)]
+            assert sum(all_tests_pass(drawn)) == len(drawn)
 
     @pytest.mark.long
     def test_mbpp_passes_each_time(self, data: Path) -> None:
@@ -161,4 +133,4 @@ class TestReferences:
         assert len(found) == 974
         drawn = [(item, item.reference) for item in drawn_of(found)]
         for _ in range(repetitions(thorough=3, long=1)):
-            assert sum(v.passed for v in run_all_tests(drawn)) == len(drawn)
+            assert sum(all_tests_pass(drawn)) == len(drawn)

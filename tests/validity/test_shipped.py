@@ -37,9 +37,9 @@ from lsp_calib.completion.context import STRATA
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.confidence.measures import by_name
-from lsp_calib.evaluation import ablation_report
 from lsp_calib.evaluation.ablation import SHIPPED as SHIPPED_ROW
-from lsp_calib.evaluation.ablation_report import checksum
+from lsp_calib.evaluation.ablation import checksum
+from lsp_calib.evaluation.ablation import share as words_of
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.header import FeatureList
 from lsp_calib.evaluation.lines import INSERTING
@@ -191,7 +191,7 @@ def test_the_readme_recommends_by_the_figures_of_its_table() -> None:
     readme = (TIERS.parents[1] / "README.md").read_text("utf-8")
     for name in LIKE_FOR_LIKE:
         part, _ = blind_lines(name, "inserting")
-        accepted = ablation_report.share(part.tiers["accept"]).partition(",")[0]
+        accepted = words_of(part.tiers["accept"]).partition(",")[0]
         right = f"{part.n_correct / part.asked:.0%}".replace("%", " %")
         row = rf"^\| `{name.removesuffix('-large')}` [^|]*\| {right} \| {accepted} \|"
         assert re.search(row, readme, re.M), row

@@ -14,29 +14,51 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.evaluation.correctness import TestedProgram
 from lsp_calib.evaluation.datasets.folder import Row, fields, number, read_items, text, texts
-from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.evaluation.lines import LineItem, plain
+from lsp_calib.evaluation.runner import Plain
+from lsp_calib.evaluation.sandbox.runner import TestedProgram
 from lsp_calib.syntax import functions
 from lsp_calib.text_lines import split_lines
 
 
 @attrs.frozen
-class Synthesis:
-    """A function whose body is to be written, given its signature and docstring.
+class FunctionItem:
+    """A function whose body is to be written.
 
-    prompt: source up to and including the docstring. canonical_solution: the body that belongs after it.
-    test: code that defines `check`, which is called with the function.
+    before, behind: the source up to and including its docstring, and what follows it. body: the right one.
+    indentation: columns of its definition. tests, entry_points: as for `TestedProgram`.
     """
 
     id: str
-    prompt: str
-    entry_point: str
-    canonical_solution: str
-    test: str
+    before: str
+    body: str
+    behind: str
+    tests: str
+    entry_points: tuple[str, ...]
+    indentation: int = 0
 
     def program(self, completion: str) -> TestedProgram:
-        return _program(self.prompt + completion, self.test, self.entry_point)
+        source = f"{self.before}{completion.rstrip()}\n{self.behind}"
+        return TestedProgram(source, self.tests, self.entry_points)
+
+    def payload(self) -> Plain:
+        """The item as a question: the cursor at the start of the line below the docstring."""
+        lines = split_lines(self.before)
+        item = LineItem(
+            id=self.id,
+            group=self.id,
+            stratum="function",
+            cursor=Cursor.at(lines, len(lines) - 1, 0, "python"),
+            target=self.body,
+        )
+        return plain(item, function=attrs.asdict(self))
+
+
+def function_item_of(payload: Plain) -> FunctionItem:
+    """The item from which `FunctionItem.payload` made this one."""
+    values = dict(payload["function"])
+    return FunctionItem(**{**values, "entry_points": tuple(values["entry_points"])})
 
 
 @attrs.frozen
@@ -61,9 +83,8 @@ class Infilling:
 
     def program(self, completion: str) -> TestedProgram:
         """completion: the line; its newline may be missing."""
-        return _program(
-            f"{self.prompt}{completion.removesuffix(chr(10))}\n{self.suffix}", self.test, self.entry_point
-        )
+        source = f"{self.prompt}{completion.removesuffix(chr(10))}\n{self.suffix}"
+        return TestedProgram(source, _checking(self.test, self.entry_point), (self.entry_point,))
 
     def line_item(self) -> LineItem:
         """The same question as an editor would ask it: the cursor at the start of an empty line."""
@@ -79,14 +100,20 @@ class Infilling:
         )
 
 
-def _program(source: str, test: str, entry_point: str) -> TestedProgram:
-    return TestedProgram(source, f"{test}\ncheck({entry_point})\n", (entry_point,))
-
-
-def synthesis(folder: Path | None = None) -> Iterator[Synthesis]:
+def synthesis(folder: Path | None = None) -> Iterator[FunctionItem]:
     """The 164 functions. Raises DataError if the data are missing or have another checksum."""
-    names = "task_id", "prompt", "entry_point", "canonical_solution", "test"
-    return read_items("humaneval", lambda row: Synthesis(*fields(row, *names)), folder)
+
+    def make(row: Row) -> FunctionItem:
+        names = "task_id", "prompt", "canonical_solution", "test", "entry_point"
+        id_, prompt, body, test, called = fields(row, *names)
+        return FunctionItem(id_, prompt, body, "", _checking(test, called), (called,))
+
+    return read_items("humaneval", make, folder)
+
+
+def _checking(test: str, called: str) -> str:
+    """test: code that defines `check`, which is called with the function."""
+    return f"{test}\ncheck({called})\n"
 
 
 def infilling(folder: Path | None = None) -> Iterator[Infilling]:

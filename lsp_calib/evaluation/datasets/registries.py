@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, Protocol
+from typing import IO
 
 import attrs
 
@@ -34,14 +34,11 @@ class Project:
         return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}"
 
 
-class Download(Protocol):
-    """Downloads the archive of a project to a folder, which may be missing, and returns its path.
+Download = Callable[[Project, Path], Path]
+"""Downloads the archive of a project to a folder, which may be missing, and returns its path.
 
-    Raises DownloadError.
-    """
-
-    def __call__(self, project: Project, folder: Path) -> Path: ...
-
+Raises DownloadError.
+"""
 
 # Projects with compiled wheels; the checksum is that of the wheel for one Python and platform.
 COMPILED = {"aiohttp", "hypothesis", "tornado"}

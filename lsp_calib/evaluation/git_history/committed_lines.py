@@ -20,14 +20,13 @@ from lsp_calib.completion.context import Cursor, drawn_place, is_asked_for
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.git_history.objects import ObjectReader
 from lsp_calib.evaluation.git_history.repository import find_repository, printable
-from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem, is_source
+from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem, is_source, plain
 from lsp_calib.evaluation.tasks import (
     FEWEST,
     FEWEST_GROUPS,
     Task,
     grouped,
     language_below,
-    plain,
     project_names,
 )
 from lsp_calib.syntax import prose_lines

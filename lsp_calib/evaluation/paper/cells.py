@@ -42,6 +42,7 @@ from lsp_calib.evaluation.paper.numbers import (
     rescaled,
 )
 from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.reflective_scores import FORMS
 from lsp_calib.evaluation.scores import LEAST_SKILL, both_sides, groups_of, too_few_right
 from lsp_calib.evaluation.tasks import FEWEST, REPAIR, SYNTHESIS
 from lsp_calib.evaluation.thresholds import shipped_thresholds
@@ -332,7 +333,7 @@ def cell_of(answers: Answers, *, paper: str, headline: str, first: bool, seed: i
     why = _why_not(answers)
     if why:
         return Cell(answers, why)
-    return _Rows(answers, seed).cell(paper, headline, first)
+    return Rows(answers, seed).cell(paper, headline, first)
 
 
 def _why_not(answers: Answers) -> str:
@@ -345,7 +346,9 @@ def _why_not(answers: Answers) -> str:
     return ""
 
 
-class _Rows:
+class Rows:
+    """Makes the rows of some answers."""
+
     def __init__(self, answers: Answers, seed: int) -> None:
         self._answers = answers
         self._seed = seed
@@ -388,6 +391,15 @@ class _Rows:
             correlations=_correlations(raw),
         )
         return self._tested(cell, paper) if chosen else cell
+
+    def of_one(self, measure: str, raw: FloatArray, paper: str) -> tuple[Row, ...]:
+        """The rows of one further confidence, shape (n,): raw, and by the study's line in both folds."""
+        with quietly():
+            rows = [self._row(measure, RAW, "", raw)]
+            for folds, fold in self._folds.items():
+                line = platt_out_of_fold(raw[None], self._answers.correct, fold, PLATT[paper])[0]
+                rows.append(self._row(measure, paper, folds, line))
+        return tuple(rows)
 
     def _row(self, measure: str, rescaling: str, folds: str, confidence: FloatArray) -> Row:
         skill = self._resamples.skill(confidence)
@@ -453,9 +465,7 @@ class Stated:
 
 
 def stated(answers: Answers, paper: str, seed: int = 0) -> list[Stated]:
-    """The forms of `reflective_scores.FORMS` that the records hold, in order."""
-    from lsp_calib.evaluation.reflective_scores import FORMS
-
+    """The forms of `FORMS` that the records hold, in order."""
     listed = answers.header.observations
     if listed is None:
         return []
@@ -472,14 +482,7 @@ def stated(answers: Answers, paper: str, seed: int = 0) -> list[Stated]:
             above, half = float(np.mean(raw > 0.9)), float(np.mean(raw == 0.5))
             rows: tuple[Row, ...] = ()
             if not why:
-                builder = _Rows(kept, seed)
-                with quietly():
-                    lines = {
-                        folds: platt_out_of_fold(raw[None], kept.correct, fold, PLATT[paper])[0]
-                        for folds, fold in builder._folds.items()
-                    }
-                    rescaled_ = (builder._row(measure, paper, folds, line) for folds, line in lines.items())
-                    rows = (builder._row(measure, RAW, "", raw), *rescaled_)
+                rows = Rows(kept, seed).of_one(measure, raw, paper)
             found.append(Stated(measure, form, kept, max(asked - kept.n, 0), rows, above, half, why))
     return found
 

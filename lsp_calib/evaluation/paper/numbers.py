@@ -1,5 +1,7 @@
 """Fits and intervals of many confidences of the same answers at once. Pure.
 
+To import this raises DataError where scikit-learn or scipy is missing.
+
 The studies need an interval for each number. They are computed here as arrays, with the results of
 `bootstrap_interval`; the tests compare.
 """
@@ -9,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,15 @@ from lsp_calib.calibration.validation import (
 )
 from lsp_calib.errors import DataError
 from lsp_calib.installation import install_command
+
+try:
+    import scipy.stats
+    from sklearn.metrics import roc_curve
+    from sklearn.model_selection import KFold
+except ImportError as error:
+    raise DataError(
+        f"The studies need scikit-learn and scipy ({error}). Run `{install_command('figures')}`."
+    ) from error
 
 FOLDS = 5
 RESAMPLES = 1000
@@ -127,10 +137,6 @@ def rescaled(raw: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> F
 
 def random_folds(n: int, seed: int = 0) -> IntArray:
     """Five random folds of n items, whatever they belong to, as Spiess et al. have them. Shape (n,)."""
-    try:
-        from sklearn.model_selection import KFold
-    except ImportError as error:
-        raise _missing(error) from error
     fold = np.empty(n, dtype=np.intp)
     split = KFold(FOLDS, shuffle=True, random_state=seed).split(np.zeros(n))
     for k, (_, test) in enumerate(split):
@@ -240,7 +246,7 @@ def paired_p_value(first: FloatArray, second: FloatArray, correct: BoolArray) ->
     differences = (first - correct) ** 2 - (second - correct) ** 2
     if np.ptp(differences) == 0.0:
         return 1.0
-    return float(_scipy_stats().ttest_1samp(differences, 0.0).pvalue)
+    return float(scipy.stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
@@ -250,7 +256,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     """
     if not p_values:
         return []
-    found: list[float] = _scipy_stats().false_discovery_control(p_values, method="bh").tolist()
+    found: list[float] = scipy.stats.false_discovery_control(p_values, method="bh").tolist()
     return found
 
 
@@ -259,28 +265,10 @@ def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if x.size < 3 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
         return None
-    return float(_scipy_stats().spearmanr(x, y).statistic)
+    return float(scipy.stats.spearmanr(x, y).statistic)
 
 
 def roc(confidence: FloatArray, correct: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """False and true positive rates, ascending, and the thresholds from which on an answer is accepted."""
-    try:
-        from sklearn.metrics import roc_curve
-    except ImportError as error:
-        raise _missing(error) from error
     false, true, thresholds = roc_curve(correct, confidence)
     return false, true, thresholds
-
-
-def _scipy_stats() -> Any:
-    try:
-        import scipy.stats
-    except ImportError as error:
-        raise _missing(error) from error
-    return scipy.stats
-
-
-def _missing(error: ImportError) -> DataError:
-    return DataError(
-        f"The studies need scikit-learn and scipy ({error}). Run `{install_command('figures')}`."
-    )

@@ -299,7 +299,7 @@ def write(
     """
     import joblib
 
-    from lsp_calib.evaluation.figures import save_both
+    from lsp_calib.evaluation.figures.theme import save_both
 
     texts = {
         "index.html": html(studies, claims, notes),

@@ -1,10 +1,10 @@
-"""The numbers that the studies print, by table, and where they contradict each other."""
+"""The numbers that the studies print, by table."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -25,7 +25,10 @@ SPIESS_NAMES: Mapping[str, str] = {
 
 @functools.cache
 def published() -> Mapping[str, Any]:
-    """The document: for each study its `reference`, `tables` (with section and values) and `text`."""
+    """The document: for each study its `reference`, `tables` (with section and values) and `text`.
+
+    Of Spiess et al. also `discrepancies`: pairs of statements that differ by more than their rounding.
+    """
     text = resources.files(__package__).joinpath("published.json").read_text("utf-8")
     document: Mapping[str, Any] = json.loads(text)
     return document
@@ -75,73 +78,3 @@ def quoted_from_virk(name: str, language: str, metric: str) -> Quoted:
     rows = table(VIRK, name).items()
     found = tuple((model, float(one[language][metric])) for model, one in rows if language in one)
     return Quoted(f"Table {name}", found)
-
-
-@attrs.frozen
-class Discrepancy:
-    """Two statements of a study that cannot both be right as printed."""
-
-    what: str
-    one: float
-    other: float
-
-
-def discrepancies() -> list[Discrepancy]:
-    """Where Spiess et al. contradict themselves by more than the rounding of two decimals."""
-    return [*_reference_scores(), *_text_against_table(), *_average(), *_margins()]
-
-
-def _reference_scores() -> Iterator[Discrepancy]:
-    """The base rate's Brier score does not depend on rescaling."""
-    raw, rescaled = table(SPIESS, "5"), table(SPIESS, "6")
-    for model, rows in raw.items():
-        for column, cell in rows["Unskilled"].items():
-            other = rescaled[model]["Unskilled"][column]["brier"]
-            if cell["brier"] != other:
-                yield Discrepancy(
-                    f"{model} on {column}: reference Brier in Table 5 and in Table 6", cell["brier"], other
-                )
-
-
-def _text_against_table() -> Iterator[Discrepancy]:
-    text = said(SPIESS, "scaledTotalHumanEval")
-    rows = table(SPIESS, text["table"])
-    best = max(rows[model][text["measure"]][text["column"]]["skill"] for model in text["model"])
-    if abs(best - text["value"]) > 0.005:
-        yield Discrepancy(
-            f"Best rescaled skill of the total on {text['column']}: text and Table 6", text["value"], best
-        )
-
-
-def _average() -> Iterator[Discrepancy]:
-    """Section 8's average is that of no selection that it names: here that of all of Table 5."""
-    value = said(SPIESS, "averageRawSkill")["value"]
-    skills = [
-        cell["skill"]
-        for rows in table(SPIESS, "5").values()
-        for measure, columns in rows.items()
-        if measure != "Unskilled"
-        for cell in columns.values()
-    ]
-    mean = sum(skills) / len(skills)
-    if abs(mean - value) > 0.005:
-        yield Discrepancy("Average raw skill: section 8 and the mean of Table 5", value, round(mean, 2))
-
-
-def _margins() -> Iterator[Discrepancy]:
-    cells = table(SPIESS, "4")
-    sums = [
-        (f"Table 4, exact match {row}: total and sum", cells[row][2], sum(cells[row][:2]))
-        for row in ("false", "true", "total")
-    ]
-    sums += [
-        (
-            f"Table 4, tests passed {name}: total and sum",
-            cells["total"][at],
-            sum(cells[row][at] for row in ("false", "true")),
-        )
-        for at, name in enumerate(("false", "true", "total"))
-    ]
-    for what, total, summed in sums:
-        if abs(total - summed) > 0.005:
-            yield Discrepancy(what, total, round(summed, 2))

@@ -17,7 +17,7 @@ from lsp_calib.calibration.scores import (
     smooth_ece,
 )
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.evaluation.figures import (
+from lsp_calib.evaluation.figures.confidences import (
     Roc,
     draw_against_auc,
     draw_correlations,
@@ -44,7 +44,6 @@ from lsp_calib.evaluation.paper.page import NOT_RUN, Compared, Picture, Section,
 from lsp_calib.evaluation.paper.published import (
     SPIESS,
     Quoted,
-    discrepancies,
     published,
     quoted_from_spiess,
     table,
@@ -253,7 +252,7 @@ def _sections(compared: Sequence[Compared], seed: int) -> Iterator[Section]:
             Table(
                 "",
                 ("statements", "one", "the other"),
-                tuple((one.what, f"{one.one:g}", f"{one.other:g}") for one in discrepancies()),
+                tuple((what, f"{a:g}", f"{b:g}") for what, a, b in published()[SPIESS]["discrepancies"]),
             ),
         ),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from lsp_calib.confidence.measures import token_positions
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.figures import draw_roc, draw_skill_by_t, draw_token_positions
+from lsp_calib.evaluation.figures.confidences import draw_roc, draw_skill_by_t, draw_token_positions
 from lsp_calib.evaluation.paper.cells import (
     APART,
     FIRST_T,

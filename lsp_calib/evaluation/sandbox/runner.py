@@ -1,4 +1,7 @@
-"""Runs an unreviewed program with isolation and limits, where a trial program could do nothing forbidden."""
+"""Runs an unreviewed program with isolation and limits, where a trial program could do nothing forbidden.
+
+Also runs the tests of generated code: it is right if they pass.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,18 @@ import secrets
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
+
+import attrs
 
 from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.sandbox import system_calls
 from lsp_calib.evaluation.sandbox.execution import execute
 from lsp_calib.evaluation.sandbox.isolation import (
+    HERE,
     SUITE_LIMITS,
     Isolation,
     Limits,
@@ -247,3 +255,57 @@ def _find(name: str, path: Sequence[str]) -> str:
         if (Path(folder) / name).exists():
             return f"{folder}/{name}"
     raise SandboxError(f"There is no program {name!r} in {', '.join(path)}. Install it in the environment.")
+
+
+# Limits for the tests of one function; nearly all reference solutions take a hundredth of this. The limit on
+# processor time decides: MBPP/123's reference needs 4.5 s of it, and took over 15 s on a busy machine.
+TEST_LIMITS = Limits(wall_s=45.0, cpu_s=10)
+
+
+@attrs.frozen
+class TestedProgram:
+    """A program and code that raises if it is wrong.
+
+    source, tests: Python; the tests see the names of the source. entry_points: names that they call.
+    """
+
+    # pytest must not collect this class.
+    __test__ = False
+
+    source: str
+    tests: str
+    entry_points: tuple[str, ...]
+
+
+class Tested(Protocol):
+    """An item whose completion can be tested."""
+
+    def program(self, completion: str) -> TestedProgram: ...
+
+
+def run_tests(program: TestedProgram, *, limits: Limits = TEST_LIMITS) -> ProgramOutcome:
+    """Run a program and its tests in the sandbox; `proved` says that every test ran and none raised.
+
+    Raises SandboxError if nothing isolates here. Failures of the program are no errors.
+    """
+    payload = json.dumps(attrs.asdict(program))
+    return run(isolated_python("-c", _harness()), limits=limits, payload=payload)
+
+
+def tests_pass(item: Tested, completion: str) -> bool:
+    """Whether an item's tests pass with this completion in its place. Raises as `run_tests` does."""
+    return run_tests(item.program(completion)).proved
+
+
+def all_tests_pass(answers: Sequence[tuple[Tested, str]]) -> Iterator[bool]:
+    """The verdicts on (item, completion) pairs, in their order; one for each core at once."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        try:
+            yield from pool.map(tests_pass, [item for item, _ in answers], [text for _, text in answers])
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@lru_cache(maxsize=1)
+def _harness() -> str:
+    return (HERE / "harness.py").read_text("utf-8")
