@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, overload
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import attrs
 
@@ -338,29 +338,9 @@ def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:
     if not typed:
         return cursor
     column = cursor.column - typed
-    lines = _OtherLine(cursor.lines, cursor.line, cursor.before[:column] + cursor.after[closed:])
+    line = cursor.before[:column] + cursor.after[closed:]
+    lines = (*cursor.lines[: cursor.line], line, *cursor.lines[cursor.line + 1 :])
     return Cursor(lines, cursor.line, column, cursor.language)
-
-
-@attrs.frozen
-class _OtherLine(Sequence[str]):
-    """Lines of which one is another: without a copy, since there may be many."""
-
-    lines: Sequence[str]
-    line: int
-    text: str
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[str]: ...
-    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
-        if isinstance(at, slice):
-            return [self[one] for one in range(*at.indices(len(self)))]
-        return self.text if at in (self.line, self.line - len(self)) else self.lines[at]
 
 
 # Seconds between a reply and the start of the work.

@@ -8,8 +8,8 @@ pygls reads each header line and each body on a thread of a pool and waits for i
 message. Here one thread reads what is available, and the event loop cuts messages out of it. (A pipe of the
 event loop is no alternative: standard input may be a file, and processes that share it need it to block.)
 
-Output is written by the event loop as long as the client reads. Bytes that do not fit in the pipe wait for a
-thread, and while many wait, no further message is taken: the client gets its answers before it can ask more.
+Output is written by another thread, as a client may not read. While many bytes wait, no further message is
+taken: the client gets its answers before it can ask more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import contextlib
 import logging
 import os
 import re
-import select
 import threading
 from collections.abc import Callable, Hashable
 from typing import BinaryIO, Protocol
@@ -35,8 +34,6 @@ _MOST_READS = 16
 MOST_UNSENT = 1 << 20
 # Seconds in which a client whose input has ended reads nothing before it is taken for gone.
 _GONE = 2.0
-# So many bytes can be written to a pipe that is ready without waiting.
-_READY_BYTES = getattr(select, "PIPE_BUF", 512)
 
 
 class _Flow(asyncio.ReadTransport):
@@ -138,12 +135,8 @@ class Output:
         self.on_gone = on_gone
         self.gone = False
         self._descriptor = stdout.fileno()
-        self._ready: select.poll | None = None
-        if hasattr(select, "poll"):
-            self._ready = select.poll()
-            self._ready.register(self._descriptor, select.POLLOUT)
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Changed under the lock: by the event loop, and by the thread that writes what did not fit.
+        # Changed under the lock: by the event loop, and by the thread that writes.
         self._changed = threading.Condition()
         self._waiting: collections.deque[bytes] = collections.deque()
         self._unsent = self._sent = 0
@@ -155,16 +148,16 @@ class Output:
         with self._changed:
             if self.gone:
                 return
-            if not self._unsent:
-                try:
-                    data = data[self._write_what_fits(data) :]
-                except OSError:
-                    self._went()
-                    return
-            if data:
-                self._waiting.append(data)
-                self._unsent += len(data)
-                self._hand_over()
+            if self._thread is None:
+                self._loop = asyncio.get_running_loop()
+                self._thread = threading.Thread(target=self._write_waiting, name="stdout", daemon=True)
+                self._thread.start()
+            self._waiting.append(data)
+            self._unsent += len(data)
+            if self._unsent > MOST_UNSENT and not self._full:
+                self._full = True
+                self._has_room.clear()
+            self._changed.notify_all()
 
     @property
     def is_full(self) -> bool:
@@ -197,23 +190,6 @@ class Output:
                 sent = self._sent
                 self._changed.wait_for(lambda: not self._unsent or self.gone, _GONE)
 
-    def _write_what_fits(self, data: bytes) -> int:
-        """Write as much as does not wait for the client; returns the number of bytes."""
-        view, at = memoryview(data), 0
-        while at < len(view) and self._ready is not None and self._ready.poll(0):
-            at += os.write(self._descriptor, view[at : at + _READY_BYTES])
-        return at
-
-    def _hand_over(self) -> None:
-        if self._thread is None:
-            self._loop = asyncio.get_running_loop()
-            self._thread = threading.Thread(target=self._write_waiting, name="stdout", daemon=True)
-            self._thread.start()
-        if self._unsent > MOST_UNSENT and not self._full:
-            self._full = True
-            self._has_room.clear()
-        self._changed.notify_all()
-
     def _write_waiting(self) -> None:
         """For the thread: write what waits, for ever."""
         while True:
@@ -224,6 +200,10 @@ class Output:
                 try:
                     count = os.write(self._descriptor, data[:_AT_ONCE])
                 except OSError:
+                    with self._changed:
+                        self.gone = True
+                        self._waiting.clear()
+                        self._changed.notify_all()
                     self._later(self._went)
                     return
                 data = data[count:]
@@ -242,12 +222,8 @@ class Output:
             self._loop.call_soon_threadsafe(call)
 
     def _went(self) -> None:
-        self.gone = True
         self._has_room.set()
-        with self._changed:
-            self._waiting.clear()
-            self._changed.notify_all()
-        asyncio.get_running_loop().call_soon(self.on_gone)
+        self.on_gone()
 
 
 class Newest:

@@ -24,7 +24,6 @@ from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import SuggestionTracking
 from lsp_calib.server.summary_requests import (
     ExampleIndex,
-    Running,
     SummaryRequests,
     Target,
     functions_of,
@@ -95,14 +94,12 @@ class Summaries:
         self._place: tuple[str, int] | None = None
         self._lenses = self._connection.settings.code_lens
         self._refresh: asyncio.TimerHandle | None = None
-        running: dict[bytes, Running] = {}
-        self._examples = ExampleIndex(self._connection, self._admission, running, self._events)
+        self._examples = ExampleIndex(self._connection, self._admission, self._events)
         self.requests = SummaryRequests(
             SummaryService(self._model.engine, self._estimator, installed_encoder()),
             admission=self._admission,
             examples=self._examples,
             progress=self._progress,
-            running=running,
             events=self._events,
         )
         self._idle.run("summaries", self._make_ahead)

@@ -11,7 +11,7 @@ import hmac
 import logging
 import secrets
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -141,24 +141,12 @@ def _innermost(found: Sequence[Function], line: int) -> Function | None:
 
 # Seconds after which a folder is looked through again, and for how long at most, rests included.
 _STALE, _LONGEST = 60.0, 300.0
-# The user types for so long after a change.
-_TYPING = 1.0
-
-
-@attrs.frozen
-class Rests:
-    """In seconds. patience: of a summary for the first examples of a folder: making it takes longer.
-
-    after_file: for which the index rests after a file at most: as long as that took. busy: the same while the
-    model makes a summary, for the processor's sake. typing: while the user types, for the interpreter's.
-    look: between two looks for pauses and changes.
-    """
-
-    patience: float = 1.0
-    after_file: float = 0.25
-    busy: float = 0.5
-    typing: float = 2.0
-    look: float = 0.05
+# Seconds that a summary waits for the first examples of a folder: making it takes longer.
+_PATIENCE = 1.0
+# Seconds for which the search rests after a file at most: as long as that took.
+_REST = 0.25
+# Seconds between two looks whether a search may go on.
+_LOOK = 0.05
 
 
 @attrs.define(eq=False)
@@ -182,32 +170,27 @@ class _Scan:
 class ExampleIndex:
     """The examples of one connection's workspace folders.
 
-    Only for a model on this machine: to another one goes only text of the document itself. making: the
-    summaries on which the model works now.
+    Only for a model on this machine: to another one goes only text of the document itself. patience: seconds
+    that a summary waits for the first examples of a folder.
     """
 
     _connection: Connection
     _admission: Admission
-    _making: Collection[object]
     _events: Events
-    _rests: Rests = Rests()
+    _patience: float = _PATIENCE
 
     def __attrs_post_init__(self) -> None:
         self._events.on(on.DocumentOpened, lambda one: self.opened(one.document))
         self._events.on(on.DocumentClosed, lambda one: self.closed(one.uri))
-        self._running = True
-        # For the thread: whether it goes on, and how long it rests after a file.
-        self._goes_on, self._rest = True, 0.0
+        # Looked at by the thread: the server runs, and neither a pause nor battery forbids the search.
+        self._running = self._allowed = True
         self._open: dict[str, _Open] = {}
         self._indexes: dict[Path, WorkspaceExamples] = {}
         self._scans: dict[tuple[Path, str], _Scan] = {}
         self._turn = asyncio.Semaphore(1)
         self._waiting = 0  # summaries that wait for examples
-        self._typed = -_TYPING
-        self._texts: list[tuple[str, ...]] = []  # of the open documents, at the last look
 
     def opened(self, document: CalibDocument) -> None:
-        self._typed = time.monotonic()
         path = path_of(document.uri)
         if path is not None and has_grammar(document.language):
             self._open[document.uri] = _Open(document, path)
@@ -240,7 +223,7 @@ class ExampleIndex:
         if scan.ended is None and scan.task is not None:
             self._waiting += 1
             try:
-                await asyncio.wait({scan.task}, timeout=self._rests.patience)
+                await asyncio.wait({scan.task}, timeout=self._patience)
             finally:
                 self._waiting -= 1
         opened = [
@@ -249,7 +232,7 @@ class ExampleIndex:
         return await asyncio.to_thread(self._best, index, function, language, path, opened)
 
     async def close(self) -> None:
-        self._running = self._goes_on = False
+        self._running = False
         tasks = [scan.task for scan in self._scans.values() if scan.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -268,29 +251,17 @@ class ExampleIndex:
                 for one in self._open.values()
                 if one.path.is_relative_to(index.root)
             }
-            self._look(begins=True)
-            work = asyncio.create_task(asyncio.to_thread(self._search, index, path, language, opened))
+            search = asyncio.create_task(asyncio.to_thread(self._search, index, path, language, opened))
             try:
-                while not work.done():
-                    await asyncio.wait({work}, timeout=self._rests.look)
-                    self._look()
+                while not search.done():
+                    self._allowed = self._admission.may_work_ahead()
+                    await asyncio.wait({search}, timeout=_LOOK)
             except asyncio.CancelledError:
                 # The server ends, perhaps because the editor has gone; it waits for its threads.
-                self._goes_on = False
+                self._running = False
                 raise
-            if work.result():
+            if search.result():
                 scan.ended = time.monotonic()
-
-    def _look(self, *, begins: bool = False) -> None:
-        """begins: what was typed since the last search is not looked at."""
-        texts = [document.bare_lines for document in self._connection.open_documents()]
-        if texts != self._texts and not begins:
-            self._typed = time.monotonic()
-        self._texts = texts
-        self._goes_on = self._running and self._admission.may_work_ahead()
-        typing = time.monotonic() - self._typed < _TYPING
-        rest = self._rests.typing if typing else self._rests.busy if self._making else 0.0
-        self._rest = 0.0 if self._waiting else rest
 
     def _search(
         self, index: WorkspaceExamples, path: Path, language: str, opened: Mapping[str, Sequence[str]]
@@ -303,16 +274,13 @@ class ExampleIndex:
             logger.exception("The examples of a workspace folder could not be read.")
             return True
         logger.debug("Examples: %d files read, %d functions in all.", done.files, done.functions)
-        return self._goes_on
+        return self._running and self._allowed
 
     def _after_file(self, seconds: float) -> bool:
         """In a thread, after a file that took so many seconds."""
-        start = time.monotonic()
         if not self._waiting:
-            time.sleep(min(seconds, self._rests.after_file))
-        while self._goes_on and time.monotonic() - start < self._rest:
-            time.sleep(self._rests.look)
-        return self._goes_on
+            time.sleep(min(seconds, _REST))
+        return self._running and self._allowed
 
     def _best(
         self,
@@ -366,17 +334,17 @@ class SummaryRequests:
 
     admission: whether a document may be used for a prompt. examples: functions of its workspace that resemble
         one, with their documentation. progress: shows work that takes longer than its request waits in
-        silence. running: the summaries that are being made, which is theirs to fill.
+        silence.
     """
 
     _service: SummaryService
     _admission: Admission
     _examples: ExampleIndex
     _progress: SummaryProgress
-    _running: dict[bytes, Running]
     _events: Events
 
     def __attrs_post_init__(self) -> None:
+        self._running: dict[bytes, Running] = {}  # the summaries that are being made
         self._secret = secrets.token_bytes(32)
         self._model: ModelIdentity | None = None
         self._known = LRU[bytes, Summary](_SUMMARIES_KEPT)

@@ -261,17 +261,20 @@ class Notebook:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._code: tuple[CalibDocument, ...] = ()
-        self._around: _Around | None = None
+        self._cell: CalibDocument | None = None  # in which the user works: what stands above and below it
+        self._above: Lines = ()
+        self._below: Lines = ()
+        self._whole: tuple[Lines, Lines] = (), ()  # the cell's lines, and all
 
     def arrange(self, code: Iterable[CalibDocument]) -> None:
         """These are the code cells now, in their order."""
         self._code = tuple(code)
-        self._around = None
+        self._cell = None
 
     def changed(self, cell: CalibDocument) -> None:
         """The text of a cell has changed."""
-        if self._around is not None and self._around.cell is not cell:
-            self._around = None
+        if self._cell is not cell:
+            self._cell = None
 
     def holds_code(self, cell: CalibDocument) -> bool:
         return any(one is cell for one in self._code)
@@ -288,37 +291,15 @@ class Notebook:
 
         Cells are joined with an empty line. The same lines give the same object as long as nothing changes.
         """
-        if self._around is None or self._around.cell is not cell:
-            self._around = _Around.of(cell, self.cells_like(cell))
-        return self._around.with_own(own), self._around.first
-
-
-@attrs.define
-class _Around:
-    """A cell and the text that it stands in.
-
-    first: the line there with which the cell begins. own: the cell's lines. lines: of the text, as a list in
-    which a keystroke exchanges those of the cell. whole: the same as it is given out.
-    """
-
-    cell: CalibDocument
-    first: int
-    own: Lines
-    lines: list[str]
-    whole: Lines
-
-    @classmethod
-    def of(cls, cell: CalibDocument, cells: Sequence[CalibDocument]) -> _Around:
-        at = next(at for at, one in enumerate(cells) if one is cell)
-        above = [line for one in cells[:at] for line in (*one.read_lines, "")]
-        below = [line for one in cells[at + 1 :] for line in ("", *one.read_lines)]
-        return cls(cell, len(above), (), above + below, ())
-
-    def with_own(self, own: Lines) -> Lines:
-        if self.own is not own:
-            self.lines[self.first : self.first + len(self.own)] = own
-            self.own, self.whole = own, tuple(self.lines)
-        return self.whole
+        if self._cell is not cell:
+            cells = self.cells_like(cell)
+            at = next(at for at, one in enumerate(cells) if one is cell)
+            self._cell, self._whole = cell, ((), ())
+            self._above = tuple(line for one in cells[:at] for line in (*one.read_lines, ""))
+            self._below = tuple(line for one in cells[at + 1 :] for line in ("", *one.read_lines))
+        if self._whole[0] is not own:
+            self._whole = own, (*self._above, *own, *self._below)
+        return self._whole[1], len(self._above)
 
 
 class CalibCodec(PositionCodec):

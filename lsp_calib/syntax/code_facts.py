@@ -8,12 +8,12 @@ Prompts (for Code Summarization)", whose data flow follows GraphCodeBERT (Guo et
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.syntax.functions import parse
+from lsp_calib.syntax.languages.rules import words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -70,48 +70,42 @@ class _Grammar:
     returns: str
 
 
-_GRAMMARS: Mapping[str, _Grammar] = MappingProxyType(
-    {
-        "python": _Grammar(
-            definitions=frozenset({"function_definition"}),
-            parameters=frozenset(
-                {
-                    *("identifier", "typed_parameter", "default_parameter", "typed_default_parameter"),
-                    *("list_splat_pattern", "dictionary_splat_pattern"),
-                }
-            ),
-            values=MappingProxyType(
-                {
-                    "assignment": ("left", "right", "type"),
-                    "augmented_assignment": ("left", "right", ""),
-                    "for_statement": ("left", "right", ""),
-                    "for_in_clause": ("left", "right", ""),
-                    "named_expression": ("name", "value", ""),
-                }
-            ),
-            members=MappingProxyType({"attribute": ("object", "attribute")}),
-            own=frozenset({"self", "cls"}),
-            called=MappingProxyType({"call": "function"}),
-            returns="return_type",
+_GRAMMARS: Mapping[str, _Grammar] = {
+    "python": _Grammar(
+        definitions=words("function_definition"),
+        parameters=words(
+            """
+                identifier typed_parameter default_parameter typed_default_parameter list_splat_pattern
+                dictionary_splat_pattern
+            """
         ),
-        "java": _Grammar(
-            definitions=frozenset({"method_declaration", "constructor_declaration"}),
-            parameters=frozenset({"formal_parameter", "spread_parameter"}),
-            values=MappingProxyType(
-                {
-                    "assignment_expression": ("left", "right", ""),
-                    "enhanced_for_statement": ("name", "value", "type"),
-                    "resource": ("name", "value", "type"),
-                    "variable_declarator": ("name", "value", ""),
-                }
-            ),
-            members=MappingProxyType({"field_access": ("object", "field")}),
-            own=frozenset({"this"}),
-            called=MappingProxyType({"method_invocation": "name", "object_creation_expression": "type"}),
-            returns="type",
-        ),
-    }
-)
+        values={
+            "assignment": ("left", "right", "type"),
+            "augmented_assignment": ("left", "right", ""),
+            "for_statement": ("left", "right", ""),
+            "for_in_clause": ("left", "right", ""),
+            "named_expression": ("name", "value", ""),
+        },
+        members={"attribute": ("object", "attribute")},
+        own=words("self cls"),
+        called={"call": "function"},
+        returns="return_type",
+    ),
+    "java": _Grammar(
+        definitions=words("method_declaration constructor_declaration"),
+        parameters=words("formal_parameter spread_parameter"),
+        values={
+            "assignment_expression": ("left", "right", ""),
+            "enhanced_for_statement": ("name", "value", "type"),
+            "resource": ("name", "value", "type"),
+            "variable_declarator": ("name", "value", ""),
+        },
+        members={"field_access": ("object", "field")},
+        own=words("this"),
+        called={"method_invocation": "name", "object_creation_expression": "type"},
+        returns="type",
+    ),
+}
 
 LANGUAGES = tuple(_GRAMMARS)
 

@@ -27,6 +27,7 @@ SCRIPT is a JSON file, all of its keys optional:
     summariesAfter  seconds after which summaries are made ahead; an hour unless given
     replay       {"idle", "retry", "linesAnHour", "settleAfter"}: see `server.events.Pace`;
                  lines are replayed after an hour unless given
+    fileSeconds  how long the search for examples takes to read a file, at least
     supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
@@ -310,6 +311,11 @@ def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServ
         if "quiet" in script:
             replace(speeds, "is_quiet", lambda: bool(script["quiet"]))
         replace(power, "SUPPLIES", Path(script.get("supplies", "/no such folder")))
+        if seconds := script.get("fileSeconds"):
+            from lsp_calib.summarization import workspace_examples
+
+            read = workspace_examples.lines_of
+            replace(workspace_examples, "lines_of", lambda path: time.sleep(seconds) or read(path))
         return ScriptedEngine(script, on_state, server.trusted)
 
     server.pace = _pace(script)

@@ -40,16 +40,6 @@ async def test_a_block_with_a_tier_for_each_line(connect: Connect) -> None:
     assert "accept through line 2 of 3" in block["reason"]
 
 
-async def test_a_block_without_a_line_to_accept_says_so(connect: Connect) -> None:
-    script = after(line("    y = 2"))
-    script["answers"]["    "] = line("x = 1", 0.6)
-    editor = await connect(script, options=BLOCK)
-    editor.open(ABOVE)
-    block = await editor.suggestion(1, 4)
-    assert [one["tier"] for one in block["lines"]] == ["review", "review"]
-    assert block["reason"].startswith("review all 2 lines;")
-
-
 async def test_it_ends_above_a_line_that_hide_below_would_hide(connect: Connect) -> None:
     """The product of 0.9, 0.8 and 0.8 is below 0.7, though none of them is."""
     script = after(line("    y = 2", 0.8), line("    return y", 0.8))
@@ -162,13 +152,6 @@ class TestFailure:
         assert (await editor.suggestion(1, 4))["text"] == whole["text"]
         assert len(editor.engine.read("asked")) == n, "what is made stays"
 
-    async def test_typed_on_the_lines_above_stay_without_the_model(self, connect: Connect) -> None:
-        editor = await self.failed(connect)
-        n = len(editor.engine.read("asked"))
-        editor.insert(1, 4, "x")
-        assert (await editor.suggestion(1, 5))["text"] == " = 1\n    y = 2"
-        assert len(editor.engine.read("asked")) == n
-
 
 class TestTypedWhileItIsMade:
     """Each key cancels the request before it; the block goes on while its first line is typed."""
@@ -202,25 +185,6 @@ class TestTypedWhileItIsMade:
         editor.insert(1, 5, " ")
         assert (await editor.suggestion(1, 6))["text"] == "= 1\n    y = 2"
 
-    async def test_another_text_ends_it(self, connect: Connect, tmp_path: Path) -> None:
-        editor, request = await self.begun(connect, tmp_path / "never")
-        await self.cancelled(editor, request, 4, "z")
-        found = await editor.suggestion(1, 5)
-        assert (found["kind"], found["text"]) == ("line", " = 3")
-        (ended,) = await editor.engine.until("cancelled")
-        assert ended["line"] == ""
-
-    async def test_a_request_elsewhere_ends_it(self, connect: Connect, tmp_path: Path) -> None:
-        editor, request = await self.begun(connect, tmp_path / "never")
-        editor.cancel("first")
-        with pytest.raises(JsonRpcRequestCancelled):
-            await request
-        await editor.in_order()
-        assert not editor.engine.read("cancelled")
-        await editor.inline(3, 5)
-        (ended,) = await editor.engine.until("cancelled")
-        assert ended["line"] == ""
-
 
 class TestPause:
     async def test_it_stops_a_block_that_is_being_made(self, connect: Connect, tmp_path: Path) -> None:
@@ -237,9 +201,8 @@ class TestPause:
         assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(0,)]
 
     async def test_and_alternatives_with_what_waits_for_them(self, connect: Connect, tmp_path: Path) -> None:
-        script = {"answers": {"    ": {**line("x = 1"), "draws": []}}}
-        script["answers"]["    "]["draws"] = [{**line("z = 3"), "heldUntil": str(tmp_path / "never")}]
-        editor = await connect(script)
+        never = {**line("z = 3"), "heldUntil": str(tmp_path / "never")}
+        editor = await connect({"answers": {"    ": {**line("x = 1"), "draws": [never]}}})
         editor.open(ABOVE)
         request = asyncio.ensure_future(editor.inline(1, 4, by_hand=True))
         await editor.engine.until("other")

@@ -142,13 +142,3 @@ async def test_the_user_can_turn_marks_off(connect: Connect) -> None:
             editor.insert(line, 1, text)
         assert {d.code for d in await seen(editor)} == left
         assert editor.messages == []
-
-
-async def test_units_of_the_client(connect: Connect) -> None:
-    """A range beside an emoji counts as the editor does."""
-    editor = await connect(SCRIPT, client=capabilities(inline=True, encodings=["utf-8"]))
-    editor.open("  s = '🐍'")
-    await editor.suggestion(0, 12)
-    editor.insert(0, 12, " + b")
-    (diagnostic,) = await seen(editor)
-    assert diagnostic.range == types.Range(types.Position(0, 15), types.Position(0, 16))

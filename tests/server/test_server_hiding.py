@@ -193,7 +193,10 @@ async def test_the_user_is_told_once_what_it_would_have_hidden(connect: Connect)
     await until(lambda: editor.messages, "the message")
     editor.configure({"hideBelow": 0.4}, push=True)
     await until(lambda: len(editor.messages) == 2, "the second message")
-    assert editor.messages == [expected(0.6), expected(0.4)]
+    for below in (False, 0.4):  # turned off, the next limit is a new decision
+        editor.configure({"hideBelow": below}, push=True)
+    await until(lambda: len(editor.messages) == 3, "the third message")
+    assert editor.messages == [expected(0.6), expected(0.4), expected(0.4)]
     assert editor.messages[0].split("hidden")[1] != editor.messages[1].split("hidden")[1]
     assert editor.client.messages[0].type is types.MessageType.Info
     await editor.leave()
@@ -235,16 +238,6 @@ async def test_the_measure_is_the_one_that_the_user_has_set(connect: Connect, tm
     assert (second["measure"], second["confidence"]) == ("total", pytest.approx(math.exp(-0.2), rel=1e-12))
     assert second["rawConfidence"] == pytest.approx(math.exp(-0.1), rel=1e-12)
     assert second["text"] == first["text"]
-
-
-async def test_what_the_first_tokens_settle_is_not_generated(connect: Connect, tmp_path: Path) -> None:
-    """The total can only fall: four tokens at exp(-0.2) are too many for a limit of a half."""
-    install_two_curves(tmp_path / "home")
-    script = {"otherwise": {"text": " = 1", "logprobs": [-0.2] * 5}}
-    editor = await connect(script, calibrated=False, options={"hideBelow": 0.5})
-    editor.open("a\n")
-    assert await editor.inline(0, 1) == types.InlineCompletionList(items=())
-    assert [entry["tokens"] for entry in editor.engine.read("stopped")] == [4]
 
 
 async def test_the_word_in_doubt_is_named_and_marked(connect: Connect) -> None:

@@ -75,17 +75,6 @@ async def test_only_on_a_signature(connect: Connect) -> None:
     assert await editor.hover(5, 5) is not None
 
 
-async def test_a_summary_is_made_once(connect: Connect) -> None:
-    """Hovering again does not run the model again; a changed function does."""
-    editor = await connect()
-    editor.open(TEXT)
-    assert await shown(editor) == await shown(editor, 5)
-    assert len(editor.engine.read("asked")) == 1
-    editor.insert(8, 16, " + 1")
-    await shown(editor)
-    assert len(editor.engine.read("asked")) == 2
-
-
 async def test_a_summary_is_shown_as_plain_text(connect: Connect) -> None:
     """Links, images, code, HTML, autolinks and control characters from a model do not reach the renderer."""
     wild = "See [x](http://a.b) ![i](http://a.b/i.png) <img src=x> `c` *e* https://a.b/ \x1b[31m \\"

@@ -11,8 +11,6 @@ from conftest import Connect
 from lsprotocol import types
 from scripted_editor import capabilities
 
-from lsp_calib.inference.engine import EngineState
-
 VSCODE = {"editor": "visual_studio_code", "inline": True, "pull": True}
 NEOVIM = {"editor": "neovim", "inline": True}
 OLD_NEOVIM = {"editor": "neovim@v0.9.1"}
@@ -58,16 +56,6 @@ async def test_what_is_offered_fits_the_editor(
     assert offered.position_encoding in (declared or ["utf-16"])
     if encoding:
         assert offered.position_encoding == encoding
-
-
-async def test_badges_stand_in_the_capabilities(connect: Connect) -> None:
-    """Editors take mark, colour and words of each tier and state from `experimental.lspCalib.badges`."""
-    badges = (await connect()).server.experimental["lspCalib"]["badges"]
-    assert {"accept", "review", "reject", *EngineState, "paused", "learning", "drifted"} <= set(badges)
-    for badge in badges.values():
-        assert set(badge) == {"mark", "color", "words"}
-        assert all(isinstance(value, str) and value for value in badge.values())
-    assert len({badges[tier]["color"] for tier in ("accept", "review", "reject")}) == 3
 
 
 @pytest.mark.parametrize(("enabled", "offered"), [(True, True), (False, False), ("auto", False)])

@@ -124,27 +124,6 @@ async def test_nothing_to_offer_is_an_empty_list(connect: Connect) -> None:
         assert not answer.items, line
 
 
-async def test_typed_along_is_served_from_memory(connect: Connect) -> None:
-    """Who types what the ghost text says keeps it: same id, what is left of the text, no question asked."""
-    editor = await connect(SUM)
-    editor.open(DEFINITION)
-    first = await editor.suggestion(1, 12)
-    editor.insert(1, 12, " +")
-    second = await editor.suggestion(1, 14)
-    assert second["text"] == " b"
-    assert second["source"] == "memory"
-    assert second["id"] == first["id"]
-    assert second["confidence"] == first["confidence"]
-    assert set(second["timing"].values()) == {0}
-    assert len(editor.engine.read("asked")) == 1
-    # Who types anything else does not.
-    editor.insert(1, 14, "1")
-    answer = await editor.inline(1, 15)
-    assert answer is not None
-    assert not answer.items
-    assert len(editor.engine.read("asked")) == 2
-
-
 async def test_a_new_request_takes_the_place_of_the_old_one(connect: Connect, tmp_path: Path) -> None:
     """The superseded request is answered null, its work is stopped, and the new one gets its own answer."""
     never = {"text": "old", "heldUntil": str(tmp_path / "never")}
@@ -200,6 +179,7 @@ async def test_a_cancelled_request_leaves_its_twin_alone(connect: Connect, tmp_p
     release.touch()
     assert (await second)["text"] == "x"
     assert len(editor.engine.read("asked")) == 1
+    assert await editor.command("explain") is None
 
 
 async def test_a_document_closed_during_a_request(connect: Connect, tmp_path: Path) -> None:
@@ -264,14 +244,6 @@ async def test_without_a_model_one_message_says_what_to_do(connect: Connect, err
     assert status["state"] == ("noModel" if error == "NoModelError" else "error")
     assert status["message"] == message
     assert editor.messages == [message]
-
-
-async def test_it_can_be_turned_off(connect: Connect) -> None:
-    """With `inlineCompletion.enabled: false` the engine is not asked."""
-    editor = await connect({"otherwise": {"text": "x"}}, options={"inlineCompletion": {"enabled": False}})
-    editor.open("a")
-    assert await editor.inline(0, 1) is None
-    assert editor.engine.read("asked") == []
 
 
 async def test_early_requests_wait_for_the_model_and_hold_up_nobody(connect: Connect, tmp_path: Path) -> None:

@@ -85,28 +85,6 @@ async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
     assert not [message for message in client.received if message.get("method") == "window/showMessage"]
 
 
-HEADERS = [
-    "content-length:{}",
-    "CONTENT-LENGTH: {}",
-    "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: {}",
-    "content-length: {}\r\ncontent-type: x",
-]
-
-
-async def test_headers_as_the_protocol_allows_them(raw: Raw) -> None:
-    """In any case and in any order; the frame arrives, and so does the next one."""
-    for number, header in enumerate(HEADERS, 1):
-        raw.send({"id": number, **STATUS}, header)
-        assert "result" in await raw.answer(number)
-
-
-async def test_an_absurd_length_does_not_swallow_what_follows(raw: Raw) -> None:
-    for number, length in enumerate(["-12", "12x", "99999999999999999999", ""], 1):
-        raw.send({"id": 0, **STATUS}, f"Content-Length: {length}")
-        raw.send({"id": number, **STATUS})
-        assert "result" in await raw.answer(number)
-
-
 UNREADABLE = [
     None,
     {},

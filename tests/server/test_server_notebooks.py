@@ -70,21 +70,6 @@ async def test_a_suggestion_in_a_cell_has_the_cells_position(connect: Connect) -
     assert (edit.range.start.line, edit.range.end.line) == (1, 1)
 
 
-async def test_the_same_place_again_and_typing_along_need_no_model(connect: Connect) -> None:
-    editor = await begin(connect)
-    book = Notebook(editor, {"a": SCORE, "b": USE})
-    uri = book.cell_uri("b")
-    first = await editor.suggestion(1, len(TYPED), uri)
-    book.insert("b", 1, len(TYPED), "arm")
-    second = await editor.suggestion(1, len(TYPED) + 3, uri)
-    assert (second["id"], second["source"]) == (first["id"], "memory")
-    assert len(editor.engine.read("asked")) == 1
-    # Another cell above, which the model is shown: the answer is another one.
-    book.insert("a", 0, 0, "# changed\n")
-    await editor.suggestion(1, len(TYPED) + 3, uri)
-    assert len(editor.engine.read("asked")) == 2
-
-
 async def test_cells_that_are_put_in_moved_and_removed(connect: Connect) -> None:
     """What stands above a cell is what the user sees above it."""
     editor = await begin(connect)

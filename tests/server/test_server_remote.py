@@ -93,24 +93,6 @@ async def test_a_completion_comes_with_a_probability_and_is_never_accepted_witho
         assert await editor.leave() == 0
 
 
-async def test_implausible_probabilities_are_marked_as_such(start: Start) -> None:
-    async with serving(
-        tokens=lambda _: spoken("    return a + b\n"), logprobs=lambda _, __: 0.0, models=["mine"]
-    ) as server:
-        editor = await start(options=trusted(server.url, model="mine"))
-        editor.open("def add(a, b):\n    re")
-        suggestion = await editor.suggestion(1, 6)
-        assert suggestion["text"] == "turn a + b"
-        assert (suggestion["confidence"], suggestion["rawConfidence"]) == (None, None)
-        assert (suggestion["tier"], suggestion["certified"]) == ("review", False)
-        assert "speculative decoding" in suggestion["reason"]
-        editor.change((1, 4), (1, 6), "return a + b")
-        await editor.command("accepted", suggestion)
-        editor.save()
-        await editor.settled()
-        assert editor.rows("SELECT logprobs, raw FROM suggestions") == [("[]", None)]
-
-
 async def test_an_unreachable_server_is_reported_once_and_stops_nothing(start: Start) -> None:
     async with serving() as server:
         url = server.url

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from conftest import Connect
-from lsprotocol import types
 from scripted_editor import URI, Editor, capabilities, until
 from test_server_when_to_ask import supply
 from test_server_window import FORMAT
@@ -110,14 +109,6 @@ class TestALineThatWasTyped:
         assert rows(editor) == []
         assert len(replayed(editor)) == 1, "nor is it asked again"
 
-    async def test_once(self, connect: Connect) -> None:
-        editor = await ready(connect)
-        type_line(editor, 1, LINE)
-        await labelled(editor)
-        editor.save()
-        await asyncio.sleep(A_WHILE)
-        assert len(replayed(editor)) == 1
-
     async def test_a_save_finishes_it(self, connect: Connect) -> None:
         editor = await ready(connect, script(replay={**SOON, "settleAfter": 3600.0}))
         for column, letter in enumerate(LINE):
@@ -148,65 +139,10 @@ class TestNotReplayed:
         assert [SECOND.startswith(entry["line"]) for entry in replayed(editor)] == [True]
         assert sorted(str(source) for source, *_ in rows(editor)) == ["None", "replay"]
 
-    async def test_an_accepted_one(self, connect: Connect) -> None:
-        editor = await ready(connect)
-        suggestion = await editor.suggestion(1, 0)
-        editor.insert(1, 0, suggestion["text"])
-        editor.insert(1, len(suggestion["text"]), "\n")
-        await editor.in_order()
-        await asyncio.sleep(A_WHILE)
-        assert replayed(editor) == []
-
-    async def test_a_pasted_one(self, connect: Connect) -> None:
-        editor = await ready(connect)
-        editor.insert(1, 0, LINE + "\n")
-        editor.insert(2, 0, f"{LINE}\n" * 7)
-        editor.save()
-        await never(editor)
-
-    async def test_a_loaded_one(self, connect: Connect) -> None:
-        editor = await ready(connect)
-        for column, letter in enumerate("ed"):
-            editor.insert(4, 8 + column, letter)
-        editor.save()
-        await never(editor)
-
-    async def test_a_formatted_one(self, connect: Connect) -> None:
-        editor = await ready(connect)
-        for column, letter in enumerate("total=price"):
-            editor.insert(1, column, letter)
-        document, reason = types.TextDocumentIdentifier(URI), types.TextDocumentSaveReason.Manual
-        editor.client.text_document_will_save(types.WillSaveTextDocumentParams(document, reason))
-        editor.change((1, 5), (1, 6), " = ")
-        editor.client.text_document_did_save(types.DidSaveTextDocumentParams(document))
-        await never(editor)
-
-    async def test_an_undone_one(self, connect: Connect) -> None:
-        editor = await ready(connect)
-        for column, letter in enumerate("total = 1"):
-            editor.insert(1, column, letter)
-        editor.insert(1, 9, " + price")
-        editor.change((1, 9), (1, 17), "")
-        editor.save()
-        await never(editor)
-
     async def test_a_comment(self, connect: Connect) -> None:
         """The record sampler draws none either."""
         editor = await ready(connect)
         type_line(editor, 1, "# a word on this")
-        await never(editor)
-
-    async def test_one_that_is_changed_again(self, connect: Connect) -> None:
-        editor = await ready(connect, script(replay={**SOON, "settleAfter": 3600.0}))
-        type_line(editor, 1, LINE)
-        editor.change((1, 0), (1, len(LINE)), "something_else(from_elsewhere) + 1")
-        editor.save()
-        await never(editor)
-
-    async def test_one_of_a_document_that_was_closed(self, connect: Connect) -> None:
-        editor = await ready(connect)
-        type_line(editor, 1, LINE)
-        editor.close()
         await never(editor)
 
     @pytest.mark.parametrize("uri", ["file:///project/.env", "file:///project/private/module.py"])
@@ -274,7 +210,7 @@ class TestWhen:
         assert source == "replay"
         assert [entry["line"] for entry in replayed(editor)] == [cancelled["line"]] * 2, "the same place"
 
-    @pytest.mark.parametrize("what", ["change", "hover", "close"])
+    @pytest.mark.parametrize("what", ["change", "hover", "close", "pause"])
     async def test_anything_else_stops_it_too(self, connect: Connect, tmp_path: Path, what: str) -> None:
         held = {line: {**answer, "heldUntil": str(tmp_path / "never")} for line, answer in RIGHT.items()}
         editor = await ready(connect, script(answers=held))
@@ -284,33 +220,10 @@ class TestWhen:
             editor.insert(0, 0, "#")
         elif what == "hover":
             await editor.hover(4, 5)
+        elif what == "pause":
+            await editor.command("pause")
         else:
             editor.close()
-        await editor.engine.until("cancelled")
-
-    async def test_not_while_the_user_is_at_work(self, connect: Connect) -> None:
-        editor = await ready(connect, script(replay={**SOON, "idle": 1.5}))
-        type_line(editor, 1, LINE)
-        for column in range(24):
-            editor.insert(4, 8 + column, "x")
-            await asyncio.sleep(0.1)
-        assert replayed(editor) == []
-        await labelled(editor)
-
-    async def test_not_in_a_pause(self, connect: Connect) -> None:
-        editor = await ready(connect)
-        await editor.command("pause")
-        type_line(editor, 1, LINE)
-        await never(editor)
-        await editor.command("resume")
-        await labelled(editor)
-
-    async def test_a_pause_stops_it(self, connect: Connect, tmp_path: Path) -> None:
-        held = {line: {**answer, "heldUntil": str(tmp_path / "never")} for line, answer in RIGHT.items()}
-        editor = await ready(connect, script(answers=held))
-        type_line(editor, 1, LINE)
-        await until(lambda: replayed(editor), "a replay")
-        await editor.command("pause")
         await editor.engine.until("cancelled")
 
     async def test_not_on_battery(self, connect: Connect, tmp_path: Path) -> None:

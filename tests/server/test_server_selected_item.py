@@ -73,22 +73,16 @@ async def test_accepted_in_the_menu_it_goes_on_from_memory_as_the_same_suggestio
 
 async def test_it_is_followed_to_its_label(connect: Connect) -> None:
     """Accepted at once, with the letters that the item replaces."""
-    editor = await connect({"answers": {"os.path": {"text": ".join(a)"}}})
+    answer = {"text": ".join(a)", "tokens": [".", "join", "(a)"], "logprobs": [-0.1, -2.0, -0.1]}
+    editor = await connect({"answers": {"os.path": answer}})
     editor.open("os.Pa()")
     (suggestion,) = suggestions(await editor.inline(0, 5, selected=item(3, 5, "path")))
+    doubt = suggestion["doubt"]
+    assert suggestion["text"][doubt["start"] : doubt["end"]] == "join"
     editor.change((0, 3), (0, 5), suggestion["text"])
     await until(editor.pushed, "a diagnostic")
     editor.save()
     assert await editor.settled() == {suggestion["id"]: "kept"}
-
-
-async def test_the_doubtful_word_is_where_it_is_in_the_text(connect: Connect) -> None:
-    answer = {"text": ".join(a)", "tokens": [".", "join", "(a)"], "logprobs": [-0.1, -2.0, -0.1]}
-    editor = await connect({"answers": {"os.path": answer}})
-    editor.open("os.pa")
-    (suggestion,) = suggestions(await editor.inline(0, 5, selected=item(3, 5, "path")))
-    start, end = suggestion["doubt"]["start"], suggestion["doubt"]["end"]
-    assert suggestion["text"][start:end] == "join"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from conftest import Connect
 from pygls.exceptions import JsonRpcInvalidParams
 from scripted_editor import Editor, capabilities, suggestions, until
 
-from lsp_calib.server.admission import HELD_BACK
-
 SCRIPT = {"otherwise": {"text": "x"}}
 LINES = "".join(f"line {n}\n" for n in range(20))
 
@@ -175,14 +173,6 @@ class TestBulkChanges:
         await editor.suggestion(12, 0)
         assert await editor.command("explain") is None
 
-    async def test_nor_is_it_asked_after_a_while(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT)
-        editor.open(LINES)
-        editor.insert(3, 0, "pasted\n" * 9)
-        await editor.in_order()
-        await asyncio.sleep(HELD_BACK + 0.1)
-        await editor.suggestion(12, 0)
-
     async def test_by_hand(self, connect: Connect) -> None:
         editor = await connect(SCRIPT)
         editor.open(LINES)
@@ -204,20 +194,6 @@ class TestBulkChanges:
         editor.change((0, 7), (0, 10), "")
         await refused(editor, 0, 3, "bulkChange")
         await editor.suggestion(0, 3)
-
-    async def test_the_same_from_an_editor_that_sends_the_whole_document(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT)
-        editor.open(LINES)
-        pasted = LINES.replace("line 3\n", "line 3\n" + "pasted\n" * 9)
-        editor.replace_all(pasted)
-        await refused(editor, 12, 0, "bulkChange")
-        await editor.suggestion(12, 0)
-        for words in ("one", "onetwo", "onetwosix"):
-            editor.replace_all(f"{words}\n{pasted}")
-            await editor.suggestion(0, len(words))
-        for words in ("onetwo", "one"):
-            editor.replace_all(f"{words}\n{pasted}")
-        await refused(editor, 7, 0, "bulkChange")
 
 
 class TestRefused:

@@ -71,61 +71,6 @@ async def test_without_labels_for_it_the_window_stays_small(
     assert (await shown(editor, uri)).startswith("<pre>from app import rates")
 
 
-async def test_pieces_stay_while_the_window_stays(connect: Connect, project: Path) -> None:
-    """A keystroke that changed them would empty the model's cache."""
-    editor, uri = await opened(connect, project)
-    first = await shown(editor, uri)
-    (project / "app" / "rates.py").write_text("def convert(): ...\n")
-    editor.insert(3, 8, "c", uri)
-    editor.insert(3, 9, "\n", uri)
-    assert (await shown(editor, uri, 4, 0)).partition("<suf>")[0].startswith(first.partition("<suf>")[0][:-8])
-    assert PIECE in prompts(editor)[-1]
-
-
-async def test_a_new_file_gets_pieces_while_it_is_typed(connect: Connect, project: Path) -> None:
-    editor = await connect(SCRIPT, options=LARGE, folders=[project.as_uri()])
-    uri = (project / "app" / "module.py").as_uri()
-    editor.open("", uri)
-    await editor.suggestion(0, 0, uri)
-    for line, text in enumerate(MODULE.split("\n")):
-        editor.insert(line, 0, text if line == 3 else f"{text}\n", uri)
-        await editor.suggestion(min(line + 1, 3), 8 if line == 3 else 0, uri)
-    assert prompts(editor)[-1].startswith(f"<repo>shop\n{PIECE}<file>app/module.py\n<pre>")
-
-
-async def test_another_function_of_a_short_file_gets_its_own_pieces(connect: Connect, project: Path) -> None:
-    other = "def refund(order, reason):\n    notice = order.letter(reason)\n    return notice\n"
-    (project / "app" / "refunds.py").write_text(other)
-    editor = await connect(SCRIPT, options=LARGE, folders=[project.as_uri()])
-    uri = (project / "app" / "module.py").as_uri()
-    editor.open("\n".join([MODULE, *[""] * 21, "order, reason = 1, 2", "notice = "]), uri)
-    assert PIECE in await shown(editor, uri)
-    line = MODULE.count("\n") + 23
-    prompt = await shown(editor, uri, line, 9)
-    assert "<file>app/refunds.py\ndef refund" in prompt
-    assert PIECE not in prompt
-
-
-async def test_a_file_that_is_opened_later_is_shown_too(connect: Connect, project: Path) -> None:
-    editor, uri = await opened(connect, project)
-    (project / "lib").mkdir()
-    other = project / "lib" / "fees.py"
-    other.write_text(RATES.replace("convert", "charge"))
-    assert "<file>lib/fees.py" not in await shown(editor, uri)
-    editor.open(other.read_text(), other.as_uri())
-    editor.insert(3, 8, "c", uri)
-    assert "<file>lib/fees.py" in await shown(editor, uri, 3, 9)
-
-
-async def test_typing_along_is_answered_from_memory(connect: Connect, project: Path) -> None:
-    editor, uri = await opened(connect, project)
-    first = await editor.suggestion(3, 8, uri)
-    editor.insert(3, 8, "con", uri)
-    again = await editor.suggestion(3, 11, uri)
-    assert (again["id"], again["source"]) == (first["id"], "memory")
-    assert len(prompts(editor)) == 1
-
-
 async def test_an_open_file_is_shown_as_it_is_in_the_editor(connect: Connect, project: Path) -> None:
     editor, uri = await opened(connect, project)
     editor.open(RATES.replace("fee", "levy"), (project / "app" / "rates.py").as_uri())
@@ -202,15 +147,6 @@ async def test_a_document_without_a_file(connect: Connect) -> None:
     editor = await connect(SCRIPT, options=LARGE)
     editor.open(MODULE, "untitled:Untitled-1")
     assert (await shown(editor, "untitled:Untitled-1")).startswith("<file>Untitled-1\n<pre>")
-
-
-async def test_requests_of_several_documents_at_once(connect: Connect, project: Path) -> None:
-    editor, uri = await opened(connect, project)
-    others = [(project / "app" / f"m{number}.py").as_uri() for number in range(4)]
-    for other in others:
-        editor.open(MODULE, other)
-    await asyncio.gather(*(editor.suggestion(3, 8, one) for one in (uri, *others)))
-    assert all(PIECE in prompt for prompt in prompts(editor))
 
 
 @pytest.mark.parametrize("editors", [None, "small"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 
 import attrs
@@ -18,14 +17,12 @@ from lsp_calib.completion.block import (
     MOST_LINES,
     Scope,
     block_of,
-    lines_before,
     lines_of,
     may_begin,
     scope_of,
 )
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, CompletionService
-from lsp_calib.errors import EngineDiedError, EngineError, LspCalibError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.values import Evidence, ModelIdentity, Tier
@@ -221,35 +218,6 @@ async def test_a_line_that_opens_a_block_counts_as_any_other() -> None:
     model = Model([("    for y in x:", 0.9), ("        z += y", 0.9), ("    if z:", 0.01), ("", None)])
     assert await model.below(completion("x = 1", START, 0.9)) == ["    for y in x:", "        z += y"]
     assert len(model.asked) == 3
-
-
-@pytest.mark.parametrize(
-    ("lines", "kept"),
-    [([], []), (["    y = 2"], ["    y = 2"]), (["    y = 2", "    for a in b:"], ["    y = 2"])],
-)
-async def test_a_failure_leaves_the_lines_above_it(lines: list[str], kept: list[str]) -> None:
-    model = Model([(line, 1.0) for line in lines])
-
-    async def complete(cursor: Cursor) -> object:
-        if len(model.asked) == len(lines):
-            raise EngineDiedError("The model process has ended.")
-        return await model.complete(cursor)
-
-    first = completion("x = 1", START, 1.0)
-    with pytest.raises(LspCalibError, match="has ended") as raised:
-        await lines_of(complete, first, decide)
-    assert [line.suggestion.text for line in lines_before(raised.value)] == ["x = 1", *kept]
-    assert lines_before(EngineError("of something else")) == ()
-
-
-async def test_it_can_be_cancelled() -> None:
-    async def complete(_cursor: Cursor) -> object:
-        asyncio.current_task().cancel()  # type: ignore[union-attr]
-        await asyncio.sleep(0)
-        return None
-
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.create_task(lines_of(complete, completion("x = 1", START, 1.0), decide))
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=6), st.data())

@@ -19,7 +19,7 @@ from lsp_calib.server.events import Events
 from lsp_calib.server.suggestion_tracking import Refused
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.settings import Settings, Trusted
-from lsp_calib.values import Evidence, ModelIdentity, Suggestion
+from lsp_calib.values import Evidence, ModelIdentity
 
 URI = "file:///a.py"
 DOCUMENT = CalibDocument(URI, "", language_id="python")
@@ -122,33 +122,6 @@ async def test_a_reply_is_not_delivered_after_a_request_at_another_place() -> No
     assert answer[0].suggestion.id == "at 1"
 
 
-async def test_what_has_settled_is_another_suggestion_with_the_same_answer() -> None:
-    """And stays that one: its label must not be that of the first, and one showing has one label."""
-    service, settled = Service("xyz"), set[str]()
-    service.go.set()
-    asked = requests(service, settled=settled.__contains__)
-
-    async def suggestion_at(column: int, line: str) -> Suggestion:
-        reply = await asked.newest(DOCUMENT, Cursor.at((line,), 0, column, "python"))
-        assert reply
-        return reply[0].suggestion
-
-    first = await suggestion_at(1, "a")
-    assert (await suggestion_at(1, "a")).id == first.id
-    settled.add(first.id)
-    second = await suggestion_at(1, "a")
-    assert second.id != first.id
-    assert (second.text, second.confidence) == (first.text, first.confidence)
-    assert (await suggestion_at(1, "a")).id == second.id
-    typed = f"a{first.text[0]}"
-    assert [(await suggestion_at(2, typed)).id for _ in range(2)] == [second.id] * 2
-    settled.add(second.id)
-    third = await suggestion_at(2, typed)
-    assert third.id not in settled
-    assert third.text == first.text[1:]
-    assert (await suggestion_at(2, typed)).id == third.id
-
-
 async def test_while_the_model_is_loaded_again_a_request_is_answered_with_null_and_a_reason() -> None:
     """And the reply is there for the next request in the same place."""
     service, last = Service(), LastRequests()
@@ -163,21 +136,6 @@ async def test_while_the_model_is_loaded_again_a_request_is_answered_with_null_a
     answer = await asked.newest(DOCUMENT, cursor)
     assert answer
     assert service.cancelled == []
-
-
-async def test_two_requests_at_one_place_are_both_answered() -> None:
-    """An editor requests its menu and its ghost text at the same time."""
-    service = Service()
-    asked = requests(service)
-    cursor = Cursor.at(("a", "b"), 0, 1, "python")
-    first = asyncio.create_task(asked.newest(DOCUMENT, cursor))
-    await asyncio.sleep(0)
-    service.go.set()
-    await ready(asked)
-    second = asyncio.create_task(asked.newest(DOCUMENT, cursor))
-    for answer in (await first, await second):
-        assert answer
-        assert answer[0].suggestion.id == "at 0"
 
 
 async def test_a_request_after_one_that_is_being_cancelled_is_answered() -> None:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.syntax import Function, function_at, functions, has_grammar, innermost_function, prose_lines
-from lsp_calib.syntax.functions import MOST_BYTES
 from lsp_calib.text_lines import split_lines
 
 
@@ -156,12 +155,6 @@ def test_a_line_of_data_hides_no_function(language: str, data: str) -> None:
     assert found is not None
     assert found.code == "\n".join(code)
     assert function_at(lines, 0, language) is None
-
-
-def test_a_huge_file_is_not_parsed() -> None:
-    lines = ["def f(): pass", *["#" * 9_999] * (MOST_BYTES // 10_000 + 1)]
-    assert functions(lines, "python") == []
-    assert prose_lines(lines, "python") == set()
 
 
 def test_prose_is_comments_and_strings_that_stand_for_themselves() -> None:

@@ -9,79 +9,13 @@ from feedback_scene import suggestion
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import Removal
 from lsp_calib.completion.service import Hidden, Nothing
-from lsp_calib.errors import EngineDiedError, ModelFileError, NoModelError
 from lsp_calib.server import admission
-from lsp_calib.server.admission import LastRequests, NoSuggestion
+from lsp_calib.server.admission import LastRequests
 from lsp_calib.values import Timing
 
 A, B = "file:///a.py", "file:///b.py"
 FIRST = Cursor.at(("ab", "c"), 0, 1)
-SECOND = Cursor.at(("ab", "c"), 0, 2)
 NOTHING = admission.absence_of(Nothing(Removal.EMPTY))
-
-
-@attrs.define
-class Clock:
-    now: float = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def of(last: LastRequests, uri: str | None) -> NoSuggestion | None:
-    found = last.of(uri)
-    assert found is not None
-    return found.absence
-
-
-def test_the_last_request_counts_in_its_document_and_of_all() -> None:
-    last = LastRequests()
-    assert last.of(A) is None
-    assert last.of(None) is None
-    last.asked(A, FIRST)
-    last.asked(B, FIRST)
-    last.concluded(A, FIRST, NOTHING)
-    assert (of(last, A), of(last, B), of(last, None)) == (NOTHING, admission.WAITING, admission.WAITING)
-    last.asked(A, SECOND)
-    last.concluded(A, SECOND, None)
-    assert of(last, None) is None
-
-
-def test_an_earlier_request_elsewhere_says_nothing_any_more() -> None:
-    last = LastRequests()
-    last.asked(A, FIRST)
-    last.asked(A, SECOND)
-    last.concluded(A, FIRST, NOTHING)
-    last.cancelled(A, FIRST)
-    assert of(last, A) is admission.WAITING
-
-
-def test_a_cancelled_request_is_superseded_unless_its_twin_was_answered() -> None:
-    last = LastRequests()
-    last.asked(A, FIRST)
-    last.cancelled(A, FIRST)
-    assert of(last, A) is admission.SUPERSEDED
-    last.asked(A, FIRST)
-    last.concluded(A, FIRST, None)
-    last.cancelled(A, FIRST)
-    assert of(last, A) is None
-
-
-def test_a_menu_that_came_too_early_is_explained_by_the_later_answer() -> None:
-    last = LastRequests()
-    last.asked(A, FIRST)
-    last.concluded(A, FIRST, admission.TOO_SLOW)
-    last.concluded(A, FIRST, NOTHING)
-    assert of(last, A) is NOTHING
-
-
-def test_a_suggestion_that_came_too_late_for_its_document() -> None:
-    last = LastRequests()
-    last.outdated(B)
-    last.asked(A, FIRST)
-    last.concluded(A, FIRST, None)
-    last.outdated(A)
-    assert (of(last, A), last.of(B)) == (admission.DOCUMENT_CHANGED, None)
 
 
 def test_a_closed_document_is_forgotten_and_the_number_of_others_is_bounded() -> None:
@@ -98,10 +32,10 @@ def test_a_closed_document_is_forgotten_and_the_number_of_others_is_bounded() ->
 
 
 def test_the_answer_of_the_command_says_how_long_ago_it_was() -> None:
-    clock = Clock()
-    last = LastRequests(clock)
+    now = [100.0]
+    last = LastRequests(lambda: now[0])
     last.asked(A, FIRST)
-    clock.now += 2.34
+    now[0] += 2.34
     found = last.of(A)
     assert found is not None
     wire = last.to_wire(found, NOTHING)
@@ -127,13 +61,3 @@ def test_the_words_for_a_hidden_completion() -> None:
         assert found.reason == "hidden"
         assert words in found.message
         assert "hideBelow is 50 %" in found.message
-
-
-def test_an_error_keeps_its_words_and_a_missing_model_has_a_code_of_its_own() -> None:
-    for error, reason in (
-        (NoModelError("Run x."), "noModel"),
-        (ModelFileError("Run x."), "error"),
-        (EngineDiedError("Run x."), "error"),
-    ):
-        found = admission.failed(error)
-        assert (found.reason, found.message.endswith(" Run x.")) == (reason, True)

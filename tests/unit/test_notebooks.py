@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 from lsprotocol import types
 
-from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import Layout, WindowSize, build_ahead, build_prompt
-from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.server.text import CalibDocument, CalibWorkspace, cursor_at
 
 BOOK = "file:///project/book.ipynb"
@@ -60,22 +57,6 @@ def test_the_cursor_of_a_cell_is_that_of_its_place_in_the_joined_text() -> None:
     assert (cursor.line, cursor.own_line, cursor.before) == (6, 1, "d ")
     alone = cursor_at(document(workspace, 1), types.Position(0, 2))
     assert (list(alone.lines), alone.line, alone.first) == (["# A title"], 0, 0)
-
-
-@pytest.mark.parametrize("model", ["smollm2-135m", "qwen2.5-coder-1.5b"])
-@pytest.mark.parametrize("size", WindowSize)
-def test_the_prompt_of_a_cell_is_that_of_its_place_in_one_file(model: str, size: WindowSize) -> None:
-    """At each place of each cell, with windows that show a part of the notebook."""
-    texts = ["\n".join(f"value_{n}_{m} = f({n}, {m})" for m in range(n + 1)) for n in range(40)]
-    workspace, layout = opened(texts), Layout.of(load_cards()[model], size)
-    joined, first = tuple("\n\n".join(texts).split("\n")), 0
-    for n, text in enumerate(texts):
-        for line, code in enumerate(text.split("\n")):
-            cursor = cursor_at(document(workspace, n), types.Position(line, 7))
-            place = Cursor.at(joined, first + line, min(7, len(code)), "python")
-            assert build_prompt(cursor, layout) == build_prompt(place, layout)
-            assert build_ahead(cursor, layout) == build_ahead(place, layout)
-        first += text.count("\n") + 2
 
 
 def test_a_keystroke_reads_its_cell_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from pathlib import Path
 
@@ -82,11 +81,3 @@ async def test_a_reading_is_never_waited_for_and_counts_for_a_while() -> None:
     assert watch.on_battery()
     await watch.close()
     assert readings == [2]
-
-
-async def test_what_is_not_known_counts_as_mains() -> None:
-    watch = PowerWatch(lambda: None)
-    watch.on_battery()
-    await watch.close()
-    await asyncio.sleep(0)
-    assert not watch.on_battery()

@@ -48,71 +48,18 @@ def test_the_sentence(replay: Replay, words: str) -> None:
     assert replay.sentence == words
 
 
-class Scene:
-    """Sessions that share the memory of what was said."""
+async def test_without_a_model_nothing_is_said_and_the_next_start_tries_again(tmp_path: Path) -> None:
+    async def fails(_: object) -> None:
+        raise EngineError("There is no model.")
 
-    def __init__(self, folder: Path) -> None:
-        self.memory = folder / "hide-below"
-        self.shown: list[str] = []
-        self.fails = False
+    async def works(_: object) -> None:
+        """There is no history."""
 
-    def notice(self) -> HidingNotice:
-        fakes: Any = SimpleNamespace(
-            purpose=self.purpose, learn=self.learn, inform=self.shown.append, store=None, measure="best"
-        )
-        return HidingNotice(fakes, fakes, fakes, fakes, fakes, Events(), self.memory)
-
-    async def purpose(self, _language: str) -> None:
-        return None
-
-    async def learn(self, work: Any) -> Replay:
-        _, below = work.args
-        if self.fails:
-            raise EngineError("There is no model.")
-        return Replay.of(below, [], [])
-
-    async def limits(self, notice: HidingNotice) -> list[str]:
-        """The limits of the messages since the last call."""
+    shown: list[str] = []
+    for purpose, messages in ((fails, 0), (works, 1), (works, 1)):
+        fakes: Any = SimpleNamespace(purpose=purpose, learn=works, inform=shown.append)
+        notice = HidingNotice(fakes, fakes, fakes, fakes, fakes, Events(), tmp_path / "hide-below")
+        notice.apply(0.2)
         if notice._task is not None:
             await asyncio.wait({notice._task})
-        found = [text.split(". ")[0] for text in self.shown]
-        self.shown.clear()
-        return found
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
-
-
-async def test_one_message_for_each_change(scene: Scene) -> None:
-    notice = scene.notice()
-    for limit, said in (
-        (0.0, []),
-        (0.2, [0.2]),
-        (0.2, []),
-        (0.3, [0.3]),
-        (0.0, []),
-        (0.3, [0.3]),
-        (0.2, [0.2]),
-    ):
-        notice.apply(limit)
-        assert await scene.limits(notice) == [f"hideBelow is {one}" for one in said], limit
-
-
-async def test_the_next_start_repeats_no_message_but_tells_of_a_change(scene: Scene) -> None:
-    for limit, said in ((0.2, [0.2]), (0.2, []), (0.0, []), (0.2, []), (0.3, [0.3])):
-        notice = scene.notice()
-        notice.apply(limit)
-        assert await scene.limits(notice) == [f"hideBelow is {one}" for one in said], limit
-
-
-async def test_without_a_model_nothing_is_said_and_the_next_start_tries_again(scene: Scene) -> None:
-    scene.fails = True
-    notice = scene.notice()
-    notice.apply(0.2)
-    assert await scene.limits(notice) == []
-    scene.fails = False
-    notice = scene.notice()
-    notice.apply(0.2)
-    assert await scene.limits(notice) == ["hideBelow is 0.2"]
+        assert len(shown) == messages

@@ -10,12 +10,11 @@ from typing import Any
 import attrs
 from feedback_scene import URI, suggestion
 
-from lsp_calib.errors import EngineError
 from lsp_calib.server import events as on
 from lsp_calib.server.events import Events
 from lsp_calib.server.summary_requests import SummaryRequests, Target
 from lsp_calib.summarization import Example, Summary
-from lsp_calib.values import Evidence, ModelIdentity, Tier
+from lsp_calib.values import Evidence, ModelIdentity
 
 EXAMPLE = Example("a.py", "g", "def g(): pass", "Do it.")
 FUNCTION: Any = SimpleNamespace(code="def f(): pass", name="f")
@@ -34,7 +33,6 @@ class Service:
     go: asyncio.Event = attrs.field(factory=asyncio.Event)
     made: int = 0
     examples: Sequence[Example] = ()
-    fails: bool = False
     has_nothing: bool = False
     seconds: float = 0.0
     order: list[str] = attrs.field(factory=list)
@@ -59,69 +57,30 @@ class Service:
         self.order.append(function.name)
         if self.has_nothing:
             return None
-        if self.fails:
-            raise EngineError("The model is gone.")
         text = "Do nothing." if seed is None else f"Wording {seed}."
         return Summary(
             suggestion(text, str(self.made)), Evidence((-0.1,)), MODEL, "v", language, "", document
         )
 
-    def assessed_again(self, summary: Summary) -> Summary:
-        again = attrs.evolve(summary.suggestion.confidence, tier=Tier.ACCEPT)
-        return attrs.evolve(summary, suggestion=attrs.evolve(summary.suggestion, confidence=again))
 
-
-def requests(
-    service: Any,
-    made: list[str],
-    *,
-    admits: bool = True,
-    known: list[None] | None = None,
-    pending: list[str] | None = None,
-) -> SummaryRequests:
+def requests(service: Any, made: list[str], *, pending: list[str] | None = None) -> SummaryRequests:
     async def _admits(_document: object) -> bool:
-        return admits
+        return True
 
     async def _examples(_target: Target) -> Sequence[Example]:
         return [EXAMPLE]
 
     events, has_name = Events(), [] if pending is None else pending
     events.on(on.SuggestionMade, lambda one: made.append(one.suggestion.id))
-    events.on(on.SummaryKnown, lambda _: None if known is None else known.append(None))
     fakes: Any = SimpleNamespace(
         admits=_admits, examples_for=_examples, follow=lambda _, name: has_name.append(name)
     )
-    return SummaryRequests(
-        service, admission=fakes, examples=fakes, progress=fakes, running={}, events=events
-    )
+    return SummaryRequests(service, admission=fakes, examples=fakes, progress=fakes, events=events)
 
 
 async def _identity(asked: SummaryRequests, *, patience: float = 5.0) -> str | None:
     summary = await asked.of(target(FUNCTION), patience=patience)
     return summary if summary is None or isinstance(summary, str) else summary.id
-
-
-async def test_a_summary_is_made_once_and_remembered() -> None:
-    service, made = Service(), list[str]()
-    asked = requests(service, made)
-    assert await _identity(asked, patience=0) == "pending"
-    service.go.set()
-    assert await asyncio.gather(_identity(asked), _identity(asked)) == ["1", "1"]
-    assert await _identity(asked) == "1"
-    assert made == ["1"]
-
-
-async def test_a_new_policy_gives_what_is_remembered_another_tier() -> None:
-    service, made, known = Service(), list[str](), list[None]()
-    service.go.set()
-    asked = requests(service, made, known=known)
-    await _identity(asked)
-    asked.assess_again()
-    summary = asked.known(target(FUNCTION))
-    assert summary is not None
-    assert summary.suggestion.confidence.tier is Tier.ACCEPT
-    assert service.made == 1
-    assert len(known) == 2, "once when it was made, once when its tier changed"
 
 
 async def test_each_model_has_its_own() -> None:
@@ -148,24 +107,6 @@ async def test_keys_tell_nothing_of_the_code() -> None:
     assert set(first._known).isdisjoint(second._known)
 
 
-async def test_idle_work_gives_way_unless_somebody_asked_for_it_meanwhile() -> None:
-    service = Service()
-    asked = requests(service, [])
-    idle = asyncio.create_task(asked.prepare(target(FUNCTION)))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    asked.give_way()
-    await idle
-    assert service.made == 0
-    idle = asyncio.create_task(asked.prepare(target(OTHER)))
-    await asyncio.sleep(0)
-    assert await asked.of(target(OTHER), patience=0) == "pending"
-    asked.give_way()
-    service.go.set()
-    await idle
-    assert service.made == 1
-
-
 async def test_each_rewording_is_another_one_and_takes_the_place() -> None:
     service = Service()
     service.go.set()
@@ -189,21 +130,6 @@ async def test_cancelling_a_request_does_not_cancel_the_summary() -> None:
     service.go.set()
     assert await _identity(asked) == "1"
     assert service.made == 1
-
-
-async def test_a_failure_is_not_remembered() -> None:
-    service, made = Service(fails=True), list[str]()
-    service.go.set()
-    asked = requests(service, made)
-    assert await _identity(asked) is None
-    service.fails = False
-    assert await _identity(asked) == "2"
-
-
-async def test_an_excluded_document_gets_none() -> None:
-    service, made = Service(), list[str]()
-    assert await _identity(requests(service, made, admits=False)) is None
-    assert service.made == 0
 
 
 async def test_closing_cancels_what_is_being_made() -> None:

@@ -1,27 +1,15 @@
-"""What is known of each language beyond its grammar: a module for each, and a line below."""
+"""What is known of each language beyond its grammar: a module for each family, and a line below."""
 
 from __future__ import annotations
 
-from lsp_calib.syntax.languages import (
-    c,
-    cpp,
-    csharp,
-    go,
-    java,
-    javascript,
-    php,
-    python,
-    ruby,
-    rust,
-    typescript,
-)
+from lsp_calib.syntax.languages import c, csharp, go, java, javascript, php, python, ruby, rust
 from lsp_calib.syntax.languages.rules import LanguageRules, Path, Place
 
 __all__ = ["LANGUAGES", "LanguageRules", "Path", "Place", "rules_of"]
 
 _RULES = {
     "c": c.RULES,
-    "cpp": cpp.RULES,
+    "cpp": c.CPP_RULES,
     "csharp": csharp.RULES,
     "go": go.RULES,
     "java": java.RULES,
@@ -31,8 +19,8 @@ _RULES = {
     "python": python.RULES,
     "ruby": ruby.RULES,
     "rust": rust.RULES,
-    "typescript": typescript.RULES,
-    "typescriptreact": typescript.REACT_RULES,
+    "typescript": javascript.TYPESCRIPT_RULES,
+    "typescriptreact": javascript.TYPESCRIPT_REACT_RULES,
 }
 
 LANGUAGES = tuple(_RULES)

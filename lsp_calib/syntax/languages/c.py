@@ -1,13 +1,14 @@
-"""C, by tree-sitter-c; and what C++ has in common with it."""
+"""C, by tree-sitter-c, and C++, by tree-sitter-cpp."""
 
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import attrs
+
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, has_words, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -27,23 +28,23 @@ _KNOWN = """
     vsnprintf size_t
 """
 
-NAMES = frozenset({"field_identifier", "identifier", "statement_identifier", "type_identifier"})
-COMMENTS = frozenset({"comment"})
-INCLUDES = frozenset({"preproc_include"})
-BINDINGS = by_field(
+_NAMES = words("field_identifier identifier statement_identifier type_identifier")
+_COMMENTS = words("comment")
+_INCLUDES = words("preproc_include")
+_BINDINGS = by_field(
     name="enum_specifier enumerator preproc_def preproc_function_def",
     declarator="declaration field_declaration function_definition type_definition",
     label="labeled_statement",
 )
-WRAPPINGS = by_field(
+_WRAPPINGS = by_field(
     declarator="array_declarator function_declarator init_declarator pointer_declarator",
     no_field="parenthesized_declarator",
 )
-_CONTROL = frozenset({"catch", "constexpr", "do", "else", "for", "if", "return", "switch", "try", "while"})
-BEGINS = re.compile(r"(?!(?:break|case|default|else|goto|return)\b|\w+\s*:(?!:))[A-Za-z_]")
+_CONTROL = words("catch constexpr do else for if return switch try while")
+_BEGINS = re.compile(r"(?!(?:break|case|default|else|goto|return)\b|\w+\s*:(?!:))[A-Za-z_]")
 
 
-def definition(node: Node) -> Parts | None:
+def _definition(node: Node) -> Parts | None:
     """Of a function: its name is the innermost of its declarators. None for a statement that was taken for
     one."""
     body = node.child_by_field_name("body")
@@ -83,35 +84,60 @@ def _declarator(node: Node) -> Node | None:
     return found
 
 
-FINDER = Finder(MappingProxyType({"function_definition": definition}), comments=COMMENTS, documents=has_words)
+_FINDER = Finder({"function_definition": _definition}, comments=_COMMENTS, documents=has_words)
 
 
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_c"),
-    names=NAMES,
-    comments=COMMENTS,
-    binds=binding(INCLUDES, BINDINGS, WRAPPINGS),
-    known=frozenset(_KNOWN.split()),
+    names=_NAMES,
+    comments=_COMMENTS,
+    binds=binding(_INCLUDES, _BINDINGS, _WRAPPINGS),
+    known=words(_KNOWN),
     spans=(COMMENT,),
-    begins=BEGINS,
-    definitions=frozenset(FINDER.parts),
-    function=FINDER.function,
+    begins=_BEGINS,
+    definitions=frozenset(_FINDER.parts),
+    function=_FINDER.function,
     brackets=BRACKETS,
-    finishes=MappingProxyType({"do": "while (0);", "typedef": "_ ;"}),
+    finishes={"do": "while (0);", "typedef": "_ ;"},
     braces_below=True,
-    heads=MappingProxyType({"for": "; ;"}),
-    opaque=frozenset(
-        {
-            "#define",
-            "#elif",
-            "#else",
-            "#endif",
-            "#if",
-            "#ifdef",
-            "#ifndef",
-            "#include",
-            "preproc_arg",
-            "preproc_directive",
-        }
-    ),
+    heads={"for": "; ;"},
+    opaque=words("#define #elif #else #endif #if #ifdef #ifndef #include preproc_arg preproc_directive"),
+)
+
+
+# C++, beyond C.
+_CPP_KNOWN = """
+    alignas alignof and catch char16_t char32_t char8_t class co_await co_return co_yield concept const_cast
+    consteval constexpr constinit decltype delete dynamic_cast explicit export final friend import module
+    mutable namespace new noexcept not operator or override private protected public reinterpret_cast
+    requires static_cast template this thread_local throw try typeid typename using virtual wchar_t
+    array back begin c_str cerr cout data deque emplace_back empty end endl exception find first forward
+    front function get initializer_list insert istream iterator list make_pair make_shared make_unique map
+    max min move mutex nullptr_t optional ostream out_of_range pair push_back reserve resize runtime_error
+    second set shared_ptr size std string string_view swap tuple unique_ptr unordered_map unordered_set
+    value_type variant vector
+"""
+
+_CPP_BINDINGS = by_field(
+    name="""
+        alias_declaration class_specifier concept_definition namespace_definition
+        optional_type_parameter_declaration
+    """,
+    declarator="for_range_loop",
+    no_field="type_parameter_declaration using_declaration",
+)
+_CPP_WRAPPINGS = by_field(no_field="destructor_name reference_declarator structured_binding_declarator")
+
+
+CPP_RULES = attrs.evolve(
+    RULES,
+    grammar=grammar_of("tree_sitter_cpp"),
+    names=_NAMES | {"namespace_identifier"},
+    binds=binding(_INCLUDES, _BINDINGS | _CPP_BINDINGS, _WRAPPINGS | _CPP_WRAPPINGS),
+    known=RULES.known | words(_CPP_KNOWN),
+    spans=(COMMENT, ('R"(', ')"')),
+    # What stands in a namespace is often not indented: it does not show where the outermost level is.
+    begins=re.compile(r"#\s*include\b"),
+    wrappers=words("template_declaration"),
+    finishes={**RULES.finishes, "try": "catch (...) {}"},
 )

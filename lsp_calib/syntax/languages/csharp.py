@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -34,7 +33,7 @@ _KNOWN = """
     Tuple Type Uri ValueTask Version Where WriteLine _ args nameof
 """
 
-_COMMENTS = frozenset({"comment"})
+_COMMENTS = words("comment")
 _BINDINGS = by_field(
     name="""
         catch_declaration class_declaration constructor_declaration declaration_expression
@@ -65,29 +64,27 @@ def _destructor(node: Node) -> Parts | None:
 
 
 _FINDER = Finder(
-    MappingProxyType(
-        {
-            "constructor_declaration": parts,
-            "conversion_operator_declaration": _operator,
-            "destructor_declaration": _destructor,
-            "local_function_statement": parts,
-            "method_declaration": parts,
-            "operator_declaration": _operator,
-        }
-    ),
+    {
+        "constructor_declaration": parts,
+        "conversion_operator_declaration": _operator,
+        "destructor_declaration": _destructor,
+        "local_function_statement": parts,
+        "method_declaration": parts,
+        "operator_declaration": _operator,
+    },
     comments=_COMMENTS,
     # Four strokes, or three stars, are no documentation.
     documents=lambda text: bool(re.match(r"///(?!/)|/\*\*(?![*/])", text)),
-    between=frozenset({"attribute_list"}),
+    between=words("attribute_list"),
 )
 
 
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_c_sharp"),
-    names=frozenset({"identifier"}),
+    names=words("identifier"),
     comments=_COMMENTS,
-    binds=binding(frozenset({"file_scoped_namespace_declaration", "using_directive"}), _BINDINGS, _WRAPPINGS),
-    known=frozenset(_KNOWN.split()),
+    binds=binding(words("file_scoped_namespace_declaration using_directive"), _BINDINGS, _WRAPPINGS),
+    known=words(_KNOWN),
     spans=(('"""', '"""'), ('@"', '"'), COMMENT),
     begins=re.compile(
         r"(?:abstract|class|delegate|enum|file|global|interface|internal|namespace|partial|public|record|sealed"
@@ -95,14 +92,16 @@ RULES = LanguageRules(
     ),
     definitions=frozenset(_FINDER.parts),
     function=_FINDER.function,
-    wrappers=frozenset({"global_statement"}),
+    wrappers=words("global_statement"),
     brackets=BRACKETS,
-    finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
-    heads=MappingProxyType({"for": "; ;", "foreach": "var a in b"}),
+    finishes={"do": "while (true);", "try": "finally {}"},
+    heads={"for": "; ;", "foreach": "var a in b"},
     braces_below=True,
-    marks=MappingProxyType({"[": ("void M() {}", "class M {}")}),
-    opaque=frozenset(
-        {"#define", "#elif", "#else", "#endif", "#error", "#if", "#line", "#nullable", "#pragma"}
-        | {"#undef", "#warning", "preproc_arg", "preproc_region", "preproc_endregion", "shebang_directive"}
+    marks={"[": ("void M() {}", "class M {}")},
+    opaque=words(
+        """
+            #define #elif #else #endif #error #if #line #nullable #pragma #undef #warning preproc_arg
+            preproc_region preproc_endregion shebang_directive
+        """
     ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,7 +17,7 @@ from lsp_calib.syntax.languages.braces import (
     parts,
     text_of,
 )
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -33,7 +32,7 @@ _KNOWN = """
     Error String
 """
 
-_COMMENTS = frozenset({"comment"})
+_COMMENTS = words("comment")
 _BINDINGS = by_field(
     name="""
         const_spec field_declaration function_declaration method_declaration method_elem type_alias
@@ -61,9 +60,7 @@ def _documents(comment: str) -> bool:
 
 
 _FINDER = Finder(
-    MappingProxyType(
-        {"function_declaration": parts, "method_declaration": parts, "short_var_declaration": _literal}
-    ),
+    {"function_declaration": parts, "method_declaration": parts, "short_var_declaration": _literal},
     comments=_COMMENTS,
     documents=_documents,
 )
@@ -71,18 +68,18 @@ _FINDER = Finder(
 
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_go"),
-    names=frozenset({"field_identifier", "identifier", "package_identifier", "type_identifier"}),
+    names=words("field_identifier identifier package_identifier type_identifier"),
     comments=_COMMENTS,
     binds=binding(
-        frozenset({"import_declaration", "package_clause"}),
+        words("import_declaration package_clause"),
         _BINDINGS,
         by_field(no_field="expression_list"),
     ),
-    known=frozenset(_KNOWN.split()),
+    known=words(_KNOWN),
     spans=(("`", "`"), COMMENT),
     begins=re.compile(r"(?:const|func|import|package|type|var)\b"),
     definitions=frozenset(_FINDER.parts),
     function=_FINDER.function,
-    bodies=frozenset({"statement_list"}),
+    bodies=words("statement_list"),
     brackets=BRACKETS,
 )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 # Keywords, and java.lang, which needs no import.
 _KNOWN = """
@@ -27,7 +26,7 @@ _KNOWN = """
     valueOf
 """
 
-_COMMENTS = frozenset({"block_comment", "line_comment"})
+_COMMENTS = words("block_comment line_comment")
 _BINDINGS = by_field(
     name="""
         annotation_type_declaration annotation_type_element_declaration catch_formal_parameter
@@ -39,23 +38,21 @@ _BINDINGS = by_field(
 )
 
 _FINDER = Finder(
-    MappingProxyType(
-        dict.fromkeys(
-            ("compact_constructor_declaration", "constructor_declaration", "method_declaration"), parts
-        )
+    dict.fromkeys(
+        ("compact_constructor_declaration", "constructor_declaration", "method_declaration"), parts
     ),
     comments=_COMMENTS,
     documents=lambda text: text.startswith(("/**", "///")),
-    between=frozenset({"annotation", "marker_annotation"}),
+    between=words("annotation marker_annotation"),
 )
 
 
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_java"),
-    names=frozenset({"identifier", "type_identifier"}),
+    names=words("identifier type_identifier"),
     comments=_COMMENTS,
-    binds=binding(frozenset({"import_declaration", "package_declaration"}), _BINDINGS),
-    known=frozenset(_KNOWN.split()),
+    binds=binding(words("import_declaration package_declaration"), _BINDINGS),
+    known=words(_KNOWN),
     spans=(('"""', '"""'), COMMENT),
     begins=re.compile(
         r"(?:abstract|class|enum|final|import|interface|package|private|protected|public|record|sealed)\b|@"
@@ -63,8 +60,8 @@ RULES = LanguageRules(
     definitions=frozenset(_FINDER.parts),
     function=_FINDER.function,
     brackets=BRACKETS,
-    finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
-    heads=MappingProxyType({"for": "; ;", "try": "A a = b"}),
+    finishes={"do": "while (true);", "try": "finally {}"},
+    heads={"for": "; ;", "try": "A a = b"},
     braces_below=True,
-    marks=MappingProxyType({"@": ("void m() {}",)}),
+    marks={"@": ("void m() {}",)},
 )

@@ -1,16 +1,15 @@
-"""JavaScript, also with JSX, by tree-sitter-javascript; and what TypeScript has in common with it."""
+"""JavaScript, by tree-sitter-javascript, and TypeScript, by tree-sitter-typescript; both also with JSX."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -31,18 +30,15 @@ _KNOWN = """
     structuredClone then toString window
 """
 
-NAMES = frozenset(
-    {
-        "identifier",
-        "private_property_identifier",
-        "property_identifier",
-        "shorthand_property_identifier",
-        "shorthand_property_identifier_pattern",
-    }
+_NAMES = words(
+    """
+        identifier private_property_identifier property_identifier shorthand_property_identifier
+        shorthand_property_identifier_pattern
+    """
 )
-COMMENTS = frozenset({"comment"})
-IMPORTS = frozenset({"import_statement"})
-BINDINGS = by_field(
+_COMMENTS = words("comment")
+_IMPORTS = words("import_statement")
+_BINDINGS = by_field(
     name="""
         class_declaration function_declaration generator_function_declaration method_definition
         variable_declarator
@@ -52,17 +48,18 @@ BINDINGS = by_field(
     parameter="catch_clause",
     property="field_definition",
 )
-WRAPPINGS = by_field(
+_WRAPPINGS = by_field(
     left="assignment_pattern object_assignment_pattern",
     value="pair_pattern",
     no_field="array_pattern object_pattern rest_pattern",
 )
 # What holds a declaration, together with the words before it.
-WRAPPERS = frozenset(
-    {"ambient_declaration", "export_statement", "expression_statement", "lexical_declaration"}
-    | {"variable_declaration"}
+_WRAPPERS = words(
+    """
+        ambient_declaration export_statement expression_statement lexical_declaration variable_declaration
+    """
 )
-_FUNCTIONS = frozenset({"arrow_function", "function", "function_expression", "generator_function"})
+_FUNCTIONS = words("arrow_function function function_expression generator_function")
 
 
 def _bound(name: str, value: str) -> Callable[[Node], Parts | None]:
@@ -78,40 +75,74 @@ def _bound(name: str, value: str) -> Callable[[Node], Parts | None]:
     return take_apart
 
 
-FINDER = Finder(
-    MappingProxyType(
-        {
-            "assignment_expression": _bound("left", "right"),
-            "export_statement": _bound("", "value"),  # `export default () => ...`
-            "field_definition": _bound("property", "value"),
-            "function_declaration": parts,
-            "generator_function_declaration": parts,
-            "method_definition": parts,
-            "pair": _bound("key", "value"),
-            "public_field_definition": _bound("name", "value"),
-            "variable_declarator": _bound("name", "value"),
-        }
-    ),
-    comments=COMMENTS,
+_FINDER = Finder(
+    {
+        "assignment_expression": _bound("left", "right"),
+        "export_statement": _bound("", "value"),  # `export default () => ...`
+        "field_definition": _bound("property", "value"),
+        "function_declaration": parts,
+        "generator_function_declaration": parts,
+        "method_definition": parts,
+        "pair": _bound("key", "value"),
+        "public_field_definition": _bound("name", "value"),
+        "variable_declarator": _bound("name", "value"),
+    },
+    comments=_COMMENTS,
     documents=lambda text: text.startswith("/**"),
-    between=frozenset({"decorator"}),
+    between=words("decorator"),
 )
 
 
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_javascript"),
-    names=NAMES,
-    comments=COMMENTS,
-    binds=binding(IMPORTS, BINDINGS, WRAPPINGS),
-    known=frozenset(_KNOWN.split()),
+    names=_NAMES,
+    comments=_COMMENTS,
+    binds=binding(_IMPORTS, _BINDINGS, _WRAPPINGS),
+    known=words(_KNOWN),
     spans=(("`", "`"), COMMENT),
     begins=re.compile(r"(?:async|class|const|export|function|import|let|var)\b|@"),
-    definitions=frozenset(FINDER.parts),
-    function=FINDER.function,
-    wrappers=WRAPPERS,
-    brackets=MappingProxyType({**BRACKETS, "${": "}"}),
-    finishes=MappingProxyType({"do": "while (true);", "import": 'from "m" ;', "try": "finally {}"}),
-    heads=MappingProxyType({"for": "; ;"}),
-    marks=MappingProxyType({"@": ("m() {}", "class M {}")}),
+    definitions=frozenset(_FINDER.parts),
+    function=_FINDER.function,
+    wrappers=_WRAPPERS,
+    brackets={**BRACKETS, "${": "}"},
+    finishes={"do": "while (true);", "import": 'from "m" ;', "try": "finally {}"},
+    heads={"for": "; ;"},
+    marks={"@": ("m() {}", "class M {}")},
     tags=True,
+)
+
+
+# TypeScript, beyond JavaScript.
+_TS_KNOWN = """
+    abstract any as asserts bigint boolean declare enum implements infer interface is keyof namespace never
+    number object override private protected public readonly satisfies string symbol type unique unknown
+    Awaited Exclude Extract InstanceType Iterable IterableIterator Iterator NonNullable Omit Parameters
+    Partial Pick PromiseLike Readonly ReadonlyArray ReadonlyMap ReadonlySet Record Required ReturnType
+"""
+
+_TS_BINDINGS = by_field(
+    name="""
+        abstract_class_declaration enum_assignment enum_body enum_declaration function_signature
+        interface_declaration internal_module method_signature abstract_method_signature
+        property_signature public_field_definition type_alias_declaration type_parameter
+    """,
+)
+
+
+_TS_FINDER = attrs.evolve(_FINDER, signatures=words("function_signature method_signature"))
+TYPESCRIPT_RULES = attrs.evolve(
+    RULES,
+    grammar=grammar_of("tree_sitter_typescript", "language_typescript"),
+    tags=False,
+    function=_TS_FINDER.function,
+    names=_NAMES | {"type_identifier"},
+    binds=binding(_IMPORTS, _BINDINGS | _TS_BINDINGS, _WRAPPINGS),
+    known=RULES.known | words(_TS_KNOWN),
+    begins=re.compile(
+        r"(?:abstract|async|class|const|declare|enum|export|function|import|interface|let|module|namespace"
+        r"|type|var)\b|@"
+    ),
+)
+TYPESCRIPT_REACT_RULES = attrs.evolve(
+    TYPESCRIPT_RULES, grammar=grammar_of("tree_sitter_typescript", "language_tsx"), tags=True
 )

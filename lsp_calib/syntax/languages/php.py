@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -46,7 +45,7 @@ _KNOWN = """
     version_compare
 """
 
-_COMMENTS = frozenset({"comment"})
+_COMMENTS = words("comment")
 _BINDINGS = by_field(
     name="""
         catch_clause class_declaration enum_case enum_declaration function_definition
@@ -58,7 +57,7 @@ _BINDINGS = by_field(
     no_field="const_element foreach_statement global_declaration named_label_statement",
 )
 _WRAPPINGS = by_field(no_field="by_ref list_literal pair variable_name")
-_FUNCTIONS = frozenset({"anonymous_function", "arrow_function"})
+_FUNCTIONS = words("anonymous_function arrow_function")
 
 
 def _bound(node: Node) -> Parts | None:
@@ -69,12 +68,10 @@ def _bound(node: Node) -> Parts | None:
 
 
 _FINDER = Finder(
-    MappingProxyType(
-        {"assignment_expression": _bound, "function_definition": parts, "method_declaration": parts}
-    ),
+    {"assignment_expression": _bound, "function_definition": parts, "method_declaration": parts},
     comments=_COMMENTS,
     documents=lambda text: text.startswith("/**"),
-    between=frozenset({"attribute_list"}),
+    between=words("attribute_list"),
 )
 
 
@@ -82,21 +79,21 @@ RULES = LanguageRules(
     # Part of a document need not have the `<?php` that is above it, so it is read as code.
     grammar=grammar_of("tree_sitter_php", "language_php_only"),
     whole=grammar_of("tree_sitter_php", "language_php"),
-    names=frozenset({"name"}),
+    names=words("name"),
     comments=_COMMENTS,
-    binds=binding(frozenset({"namespace_definition", "namespace_use_declaration"}), _BINDINGS, _WRAPPINGS),
-    known=frozenset(_KNOWN.split()),
+    binds=binding(words("namespace_definition namespace_use_declaration"), _BINDINGS, _WRAPPINGS),
+    known=words(_KNOWN),
     spans=(('"', '"'), ("'", "'"), COMMENT),
     begins=re.compile(
         r"(?:abstract|class|declare|enum|final|function|interface|namespace|readonly|trait|use)\b|<\?php"
     ),
     definitions=frozenset(_FINDER.parts),
     function=_FINDER.function,
-    wrappers=frozenset({"expression_statement"}),
-    brackets=MappingProxyType({**BRACKETS, "#[": "]", "${": "}"}),
-    finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
+    wrappers=words("expression_statement"),
+    brackets={**BRACKETS, "#[": "]", "${": "}"},
+    finishes={"do": "while (true);", "try": "finally {}"},
     braces_below=True,
-    marks=MappingProxyType({"#[": ("function m() {}",)}),
+    marks={"#[": ("function m() {}",)},
     # HTML around the code.
-    opaque=frozenset({"?>", "php_end_tag", "php_tag", "text"}),
+    opaque=words("?> php_end_tag php_tag text"),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lsp_calib.syntax.languages.rules import Function, LanguageRules, Path, Place, by_field, grammar_of
+from lsp_calib.syntax.languages.rules import Function, LanguageRules, Path, Place, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -37,22 +36,14 @@ _KNOWN = """
     return try type while with yield
 """
 
-_IMPORTS = frozenset({"import_from_statement", "import_statement", "future_import_statement"})
+_IMPORTS = words("import_from_statement import_statement future_import_statement")
 
 # What a name to be bound may be wrapped in: `(a, *b), c = ...`, `with f() as (a, b):`.
-_WRAPPINGS = frozenset(
-    {
-        "as_pattern_target",
-        "expression_list",
-        "list",
-        "list_pattern",
-        "list_splat_pattern",
-        "dictionary_splat_pattern",
-        "parenthesized_expression",
-        "pattern_list",
-        "tuple",
-        "tuple_pattern",
-    }
+_WRAPPINGS = words(
+    """
+        as_pattern_target expression_list list list_pattern list_splat_pattern dictionary_splat_pattern
+        parenthesized_expression pattern_list tuple tuple_pattern
+    """
 )
 # (type of the node, field of it that binds); None: everything in it that no field holds. Parameters are not
 # among them: their names are as hard to guess as those that a line uses.
@@ -134,39 +125,24 @@ def _is_bare_string(node: Node) -> bool:
 
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_python"),
-    names=frozenset({"identifier"}),
-    comments=frozenset({"comment"}),
+    names=words("identifier"),
+    comments=words("comment"),
     binds=_binds,
-    known=frozenset(_KNOWN.split()),
-    definitions=frozenset({"function_definition"}),
+    known=words(_KNOWN),
+    definitions=words("function_definition"),
     function=_function,
     is_prose=_is_bare_string,
-    block_openings=frozenset({":"}),
-    blocks=frozenset(
-        {
-            "ERROR",
-            "block",
-            "case_clause",
-            "class_definition",
-            "decorated_definition",
-            "elif_clause",
-            "else_clause",
-            "except_clause",
-            "except_group_clause",
-            "finally_clause",
-            "for_statement",
-            "function_definition",
-            "if_statement",
-            "match_statement",
-            "module",
-            "try_statement",
-            "while_statement",
-            "with_statement",
-        }
+    block_openings=words(":"),
+    blocks=words(
+        """
+            ERROR block case_clause class_definition decorated_definition elif_clause else_clause
+            except_clause except_group_clause finally_clause for_statement function_definition
+            if_statement match_statement module try_statement while_statement with_statement
+        """
     ),
     spans=(('"""', '"""'), ("'''", "'''")),
-    body=MappingProxyType({"": "pass", "match": "case _: pass"}),
-    finishes=MappingProxyType({"try": "finally: pass"}),
-    marks=MappingProxyType({"@": ("def _(): pass",)}),
+    body={"": "pass", "match": "case _: pass"},
+    finishes={"try": "finally: pass"},
+    marks={"@": ("def _(): pass",)},
     begins=re.compile(r"(?:async|class|def|from|if|import)\b|@"),
 )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
 
 from lsp_calib.syntax.languages.braces import BRACKETS, Finder, binding, has_words, parts
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 # Keywords, and the names that every program has without a `require`, with the commonest methods.
 _KNOWN = """
@@ -31,8 +30,8 @@ _KNOWN = """
     to_s to_sym uniq unshift update upcase downcase values warn zip
 """
 
-_COMMENTS = frozenset({"comment"})
-_NAMES = frozenset({"class_variable", "constant", "global_variable", "identifier", "instance_variable"})
+_COMMENTS = words("comment")
+_NAMES = words("class_variable constant global_variable identifier instance_variable")
 _BINDINGS = by_field(
     name="alias as_pattern class method module singleton_method",
     left="assignment operator_assignment",
@@ -58,9 +57,7 @@ def _documents(comment: str) -> bool:
     return has_words(comment) and not _DIRECTIVE.match(comment)
 
 
-_FINDER = Finder(
-    MappingProxyType({"method": parts, "singleton_method": parts}), comments=_COMMENTS, documents=_documents
-)
+_FINDER = Finder({"method": parts, "singleton_method": parts}, comments=_COMMENTS, documents=_documents)
 
 
 RULES = LanguageRules(
@@ -68,14 +65,12 @@ RULES = LanguageRules(
     names=_NAMES,
     comments=_COMMENTS,
     binds=binding(frozenset(), _BINDINGS, _WRAPPINGS),
-    known=frozenset(_KNOWN.split()),
+    known=words(_KNOWN),
     spans=(('"', '"'), ("'", "'")),
     begins=re.compile(r"(?:class|def|module|require|require_relative)\b"),
     definitions=frozenset(_FINDER.parts),
     function=_FINDER.function,
-    wrappers=frozenset({"argument_list", "call"}),  # `private def ...`
-    bodies=frozenset({"block_body", "body_statement"}),
-    brackets=MappingProxyType(
-        {**BRACKETS, **_BLOCKS, "#{": "}", "%w(": ")", "%i(": ")"},
-    ),
+    wrappers=words("argument_list call"),  # `private def ...`
+    bodies=words("block_body body_statement"),
+    brackets={**BRACKETS, **_BLOCKS, "#{": "}", "%w(": ")", "%i(": ")"},
 )

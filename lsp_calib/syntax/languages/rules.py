@@ -30,6 +30,10 @@ def by_field(**types: str) -> Fields:
     return frozenset((one, field) for field, words in named.items() for one in words)
 
 
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 @attrs.frozen
 class Function:
     """A function or method; lines count from 0, ends are exclusive.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
 
 from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of
+from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 # Keywords, primitive types, the prelude, macros of the standard library, and words of attributes.
 _KNOWN = """
@@ -24,7 +23,7 @@ _KNOWN = """
     unimplemented unreachable unwrap vec warn write writeln
 """
 
-_COMMENTS = frozenset({"block_comment", "line_comment"})
+_COMMENTS = words("block_comment line_comment")
 _BINDINGS = by_field(
     name="""
         associated_type const_item const_parameter enum_item enum_variant field_declaration
@@ -44,20 +43,20 @@ _WRAPPINGS = by_field(
 )
 
 _FINDER = Finder(
-    MappingProxyType({"function_item": parts}),
+    {"function_item": parts},
     comments=_COMMENTS,
     # Four strokes, or three stars, are no documentation.
     documents=lambda text: bool(re.match(r"///(?!/)|/\*\*(?![*/])", text)),
-    between=frozenset({"attribute_item"}),
+    between=words("attribute_item"),
 )
 
 
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_rust"),
-    names=frozenset({"field_identifier", "identifier", "shorthand_field_identifier", "type_identifier"}),
+    names=words("field_identifier identifier shorthand_field_identifier type_identifier"),
     comments=_COMMENTS,
-    binds=binding(frozenset({"extern_crate_declaration", "use_declaration"}), _BINDINGS, _WRAPPINGS),
-    known=frozenset(_KNOWN.split()),
+    binds=binding(words("extern_crate_declaration use_declaration"), _BINDINGS, _WRAPPINGS),
+    known=words(_KNOWN),
     spans=(('r#"', '"#'), ('"', '"'), COMMENT),
     begins=re.compile(
         r"(?:async|const|enum|extern|fn|impl|macro_rules|mod|pub|static|struct|trait|type|union|unsafe|use)\b|#"
@@ -66,5 +65,5 @@ RULES = LanguageRules(
     function=_FINDER.function,
     brackets=BRACKETS,
     braces_below=True,
-    marks=MappingProxyType({"#[": ("fn f() {}",)}),
+    marks={"#[": ("fn f() {}",)},
 )
