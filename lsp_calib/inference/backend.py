@@ -74,7 +74,7 @@ class Hardware:
 class LoadOptions:
     """How a model is loaded.
 
-    context: positions for one document. threads: 0 chooses. mlock: keep the weights from being
+    context: positions for one document. threads: 0 chooses by measuring. mlock: keep the weights from being
     swapped out. on_progress: called with the loaded fraction in [0, 1].
     """
 

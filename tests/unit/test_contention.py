@@ -20,13 +20,14 @@ BESIDE = {1: 0.047, 2: 1.5}
 class Machine:
     """Two processors, of which others take some; time passes as decodes take it."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, *, tells: bool, seed: int = 0) -> None:
         self.contention = Contention(2)
+        self.tells = tells
         self.random = Random(seed)
         self.now = 0.0
         self.stalls = 0
 
-    def token(self, cost: dict[int, float]) -> float:
+    def token(self, cost: dict[int, float], others: float) -> float:
         """Decode one token; returns the seconds it took in all, stopped steps included."""
         began = self.now
         while True:
@@ -40,67 +41,75 @@ class Machine:
             self.contention.stalled(self.now, threads)
         self.now += seconds
         self.contention.took(threads, 1, seconds)
-        self.contention.relax(self.now)
+        self.contention.measured(self.now, 2 - others if self.tells else None)
         return self.now - began
 
-    def tokens(self, times: int, cost: dict[int, float]) -> list[float]:
-        return [self.token(cost) for _ in range(times)]
+    def tokens(self, times: int, cost: dict[int, float], others: float = 0.0) -> list[float]:
+        return [self.token(cost, others) for _ in range(times)]
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("tells", [True, False], ids=["kernel", "time alone"])
 class TestTwoProcessors:
-    def test_on_a_quiet_machine_nothing_is_stopped_and_all_are_used(self, seed: int) -> None:
-        machine = Machine(seed)
+    def test_on_a_quiet_machine_nothing_is_stopped_and_all_are_used(self, tells: bool, seed: int) -> None:
+        machine = Machine(tells=tells, seed=seed)
         machine.tokens(2000, QUIET)
         assert machine.stalls == 0
         assert machine.contention.cap == 2
 
-    def test_beside_another_program_it_gives_way_within_one_step(self, seed: int) -> None:
-        machine = Machine(seed)
+    def test_beside_another_program_it_gives_way_within_one_step(self, tells: bool, seed: int) -> None:
+        machine = Machine(tells=tells, seed=seed)
         machine.tokens(200, QUIET)
-        first = machine.token(BESIDE)
+        first = machine.token(BESIDE, 1.0)
         assert machine.contention.cap == 1
         # What the stopped step cost, and the same with one thread.
         assert first < (2.5 * 1.08 + 2.0) * QUIET[2]
-        taken = machine.tokens(2000, BESIDE)
+        taken = machine.tokens(2000, BESIDE, 1.0)
         assert sum(taken) < 1.05 * 2000 * BESIDE[1] * 1.08
 
-    def test_it_comes_back_when_the_other_program_has_ended(self, seed: int) -> None:
-        machine = Machine(seed)
+    def test_it_comes_back_when_the_other_program_has_ended(self, tells: bool, seed: int) -> None:
+        machine = Machine(tells=tells, seed=seed)
         machine.tokens(200, QUIET)
-        machine.tokens(1000, BESIDE)
+        machine.tokens(1000, BESIDE, 1.0)
         ended = machine.now
         while machine.contention.cap < 2:
-            machine.token(QUIET)
+            machine.token(QUIET, 0.0)
         assert machine.now - ended < 5.0
 
 
-def test_after_stalls_again_and_again_threads_come_back_only_after_a_while() -> None:
-    """What runs at a nice level in another session takes its share, and stalls no step for long."""
-    contention = Contention(2)
-    now = holds = 0.0
-    for _ in range(6):
-        contention.stalled(now, 2)
-        began = now
-        while contention.cap < 2:
-            now += 0.05
-            contention.relax(now)
-        holds = now - began
-    assert 3.5 < holds < 4.5
+class TestWhatTheKernelTells:
+    def test_a_program_that_was_there_before_the_run_is_seen_before_the_first_step(self) -> None:
+        contention = Contention(2)
+        contention.measured(1.0, 1.0)
+        assert contention.cap == 1
 
+    @pytest.mark.parametrize("others", [0.1, 0.3, 0.6])
+    def test_a_program_that_runs_now_and_then_is_not_worth_a_processor(self, others: float) -> None:
+        contention = Contention(2)
+        contention.measured(1.0, 2 - others)
+        assert contention.cap == 2
 
-def test_of_many_processors_most_are_kept_and_all_come_back() -> None:
-    contention = Contention(8)
-    contention.stalled(1.0, 8)
-    assert contention.cap == 6
-    contention.stalled(1.1, 6)
-    assert contention.cap == 4
-    caps = []
-    for tenth in range(11, 60):
-        contention.relax(tenth / 10)
-        caps.append(contention.cap)
-    assert caps == sorted(caps)
-    assert caps[-1] == 8
+    def test_after_a_stall_threads_come_back_only_after_a_while(self) -> None:
+        """What runs at a nice level in another session takes its share, and does not count as busy."""
+        contention = Contention(2)
+        now = holds = 0.0
+        for _ in range(6):
+            contention.stalled(now, 2)
+            began = now
+            while contention.cap < 2:
+                now += 0.05
+                contention.measured(now, 2.0)
+            holds = now - began
+        assert 3.5 < holds < 4.5
+
+    def test_of_many_processors_only_those_that_are_taken_are_left(self) -> None:
+        contention = Contention(8)
+        contention.measured(1.0, 5.0)
+        assert contention.cap == 5
+        contention.stalled(1.1, 5, 3.0)
+        assert contention.cap == 3
+        contention.measured(10.0, 8.0)
+        assert contention.cap == 8
 
 
 def test_steps_that_are_slower_but_do_not_stall_are_noticed() -> None:
@@ -126,25 +135,26 @@ def test_a_long_step_is_not_a_stalled_one() -> None:
     events=st.lists(
         st.one_of(
             st.tuples(st.just("took"), st.integers(1, 512), st.floats(1e-4, 10)),
-            st.tuples(st.sampled_from(["stalled", "relax"]), st.just(1), st.floats(0, 5)),
+            st.tuples(st.just("stalled"), st.none() | st.floats(-4, 70), st.floats(0, 5)),
+            st.tuples(st.just("measured"), st.none() | st.floats(-4, 70), st.floats(0, 5)),
         ),
         max_size=60,
     ),
 )
 def test_whatever_happens_there_is_a_thread_and_never_more_than_allowed(
     most: int,
-    events: list[tuple[str, int, float]],
+    events: list[tuple[str, float | None, float]],
 ) -> None:
     contention = Contention(most)
     now = 0.0
-    for what, tokens, seconds in events:
+    for what, first, second in events:
         if what == "took":
-            contention.took(contention.cap, tokens, seconds)
+            contention.took(contention.cap, int(first or 1), second)
         else:
-            now += seconds
+            now += second
             if what == "stalled":
-                contention.stalled(now, contention.cap)
+                contention.stalled(now, contention.cap, first)
             else:
-                contention.relax(now)
+                contention.measured(now, first)
         assert 1 <= contention.cap <= most
         assert contention.limit(contention.cap, 1) > 0

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from lsp_calib.inference import processor
 from lsp_calib.inference.local import thread_budget
 from lsp_calib.inference.local.thread_budget import Watch
 
@@ -46,6 +45,15 @@ class TestWatch:
         assert told[0] >= 0.02
         assert told == sorted(told)
 
+    def test_steps_that_keep_to_their_limit_are_not_reported(
+        self, watched: tuple[Watch, list[float]]
+    ) -> None:
+        watch, told = watched
+        for _ in range(2000):
+            watch.begin(PATIENCE)
+            watch.end()
+        assert told == []
+
     def test_a_step_that_has_ended_is_never_reported(self) -> None:
         """Whenever `overdue` is called, the step that it is about is still under way."""
         running = [False]
@@ -68,38 +76,64 @@ class TestWatch:
 
 
 @LINUX
-def test_threads_that_share_a_processor_wait_for_it() -> None:
-    """Two programs on one processor: each waits while the other runs."""
-    if thread_budget.waited() is None:
-        pytest.skip("this kernel keeps no such account")
-    pin = f"import os\nos.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})\n"
-    measure = (
-        "import time\n"
-        "from lsp_calib.inference.local import thread_budget\n"
-        "before = thread_budget.waited()\n"
-        "end = time.process_time() + 0.3\n"
-        "while time.process_time() < end: pass\n"
-        "print(thread_budget.waited() - before)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", f"{pin}while True: pass"]) as other:
-        try:
-            waited = float(subprocess.check_output([sys.executable, "-c", pin + measure], text=True))
-        finally:
-            other.kill()
-    assert waited > 0.05
+class TestWhatTheKernelTells:
+    def test_threads_that_share_a_processor_wait_for_it(self) -> None:
+        """Two programs on one processor: each waits while the other runs."""
+        if thread_budget.waited() is None:
+            pytest.skip("this kernel keeps no such account")
+        pin = f"import os\nos.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})\n"
+        measure = (
+            "import time\n"
+            "from lsp_calib.inference.local import thread_budget\n"
+            "before = thread_budget.waited()\n"
+            "end = time.process_time() + 0.3\n"
+            "while time.process_time() < end: pass\n"
+            "print(thread_budget.waited() - before)\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", f"{pin}while True: pass"]) as other:
+            try:
+                waited = float(subprocess.check_output([sys.executable, "-c", pin + measure], text=True))
+            finally:
+                other.kill()
+        assert waited > 0.05
+
+    def test_a_busy_program_takes_about_one_processor(self) -> None:
+        processors = thread_budget.Processors()
+        assert processors.known
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+            try:
+                time.sleep(0.3)
+                processors.free()
+                time.sleep(0.5)
+                free = processors.free()
+            finally:
+                other.kill()
+        assert free is not None
+        assert free < len(os.sched_getaffinity(0)) - 0.3
+
+    def test_what_this_process_does_itself_does_not_count(self) -> None:
+        processors = thread_budget.Processors()
+        end = time.perf_counter() + 0.4
+        spun = time.process_time()
+        while time.perf_counter() < end:
+            pass
+        spun = time.process_time() - spun
+        free = processors.free()
+        assert free is not None
+        # Others may have been busy all the while: but what was spent here was not taken for theirs.
+        assert free > spun / 0.5 - 0.5
+
+    def test_it_says_nothing_of_moments_or_of_long_ago(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        processors = thread_budget.Processors()
+        assert processors.free() is None
+        monkeypatch.setattr(thread_budget, "_STALE", 0.0)
+        time.sleep(0.15)
+        assert processors.free() is None
 
 
 def test_a_system_that_tells_nothing_is_known_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(thread_budget, "_STAT", tmp_path / "none")
     monkeypatch.setattr(thread_budget, "_TASKS", tmp_path / "none")
     assert thread_budget.waited() is None
-
-
-@LINUX
-@pytest.mark.parametrize(("share", "threads"), [("max 100000", 2), ("150000 100000", 1), ("lots", 2)])
-def test_a_container_with_a_share_of_the_time_has_as_many_threads(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, share: str, threads: int
-) -> None:
-    (tmp_path / "cpu.max").write_text(f"{share}\n")
-    monkeypatch.setattr(processor, "_SHARE", tmp_path / "cpu.max")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert processor.default_threads() == threads
+    assert not thread_budget.Processors().known
+    assert thread_budget.Processors().free() is None

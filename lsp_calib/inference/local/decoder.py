@@ -35,7 +35,7 @@ class Decoder:
 
     context: positions of each sequence, at most as many as the model was trained on. Each sequence has a
     stream of its own, so that tokens cached in one do not slow down attention in the others.
-    threads: the most to use, 0 chooses. Raises ModelFileError if there is no memory for it.
+    threads: a fixed number, or 0 to choose by measuring. Raises ModelFileError if there is no memory for it.
     """
 
     def __init__(self, weights: Weights, *, context: int, threads: int, on_gpu: bool) -> None:
@@ -165,7 +165,7 @@ class Decoder:
 
     def _take_step(self, count: int, *, ahead: bool) -> int:
         """Evaluate the batch once; returns llama.cpp's code."""
-        threads = self._pace.threads
+        threads = self._pace.threads(count)
         if threads != self.threads:
             llama_cpp.llama_set_n_threads(self._context, threads, threads)
             self.threads = threads

@@ -1,17 +1,23 @@
 """How many tokens and threads the next step takes, and stopping a step that waits for a processor.
 
-`BatchSizer` has steps end before the next key; `Contention` gives way to other programs.
+`BatchSizer` has steps end before the next key. `ThreadChooser` finds the fastest number while no other
+program runs for long; `Contention` gives way to the programs that run now, as the kernel reports them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Final
+
+import attrs
 
 from lsp_calib.inference.processor import default_threads
 
@@ -92,8 +98,106 @@ class BatchSizer:
 
 # Decodes of at least this many tokens are limited by arithmetic, shorter ones by memory.
 BATCH: Final = 16
+_STEPS_KEPT: Final = 5
+# A trial is made of so many decodes, and given up at the first that is this much slower than usual.
+_TRIAL: Final = 3
+_HOPELESS_COST: Final = 1.25
+# A trial has succeeded if it took at most this part of the usual time.
+_FASTER: Final = 0.92
+# The time that a failed trial lost is at most this share of the decoding that follows before the next one;
+# but after so many seconds of decoding another trial is allowed, whatever the last cost.
+_SHARE: Final = 0.005
+_LONGEST_WAIT: Final = 60.0
+
+
+class ThreadChooser:
+    """Climbs to the fastest number of threads, separately for single tokens and for batches.
+
+    most: never more threads than this, the number to begin with. On a quiet machine trials cost less than
+    1 %. Other programs are the business of `Contention`.
+    """
+
+    def __init__(self, most: int) -> None:
+        ladder = _ladder(max(most, 1))
+        self._single, self._batch = _Climber(ladder), _Climber(ladder)
+
+    def threads(self, tokens: int) -> int:
+        """How many threads the next decode, of so many tokens, should use."""
+        return self._climber(tokens).threads
+
+    def told(self, threads: int, tokens: int, seconds: float) -> None:
+        """A decode of `tokens` with `threads` took so long."""
+        if tokens == 1 or tokens >= BATCH:  # sizes in between have other costs
+            # To compare steps of all sizes, count a step's fixed cost as some more tokens.
+            self._climber(tokens).told(threads, tokens + EXTRA if tokens > 1 else 1, seconds)
+
+    def _climber(self, tokens: int) -> _Climber:
+        return self._batch if tokens >= BATCH else self._single
+
+
+class _Climber:
+    """Hill climbing on a ladder of thread counts, for decodes of one kind.
+
+    Costs are seconds a token. `_clock` is the time spent in decodes, the only clock there is.
+    """
+
+    def __init__(self, ladder: tuple[int, ...]) -> None:
+        self._ladder = ladder
+        self._level = len(ladder) - 1
+        self._recent: deque[float] = deque(maxlen=_STEPS_KEPT)
+        self._trial: list[float] | None = None
+        self._lost = 0.0
+        self._direction = -1
+        self._clock = self._next_trial = 0.0
+
+    @property
+    def threads(self) -> int:
+        return self._ladder[self._level if self._trial is None else self._level + self._direction]
+
+    def told(self, threads: int, tokens: int, seconds: float) -> None:
+        if threads != self.threads:
+            return  # decided before the last change
+        cost = seconds / tokens
+        self._clock += seconds
+        if self._trial is not None:
+            self._judge(self._trial, cost, tokens)
+            return
+        self._recent.append(cost)
+        due = self._clock >= self._next_trial and len(self._recent) == _STEPS_KEPT
+        if due and len(self._ladder) > 1:
+            if not 0 <= self._level + self._direction < len(self._ladder):
+                self._direction = -self._direction
+            self._trial, self._lost = [], 0.0
+
+    def _judge(self, trial: list[float], cost: float, tokens: int) -> None:
+        usual = median(self._recent)
+        trial.append(cost)
+        self._lost += (cost - usual) * tokens
+        hopeless = cost > _HOPELESS_COST * usual
+        if not hopeless and len(trial) < _TRIAL:
+            return
+        self._trial = None
+        if not hopeless and median(trial) < _FASTER * usual:
+            self._level += self._direction
+            self._recent = deque(trial, maxlen=_STEPS_KEPT)
+        else:
+            self._direction = -self._direction
+            self._next_trial = self._clock + min(self._lost / _SHARE, _LONGEST_WAIT)
+
+
+def _ladder(most: int) -> tuple[int, ...]:
+    """The thread counts that are tried, ascending: about three quarters of the next each."""
+    steps = [most]
+    while steps[-1] > 1:
+        steps.append(min(steps[-1] - 1, max(1, round(0.75 * steps[-1]))))
+    return tuple(reversed(steps))
+
 
 _TASKS = Path("/proc/self/task")
+_STAT = Path("/proc/stat")
+# Seconds between two readings of the processors' clocks, which tick 100 times a second: at least, and at
+# most, since an older reading says nothing about the present.
+_LEAST_SECONDS, _STALE = 0.12, 5.0
 
 
 def waited() -> float | None:
@@ -108,6 +212,68 @@ def waited() -> float | None:
                 total += int((task / "schedstat").read_bytes().split()[1])
                 found = True
     return total / 1e9 if found else None
+
+
+@attrs.frozen
+class _Reading:
+    """at: when. others: seconds that the processors ran anything but this process, or were unavailable."""
+
+    at: float
+    others: float
+
+
+class Processors:
+    """The processors that this process may run on, and the number that other programs leave free."""
+
+    def __init__(self) -> None:
+        self._names = _names()
+        self._last = self._read()
+
+    @property
+    def known(self) -> bool:
+        """Whether the system reports it."""
+        return self._last is not None
+
+    def free(self) -> float | None:
+        """How many processors others have left since the last call; None where that is too short or long ago.
+
+        Programs at a nice level give way by themselves, and do not count.
+        """
+        last = self._last
+        if last is None or time.perf_counter() - last.at < _LEAST_SECONDS:
+            return None
+        now = self._read()
+        if now is None:
+            return None
+        self._last = now
+        elapsed = now.at - last.at
+        if elapsed > _STALE:
+            return None
+        return len(self._names) - max(now.others - last.others, 0.0) / elapsed
+
+    def _read(self) -> _Reading | None:
+        if not self._names:
+            return None
+        ticks = 0
+        try:
+            with _STAT.open("rb") as file:
+                for line in file:
+                    name, *fields = line.split()
+                    if name in self._names:
+                        user, _nice, system, _idle, _wait, interrupt, soft, steal = map(int, fields[:8])
+                        ticks += user + system + interrupt + soft + steal
+                    elif not name.startswith(b"cpu"):
+                        break
+        except (OSError, ValueError):
+            return None
+        busy = ticks / os.sysconf("SC_CLK_TCK")
+        return _Reading(time.perf_counter(), busy - time.process_time())
+
+
+def _names() -> frozenset[bytes]:
+    if not hasattr(os, "sched_getaffinity") or not _STAT.exists():
+        return frozenset()
+    return frozenset(f"cpu{number}".encode() for number in os.sched_getaffinity(0))
 
 
 Overdue = Callable[[float], float | None]
@@ -167,6 +333,8 @@ class Watch:
 _STALLED, _LEAST = 2.5, 0.03
 # Where nothing is known: seconds for a step, and for each of its tokens.
 _UNKNOWN, _UNKNOWN_EACH = 0.4, 0.02
+# A program that runs half of the time is worth a processor; one that runs a third of it is not.
+_BUSY, _QUIET = 0.65, 0.35
 # Seconds after a stall before more threads are tried: at first, and where that stalls again and again. A
 # probe costs a stalled step, so probes cost at most 2 or 3 % of the time; and a machine that is quiet again
 # is noticed within 4 s.
@@ -216,23 +384,29 @@ class Contention:
             return False
         slow = self._slow.get(batch, 1.0)
         self._slow[batch] = slow + _RECENT * (cost / usual - slow)
-        fewer = self._cost(max(1, 3 * threads // 4), batch=batch)
+        fewer = self._cost(_fewer(threads, None), batch=batch)
         return fewer is not None and self._slow[batch] > max(fewer / usual, 1.2)
 
-    def stalled(self, now: float, threads: int) -> None:
-        """Other programs want the processors that a step used."""
-        self.cap = min(self.cap, max(1, 3 * threads // 4))
+    def stalled(self, now: float, threads: int, free: float | None = None) -> None:
+        """Other programs want the processors that a step used. free: how many they leave, if known."""
+        self.cap = min(self.cap, _fewer(threads, free))
         self._slow.clear()
         again = now - self._raised < 2 * self._hold
         self._hold = min(2 * self._hold, _LONGEST_HOLD) if again else _HOLD
         self._until = now + self._hold
 
-    def relax(self, now: float) -> None:
-        """Try some more threads, if the last stall is long enough ago."""
-        if self.cap < self._most and now >= self._until:
-            self.cap = min(self._most, max(self.cap + 1, 4 * self.cap // 3))
-            self._raised, self._until = now, now + _HOLD
-            self._slow.clear()
+    def measured(self, now: float, free: float | None) -> None:
+        """free: how many processors other programs have left of late; None where that is unknown."""
+        if self.cap < self._most:
+            if now < self._until:
+                return
+            fits = self._most if free is None else min(self._most, math.floor(free + _QUIET))
+            if fits > self.cap:
+                self.cap = fits
+                self._raised = now
+                self._slow.clear()
+        elif free is not None and free < self._most - _BUSY:
+            self.cap = max(1, math.floor(free + _QUIET))
 
     def _cost(self, threads: int, *, batch: bool) -> float | None:
         """Seconds a token. An unmeasured cost is estimated as inversely proportional to the threads."""
@@ -241,6 +415,12 @@ class Contention:
             return known
         others = [cost * at / threads for (at, kind), cost in self._usual.items() if kind is batch]
         return min(others, default=None)
+
+
+def _fewer(threads: int, free: float | None) -> int:
+    if free is None:
+        return max(1, threads // 2)
+    return max(1, min(threads - 1, math.floor(free + _QUIET)))
 
 
 # Threads that waited for this part of a step were kept from running by others.
@@ -254,7 +434,9 @@ class ThreadBudget:
 
     def __init__(self, threads: int, stop: Callable[[], None]) -> None:
         self.most = threads or default_threads()
+        self._chooser = None if threads else ThreadChooser(self.most)
         self._contention = Contention(self.most)
+        self._processors = Processors()
         self._stop = stop
         self._watch = Watch(self._overdue) if self.most > 1 else None
         self._limit = 0.0
@@ -267,13 +449,13 @@ class ThreadBudget:
     def run_begins(self) -> None:
         """A run begins or resumes; other programs may have started or ended meanwhile."""
         if self._watch is not None:
-            self._contention.relax(time.perf_counter())
+            self._measure()
             self._look()
 
-    @property
-    def threads(self) -> int:
-        """How many threads the next step should use."""
-        return self._contention.cap
+    def threads(self, tokens: int) -> int:
+        """How many threads the next step of so many tokens should use."""
+        wanted = self.most if self._chooser is None else self._chooser.threads(tokens)
+        return min(wanted, self._contention.cap)
 
     def begin(self, threads: int, tokens: int, *, may_stop: bool) -> None:
         """A step begins. may_stop: whether it can be taken again."""
@@ -290,13 +472,15 @@ class ThreadBudget:
 
     def took(self, threads: int, tokens: int, seconds: float) -> None:
         """A step has finished."""
+        if self._chooser is not None:
+            self._chooser.told(threads, tokens, seconds)
         slow = self._contention.took(threads, tokens, seconds)
         if self._watch is None:
             return
         if slow and _kept(waited(), self._waited, time.perf_counter() - self._since):
             self.give_way(threads)
-        else:
-            self._contention.relax(time.perf_counter())
+        elif self._contention.cap < self.most:
+            self._measure()
 
     def close(self) -> None:
         if self._watch is not None:
@@ -304,8 +488,15 @@ class ThreadBudget:
 
     def give_way(self, threads: int) -> None:
         """A step with so many threads was stopped, or was slow: the next ones use fewer."""
-        self._contention.stalled(time.perf_counter(), threads)
+        self._contention.stalled(time.perf_counter(), threads, self._processors.free())
         self._look()
+
+    def _measure(self) -> None:
+        now = time.perf_counter()
+        if not self._processors.known:
+            self._contention.measured(now, None)
+        elif (free := self._processors.free()) is not None:
+            self._contention.measured(now, free)
 
     def _look(self) -> None:
         self._waited, self._since = waited(), time.perf_counter()

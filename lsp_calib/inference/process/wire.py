@@ -52,7 +52,7 @@ T = TypeVar("T")
 class Options(msgspec.Struct, frozen=True, rename="camel"):
     """How a client wants the model loaded; those of the first client apply.
 
-    threads: 0 chooses. gpu_layers: None uses a GPU where it is faster.
+    threads: 0 chooses by measuring. gpu_layers: None uses a GPU where it is faster.
     """
 
     threads: Count
