@@ -39,8 +39,6 @@ class Encoder:
         Raises SettingsError if the extra `similarity` or the card is missing, NoModelError if a file is
         missing, ModelFileError if it has other bytes or cannot be loaded.
         """
-        # Before the libraries, which take 30 MB: without its files they are of no use.
-        card = locate_encoder(name)
         try:
             import onnxruntime
             from tokenizers import Tokenizer
@@ -48,6 +46,7 @@ class Encoder:
             raise SettingsError(
                 f"Comparing summaries needs the extra `similarity`: run `{install_command('similarity')}`."
             ) from error
+        card = locate_encoder(name)
         # Builds for Windows report to their maker unless told not to.
         onnxruntime.disable_telemetry_events()
         options = onnxruntime.SessionOptions()
@@ -101,6 +100,7 @@ class InstalledEncoder:
         with self._lock:
             if self._loaded is None and not self._damaged:
                 try:
+                    locate_encoder(self.name)  # without its files its libraries need no 30 MB
                     self._loaded = Encoder.open(self.name)
                 except (SettingsError, NoModelError):
                     return None
