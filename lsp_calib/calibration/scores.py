@@ -15,13 +15,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Literal
 
-import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, caution, paired, quietly
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, caution, paired
 from lsp_calib.errors import DataError
 
 Strategy = Literal["width", "mass"]
@@ -196,40 +195,6 @@ def ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
     _, inverse, equal = np.unique(p, return_inverse=True, return_counts=True)
     below = np.cumsum(equal) - equal
     return below, equal, inverse
-
-
-@attrs.frozen
-class Quality:
-    """Scores of the same confidences. skill: None for outcomes of one class."""
-
-    brier: float
-    log_loss: float
-    skill: float | None
-    ece: float
-    mean_confidence: float
-
-    @classmethod
-    def of(cls, confidence: FloatArray, correct: BoolArray, weights: FloatArray, **more: Any) -> Self:
-        """more: further fields. Raises DataError as the scores do."""
-        with quietly():  # one class, or all in one bin, is shown as it is
-            skill = skill_score(confidence, correct, weights=weights)
-            return cls(
-                brier=brier_score(confidence, correct, weights=weights),
-                log_loss=log_loss(confidence, correct, weights=weights),
-                skill=skill if math.isfinite(skill) else None,
-                ece=expected_calibration_error(confidence, correct, weights=weights),
-                mean_confidence=float(np.average(confidence, weights=weights)),
-                **more,
-            )
-
-    def to_wire(self) -> dict[str, float | None]:
-        return {
-            "logLoss": self.log_loss,
-            "brier": self.brier,
-            "skill": self.skill,
-            "ece": self.ece,
-            "meanConfidence": self.mean_confidence,
-        }
 
 
 def _checked(weights: npt.ArrayLike | None, n: int) -> FloatArray | None:

@@ -6,8 +6,9 @@ out-of-fold predictions, never as a mean over folds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import attrs
 import numpy as np
@@ -521,3 +522,37 @@ def simultaneous_errors(
         name: BoundedError(int(np.count_nonzero(mask)), value, float(limit))
         for (name, mask), value, limit in zip(filled.items(), found, limits, strict=True)
     }
+
+
+@attrs.frozen
+class Quality:
+    """Scores of the same confidences. skill: None for outcomes of one class."""
+
+    brier: float
+    log_loss: float
+    skill: float | None
+    ece: float
+    mean_confidence: float
+
+    @classmethod
+    def of(cls, confidence: FloatArray, correct: BoolArray, weights: FloatArray, **more: Any) -> Self:
+        """more: further fields. Raises DataError as the scores do."""
+        with quietly():  # one class, or all in one bin, is shown as it is
+            skill = skill_score(confidence, correct, weights=weights)
+            return cls(
+                brier=brier_score(confidence, correct, weights=weights),
+                log_loss=log_loss(confidence, correct, weights=weights),
+                skill=skill if math.isfinite(skill) else None,
+                ece=expected_calibration_error(confidence, correct, weights=weights),
+                mean_confidence=float(np.average(confidence, weights=weights)),
+                **more,
+            )
+
+    def to_wire(self) -> dict[str, float | None]:
+        return {
+            "logLoss": self.log_loss,
+            "brier": self.brier,
+            "skill": self.skill,
+            "ece": self.ece,
+            "meanConfidence": self.mean_confidence,
+        }

@@ -12,7 +12,8 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.binomial import central_range, least_rate
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.reliability import ReliabilityBin
-from lsp_calib.calibration.scores import Quality, bin_index
+from lsp_calib.calibration.scores import bin_index
+from lsp_calib.calibration.validation import Quality
 
 LEVEL = 0.95
 Z = 1.959964  # of a normal interval of this level

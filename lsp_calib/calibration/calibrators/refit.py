@@ -26,8 +26,7 @@ from lsp_calib.calibration.calibrators.promotion import (
 )
 from lsp_calib.calibration.calibrators.purpose import LENT, Origin, Source
 from lsp_calib.calibration.logistic import maximise_posterior, sigmoid, sigmoid_and_loss
-from lsp_calib.calibration.scores import Quality
-from lsp_calib.calibration.validation import grouped_folds, summarise
+from lsp_calib.calibration.validation import Quality, grouped_folds, summarise
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
 
