@@ -165,7 +165,7 @@ class ConfidenceEstimator:
 
     def calibrator(self, purpose: Purpose) -> Calibrator:
         """The calibrator in force for a purpose: now if it is asked for the first time, else at the last
-        `notice`.
+        `reload`.
 
         Its state is "drifted" while its certificate is revoked.
         """
