@@ -1,4 +1,4 @@
-"""Set-up has llama.cpp compiled with a header that mends the AMX code of GCC 12 and older."""
+"""Set-up finds compilers whose AMX code crashes by what they compile, not by their names, and mends it."""
 
 from __future__ import annotations
 
@@ -13,51 +13,89 @@ import pytest
 from lsp_calib.inference import processor
 from lsp_calib.inference.local import compiler
 
-# Only the store of `value` uses the function's argument, which is in the register edi.
-CONFIGURE = """#include <immintrin.h>
-void configure(unsigned char value)
-{
-    struct { unsigned char bytes[64]; } configuration = {{1}};
-    configuration.bytes[48] = value;
-    _tile_loadconfig(&configuration);
-}
-"""
+GCC = shutil.which("gcc")
+pytestmark = pytest.mark.skipif(
+    GCC is None or not compiler.accepts(["gcc"], ["-mamx-tile"]), reason="no gcc for x86-64 with AMX"
+)
 
 
-def assembly(folder: Path, *flags: str) -> str | None:
-    """What gcc makes of code for AMX at -O2; None where it cannot."""
-    file, output = folder / "try.c", folder / "try.s"
-    file.write_text(CONFIGURE)
-    command = ["gcc", "-O2", "-mamx-tile", *flags, "-S", "-o", str(output), str(file)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        return None
-    return output.read_text() if done.returncode == 0 else None
+def gcc(folder: Path, *more: str) -> str:
+    """A compiler: gcc, with these arguments."""
+    script = folder / "cc"
+    script.write_text(f'#!/bin/sh\nexec {GCC} {" ".join(more)} "$@"\n')
+    script.chmod(0o700)
+    return str(script)
 
 
-def test_with_the_header_no_store_is_lost(tmp_path: Path) -> None:
-    plain = assembly(tmp_path)
-    if plain is None or "%dil" in plain or "%edi" in plain:
-        pytest.skip("no gcc that loses a store: 12 or older, for x86-64 with AMX")
-    mended = assembly(tmp_path, *compiler.MENDED)
-    assert mended is not None
-    assert "%dil" in mended or "%edi" in mended
+def header(folder: Path, operand: str, *, once: bool = False) -> str:
+    """An <immintrin.h> whose `_tile_loadconfig` names this operand, for -I. once: with a guard, as GCC's."""
+    guard = "#pragma once\n" if once else ""
+    (folder / "immintrin.h").write_text(
+        f'{guard}#define _tile_loadconfig(a) __asm__ volatile ("ldtilecfg %X0" :: "m" ({operand}))\n'
+    )
+    return f"-I{folder}"
 
 
-def test_a_path_with_a_blank_stays_one_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gcc_twelve_loses_the_configuration(tmp_path: Path) -> None:
+    """Its operand has 8 bytes: what is stored behind them is dropped."""
+    faulty = gcc(tmp_path, header(tmp_path, "*((const void **) (a))"))
+    assert compiler.loses_tile_configuration([faulty])
+
+
+def test_a_compiler_that_names_all_64_bytes_is_fine(tmp_path: Path) -> None:
+    right = gcc(tmp_path, header(tmp_path, "*((const char (*)[64]) (a))"))
+    assert not compiler.loses_tile_configuration([right])
+
+
+def test_a_header_mends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty = gcc(tmp_path, header(tmp_path, "*((const void **) (a))", once=True))
+    assert compiler.loses_tile_configuration([faulty])
+    assert not compiler.loses_tile_configuration([faulty], compiler.MENDED)
+    monkeypatch.setattr(processor, "has_amx", lambda: True)
+    assert compiler.flags({"CC": faulty, "CXX": faulty}) == compiler.MENDED
+
+
+def test_the_header_changes_nothing_where_there_is_no_amx() -> None:
+    assert compiler.accepts(["gcc"], compiler.MENDED)
+    assert not compiler.loses_tile_configuration(["gcc"], [*compiler.MENDED, "-mno-amx-tile"])
+
+
+def test_a_path_with_a_blank_stays_one_argument(tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    copied = str(shutil.copy(compiler.MENDED[1], folder))
-    monkeypatch.setattr(compiler, "MENDED", ("-include", copied))
-    arguments = shlex.split(compiler.cmake_arguments({}))
-    assert shlex.split(arguments[0].partition("=")[2]) == ["-include", copied]
+    copied = shutil.copy(compiler.MENDED[1], folder)
+    arguments = shlex.split(compiler.cmake_arguments(("-include", str(copied)), {}))
+    in_shell = shlex.split(arguments[0].partition("=")[2])
+    assert in_shell == ["-include", str(copied)]
+    assert compiler.accepts(["gcc"], in_shell)
 
 
-def test_the_shell_gets_it_beside_what_the_user_has_set(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_one_that_knows_no_amx_has_no_faulty_code_for_it(tmp_path: Path) -> None:
+    assert not compiler.loses_tile_configuration([gcc(tmp_path, "-mno-such-flag")])
+    assert not compiler.loses_tile_configuration([str(tmp_path / "missing")])
+
+
+def test_flags_are_used_only_where_they_are_needed_and_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    faulty = gcc(tmp_path, header(tmp_path, "*((const void **) (a))"))
+    monkeypatch.setattr(processor, "has_amx", lambda: False)
+    assert compiler.flags({"CC": faulty, "CXX": faulty}) == ()
     monkeypatch.setattr(processor, "has_amx", lambda: True)
+    assert compiler.flags({"CC": faulty, "CXX": faulty}) == compiler.WITHOUT_AMX
+    stubborn = tmp_path / "stubborn"
+    stubborn.write_text(f'#!/bin/sh\ncase "$*" in *-mno-amx*) exit 1;; esac\nexec {faulty} "$@"\n')
+    stubborn.chmod(0o700)
+    assert compiler.flags({"CC": faulty, "CXX": str(stubborn)}) == ()
+
+
+def test_the_shell_gets_them_beside_what_the_user_has_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faulty = gcc(tmp_path, header(tmp_path, "*((const void **) (a))"))
+    monkeypatch.setattr(processor, "has_amx", lambda: True)
+    monkeypatch.setenv("CC", faulty)
+    monkeypatch.setenv("CXX", faulty)
     monkeypatch.setenv("CMAKE_ARGS", '-DGGML_CUDA=on -DNAME="a b"')
     compiler.main()
     printed = capsys.readouterr().out
@@ -71,8 +109,9 @@ def test_the_shell_gets_it_beside_what_the_user_has_set(
     assert arguments.startswith('-DGGML_CUDA=on -DNAME="a b" ')
     ours = shlex.split(arguments)[2:]
     assert [one.partition("=")[0] for one in ours] == ["-DCMAKE_C_FLAGS", "-DCMAKE_CXX_FLAGS"]
+    assert arguments.count("-mno-amx-tile") == 2
     # A wheel that was built otherwise is not found again.
-    assert Path(cache).name == "lsp-calib-mended-amx"
+    assert Path(cache).name == "lsp-calib-without-amx"
 
 
 def test_it_runs_before_anything_is_installed() -> None:
@@ -85,4 +124,4 @@ def test_it_runs_before_anything_is_installed() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(root)], capture_output=True, text=True, check=True
     )
-    assert bool(done.stdout) == processor.has_amx()
+    assert bool(done.stdout) == bool(compiler.flags())

@@ -225,6 +225,20 @@ class TestAnInterruption:
         assert host.requests[-1][1]["range"] == f"bytes={kept}-"
         assert left_behind(home) == ["tiny.gguf"]
 
+    def test_while_the_whole_file_is_checked_loses_nothing(
+        self, host: Host, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(hashlib, "file_digest", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                download.pull(CARD, silent)
+        assert download.pull(CARD, silent).path.read_bytes() == CONTENT
+        assert len(host.requests) == 1
+        assert left_behind(home) == ["tiny.gguf"]
+
     def test_during_which_the_file_changed_begins_again(self, host: Host) -> None:
         changed = iter([b"old" * 200_000, CONTENT])
 

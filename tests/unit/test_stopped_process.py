@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -17,11 +19,12 @@ import pytest_asyncio
 from scripted_model import ask, install
 
 from lsp_calib.inference.engine import EngineState
-from lsp_calib.inference.process import connection
+from lsp_calib.inference.process import client, connection, rendezvous
 from lsp_calib.inference.process.client import ModelProcess
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no process can be stopped there")
 
+CONTEXT = 2048  # of a model without a card
 TICK = 0.2
 PATIENCE = 60.0
 
@@ -70,6 +73,18 @@ async def watched(model: str) -> AsyncIterator[Callable[[], Watched]]:
         with contextlib.suppress(psutil.Error):
             if model in " ".join(process.cmdline()):
                 process.kill()
+
+
+async def test_another_program_at_the_port_of_a_process_that_is_gone(
+    watched: Callable[[], Watched], model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing to a client, which starts a process of its own then."""
+    monkeypatch.setenv("LSP_CALIB_SOCKET", "tcp")
+    monkeypatch.setattr(client, "GONE", 3)
+    where = rendezvous.place(Path(model), CONTEXT)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        where.port.write_text(json.dumps([other.getsockname()[1], "0" * 64]), "utf-8")
+        assert await watched().text()
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -123,6 +123,7 @@ class LlamaModel:
         self.notes: list[str] = []
         if not options.acceleration.amx:
             withhold_amx()
+        native_log().listen()  # conversion and loading give their causes there
         llama_cpp.llama_backend_init()
         weights, decoder = self._load(options)
         self._machine = Machine(weights, decoder)
@@ -236,7 +237,6 @@ def _build() -> str:
 
 
 def _open(options: LoadOptions) -> tuple[Weights, Decoder]:
-    native_log().listen()
     weights = Weights(
         options.path,
         acceleration=options.acceleration,

@@ -1,6 +1,6 @@
-/* Included before every file of llama.cpp. The `_tile_loadconfig` of GCC 12 and older names 8 of the 64 bytes that
-   the instruction reads, so that the stores of the others are removed (llama.cpp issue 20824). */
-#if defined(__AMX_TILE__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ <= 12
+/* Included before every file of llama.cpp where the compiler is GCC 12 or older: its `_tile_loadconfig` names 8 of
+   the 64 bytes that the instruction reads, so that the stores of the others are removed (llama.cpp issue 20824). */
+#if defined(__AMX_TILE__) && defined(__GNUC__)
 #include <immintrin.h>
 
 static inline __attribute__((always_inline)) void lsp_calib_tile_loadconfig(const void *configuration)

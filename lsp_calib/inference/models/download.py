@@ -125,7 +125,8 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Fetched:
         while True:
             before = part.size
             try:
-                delivery.go_on()
+                if not part.size or part.size != card.size:  # else it came whole, and was not checked yet
+                    delivery.go_on()
             except _Interrupted as error:
                 failures = 1 if part.size > before else failures + 1
                 if error.hopeless or failures >= _MOST_FAILURES:
@@ -135,9 +136,14 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Fetched:
             announced = delivery.announced
             wanted = card.sha256 or announced
             path, again = part.finish(), part.resumed
-            with os.fdopen(open_file(path), "rb") as file:
-                actual = hashlib.file_digest(file, "sha256").hexdigest()
+            try:
+                with os.fdopen(open_file(path), "rb") as file:
+                    actual = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                said = f"{path} cannot be read: {error.strerror or error}."
+                raise DownloadError(f"{said}{_kept(part)}") from error
             if not wanted or actual == wanted:
+                part.is_whole()
                 return Fetched(path, actual, announced)
             part.discard()
             if not again:

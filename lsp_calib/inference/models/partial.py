@@ -128,8 +128,11 @@ class Part:
                 f"{self.path} was removed or changed by another program during the download: it has "
                 f"{max(size, 0)} of the {received} bytes received. It was deleted; pull the model again."
             )
-        self._notes.unlink(missing_ok=True)
         return self.path
+
+    def is_whole(self) -> None:
+        """The file has been checked: what is known of its source is needed no longer."""
+        self._notes.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Delete the bytes received."""

@@ -278,8 +278,9 @@ class ModelProcess:
                 return await Connection.open(where, hello, self._event, self._lost, self._silence)
         except TimeoutError:
             pid = await asyncio.to_thread(lockfile.holder, where.lock)
-            if pid is not None:
-                await self._kill(where.lock, pid)
+            if pid is None:  # another program has the port of a process that is gone
+                raise ConnectionRefusedError(f"no model process has {where.lock}") from None
+            await self._kill(where.lock, pid)
             raise self._died(None, silent=True) from None
 
     def _doubt(self, pid: int | None) -> None:

@@ -132,6 +132,9 @@ async def connect(where: Rendezvous) -> Streams:
     except (OSError, asyncio.IncompleteReadError) as error:
         writer.close()
         raise ConnectionRefusedError(str(error)) from error
+    except BaseException:
+        writer.close()
+        raise
     return reader, writer
 
 
