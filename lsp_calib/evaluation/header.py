@@ -135,6 +135,7 @@ class Header:
         values = dict(row)
         if (schema := values.pop("schema")) != SCHEMA:
             raise ValueError(f"its schema is {schema!r}; this version reads {SCHEMA}")
+        values["model"] = ModelIdentity(**values["model"])  # which refuses what it does not know
         values["sources"] = tuple(Origin(**one) for one in values.get("sources", ()))
         values["held_out"] = tuple(values.get("held_out", ()))
         try:
@@ -146,7 +147,6 @@ class Header:
 
 
 _KINDS: Mapping[str, type] = {
-    "model": ModelIdentity,
     "features": FeatureList,
     "similarity": SimilarityList,
     "observations": ObservationList,

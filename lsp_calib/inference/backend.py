@@ -214,3 +214,10 @@ class Factory(Protocol):
     def hardware(self) -> Hardware:
         """The hardware that this kind of backend finds on the machine."""
         ...
+
+    def convert(self, path: Path, /) -> Path:
+        """The file with a model's weights in 8 bits, made if there is none; only if `Hardware.converts`.
+
+        Raises OSError or ModelFileError if it cannot be made.
+        """
+        ...

@@ -124,8 +124,11 @@ class TestBesideBusyProcesses:
         others = [(reading(), reading(wall=5000.0, generated=60)), (FROM_MEMORY, FROM_MEMORY)]
         found = report.beside(1, [same, *others])
         assert found is not None
-        assert (found["n"], found["worstRatio"]) == (1, 2.0)
-        assert report.beside(1, others) is None
+        assert (found["n"], found["unequal"], found["worstRatio"]) == (1, 2, 2.0)
+        alone = report.beside(1, others)
+        assert alone is not None
+        assert (alone["n"], alone["unequal"], alone["worstRatio"]) == (0, 2, None)
+        assert report.beside(1, []) is None
 
 
 def notes(stopped: Stopped | None = Stopped.INTERRUPT) -> Notes:

@@ -14,6 +14,7 @@ from lsp_calib.inference.local.native import native_log
 from lsp_calib.inference.models import converted, gguf
 from lsp_calib.inference.models.card import ModelCard
 from lsp_calib.inference.models.inventory import inventory, remove
+from lsp_calib.inference.process.starting import convert
 
 pytestmark = pytest.mark.model
 
@@ -31,27 +32,27 @@ def installed(home: Path, model_path: Path, model_card: ModelCard) -> Path:
 
 def test_they_are_made_once_and_owned(installed: Path) -> None:
     assert converted.slow(installed)
-    llama.convert_to_8_bits(installed)
+    convert(installed)
     target = converted.place(installed)
     assert gguf.read_metadata(target).quantisation == "Q8_0"
     assert gguf.read_metadata(target).parameters == gguf.read_metadata(installed).parameters
     assert os.name == "nt" or target.stat().st_mode & 0o077 == 0
     before = target.stat().st_mtime_ns
-    llama.convert_to_8_bits(installed)
+    convert(installed)
     assert target.stat().st_mtime_ns == before
     assert [entry.card.name for entry in inventory() if entry.installed] == ["smollm2-135m"]
 
 
 def test_damaged_ones_are_made_again(installed: Path) -> None:
-    llama.convert_to_8_bits(installed)
+    convert(installed)
     target = converted.place(installed)
     target.write_bytes(target.read_bytes()[:-1000])
-    llama.convert_to_8_bits(installed)
+    convert(installed)
     assert gguf.read_metadata(target).quantisation == "Q8_0"
 
 
 def test_a_model_that_is_removed_takes_them_along(installed: Path) -> None:
-    llama.convert_to_8_bits(installed)
+    convert(installed)
     remove("smollm2-135m")
     assert [path.name for path in installed.parent.iterdir() if path.name.endswith(".eight-bit")] == []
 
@@ -62,6 +63,8 @@ def test_a_file_elsewhere_is_left_alone(model_path: Path, tmp_path: Path, home: 
     own = tmp_path / "model.gguf"
     own.symlink_to(model_path)
     assert not converted.slow(own)
+    convert(own)
+    assert not converted.place(own).exists()
 
 
 def test_what_cannot_be_converted_leaves_nothing(installed: Path) -> None:

@@ -351,7 +351,7 @@ _ELSEWHERE = {
         "inference/processor.py",
         "inference/models/memory.py",
     ),
-    *("inference/local/thread_budget.py", "inference/prebuilt/server.py"),
+    *("inference/local/thread_budget.py", "inference/local/compiler.py", "inference/prebuilt/server.py"),
     *("inference/models/card.py", "inference/models/encoders.py", "inference/process/starting.py"),
     *("inference/process/rendezvous.py", "report/markup.py", "evaluation/datasets/folder.py"),
     *("evaluation/covering_tests.py", "evaluation/datasets/pinned.py", "evaluation/datasets/registries.py"),

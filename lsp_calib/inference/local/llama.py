@@ -144,6 +144,12 @@ class LlamaModel:
             converts=True,
         )
 
+    @staticmethod
+    def convert(path: Path) -> Path:
+        """The file with a model's weights in 8 bits: `convert_to_8_bits`."""
+        native_log().listen()
+        return convert_to_8_bits(path)
+
     @property
     def threads(self) -> int:
         return self._decoder.threads

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import attrs
 import xllamacpp
 
-from lsp_calib.errors import EngineError, ModelError
+from lsp_calib.errors import EngineError, ModelError, ModelFileError
 from lsp_calib.inference.backend import (
     NOT_LOCKED,
     Counters,
@@ -343,6 +344,11 @@ class PrebuiltModel:
     def hardware() -> Hardware:
         """The hardware that the wheel finds here. The compilers' fault does not affect its code for AMX."""
         return Hardware(build=f"xllamacpp {xllamacpp.__version__}", gpu=has_gpu())
+
+    @staticmethod
+    def convert(path: Path) -> Path:
+        """As `Factory.convert`; never called, since `hardware` does not claim it."""
+        raise ModelFileError(f"xllamacpp does not convert weights, so {path} stays as it is.")
 
     def begin(
         self,

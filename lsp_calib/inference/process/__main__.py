@@ -53,7 +53,11 @@ def main(find: Find = backends.find) -> None:
     parser.add_argument("--careful", action="store_true")
     parser.add_argument("--avoid", action="append", default=[])
     parser.add_argument("--trial", default="")
+    parser.add_argument("--convert", action="store_true")
     arguments = parser.parse_args()
+    if arguments.convert:
+        _convert(arguments.model, find())
+        os._exit(0)
     if arguments.trial:
         faulthandler.enable()
         acceleration.run_trial(find(), LoadOptions(arguments.model, arguments.context), arguments.trial)
@@ -163,6 +167,13 @@ def _choose(
     )
     question.remember(choice)
     return choice
+
+
+def _convert(path: Path, factory: Factory) -> None:
+    """Convert a model's weights, if that is what would be used."""
+    offered = acceleration.candidates(factory.hardware(), None, slow_weights=converted.slow(path))
+    if any(one.eight_bit for one in offered):
+        factory.convert(path)
 
 
 def _trim_log() -> None:

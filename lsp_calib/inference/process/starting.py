@@ -26,6 +26,7 @@ from lsp_calib import home
 from lsp_calib.errors import EngineError, LspCalibError, ModelFileError, NoModelError
 from lsp_calib.files import open_file, why
 from lsp_calib.inference.backend import EIGHT_BIT
+from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process import rendezvous
 from lsp_calib.installation import install_command
@@ -312,3 +313,26 @@ class RestartPolicy:
         else:
             next_ = "It is started again."
         return f"{self.last} {next_}"
+
+
+# In seconds. A model that is small enough takes two.
+_PATIENCE = 120.0
+
+
+def convert(path: Path) -> None:
+    """Convert the weights of an installed model if they are slow here.
+
+    Never fails: at worst the model process does it when it loads the model.
+    """
+    with contextlib.suppress(ModelFileError, OSError, subprocess.TimeoutExpired):
+        if converted.slow(path):
+            subprocess.run(
+                [sys.executable, *PROGRAM, f"--model={path.absolute()}", "--convert"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "LSP_CALIB_HOME": str(home.state_dir().absolute())},
+                cwd=home.state_dir(),
+                timeout=_PATIENCE,
+                check=False,
+            )

@@ -295,10 +295,11 @@ def cancel(measured: Cancelled) -> dict[str, Any] | None:
 def beside(processes: int, both: Sequence[tuple[Reading, Reading]]) -> dict[str, Any] | None:
     """How much longer a key takes beside busy processes, where the model did the same for it both times."""
     pairs = [(busy.wall_ms, quiet.wall_ms) for quiet, busy in both if quiet.same_work(busy)]
-    if not pairs:
+    if not both:
         return None
-    worst = round(max(busy / quiet for busy, quiet in pairs), 3)
-    return {"processes": processes, **_ratios(pairs), "worstRatio": worst}
+    worst = round(max(busy / quiet for busy, quiet in pairs), 3) if pairs else None
+    unequal = len(both) - len(pairs)
+    return {"processes": processes, "unequal": unequal, **_ratios(pairs), "worstRatio": worst}
 
 
 _PLACES = {
@@ -339,10 +340,8 @@ def _lines(report: dict[str, Any]) -> Iterable[str | Table]:
         )
     if found := report["beside"]:
         count = "1 process" if found["processes"] == 1 else f"{found['processes']} processes"
-        yield (
-            f"Beside {count} of an equal share, over the quiet machine: {_paired_words(found)}; worst "
-            f"{found['worstRatio']:.2f}."
-        )
+        worst = f"; worst {found['worstRatio']:.2f}" if found["n"] else ""
+        yield f"Beside {count} of an equal share, over the quiet machine: {_paired_words(found)}{worst}."
     for what, why in report["notMeasured"].items():
         yield f"[yellow]Not measured: {what}: {escape(why)}.[/yellow]"
     yield "[dim]In brackets: 95 % bootstrap intervals over runs of consecutive keystrokes.[/dim]"

@@ -8,7 +8,7 @@ import json
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -135,20 +135,27 @@ async def _measure(options: Options, say: Say) -> Notes:
         say(f"Loading {scratch.chosen.title}.")
 
         async def work() -> None:
-            async with served(scratch) as server:
-                notes.start_ms = server.start_ms
-                notes.engine = (await server.probe.ready()).engine
-                notes.stats = await server.probe.stats()
-                await _parts(options, server, peer, notes, say)
+            # Beside busy processes nothing is evaluated ahead: it would run into the next key's time.
+            for ahead in (True, False):
+                parts = [part for part in options.parts if (part == BESIDE) is not ahead]
+                if not parts:
+                    continue
+                async with served(scratch, ahead=ahead) as server:
+                    notes.start_ms = notes.start_ms or server.start_ms
+                    notes.engine = (await server.probe.ready()).engine
+                    notes.stats = await server.probe.stats()
+                    await _parts(parts, options, server, peer, notes, say)
 
         notes.stopped = await until_stopped(work(), options.limit)
         notes.seconds = time.monotonic() - began
         return notes
 
 
-async def _parts(options: Options, server: Served, peer: Peer | None, notes: Notes, say: Say) -> None:
+async def _parts(
+    parts: Collection[str], options: Options, server: Served, peer: Peer | None, notes: Notes, say: Say
+) -> None:
     """Measure the parts one after the other; each reading goes to the notes at once."""
-    if TYPING in options.parts:
+    if TYPING in parts:
         async with _raw(options, server, notes) as raw:
             for edit in options.edits(options.steps):
                 say(f"Typing {len(edit.steps)} keystrokes of {edit.name}.")
@@ -156,11 +163,11 @@ async def _parts(options: Options, server: Served, peer: Peer | None, notes: Not
                     notes.readings.append(reading)
         notes.stats = await server.probe.stats()
         notes.left.remove(TYPING)
-    if CANCEL in options.parts:
+    if CANCEL in parts:
         say("Cancelling requests.")
         await cancel_and_wait(server, options.cancels, notes.cancelled)
         notes.left.remove(CANCEL)
-    if BESIDE in options.parts:
+    if BESIDE in parts:
         await type_beside(server, options.edits(options.requests), options.beside, notes.beside, say)
         notes.left.remove(BESIDE)
 

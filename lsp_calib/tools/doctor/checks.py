@@ -29,6 +29,7 @@ from lsp_calib.feedback.events import EventKind, Source
 from lsp_calib.feedback.rows import parsed
 from lsp_calib.inference import backends, processor
 from lsp_calib.inference.backend import Hardware
+from lsp_calib.inference.local import compiler
 from lsp_calib.inference.models.cards import explained, locate
 from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
 from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
@@ -48,6 +49,7 @@ _ENGINES = {
 }
 _REBUILD = "pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
 _PREPARE = 'eval "$(python -m lsp_calib.inference.local.compiler)"; '
+_NEWER = f"CC=gcc-14 CXX=g++-14 {_REBUILD}"
 
 
 class Level(enum.StrEnum):
@@ -152,17 +154,28 @@ def described(hardware: Hardware, choices: list[AccelerationChoice]) -> Finding:
     elif hardware.amx and choices:
         says = "llama.cpp uses all instructions of this processor, AMX included."
     elif processor.has_amx() and not hardware.amx:
-        says = "This processor has AMX, but llama.cpp was compiled without it."
-        return note("acceleration", says, f"Build it with AMX: `{_PREPARE}{_REBUILD}`.", data=data)
+        return _without_amx(data)
     else:
         says = "llama.cpp uses all instructions of this processor."
     return Finding("acceleration", says, data=data)
+
+
+def _without_amx(data: dict[str, object]) -> Finding:
+    says = "This processor has AMX, but llama.cpp was compiled without it."
+    if compiler.flags() == compiler.WITHOUT_AMX:
+        says += " The installed compiler generates AMX code that crashes, so this is its fastest build."
+        advice = f"Try a build with AMX and a newer compiler (GCC 14, Clang): `{_NEWER}`."
+        return Finding("acceleration", says, advice, data=data)
+    return note("acceleration", says, f"Build it with AMX: `{_PREPARE}{_REBUILD}`.", data=data)
 
 
 def _advice(hardware: Hardware, choice: AccelerationChoice) -> str:
     failed = {one.name for one in choice.failed}
     if "gpu" in failed:
         return "Update the GPU's driver or the library, or set `gpuLayers = 0` in config.toml."
+    without_amx = hardware.amx and choice.acceleration.amx is False and choice.acceleration.repack
+    if without_amx and compiler.flags() != compiler.MENDED:
+        return f"A newer compiler (GCC 14, Clang) makes AMX code that works and may be faster: `{_NEWER}`."
     prepare = _PREPARE if hardware.amx else ""
     return f"Build the library again, for this processor: `{prepare}{_REBUILD}`."
 
