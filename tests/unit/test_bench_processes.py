@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from lsp_calib.cli import main
 from lsp_calib.errors import LspCalibError
-from lsp_calib.tools.bench.processes import Peer, busy
+from lsp_calib.tools.bench.processes import NICEST, Peer, busy
 
 posix = pytest.mark.skipif(os.name != "posix", reason="there are no sessions elsewhere")
 
@@ -57,6 +57,12 @@ class TestBusyProcesses:
         assert len(children) == 2
         psutil.wait_procs(children, timeout=30)
         assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in children)
+
+    @posix
+    def test_they_are_as_nice_as_asked_and_in_the_session_of_who_asked(self) -> None:
+        with busy(1, nice=NICEST, new_session=False) as [pid]:
+            assert psutil.Process(pid).nice() == 19
+            assert os.getsid(pid) == os.getsid(0)
 
 
 GOOD = {"tokens_evaluated": 3, "tokens_predicted": 7, "timings": {"prompt_n": 2}, "content": "x"}

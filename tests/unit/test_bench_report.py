@@ -13,6 +13,7 @@ from rich.console import Console
 
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench import report
+from lsp_calib.tools.bench.beside import Asked, Beside, How, Run, last_keys, line_before_each
 from lsp_calib.tools.bench.processes import Repeated
 from lsp_calib.tools.bench.report import (
     Notes,
@@ -26,6 +27,7 @@ from lsp_calib.tools.bench.report import (
     spread_of,
     to_json,
 )
+from lsp_calib.tools.bench.trace import load_trace
 from lsp_calib.tools.bench.typist import Place, Reading
 
 CARD = load_cards()["smollm2-135m"]
@@ -110,25 +112,75 @@ class TestSpeed:
         assert report.speed([reading(Place.COLD, suggestion=None, source="none", evaluated=200)]) is None
 
 
+def asked(key: int, ms: float, at: float = 0.0, generated: int = 5) -> Asked:
+    return Asked(key, at, ms, 4, generated)
+
+
+def quiet(count: int = 60, keys: int = 12) -> list[Asked]:
+    """Each key takes its own time."""
+    return [asked(at % keys, 100.0 + 10 * (at % keys), 0.2 * at) for at in range(count)]
+
+
+def slower(by: float, count: int = 60) -> list[Asked]:
+    return [asked(one.key, by * one.ms, 0.5 * at) for at, one in enumerate(quiet(count))]
+
+
+def beside(run: Run, before: list[Asked] | None = None) -> dict[str, Any]:
+    document = report.beside(Beside(1, 12, quiet() if before is None else before, [run]))
+    assert document is not None
+    result: dict[str, Any] = document[run.how.value]
+    return result
+
+
 class TestBesideBusyProcesses:
-    def test_a_key_is_set_against_itself_on_the_quiet_machine(self) -> None:
-        both = [(reading(wall=100.0 * n), reading(wall=250.0 * n)) for n in range(1, 61)]
-        found = report.beside(2, both)
-        assert found is not None
+    def test_a_constant_factor_is_found_exactly(self) -> None:
+        found = beside(Run(How.EQUAL, slower(2.5)))
         for name in ("p50Ratio", "p95Ratio", "medianOfRatios"):
             assert found[name] == pytest.approx([2.5, 2.5, 2.5])
-        assert (found["processes"], found["n"], found["worstRatio"]) == (2, 60, 2.5)
+        assert (found["n"], found["unequal"], found["worstRatio"]) == (60, 0, 2.5)
 
-    def test_pairs_that_did_other_work_are_left_out(self) -> None:
-        same = (reading(wall=100.0), reading(wall=200.0))
-        others = [(reading(), reading(wall=5000.0, generated=60)), (FROM_MEMORY, FROM_MEMORY)]
-        found = report.beside(1, [same, *others])
+    def test_a_run_that_was_stopped_is_set_against_the_same_keys(self) -> None:
+        # The keys take longer and longer: against all of the quiet ones, the first of them would be too fast.
+        rising = [asked(at, 100.0 * (at + 1)) for at in range(60)]
+        found = beside(Run(How.NICE, [asked(at, 150.0 * (at + 1)) for at in range(7)]), rising)
+        assert found["n"] == 7
+        assert found["p50Ratio"][0] == pytest.approx(1.5)
+
+    def test_pairs_that_did_other_work_are_left_out_and_counted(self) -> None:
+        readings = slower(2.0)
+        readings[4] = asked(readings[4].key, 5000.0, generated=60)
+        found = beside(Run(How.EQUAL, readings))
+        assert (found["n"], found["unequal"], found["worstRatio"]) == (59, 1, 2)
+        found = beside(Run(How.EQUAL, [asked(0, 5000.0, generated=60)]))
+        assert (found["n"], found["unequal"], found["worstRatio"]) == (0, 1, None)
+
+    def test_without_a_run_there_is_the_quiet_machine_alone(self) -> None:
+        found = report.beside(Beside(1, 12, quiet(9), [Run(How.EQUAL)]))
         assert found is not None
-        assert (found["n"], found["unequal"], found["worstRatio"]) == (1, 2, 2.0)
-        alone = report.beside(1, others)
-        assert alone is not None
-        assert (alone["n"], alone["unequal"], alone["worstRatio"]) == (0, 2, None)
-        assert report.beside(1, []) is None
+        assert found["quietMs"]["n"] == 9
+        assert found["equalShare"] is found["niceSameSession"] is None
+        assert report.beside(Beside(processes=1)) is None
+
+    def test_each_window_afterwards_has_the_ratios_of_its_seconds(self) -> None:
+        after = [asked(at % 12, 2 * (100.0 + 10 * (at % 12)), at * 0.5) for at in range(10)]
+        after += [asked(at % 12, 100.0 + 10 * (at % 12), at * 0.5) for at in range(10, 24)]
+        found = beside(Run(How.EQUAL, slower(2.0), after))["after"]
+        assert found["seconds0To5"] == {"n": 10, "medianOfRatios": [2.0, 2.0, 2.0]}
+        assert found["seconds5To10"] == {"n": 10, "medianOfRatios": [1.0, 1.0, 1.0]}
+        # A key that was not typed before says nothing.
+        found = beside(Run(How.EQUAL, slower(2.0), [asked(11, 100.0)]), quiet(3))["after"]
+        assert found["seconds0To5"] == {"n": 0, "medianOfRatios": None}
+
+
+class TestKeysThatAreRepeated:
+    def test_they_are_typed_in_one_line_of_code(self) -> None:
+        found = list(filter(None, map(last_keys, load_trace())))
+        assert len(found) >= 3
+        for edit in found:
+            assert {step.start[0] for step in edit.steps} == {edit.steps[0].start[0]}
+            line = line_before_each(edit)
+            for before, step, then in zip(line, edit.steps, line[1:], strict=False):
+                assert before[: step.start[1]] + step.text + before[step.end[1] :] == then
 
 
 def notes(stopped: Stopped | None = Stopped.INTERRUPT) -> Notes:
@@ -138,7 +190,7 @@ def notes(stopped: Stopped | None = Stopped.INTERRUPT) -> Notes:
     found.readings += [reading(evaluated=40, peer=peer) for _ in range(9)]
     found.cancelled.alone = (900.0, 1500)
     found.cancelled.idle_ms.append(5.0)
-    found.processes, found.beside = 2, [(reading(), reading(wall=150.0))] * 3
+    found.beside = Beside(2, 12, quiet(), [Run(How.NICE, slower(1.5), [asked(0, 100.0)])])
     found.seconds, found.missing = 480.0, {"raw": "nobody asked"}
     return found
 
@@ -151,7 +203,7 @@ def test_what_was_read_is_in_the_report_with_the_number_of_readings() -> None:
     assert found["overhead"]["inside"] == 9
     assert found["speed"]["generations"] == 9
     assert found["cancel"]["toIdleMs"]["n"] == 1
-    assert found["beside"]["n"] == 3
+    assert found["beside"]["niceSameSession"]["n"] == 60
     cut = dict.fromkeys(("typing", "cancel"), "the bench was stopped by Ctrl-C before this was finished")
     assert found["notMeasured"] == {**cut, "raw": "nobody asked"}
     assert to_json(notes(None))["notMeasured"] == {"raw": "nobody asked"}
@@ -174,8 +226,9 @@ def test_the_words_hold_the_figures() -> None:
     assert "Over the peer, same tokens: median of ratios 2.000 [2.000, 2.000]" in text
     assert "(9 answers)" in text
     assert "From cancelling to an idle model: p50 5 ms" in text
-    assert "Beside 2 processes of an equal share" in text
+    assert "Beside 2 processes at nice 19 in the model's session" in text
     assert "worst 1.50" in text
+    assert "After they had ended: median of ratios 1.00 (1) in seconds 0 to 5" in text
     assert "Not measured: raw: nobody asked." in text
 
 

@@ -63,7 +63,6 @@ _SCALARS = {
     }.items()
 }
 _LENGTH = struct.Struct("<Q")
-_KIND = struct.Struct("<I")
 
 # Tensor types: elements and bytes of a block. A type that is not here is newer than this table.
 # fmt: off
@@ -147,10 +146,10 @@ class _Bytes:
         return layout.unpack(self.read(layout.size))[0]
 
     def count(self) -> int:
-        return int(self.number(_LENGTH))
+        return int.from_bytes(self.read(8), "little")
 
     def kind(self) -> int:
-        return int(self.number(_KIND))
+        return int.from_bytes(self.read(4), "little")
 
     def text(self, longest: int, what: str) -> str:
         length = self.count()

@@ -3,8 +3,14 @@
 The first two are asked for the same tokens as the server's model
 (https://github.com/ggml-org/llama.cpp/tree/master/tools/server).
 
-`python -m lsp_calib.tools.bench.processes PARENT` only keeps one core busy. It prints a line just before it
-begins, and ends as soon as process PARENT is no longer its parent, so that it never outlives a bench.
+Two processes are parts of this module, `python -m lsp_calib.tools.bench.processes`:
+
+`busy PARENT NICE` only keeps one core busy. It prints a line just before it begins, and ends as soon as
+process PARENT is no longer its parent, so that it never outlives a bench.
+
+`session MODEL` leads a new session with the model process and, when told how many on its standard input, busy
+processes. Linux shares the processor by session first (autogroups), and niceness counts only within one,
+which a process cannot join.
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ import contextlib
 import http.client
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -37,7 +44,10 @@ _LONGEST_LINE = 1 << 24
 _LONGEST = 3600.0
 # Some milliseconds of work between two checks of the parent.
 _ROUND = 100_000
-_BUSY = (sys.executable, "-P", "-m", "lsp_calib.tools.bench.processes")
+_MODULE = (sys.executable, "-P", "-m", "lsp_calib.tools.bench.processes")
+NICEST = 19
+# Seconds for the model process to listen, and to end after its clients have gone.
+_LISTENING, _END = 60.0, 5.0
 
 
 @attrs.frozen
@@ -106,7 +116,7 @@ class Raw:
         return found
 
 
-def answer(message: dict[str, Any]) -> None:
+def answer(message: object) -> None:
     """Write a line to the parent; called in a child."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
@@ -205,22 +215,22 @@ class Peer:
 
 
 @contextlib.contextmanager
-def busy(count: int) -> Iterator[list[int]]:
+def busy(count: int, *, nice: int = 0, new_session: bool = True) -> Iterator[list[int]]:
     """Processes that want a core each, by their ids. They end with this process.
 
-    Each is in its own session (POSIX), as a build in another terminal: Linux desktops share the processor by
-    session first. Raises EngineError if one does not start.
+    new_session: each in its own session (POSIX), as a build in another terminal. Raises EngineError if one
+    does not start.
     """
     started: list[Popen[bytes]] = []
     try:
         for _ in range(count):
             started.append(
                 Popen(
-                    [*_BUSY, str(os.getpid())],
+                    [*_MODULE, "busy", str(os.getpid()), str(nice)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
-                    start_new_session=os.name == "posix",
+                    start_new_session=new_session and os.name == "posix",
                 )
             )
         for one in started:
@@ -236,13 +246,89 @@ def busy(count: int) -> Iterator[list[int]]:
                 pass
 
 
-def _keep_busy(parent: int) -> None:
+@attrs.frozen
+class Session:
+    """A session with the model process in it. model: id of that process."""
+
+    _leader: Popen[bytes]
+    model: int
+
+    @contextlib.contextmanager
+    def busy(self, count: int) -> Iterator[list[int]]:
+        """Busy processes in this session, at nice 19."""
+        try:
+            yield list(self._tell(count))
+        finally:
+            self._tell(0)
+
+    def _tell(self, count: int) -> list[int]:
+        assert self._leader.stdin is not None
+        assert self._leader.stdout is not None
+        self._leader.stdin.write(b"%d\n" % count)
+        self._leader.stdin.flush()
+        line = self._leader.stdout.readline()
+        if not line:
+            raise EngineError("The process that starts others beside the model has ended.")
+        return list(json.loads(line))
+
+
+@contextlib.contextmanager
+def session_of_model(model: Path, state: Path) -> Iterator[Session | None]:
+    """The model process of a state folder, started in a new session; its first client sets the load options.
+
+    None on systems without sessions, or if it does not listen.
+    """
+    if os.name != "posix":
+        yield None
+        return
+    with Popen(
+        [*_MODULE, "session", str(model)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "LSP_CALIB_HOME": str(state), "LSP_CALIB_LINGER": "0"},
+        start_new_session=True,
+    ) as leader:
+        assert leader.stdout is not None
+        try:
+            first = leader.stdout.readline()
+            yield Session(leader, json.loads(first)) if first else None
+        finally:
+            leader.communicate()  # the end of its input ends it, and all that it has started
+
+
+def _keep_busy(parent: int, nice: int) -> None:
     end = time.monotonic() + _LONGEST
+    if nice:
+        os.nice(max(nice - os.nice(0), 0))
     answer({})
     while os.getppid() == parent and time.monotonic() < end:
         for _ in range(_ROUND):
             pass
 
 
+def _lead_session(model: str) -> None:
+    from lsp_calib.inference.models.cards import choose
+    from lsp_calib.inference.process.starting import Child
+
+    child = Child(*choose(model), new_session=False)
+    try:
+        if not child.listening.result(_LISTENING):
+            return
+        answer(child.pid)
+        with contextlib.ExitStack() as running:
+            for line in sys.stdin:
+                running.close()
+                answer(running.enter_context(busy(int(line), nice=NICEST, new_session=False)))
+    finally:
+        try:
+            child.code.result(_END)
+        except TimeoutError:
+            os.kill(child.pid, signal.SIGKILL)
+
+
 if __name__ == "__main__":
-    _keep_busy(int(sys.argv[1]))
+    if sys.argv[1] == "busy":
+        _keep_busy(int(sys.argv[2]), int(sys.argv[3]))
+    else:
+        _lead_session(sys.argv[2])

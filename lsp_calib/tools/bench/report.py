@@ -20,6 +20,7 @@ from lsp_calib import __version__
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process.wire import Stats
 from lsp_calib.terminal import Console
+from lsp_calib.tools.bench.beside import Asked, Beside, How, Run
 from lsp_calib.tools.bench.processes import Repeated
 from lsp_calib.tools.bench.typist import Cancelled, Place, Reading
 
@@ -30,6 +31,8 @@ _SEED = 0
 # A prompt needs this many tokens to measure the speed of a batch.
 _LONG = 32
 _TYPING = (Place.KEYSTROKE, Place.NEWLINE)
+# Seconds after busy processes have ended.
+_WINDOWS = ((0, 5), (5, 10))
 
 Floats = NDArray[np.float64]
 Milliseconds = Sequence[tuple[float, float]]
@@ -119,8 +122,7 @@ class Notes:
     """The readings so far. Each part adds its own, so that a stopped bench still has its readings.
 
     left: the parts that are not finished. stats, engine, start_ms: of the server. peer: its description.
-    beside: readings of the same key on a quiet machine and beside `processes` busy ones. missing: further
-    things that were not measured, with reasons. stopped: None if it ran to its end.
+    missing: further things that were not measured, with reasons. stopped: None if it ran to its end.
     """
 
     card: ModelCard
@@ -131,8 +133,7 @@ class Notes:
     readings: list[Reading] = attrs.field(factory=list)
     cancelled: Cancelled = attrs.field(factory=Cancelled)
     peer: dict[str, object] = attrs.field(factory=dict)
-    processes: int = 0
-    beside: list[tuple[Reading, Reading]] = attrs.field(factory=list)
+    beside: Beside = attrs.field(factory=Beside)
     missing: dict[str, str] = attrs.field(factory=dict)
     stopped: Stopped | None = None
     seconds: float = 0.0
@@ -174,7 +175,7 @@ def to_json(notes: Notes) -> dict[str, Any]:
         "speed": speed(readings),
         "cancel": cancel(notes.cancelled),
         "peer": against_peer(notes.peer, readings),
-        "beside": beside(notes.processes, notes.beside),
+        "beside": beside(notes.beside),
         "notMeasured": {**(dict.fromkeys(notes.left, cut) if stopped else {}), **notes.missing},
     }
 
@@ -292,14 +293,46 @@ def cancel(measured: Cancelled) -> dict[str, Any] | None:
     }
 
 
-def beside(processes: int, both: Sequence[tuple[Reading, Reading]]) -> dict[str, Any] | None:
-    """How much longer a key takes beside busy processes, where the model did the same for it both times."""
-    pairs = [(busy.wall_ms, quiet.wall_ms) for quiet, busy in both if quiet.same_work(busy)]
-    if not both:
+def beside(measured: Beside) -> dict[str, Any] | None:
+    """How much longer a key takes beside other work, and for how long. None before the first reading."""
+    quiet = measured.quiet
+    if not quiet:
         return None
-    worst = round(max(busy / quiet for busy, quiet in pairs), 3) if pairs else None
-    unequal = len(both) - len(pairs)
-    return {"processes": processes, "unequal": unequal, **_ratios(pairs), "worstRatio": worst}
+    runs = {run.how: _run(quiet, run) for run in measured.runs if run.readings}
+    return {
+        "processes": measured.processes,
+        "keys": measured.keys,
+        "generated": spread_of([one.generated for one in quiet]),
+        "quietMs": spread_of([one.ms for one in quiet]),
+        **{how.value: runs.get(how) for how in How},
+    }
+
+
+def _run(quiet: Sequence[Asked], run: Run) -> dict[str, Any]:
+    # Each phase types the same keys in the same order; a stopped run has fewer of them.
+    both = list(zip(run.readings, quiet, strict=False))
+    pairs = [(one.ms, other.ms) for one, other in both if one.same_work(other)]
+    return {
+        "unequal": len(both) - len(pairs),
+        **_ratios(pairs),
+        "worstRatio": round(max(busy / usual for busy, usual in pairs), 3) if pairs else None,
+        "after": after(quiet, run.after),
+    }
+
+
+def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any]:
+    """Ratios of readings after the busy processes to the median of the same key on the quiet machine."""
+    found = []  # (seconds, ratio)
+    for one in readings:
+        if usual := [other.ms for other in quiet if other.same_work(one)]:
+            found.append((one.at, one.ms / median(usual)))
+    return {
+        f"seconds{low}To{high}": {
+            "n": len(inside := [ratio for at, ratio in found if low <= at < high]),
+            "medianOfRatios": percentile(inside, 50),
+        }
+        for low, high in _WINDOWS
+    }
 
 
 _PLACES = {
@@ -339,9 +372,7 @@ def _lines(report: dict[str, Any]) -> Iterable[str | Table]:
             f"tokens, {found['uncancelledMs']:.0f} ms if left alone)."
         )
     if found := report["beside"]:
-        count = "1 process" if found["processes"] == 1 else f"{found['processes']} processes"
-        worst = f"; worst {found['worstRatio']:.2f}" if found["n"] else ""
-        yield f"Beside {count} of an equal share, over the quiet machine: {_paired_words(found)}{worst}."
+        yield from _beside(found)
     for what, why in report["notMeasured"].items():
         yield f"[yellow]Not measured: {what}: {escape(why)}.[/yellow]"
     yield "[dim]In brackets: 95 % bootstrap intervals over runs of consecutive keystrokes.[/dim]"
@@ -381,6 +412,22 @@ def _typing(report: dict[str, Any]) -> Iterator[str]:
             f"Speed: {speed['promptTokensPerS']:.0f} prompt tokens/s ({speed['prompts']} prompts), "
             f"{speed['generatedTokensPerS']:.0f} generated tokens/s ({speed['generations']} answers)."
         )
+
+
+def _beside(found: dict[str, Any]) -> Iterator[str]:
+    count = "1 process" if found["processes"] == 1 else f"{found['processes']} processes"
+    for how in How:
+        if not (run := found[how.value]):
+            continue
+        worst = f"; worst {run['worstRatio']:.2f}" if run["n"] else ""
+        yield f"Beside {count} {how.words}, over the quiet machine: {_paired_words(run)}{worst}."
+        words = (
+            f"{_value(part['medianOfRatios'], 2)} ({part['n']}) in seconds {low} to {high}"
+            for low, high in _WINDOWS
+            if (part := run["after"][f"seconds{low}To{high}"])["n"]
+        )
+        if said := ", ".join(words):
+            yield f"  After they had ended: median of ratios {said}."
 
 
 def _paired_words(found: dict[str, Any]) -> str:

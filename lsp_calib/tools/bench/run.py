@@ -8,7 +8,7 @@ import json
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -18,11 +18,12 @@ from lsp_calib.inference.models import converted
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.terminal import tell
 from lsp_calib.tools.bench import BESIDE, CANCEL, TYPING
-from lsp_calib.tools.bench.processes import Peer, Raw, can_replay, raw_process
+from lsp_calib.tools.bench.beside import type_beside
+from lsp_calib.tools.bench.processes import Peer, Raw, can_replay, raw_process, session_of_model
 from lsp_calib.tools.bench.report import Notes, Stopped, is_empty, print_report, to_json
 from lsp_calib.tools.bench.server import Served, scratch_folder, served
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
-from lsp_calib.tools.bench.typist import Say, cancel_and_wait, type_beside, type_edit
+from lsp_calib.tools.bench.typist import Say, cancel_and_wait, type_edit
 
 _SHORT: dict[str, Any] = {"steps": 36, "cancels": 3}
 
@@ -131,31 +132,40 @@ async def _measure(options: Options, say: Say) -> Notes:
             stack.callback(peer.close)
         description = await peer.describe() if peer else {}
         scratch = stack.enter_context(scratch_folder(options.trusted))
-        notes = Notes(scratch.chosen, [*options.parts], peer=description, processes=options.beside)
+        notes = Notes(scratch.chosen, [*options.parts], peer=description)
+        notes.beside.processes = options.beside
         say(f"Loading {scratch.chosen.title}.")
 
+        @contextlib.asynccontextmanager
+        async def serving(*, ahead: bool) -> AsyncIterator[Served]:
+            async with served(scratch, ahead=ahead) as server:
+                notes.start_ms = notes.start_ms or server.start_ms
+                notes.engine = (await server.probe.ready()).engine
+                notes.stats = await server.probe.stats()
+                yield server
+
         async def work() -> None:
-            # Beside busy processes nothing is evaluated ahead: it would run into the next key's time.
-            for ahead in (True, False):
-                parts = [part for part in options.parts if (part == BESIDE) is not ahead]
-                if not parts:
-                    continue
-                async with served(scratch, ahead=ahead) as server:
-                    notes.start_ms = notes.start_ms or server.start_ms
-                    notes.engine = (await server.probe.ready()).engine
-                    notes.stats = await server.probe.stats()
-                    await _parts(parts, options, server, peer, notes, say)
+            if {TYPING, CANCEL} & {*options.parts}:
+                async with serving(ahead=True) as server:
+                    await _parts(options, server, peer, notes, say)
+            if BESIDE in options.parts:
+                # Nothing is evaluated ahead: it would run into the next key's time.
+                with session_of_model(scratch.model, scratch.home) as session:
+                    async with serving(ahead=False) as server:
+                        edits = load_trace()
+                        await type_beside(
+                            server, session, edits, options.requests, notes.beside, notes.missing, say
+                        )
+                notes.left.remove(BESIDE)
 
         notes.stopped = await until_stopped(work(), options.limit)
         notes.seconds = time.monotonic() - began
         return notes
 
 
-async def _parts(
-    parts: Collection[str], options: Options, server: Served, peer: Peer | None, notes: Notes, say: Say
-) -> None:
+async def _parts(options: Options, server: Served, peer: Peer | None, notes: Notes, say: Say) -> None:
     """Measure the parts one after the other; each reading goes to the notes at once."""
-    if TYPING in parts:
+    if TYPING in options.parts:
         async with _raw(options, server, notes) as raw:
             for edit in options.edits(options.steps):
                 say(f"Typing {len(edit.steps)} keystrokes of {edit.name}.")
@@ -163,13 +173,10 @@ async def _parts(
                     notes.readings.append(reading)
         notes.stats = await server.probe.stats()
         notes.left.remove(TYPING)
-    if CANCEL in parts:
+    if CANCEL in options.parts:
         say("Cancelling requests.")
         await cancel_and_wait(server, options.cancels, notes.cancelled)
         notes.left.remove(CANCEL)
-    if BESIDE in parts:
-        await type_beside(server, options.edits(options.requests), options.beside, notes.beside, say)
-        notes.left.remove(BESIDE)
 
 
 @contextlib.asynccontextmanager

@@ -69,10 +69,7 @@ def scratch_folder(trusted: Trusted) -> Iterator[Scratch]:
             card = card_for_file(path)
             identity = ModelIdentity(card.name, card.quantisation, card.sha256)
             layout = LayoutChooser(CalibratorStore.open().has_labels).of_card(card, identity)
-        try:
-            yield Scratch(state, project, chosen, card, path, trusted, layout)
-        finally:
-            _end_models(state)
+        yield Scratch(state, project, chosen, card, path, trusted, layout)
 
 
 def _end_models(state: Path) -> None:
@@ -113,7 +110,7 @@ class Served:
 async def served(
     scratch: Scratch, *, ahead: bool = True, options: Mapping[str, object] = _NO_OPTIONS
 ) -> AsyncIterator[Served]:
-    """Start a server. Raises ModelError if it has no model.
+    """Start a server; its model process has ended afterwards too. Raises ModelError if it has no model.
 
     ahead: whether the server evaluates the next prompts ahead, in pauses. options: further settings.
     """
@@ -157,6 +154,7 @@ async def served(
         raise
     finally:
         await editor.close()
+        _end_models(scratch.home)
 
 
 @contextlib.asynccontextmanager

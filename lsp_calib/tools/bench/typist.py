@@ -16,7 +16,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.tools.bench.processes import Peer, Raw, Repeated, busy
+from lsp_calib.tools.bench.processes import Peer, Raw, Repeated
 from lsp_calib.tools.bench.server import Scratch, Served, settled, until_idle
 from lsp_calib.tools.bench.trace import Edit, Kind, Step
 from lsp_calib.tools.client import Document, Editor, suggestion_of
@@ -68,10 +68,6 @@ class Reading:
         """Whether the model had work to do."""
         return self.evaluated > 0
 
-    def same_work(self, other: Reading) -> bool:
-        """Whether the model did something for both, and just as much."""
-        return self.asked_model and (self.evaluated, self.generated) == (other.evaluated, other.generated)
-
 
 class Typist:
     """Types an edit into a document that one server has open, and asks after each step."""
@@ -81,23 +77,23 @@ class Typist:
         # A new file each time: the server remembers its answers for the previous one.
         path = scratch.project / f"typed_{next(_names)}.py"
         path.write_text("\n".join(edit.before), "utf-8")
-        self._document = Document(editor, path, "python")
+        self.document = Document(editor, path, "python")
         self._layout = scratch.layout
 
     async def answer(self, step: Step) -> tuple[float, dict[str, Any] | None]:
         """Make a step and ask at the cursor; returns (milliseconds until the answer, suggestion)."""
-        self._document.edit(step.start, step.end, step.inserted)
+        self.document.edit(step.start, step.end, step.inserted)
         began = self._editor.sent_at
-        item = await self._document.complete(*step.cursor, ANSWER)
+        item = await self.document.complete(*step.cursor, ANSWER)
         return 1e3 * (self._editor.received_at - began), suggestion_of(item)
 
     def prompt(self, step: Step) -> Prompt:
         """The prompt that the server sends to its model after the step just made."""
-        cursor = Cursor(self._document.lines, *step.cursor, "python")
+        cursor = Cursor(self.document.lines, *step.cursor, "python")
         return build_prompt(cursor.without_closers_behind(), self._layout)
 
     def close(self) -> None:
-        self._document.close()
+        self.document.close()
 
 
 async def type_edit(
@@ -150,25 +146,6 @@ async def _replayed(
     text = prompt.forced + (reading.suggestion["text"] if reading.suggestion else "") + "\n"
     keep = max(len(tokens) - reading.evaluated, 0)
     return await raw.replay(tokens, keep, await raw.tokens_of_text(text), reading.generated, threads)
-
-
-async def type_beside(
-    server: Served, edits: Sequence[Edit], processes: int, notes: list[tuple[Reading, Reading]], say: Say
-) -> None:
-    """Type each edit on the quiet machine and then beside processes that want a core each.
-
-    It is typed once more before that, so that the cache holds equally much of it both times.
-
-    notes: gets the readings of each key on the quiet machine and beside them.
-    """
-    for edit in edits:
-        say(f"Typing {len(edit.steps)} keystrokes of {edit.name}, then beside busy processes: {processes}.")
-        for _ in range(2):
-            quiet = [one async for one in type_edit(server, edit)]
-        with busy(processes):
-            known = iter(quiet)
-            async for one in type_edit(server, edit):
-                notes.append((next(known), one))
 
 
 @attrs.define

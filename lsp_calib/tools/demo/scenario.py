@@ -104,15 +104,18 @@ class _Writer:
         with self._screen.waiting(f"line {line + 1}: asking the model"):
             item = await document.complete(line, column, _ANSWER)
         ms, before = since(started), document.lines[line]
-        if item is None and (why := await self._hidden(line)):
-            self._screen.nothing(line, before, ms, hidden=why)
+        reason, why = await self._explained()
+        if item is None and reason == "hidden":
+            self._screen.nothing(line, before, ms, why, "asks by hand")
             started = time.perf_counter()
             with self._screen.waiting(f"line {line + 1}: asking by hand"):
                 item = await document.complete(line, column, _ANSWER, by_hand=True)
-            ms = since(started)
+            ms, hidden = since(started), why
+            _, why = await self._explained()
+            self._report.hidden.append({"line": line + 1, "message": hidden, "byHand": why or None})
         wire = suggestion_of(item)
         if item is None or wire is None:
-            self._screen.nothing(line, before, ms)
+            self._screen.nothing(line, before, ms, why, "types on")
             document.replace(line, column, column, expected)
             return
         shown = Shown(line, column, before, expected, wire, ms)
@@ -124,14 +127,12 @@ class _Writer:
         shown.spent_ms = since(started)
         self._screen.outcome(shown, document.lines[line])
 
-    async def _hidden(self, line: int) -> str:
-        """Why the server hides the suggestion that was asked for last; empty if it hides none."""
+    async def _explained(self) -> tuple[str, str]:
+        """Why there was no suggestion at the last request: key and message; empty if there was one."""
         explained = await self._editor.command("lsp-calib.explain", {"uri": self._document.uri})
-        if not isinstance(explained, dict) or explained.get("reason") != "hidden":
-            return ""
-        why = str(explained["message"])
-        self._report.hidden.append({"line": line + 1, "message": why})
-        return why
+        if not isinstance(explained, dict):
+            return "", ""
+        return str(explained["reason"]), str(explained["message"])
 
     async def _act(self, shown: Shown, item: types.InlineCompletionItem) -> None:
         if shown.action is Action.LEFT_ALONE:

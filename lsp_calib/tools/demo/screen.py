@@ -110,15 +110,13 @@ class Screen:
         if rewritten:
             self._row(self._line(word, line, None, colour))
 
-    def nothing(self, line: int, before: str, ms: float, *, hidden: str = "") -> None:
-        """Print that the model offered nothing, or that its suggestion is hidden, and why."""
-        what, then = ("hidden", "asks by hand") if hidden else ("no suggestion", "types on")
+    def nothing(self, line: int, before: str, ms: float, why: str, then: str) -> None:
+        """Print that no suggestion is there, why, and what the user does then."""
         self.console.print()
         self._row(self._line(f"line {line + 1}", before, ""))
-        words = f"{what} · {duration(ms)} · the user {then}"
+        words = f"no suggestion · {duration(ms)} · the user {then}"
         self._row(Text(" " * (_GUTTER + 1) + words, style="dim"))
-        if hidden:
-            self.say(hidden, style="dim")
+        self.say(why, style="dim")
 
     def diagnostics(self, file: str, found: Sequence[types.Diagnostic]) -> None:
         """Print diagnostics like the list of problems in an editor."""

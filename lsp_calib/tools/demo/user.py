@@ -167,7 +167,7 @@ class DemoReport:
 
     diagnostics: as pulled when a suggestion was inserted. stale: suggestions whose diagnostic remained after
     their line was edited. hidden: places where the server showed nothing by itself, and why; the user asked
-    there by hand.
+    there by hand (`byHand`: why there was nothing then either).
     """
 
     steps: list[dict[str, Any]] = attrs.field(factory=list)
