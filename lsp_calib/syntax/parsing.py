@@ -94,13 +94,14 @@ class Allowance:
             raise Overrun
 
 
-def parse(grammar: Callable[[], Language], source: bytes, old: Tree | None = None) -> Tree:
+def parse(grammar: Callable[[], Language], source: bytes, old: Tree | None = None, new: bytes = b"") -> Tree:
     """The tree of a source. It is the one that tree-sitter gives for the bytes at once.
 
-    grammar: loads it; the same object each time. old: the tree of an earlier source, after `Tree.edit`.
-    Any thread may call it. Raises Overrun.
+    grammar: loads it; the same object each time. source: UTF-8. old: the tree of an earlier source, after
+    `Tree.edit`. new: the lines that have come since then. Any thread may call it. Raises Overrun.
     """
-    if old is None and _is_deep(source):
+    # Narrow lines make no source deep enough to crash that was not deep before.
+    if (old is None or _is_wide(_joined(new))) and _is_deep(source):
         raise Overrun
     checked, patience = 0, BUDGET.patience
     while True:
@@ -122,6 +123,8 @@ _MOST_INDENTATIONS = 350
 _INDENTATION = re.compile(rb"^[ \t\f\r]+", re.M)
 _AS_SPACES = bytes.maketrans(b"\t\f\r", b"   ")
 _WIDTH_OF_TAB = 8
+# A tab is as wide as eight spaces: the last of so many indentations has no fewer characters.
+_WIDEST = _MOST_INDENTATIONS // _WIDTH_OF_TAB
 
 
 def _is_deep(source: bytes) -> bool:
@@ -129,20 +132,28 @@ def _is_deep(source: bytes) -> bool:
 
     The stack holds none twice. Only a source with a long run of white space is looked at closely.
     """
-    # A tab is as wide as eight spaces: the last of so many indentations has no fewer characters.
-    widest = _MOST_INDENTATIONS // _WIDTH_OF_TAB
-    if len(source) < widest * _MOST_INDENTATIONS // 2:
+    if len(source) < _WIDEST * _MOST_INDENTATIONS // 2:
         return False
-    for end in (b"\\\r\n", b"\\\n"):  # at the end of an indentation: the next line goes on with it
-        if end in source:
-            source = source.replace(end, b"")
-    is_spaced = not any(one in source for one in (b"\t", b"\f", b"\r"))
-    if b" " * widest not in (source if is_spaced else source.translate(_AS_SPACES)):
+    source = _joined(source)
+    if not _is_wide(source):
         return False
     found = set(_INDENTATION.findall(source))
     found |= {re.split(rb"[\f\r]", one)[-1] for one in found}  # these begin anew
     widths = {one.count(b" ") + _WIDTH_OF_TAB * one.count(b"\t") for one in found}
     return len(widths) > _MOST_INDENTATIONS
+
+
+def _joined(source: bytes) -> bytes:
+    """Without the backslashes at the end of an indentation, after which the next line goes on with it."""
+    for end in (b"\\\r\n", b"\\\n"):
+        if end in source:
+            source = source.replace(end, b"")
+    return source
+
+
+def _is_wide(source: bytes) -> bool:
+    is_spaced = not any(one in source for one in (b"\t", b"\f", b"\r"))
+    return b" " * _WIDEST in (source if is_spaced else source.translate(_AS_SPACES))
 
 
 _idle: dict[Callable[[], Language], list[tuple[Parser, bytearray]]] = {}
@@ -194,6 +205,12 @@ class _Run:
                 raise
             tree = None
             parser.reset()
+        except SystemError as error:
+            # Ctrl-C came in one of these functions, and tree-sitter still called the other.
+            cause: BaseException | None = error
+            while isinstance(cause, SystemError):
+                cause = cause.__cause__
+            raise cause or error from None
         finally:
             self._piece = None
         if len(idle) < _MOST_IDLE:
@@ -214,7 +231,12 @@ class _Run:
             return self._source[at : at + _TEXT_PIECE]
         if at >= len(self._source) or self._is_over(self.reached, False):
             return b""
-        self._piece[:] = self._source[at : at + _PIECE]
+        end = at + _PIECE
+        # The piece ends with a whole character. For the rest of one tree-sitter reads a second time, and it
+        # crashes if there is nothing then, because the parse is stopped.
+        while self._source[end : end + 1] and self._source[end] & 0xC0 == 0x80:
+            end += 1
+        self._piece[:] = self._source[at:end]
         return self._piece
 
     def _is_over(self, at: int, _: bool) -> bool:

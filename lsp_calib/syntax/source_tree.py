@@ -112,6 +112,7 @@ class SourceTree:
         encoded = [_encode(line) for line in lines]
         self._sizes = [len(line) for line in encoded]
         self._source = b"".join(encoded)
+        self._new = b""  # since the tree was made
         self.tree = parse(rules.grammar, self._source)
         self._closable: bool | None = None
         self._allowance = Allowance(_QUESTION)
@@ -127,6 +128,7 @@ class SourceTree:
         self.tree.edit(start, end, start + len(new), (first, 0), (last, 0), (first + len(encoded), 0))
         self._sizes[first:last] = [len(line) for line in encoded]
         self._source = self._source[:start] + new + self._source[end:]
+        self._new += new
         self._closable = None
 
     def ask(self) -> None:
@@ -135,7 +137,8 @@ class SourceTree:
 
     def parse(self, row: int) -> None:
         """Bring the tree up to date, for questions about line `row`."""
-        self.tree = parse(self.rules.grammar, self._source, self.tree)
+        self.tree = parse(self.rules.grammar, self._source, self.tree, self._new)
+        self._new = b""
         if any(True for _ in errors(self.tree, row - ABOVE, row + BELOW, exact=self.rules.exact)):
             # Which errors are found may depend on the tree before: in 1 of 2,000 random edits they did. Those
             # of a new tree depend on the lines alone.
@@ -164,7 +167,7 @@ class SourceTree:
         end = start + self._sizes[row]
         tree = self.tree.copy()
         tree.edit(start, end, start + len(new), (row, 0), (row + 1, 0), (row + 1 + len(below), 0))
-        return parse(self.rules.grammar, self._source[:start] + new + self._source[end:], tree)
+        return parse(self.rules.grammar, self._source[:start] + new + self._source[end:], tree, new)
 
 
 def errors(tree: Tree, first: int, last: int, *, exact: bool) -> Iterator[tuple[Place, Place]]:

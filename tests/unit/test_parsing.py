@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import subprocess
 import sys
 import threading
@@ -109,6 +110,76 @@ def test_deep_indentation_crashes_no_scanner(way: str) -> None:
     command = [sys.executable, "-c", DEEP, way]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     assert done.stdout.split("\n")[:2] == ["False", "given up"]
+
+
+STOPPED = """
+import itertools
+import attrs
+from lsp_calib.syntax import parsing
+from lsp_calib.syntax.languages import rules_of
+
+for last in range(60):
+    for shift in range(4):
+        looks = itertools.count()
+        parsing.BUDGET = attrs.evolve(
+            parsing.BUDGET, interval=0.0, clock=lambda: 60.0 * (next(looks) >= last)
+        )
+        source = ("#" * shift + "𝄞" * 20_000).encode()
+        try:
+            parsing.parse(rules_of("python").grammar, source)
+        except parsing.Overrun:
+            print(last)
+"""
+
+
+PASTED = """
+import sys
+from lsp_calib.syntax.languages import rules_of
+from lsp_calib.syntax.parsing import Overrun
+from lsp_calib.syntax.source_tree import SourceTree
+
+lines = [" " * width + f"if {width}:" for width in range(600)]
+tree = SourceTree(rules_of("python"), [*lines[:300], " " * 300 + "x = 1", ""])
+pasted = [*lines[300:], " " * 600 + 'x = f"{y} z"']
+try:
+    if sys.argv[1] == "tree_with":
+        tree.tree_with(300, pasted[0], pasted[1:])
+    else:
+        tree.replace(300, 301, pasted)
+        tree.parse(300)
+except Overrun:
+    print("given up")
+"""
+
+
+@pytest.mark.parametrize("way", ["replace", "tree_with"])
+def test_deep_indentation_that_comes_later_crashes_no_scanner_either(way: str) -> None:
+    command = [sys.executable, "-c", PASTED, way]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "given up"
+
+
+def test_a_parse_that_is_stopped_within_a_character_crashes_nothing() -> None:
+    """Wherever it is stopped. The process died: tree-sitter read the rest of a character from nowhere."""
+    command = [sys.executable, "-c", STOPPED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(set(done.stdout.split())) > 15
+
+
+def test_ctrl_c_comes_through_wherever_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tree-sitter calls the one function although the other has raised an error."""
+    for last in range(1, 130):
+        looks = itertools.count()
+
+        def clock(last: int = last, looks: Iterator[int] = looks) -> float:
+            if next(looks) == last:
+                raise KeyboardInterrupt
+            return 0.0
+
+        monkeypatch.setattr(parsing, "BUDGET", attrs.evolve(parsing.BUDGET, interval=0.0, clock=clock))
+        with pytest.raises(KeyboardInterrupt):
+            parsing.parse(grammar("python"), b"def f():\n    return (a, (b, c[1:2]))\n" * 800)
 
 
 def test_other_threads_go_on_during_a_parse() -> None:

@@ -1,4 +1,4 @@
-"""What is known of each language beyond its grammar: a module for each family, and a line below."""
+"""The rules of each language beyond its grammar: a module for each family, and a row of the table below."""
 
 from __future__ import annotations
 
