@@ -47,6 +47,11 @@ def close_memory() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, *[ctypes.c_ulong(0)] * 4)
 
 
+def feedback_file() -> Path:
+    """The file of the feedback store (`feedback.store`), in the state folder; it may not exist yet."""
+    return state_dir() / "feedback.db"
+
+
 def state_dir() -> Path:
     """The state folder: `LSP_CALIB_HOME`, or the platform's user data folder. Created with mode 0700.
 

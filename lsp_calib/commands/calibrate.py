@@ -357,7 +357,7 @@ def _committed_task(
 @contextmanager
 def _labelled_lines() -> Iterator[Callable[[Collection[str]], Collection[str]]]:
     """Tells which lines have labels of their own, by the feedback store; none if there is none yet."""
-    if not (home.state_dir() / "feedback.db").exists():
+    if not home.feedback_file().exists():
         yield lambda _: ()
         return
     with feedback_store() as store:

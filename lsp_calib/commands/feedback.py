@@ -146,7 +146,7 @@ def spellings(uri: str) -> list[str]:
 @contextmanager
 def feedback_store() -> Iterator[FeedbackStore]:
     """The user's store, closed afterwards. Raises LspCalibError."""
-    store = FeedbackStore(home.state_dir() / "feedback.db")
+    store = FeedbackStore(home.feedback_file())
     try:
         yield store
     finally:

@@ -1,5 +1,7 @@
 """One number from a generation's tokens: its log-probabilities, its entropies or its length.
 
+A calibrator's curve makes a probability of it (`calibration.calibrators.curve`).
+
 A measure by name takes the natural logarithms of the probabilities that the model's unmodified softmax gave
 the generated tokens, in order, and returns a raw confidence in [0, 1]. Computed in log space with exactly
 rounded sums, so a long generation neither underflows early nor depends on the order of summation.

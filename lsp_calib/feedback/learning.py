@@ -327,6 +327,8 @@ def refit_from_feedback(
 ) -> RefitResult:
     """Refit on the labels of a purpose, and put the new calibrator in force if there is evidence for it.
 
+    `promotion` weighs the evidence. Running servers find the calibrator at their next request
+    (`ConfidenceEstimator.reload`).
     today: ISO date.
     promise: what the tiers are to promise. With one, half of the visits is kept from the fit, and a
         certificate is asked for on these; without, the fit takes all labels, and from then on no certificate

@@ -478,7 +478,10 @@ class Tracker:
         )
 
     def saved(self, uri: str, now: float) -> list[Event]:
-        """The document was saved: settle all that is followed in it, but for what can still be accepted."""
+        """The document was saved: settle all that is followed in it, but for what can still be accepted.
+
+        Not to be called for a save that an editor makes by itself.
+        """
         return self._settle(uri, now, lambda one: not one.is_open)
 
     def closed(self, uri: str, now: float) -> list[Event]:

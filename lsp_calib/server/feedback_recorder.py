@@ -61,7 +61,7 @@ class FeedbackRecorder:
         return self._connection.settings.feedback and not self._stopped
 
     def _file(self) -> Path:
-        return self._path or home.state_dir() / "feedback.db"
+        return self._path or home.feedback_file()
 
     def stop(self) -> None:
         """Keep nothing new."""

@@ -360,6 +360,7 @@ class SummaryRequests:
     ) -> Suggestion | Literal["pending"] | None:
         """The summary of a function; "pending" if it is still being made after `patience` seconds.
 
+        It is made at background priority, so that a completion interrupts it (`inference.process.scheduler`).
         patience: None waits until it is made. None if it could not be made, or if the document is excluded.
         """
         if not await self._admission.admits(target.document):

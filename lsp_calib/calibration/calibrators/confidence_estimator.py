@@ -259,7 +259,7 @@ class ConfidenceEstimator:
         return next((note(one) for one in chosen if one.id == calibrator_id), None)
 
     def reload(self) -> None:
-        """Check whether the chosen calibrators are still in force. Costs five system calls for each if
-        nothing has changed."""
+        """Check whether the chosen calibrators are still in force: called at each request, so that a refit by
+        any program counts from the next one. Costs five system calls for each if nothing has changed."""
         for purpose, before in list(self._chosen.items()):
             self._look(purpose, before)

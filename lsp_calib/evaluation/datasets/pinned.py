@@ -1,6 +1,6 @@
 """Getting data: known data sets, and real projects at pinned versions, from package registries.
 
-Of what is downloaded only the expected checksum is kept.
+The package holds only the expected checksum of a download.
 """
 
 from __future__ import annotations

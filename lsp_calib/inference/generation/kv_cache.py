@@ -1,4 +1,8 @@
-"""Which cached sequence a prompt is evaluated in, and how much of the prompt it holds already. Pure."""
+"""Which cached sequence a prompt is evaluated in, and how much of the prompt it holds already. Pure.
+
+All clients of a model process share its 2 to 4 sequences (`memory.count_sequences`); the first is for
+background work.
+"""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Fetched:
                 said = f"{path} cannot be read: {error.strerror or error}."
                 raise DownloadError(f"{said}{_kept(part)}") from error
             if not wanted or actual == wanted:
-                part.is_whole()
+                part.forget_source()
                 return Fetched(path, actual, announced)
             part.discard()
             if not again:

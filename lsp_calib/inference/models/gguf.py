@@ -140,7 +140,7 @@ class _Bytes:
         if self.place > self._size:
             raise _Truncated
         if self.place > _MOST_BYTES:
-            raise _Damaged(f"what stands before its tensors is longer than {_MOST_BYTES >> 20} MB")
+            raise _Damaged(f"its metadata is longer than {_MOST_BYTES >> 20} MB")
 
     def number(self, layout: struct.Struct) -> Any:
         return layout.unpack(self.read(layout.size))[0]

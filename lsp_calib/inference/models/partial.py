@@ -130,8 +130,8 @@ class Part:
             )
         return self.path
 
-    def is_whole(self) -> None:
-        """The file has been checked: what is known of its source is needed no longer."""
+    def forget_source(self) -> None:
+        """Delete the notes on the source, which serve a later pull, once the file has been checked."""
         self._notes.unlink(missing_ok=True)
 
     def discard(self) -> None:

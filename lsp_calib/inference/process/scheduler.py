@@ -3,7 +3,8 @@
 - Interactive work goes first, then the prompts that are evaluated ahead for it, then background work, then
   idle work. A new job interrupts a running one of a later kind in this order, which resumes afterwards.
 - Among clients it is the turn of the one that was served longest ago; within a client, of the oldest request.
-  Interactive work may have to give way to another client's; it resumes at its own client's next turn.
+  Interactive work may have to give way to another client's, after 0.25 s (`worker`); it resumes at its own
+  client's next turn.
 - Of a client's interactive requests for documents the newest goes first, and interrupts an older one that
   runs: the user is there now. Of those for one document only the newest is wanted.
 """

@@ -358,7 +358,7 @@ def _lines(report: dict[str, Any]) -> Iterable[str | Table]:
     if report["stopped"]:
         yield (
             f"[yellow]Stopped {Stopped(report['stopped']).words} after {report['seconds']:.0f} s: "
-            "the figures are of what was read until then.[/yellow]"
+            "the figures are of the readings until then.[/yellow]"
         )
     if report["steps"]:
         yield _latencies(report)

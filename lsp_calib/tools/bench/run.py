@@ -49,7 +49,7 @@ class Options:
     limit: float = 600.0
 
     def edits(self, steps: int) -> tuple[Edit, ...]:
-        """What is typed, of about so many steps."""
+        """The recorded edits to type, with about this number of steps in total."""
         edits = load_trace()
         return select([edit.closing() for edit in edits] if self.closing else edits, steps)
 

@@ -270,7 +270,7 @@ def encoder() -> Finding:
 
 def feedback() -> Finding:
     """Whether the feedback store can be read, and how much is in it. It is opened for reading only."""
-    path = home.state_dir() / "feedback.db"
+    path = home.feedback_file()
     if not path.exists():
         return Finding("feedback", "No feedback yet: the store is made with the first suggestion.")
     try:
