@@ -327,7 +327,8 @@ def refit_from_feedback(
 ) -> RefitResult:
     """Refit on the labels of a purpose, and put the new calibrator in force if there is evidence for it.
 
-    `promotion` weighs the evidence. Running servers find the calibrator at their next request
+    `calibrators.refit` weighs the evidence, and the certificate in force may still forbid it
+    (`with_certificate`). Running servers find the calibrator at their next request
     (`ConfidenceEstimator.reload`).
     today: ISO date.
     promise: what the tiers are to promise. With one, half of the visits is kept from the fit, and a

@@ -340,6 +340,8 @@ class Admission:
         return self.exclusion().reason(document.file)
 
     def exclusion(self) -> Exclusion:
+        """Also for the pieces of other files in a prompt (`completion.related_code`,
+        `summarization.workspace_examples`), where `workspace_files` leaves out more."""
         return Exclusion((*self._connection.trusted.exclude, *self._connection.settings.exclude))
 
 

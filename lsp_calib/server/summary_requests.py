@@ -360,7 +360,8 @@ class SummaryRequests:
     ) -> Suggestion | Literal["pending"] | None:
         """The summary of a function; "pending" if it is still being made after `patience` seconds.
 
-        It is made at background priority, so that a completion interrupts it (`inference.process.scheduler`).
+        It is made at background priority: a completion interrupts it, and it resumes afterwards
+        (`inference.process.scheduler`). A remote server is asked for both at once.
         patience: None waits until it is made. None if it could not be made, or if the document is excluded.
         """
         if not await self._admission.admits(target.document):

@@ -327,10 +327,12 @@ class Settings:
 
 @attrs.frozen
 class Trusted:
-    """The settings that only the user may choose: command line, environment, `config.toml`, or an editor's
-    machine scope.
+    """The settings that only the user may choose: command line, environment, `config.toml`, or an editor that
+    is trusted (`serve --trust-editor`).
 
-    A workspace is not trusted: nothing that comes with a checkout may name a file, a host or a command.
+    A workspace is not trusted: nothing that comes with a checkout may name a file, a host or a command. What
+    it may set is in `Settings`, within bounds (`sources.parse`) and not below the user's tiers
+    (`calibration.tiers.policy_of`).
 
     given: the fields that were set, be it to their defaults; what differs in it alone is equal.
     """

@@ -62,6 +62,9 @@ class _StartsAgain(EngineDiedError):
 class ModelProcess:
     """An `Engine`: the user's one process for a model, started by its first client.
 
+    Clients that need the same process meet at one place (`rendezvous.place`), where the holder of the lock
+    serves them; each has its turn (`scheduler`).
+
     wanted: a card's name or the path of a GGUF file; None for the best installed model.
     threads, gpu_layers, mlock: how to load it, if this is its first client; 0 threads lets it choose,
         None uses a GPU where it is faster.
@@ -381,7 +384,11 @@ class ModelProcess:
         return self._died(code)
 
     def _died(self, code: int | None, *, silent: bool = False) -> LspCalibError:
-        """Count a death and report it; after too many, give up. silent: as for `RestartPolicy.died`."""
+        """Count a death and report it as LOADING; after too many, report ERROR and give up.
+
+        When it hears LOADING, a server loads the model again without waiting for a request
+        (`server.model`). silent: as for `RestartPolicy.died`.
+        """
         message = self._deaths.died(code, silent=silent)
         logger.error("%s Its log is %s.", message, starting.log_path())
         if self._deaths.too_many:

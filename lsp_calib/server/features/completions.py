@@ -1,6 +1,8 @@
 """Completions: `textDocument/inlineCompletion` for ghost text, `textDocument/completion` for a menu.
 
-The menu is for editors without ghost text, and is never delayed.
+The menu is for editors without ghost text, and waits `PATIENCE` at most. An answer that
+`Completions.newest` does not remember is made by `completion.service.CompletionService.complete`;
+docs/architecture.md follows one keystroke through every station.
 """
 
 from __future__ import annotations
