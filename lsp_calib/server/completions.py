@@ -181,7 +181,7 @@ class Completions:
         """
         cursor, closers, uri = cursor.without_closers_behind(), cursor.after, document.uri
         if by_hand:
-            self._refused.wanted(uri, cursor.line)
+            self._refused.wanted(uri, cursor.own_line)
         self._last.asked(uri, cursor)
         try:
             reply = await self._newest(document, cursor, patience, by_hand)

@@ -52,7 +52,8 @@ class CalibServer(Connection):
         self._trusts_editor = trusts_editor
         # Without an editor's and a workspace's; those of the start.
         self.own_settings = self.initial_settings = self.settings
-        self.settings_request: asyncio.Future[Any] | None = None
+        # Requests for the settings: how many were made, and which one was answered last.
+        self.settings_asked = self.settings_answered = 0
         # Seconds for work that is under way when the connection ends, such as writes to the feedback store.
         self.last_work = 10.0
         # Seconds for which the start waits for the editor's settings.

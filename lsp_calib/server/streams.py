@@ -154,9 +154,7 @@ class Output:
                 self._thread.start()
             self._waiting.append(data)
             self._unsent += len(data)
-            if self._unsent > MOST_UNSENT and not self._full:
-                self._full = True
-                self._has_room.clear()
+            self._full = self._full or self._unsent > MOST_UNSENT
             self._changed.notify_all()
 
     @property
@@ -165,6 +163,8 @@ class Output:
 
     async def room(self) -> None:
         while self._full and not self.gone:
+            # It may have been set for room that was filled again since.
+            self._has_room.clear()
             sent = self._sent
             try:
                 async with asyncio.timeout(_GONE):
@@ -237,6 +237,7 @@ class Newest:
     def send(self, kind: Hashable, send: _Act) -> None:
         """Call `send` now, or once the client reads, unless another one of this kind replaces it."""
         if not self._outgoing.is_full:
+            self.drop(kind)
             send()
             return
         self._waiting[kind] = send

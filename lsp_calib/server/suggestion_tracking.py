@@ -321,7 +321,7 @@ class Refused:
         if (document := self._documents.get(uri)) is None:
             document = self._documents[uri] = _Document()
         shown = document.shown
-        suggestion, line = completion.suggestion, completion.cursor.line
+        suggestion, line = completion.suggestion, completion.cursor.own_line
         one, text = shown.get(suggestion.id), hash(completion.present_line)
         if one is None or one.line != line:
             one = _Shown(line, text, completion.expected_line)
@@ -378,7 +378,7 @@ class Refused:
     def refuses(self, uri: str, completion: Completion) -> bool:
         """Whether the user has refused what a completion would make of its line."""
         document = self._documents.get(uri)
-        no = None if document is None else document.refused.get(completion.cursor.line)
+        no = None if document is None else document.refused.get(completion.cursor.own_line)
         return no is not None and completion.expected_line in no.expected
 
     def forget(self, uri: str) -> None:

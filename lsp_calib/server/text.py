@@ -233,6 +233,9 @@ class CalibDocument(TextDocument):
         start, end = place.start, place.end
         before = lines[start.line][: start.character] if start.line < len(lines) else ""
         after = lines[end.line][end.character :] if end.line < len(lines) else ""
+        # The empty line after the last line end is none of `lines`; a place in it counts as one above it.
+        has_end = not lines or lines[-1].endswith(("\n", "\r"))
+        beyond = has_end and change.range.start.line < len(lines) <= change.range.end.line
         # A line more on either side: a \r and a \n that come together are one end.
         first, last = max(start.line - 1, 0), end.line + 2
         above, below = lines[first : start.line], lines[end.line + 1 : last]
@@ -246,8 +249,9 @@ class CalibDocument(TextDocument):
         self._bare[first:last] = bare
         self._source = self._snapshot = self._functions = None
         small = len(change.text) <= 1 and start.line == end.line and end.character - start.character <= 1
+        removed = end.line - start.line + 1 + beyond
         self._changes.append(
-            Change(start.line, end.line - start.line + 1, change.text.count("\n") + 1, small)
+            Change(start.line, removed, change.text.count("\n") + 1, small and not beyond)
         )
 
 
@@ -329,14 +333,6 @@ class CalibCodec(PositionCodec):
         else:
             at = _character_of_utf16(line, units)
         return ServerTextPosition(position.line, min(at, len(line)))
-
-    def position_to_client_units(
-        self, lines: Sequence[str], position: ServerTextPosition | types.Position
-    ) -> types.Position:
-        if position.line >= len(lines):
-            return super().position_to_client_units(lines, position)
-        units = self.client_num_units(lines[position.line][: position.character])
-        return types.Position(position.line, units)
 
 
 _OF_TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")

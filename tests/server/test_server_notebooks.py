@@ -113,6 +113,21 @@ async def test_a_cell_of_text_and_clients_that_know_of_no_notebooks(connect: Con
     assert await prompt(editor, 0, 4, uris[1]) == "c = "
 
 
+async def test_what_is_undone_in_a_later_cell_does_not_come_back(connect: Connect) -> None:
+    client = capabilities(inline=True, notebooks=True)
+    options = {"prefetch": {"enabled": False}}
+    editor = await connect({"otherwise": {"text": "xyz"}}, client=client, options=options)
+    book = Notebook(editor, {"a": "import os\nimport sys\n", "b": "a = \nb = 1\n"})
+    uri = book.cell_uri("b")
+    first = await editor.inline(0, 4, uri)
+    assert first is not None
+    assert first.items
+    book.insert("b", 0, 4, "xyz")
+    book.change("b", (0, 4), (0, 7), "")
+    again = await editor.inline(0, 4, uri)
+    assert again is None or not again.items
+
+
 async def test_a_label_comes_with_the_saving_of_the_notebook(connect: Connect) -> None:
     editor = await begin(connect)
     book = Notebook(editor, {"a": SCORE, "b": USE, "c": LAST})

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
-from pygls.workspace import PositionCodec
 
 from lsp_calib.server.admission import HELD_BACK, Documents
 from lsp_calib.server.events import DocumentChanged, Events, SuggestionInserted
-from lsp_calib.server.text import CalibDocument
+from lsp_calib.server.text import CalibCodec, CalibDocument
 
 URI = "file:///a.py"
 
@@ -55,7 +54,7 @@ def document(text: str) -> CalibDocument:
         version=1,
         language_id="python",
         sync_kind=types.TextDocumentSyncKind.Incremental,
-        position_codec=PositionCodec(types.PositionEncodingKind.Utf32),
+        position_codec=CalibCodec(types.PositionEncodingKind.Utf32),
     )
 
 
@@ -223,3 +222,24 @@ def test_another_order_of_the_lines_is_another_state(lines: list[str], random: R
     shuffled = random.sample(lines, len(lines))
     states = [document("\n".join(each)).take_changes().after for each in (lines, shuffled)]
     assert (states[0] == states[1]) == (lines == shuffled)
+
+
+@given(
+    text=st.text("ab\n", max_size=12),
+    edits=st.lists(
+        st.tuples(*[st.integers(0, 12)] * 2, *[st.integers(0, 4)] * 2, st.text("ab\n", max_size=3))
+    ),
+)
+def test_the_region_has_the_lines_that_came_and_went(
+    text: str, edits: list[tuple[int, int, int, int, str]]
+) -> None:
+    """Also at the empty line after the last line end, which is none of the lines with their ends."""
+    found = document(text)
+    for first, last, start, end, new in edits:
+        old = found.bare_lines
+        places = sorted([(first % len(old), start), (last % len(old), end)])
+        found.apply_change(change(places[0], places[1], new))
+        begin, old_end, new_end = found.take_changes().region
+        now = found.bare_lines
+        assert len(now) - len(old) == new_end - old_end
+        assert now[:begin] == old[:begin]

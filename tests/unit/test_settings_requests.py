@@ -13,14 +13,15 @@ from lsp_calib.settings import Settings
 
 
 class AsksTwice:
-    """The server's part of it: the editor answers the first request last, or with an error."""
+    """The server's part of it. first: the first answer, or an error; a second, to another request, excludes
+    documents. seconds: until each answer."""
 
-    def __init__(self, first: object) -> None:
+    def __init__(self, first: object, seconds: tuple[float, float]) -> None:
         workspace = SimpleNamespace(configuration=True)
         self.client_capabilities = SimpleNamespace(workspace=workspace)
-        self.answers = [(first, 0.1), ({"exclude": ["secret/**"]}, 0.0)]
+        self.answers = list(zip((first, {"exclude": ["secret/**"]}), seconds, strict=True))
         self.own_settings = self.initial_settings = self.settings = Settings()
-        self.settings_request: object = None
+        self.settings_asked = self.settings_answered = 0
         self.problems: list[str] = []
         self.settings_within = 5.0
 
@@ -35,7 +36,7 @@ class AsksTwice:
 @pytest.mark.parametrize("first", [{"exclude": []}, ValueError("no")])
 async def test_an_answer_to_an_earlier_request_does_not_undo_a_later_one(first: object) -> None:
     """A document that the user has just excluded would be shown to the model again."""
-    server: Any = AsksTwice(first)
+    server: Any = AsksTwice(first, (0.1, 0.0))
     earlier = asyncio.create_task(_fetch_settings(server))
     await asyncio.sleep(0.01)
     assert await _fetch_settings(server)
@@ -43,3 +44,14 @@ async def test_an_answer_to_an_earlier_request_does_not_undo_a_later_one(first: 
     assert await earlier
     assert server.settings.exclude == ("secret/**",)
     assert server.problems == []
+
+
+async def test_an_answer_holds_while_a_later_request_waits_for_its_own() -> None:
+    """The session starts after the first answer: a document that it excludes would be shown to the model."""
+    server: Any = AsksTwice({"exclude": ["own/**"]}, (0.01, 0.1))
+    earlier = asyncio.create_task(_fetch_settings(server))
+    later = asyncio.create_task(_fetch_settings(server))
+    assert await earlier
+    assert server.settings.exclude == ("own/**",)
+    assert await later
+    assert server.settings.exclude == ("secret/**",)

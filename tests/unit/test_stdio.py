@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_calib.server.streams import MOST_UNTAKEN, Frames, Input, Newest, Output, read_frames
+from lsp_calib.server.streams import MOST_UNSENT, MOST_UNTAKEN, Frames, Input, Newest, Output, read_frames
 from lsp_calib.server.tcp import SocketOutput
 
 
@@ -95,7 +95,7 @@ class Scene:
     """An output into a pipe that nobody reads yet."""
 
     def __init__(self) -> None:
-        self._read, write = os.pipe()
+        self.read_end, write = os.pipe()
         self._write = os.fdopen(write, "wb")
         self.output = Output(self._write)
 
@@ -111,11 +111,11 @@ class Scene:
     async def read(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
-            data += await asyncio.to_thread(os.read, self._read, 1 << 16)
+            data += await asyncio.to_thread(os.read, self.read_end, 1 << 16)
         return data
 
     def stop_reading(self) -> None:
-        os.close(self._read)
+        os.close(self.read_end)
 
     def close(self) -> None:
         self._write.close()
@@ -150,6 +150,42 @@ async def test_of_what_waits_for_a_client_only_the_newest_of_a_kind_is_sent() ->
     newest.drop("b")
     assert await scene.read(count + 5) == b"." * count + b"a9999"
     scene.stop_reading()
+    scene.close()
+
+
+async def test_nor_an_older_one_after_a_newer_that_found_room() -> None:
+    scene = Scene()
+    newest = Newest(scene.output)
+    await scene.fill()
+    newest.send("a", lambda: scene.output.write(b"old"))
+    await asyncio.sleep(0.01)
+    while scene.output.is_full:  # in one step of the event loop, in which the client reads
+        os.read(scene.read_end, 1 << 16)
+    newest.send("a", lambda: scene.output.write(b"new"))
+    await asyncio.sleep(0.01)
+    scene.output.write(b"end")
+    received = b""
+    while not received.endswith(b"end"):
+        received += await scene.read(1)
+    assert received.strip(b".") == b"newend"
+    scene.stop_reading()
+    scene.close()
+
+
+async def test_waiting_for_room_that_was_filled_again_holds_nothing_up() -> None:
+    scene = Scene()
+    await scene.fill()
+    while scene.output.is_full:
+        os.read(scene.read_end, 1 << 16)
+    scene.output.write(b"." * (MOST_UNSENT + 1))
+    assert scene.output.is_full
+    await asyncio.sleep(0.01)  # the room there was is reported only now
+    waiting = asyncio.create_task(scene.output.room())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    scene.stop_reading()
+    with pytest.raises(BrokenPipeError):
+        await asyncio.wait_for(waiting, 10)
     scene.close()
 
 

@@ -100,6 +100,15 @@ class TestTyped:
         scene.save()
         assert scene.only.ready_at == scene.clock.now
 
+    def test_a_deletion_over_the_last_line_end_loses_none(self, scene: Scene) -> None:
+        """As when an editor trims the lines at the end of a file while it saves it."""
+        scene.type(1, 0, "x = 12")
+        scene.insert(5, 0, "\n\n")
+        assert scene.waiting == ["x = 12"]
+        scene.change(((4, 8), (7, 0), ""))
+        assert scene.document.bare_lines[-1] == "    pass"
+        assert scene.waiting == ["x = 12"]
+
     def test_with_words_from_a_menu_and_closed_brackets(self, scene: Scene) -> None:
         scene.type(2, 0, "v = sett")
         scene.change(((2, 4), (2, 8), "settings_of_everything()"))

@@ -51,7 +51,8 @@ async def _fetch_settings(ls: CalibServer) -> bool:
         return False
     params = types.ConfigurationParams(items=[types.ConfigurationItem(section=SECTION)])
     request = asyncio.ensure_future(ls.workspace_configuration_async(params))
-    ls.settings_request = request
+    ls.settings_asked += 1
+    number = ls.settings_asked
     try:
         answer = await asyncio.wait_for(asyncio.shield(request), ls.settings_within)
     except TimeoutError:
@@ -59,27 +60,33 @@ async def _fetch_settings(ls: CalibServer) -> bool:
             f"The editor did not give its settings within {ls.settings_within:g} seconds. They hold as soon "
             "as they come; until then the settings so far stay in force."
         )
-        request.add_done_callback(lambda late: _apply_late(ls, late))
+        request.add_done_callback(lambda late: _apply_late(ls, number, late))
         return False
     except Exception as error:  # noqa: BLE001 - whatever the client answers, the server keeps the settings it has
-        if ls.settings_request is not request:
+        if number < ls.settings_asked:
             return True
         ls.problems.append(
             f"The editor did not give its settings ({error}). The settings so far stay in force."
         )
         return False
-    # Answers may come in another order than the requests: the values of the newest one hold.
-    if ls.settings_request is request:
-        _apply(ls, answer[0] if answer else None)
+    _apply_answer(ls, number, answer)
     return True
 
 
-def _apply_late(ls: CalibServer, request: asyncio.Future[Any]) -> None:
-    if request.cancelled() or request.exception() is not None or ls.settings_request is not request:
-        return  # the connection has ended, or another request has been made since
-    answer = request.result()
+def _apply_late(ls: CalibServer, number: int, request: asyncio.Future[Any]) -> None:
+    if request.cancelled() or request.exception() is not None:
+        return  # the connection has ended
+    if _apply_answer(ls, number, request.result()):
+        ls.session.settings_changed()
+
+
+def _apply_answer(ls: CalibServer, number: int, answer: Any) -> bool:
+    """Answers may come in another order than the requests: that to the newest request holds."""
+    if number < ls.settings_answered:
+        return False
+    ls.settings_answered = number
     _apply(ls, answer[0] if answer else None)
-    ls.session.settings_changed()
+    return True
 
 
 def _apply(ls: CalibServer, raw: object) -> None:
