@@ -7,6 +7,8 @@ does not own. Excluded files are the caller's to leave out: only it knows the se
 from __future__ import annotations
 
 import functools
+import itertools
+import os
 import re
 import stat
 import time
@@ -71,10 +73,12 @@ def walk(
         if ignores is None:
             ignores = ignored[folder] = _ignored(folder, ignored.get(folder.parent, ()))
         try:
-            entries = sorted(folder.iterdir())
+            with os.scandir(folder) as found:
+                entries = sorted(itertools.islice(found, left + 1), key=lambda one: one.name)
         except OSError:
             continue
-        for entry in entries:
+        for one in entries:
+            entry = folder / one.name
             left -= 1
             if left < 0 or time.monotonic() > end:
                 return
@@ -82,8 +86,16 @@ def walk(
                 continue
             if wanted(entry):
                 yield entry
-            elif entry.name not in _FOREIGN and not entry.is_symlink() and entry.is_dir():
+            elif entry.name not in _FOREIGN and _is_folder(one):
                 waiting.append(entry)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is one, and no link; False where nobody can tell, as on a disk that is gone."""
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
 
 
 def _is_looked_into(folder: Path, root: Path) -> bool:
@@ -139,7 +151,7 @@ def is_made_by_a_program(name: str, lines: Sequence[str]) -> bool:
 
 def _top(root: Path) -> Path:
     """The folder of the repository that a workspace is in: what is ignored there is ignored below."""
-    return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    return next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), root)
 
 
 def _ignored_above(folder: Path, top: Path) -> dict[Path, _Ignores]:

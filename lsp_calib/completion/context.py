@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from lsp_calib.errors import DataError
+from lsp_calib.syntax.magics import CommandLine
 
 if TYPE_CHECKING:
     import random
@@ -69,7 +70,8 @@ class Cursor:
         """
         if not only_closes(self.after):
             return self
-        lines = (*self.lines[: self.line], self.before, *self.lines[self.line + 1 :])
+        line = CommandLine.like(self.lines[self.line], self.before)
+        lines = (*self.lines[: self.line], line, *self.lines[self.line + 1 :])
         return attrs.evolve(self, lines=lines)
 
 

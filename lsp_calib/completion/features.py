@@ -58,6 +58,8 @@ _WORD = re.compile(r"[^\W\d]\w*")
 # Two versions of a document are compared by so many lines at once.
 _CHUNK = 1024
 _MOST_CHANGES = 16
+# Lines that are put into a sorted list one by one; for more it is sorted again.
+_MOST_INSERTED = 1000
 
 
 class DocumentIndex:
@@ -163,11 +165,16 @@ class DocumentIndex:
         """Count lines of `new` instead of those of `old`."""
         self._count(new, 1)
         self._count(old, -1)
-        for line in {normalised_line(line) for line in (*old, *new)}:
-            at = bisect_left(self._sorted, line)
-            listed = self._sorted[at : at + 1] == [line]
+        lines = {normalised_line(line) for line in (*old, *new)}
+        for line in lines:
             if not self.repeats[line]:
                 del self.repeats[line]
+        if len(lines) > _MOST_INSERTED:
+            self._sorted = sorted(self.repeats)
+            lines = set()
+        for line in lines:
+            at = bisect_left(self._sorted, line)
+            listed = self._sorted[at : at + 1] == [line]
             if listed and line not in self.repeats:
                 del self._sorted[at]
             elif not listed and line in self.repeats:

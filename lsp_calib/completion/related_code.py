@@ -369,11 +369,12 @@ class Neighbourhood:
         left = _MOST_LINES_TOGETHER
         for name in names:
             lines = buffers.get(name) or self._lines(root / name)
-            left -= len(lines)
+            if not lines or is_made_by_a_program(PurePosixPath(name).name, lines):
+                continue
+            left -= min(len(lines), _MOST_LINES)
             if left < 0:
                 return
-            if lines and not is_made_by_a_program(PurePosixPath(name).name, lines):
-                yield SourceFile(name, lines)
+            yield SourceFile(name, lines)
 
     def _lines(self, path: Path) -> tuple[str, ...]:
         """The lines of a file; none if it cannot be read."""

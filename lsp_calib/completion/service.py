@@ -26,6 +26,7 @@ from lsp_calib.completion.prompt import ALONE, Layout, build_ahead, build_prompt
 from lsp_calib.completion.related_code import Nearby
 from lsp_calib.confidence.features import Prefix
 from lsp_calib.inference.engine import EarlyStop, Engine, LoadedModel, Observe, Priority, Request
+from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.values import (
     Confidence,
     Evidence,
@@ -534,7 +535,7 @@ class Selected:
             return None
         lines = (
             *cursor.lines[: cursor.line],
-            line[:start] + text + line[end:],
+            CommandLine.like(line, line[:start] + text + line[end:]),
             *cursor.lines[cursor.line + 1 :],
         )
         after = Cursor.at(lines, cursor.line, start + len(text), cursor.language, cursor.first)
@@ -544,7 +545,7 @@ class Selected:
         """A completion at `cursor`, as it is offered while the menu is open: the item, then its text."""
         at = completion.cursor
         item = at.before[self.start :]
-        line = at.before[: self.start] + at.after
+        line = CommandLine.like(at.lines[at.line], at.before[: self.start] + at.after)
         lines = (*at.lines[: at.line], line, *at.lines[at.line + 1 :])
         old = completion.suggestion
         doubt = None if old.doubt is None else (old.doubt[0] + len(item), old.doubt[1] + len(item))

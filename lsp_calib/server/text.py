@@ -250,9 +250,7 @@ class CalibDocument(TextDocument):
         self._source = self._snapshot = self._functions = None
         small = len(change.text) <= 1 and start.line == end.line and end.character - start.character <= 1
         removed = end.line - start.line + 1 + beyond
-        self._changes.append(
-            Change(start.line, removed, change.text.count("\n") + 1, small and not beyond)
-        )
+        self._changes.append(Change(start.line, removed, change.text.count("\n") + 1, small and not beyond))
 
 
 class Notebook:

@@ -303,7 +303,10 @@ def in_prose(root: Node, rules: LanguageRules, row: int, before: str) -> bool:
     """
     column = len(before.encode("utf-8", "replace"))
     found = root.descendant_for_point_range((row, max(column - 1, 0)), (row, column))
-    while found is not None:
+    # Comments and strings lie near the leaves. Each parent is looked for from the root on.
+    for _ in range(_NEAREST):
+        if found is None:
+            break
         is_text = rules.is_prose(found)
         if is_text or found.type in rules.comments:
             is_at_end = tuple(found.end_point) == (row, column)

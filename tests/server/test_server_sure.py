@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Connect
+from lsprotocol import types
 from scripted_editor import Editor, capabilities, install_curve
 
 # The whole line: exp(-0.5) = 0.61, review. Without an error the first three tokens are likelier.
@@ -95,6 +96,16 @@ async def test_cut_offers_the_part_alone_and_follows_the_whole_line(editor: Edit
     assert (how, correct, json.loads(data)) == ("taken in part", 0, {"sureRight": True})
     (stored,) = editor.rows("SELECT data FROM events WHERE kind = 'shown'")
     assert json.loads(stored[0])["sureConfidence"] == suggestion["confidence"]
+
+
+@pytest.mark.parametrize("editor", [{"sure": "cut"}], indirect=True)
+async def test_cut_replaces_what_the_selected_item_of_a_menu_replaces(editor: Editor) -> None:
+    editor.change((0, 0), (0, 4), "os")
+    place = types.Range(types.Position(0, 0), types.Position(0, 2))
+    answer = await editor.inline(0, 2, selected=types.SelectedCompletionInfo(place, "x = "))
+    assert answer is not None
+    (item,) = answer.items
+    assert (item.insert_text, item.range) == ("x = alpha(", place)
 
 
 async def test_a_menu_offers_the_part_before_closers_with_its_own_probability(

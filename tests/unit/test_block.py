@@ -263,6 +263,14 @@ def test_the_first_line_of_a_block_goes_over_closers_like_a_line() -> None:
     assert block_of(first, [first], decide) is first.suggestion
 
 
+def test_a_comma_that_stays_behind_the_first_line_leaves_no_block() -> None:
+    """It would stand behind the last line."""
+    first = completion("b)", Cursor.at(["    a,", "    "], 1, 4, "python"), 0.9).over("),")
+    assert isinstance(first, Completion)
+    assert first.kept
+    assert block_of(first, [first, completion("y = 2", START, 0.8)], decide) is first.suggestion
+
+
 def test_without_a_line_below_it_is_the_line() -> None:
     line = completion("x = 1", START, 0.9)
     assert block_of(line, [], decide) is block_of(line, [line], decide) is line.suggestion

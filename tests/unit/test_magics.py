@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor, text_above
 from lsp_calib.completion.features import DocumentIndex, text_features
+from lsp_calib.completion.service import Selected
 from lsp_calib.syntax import functions
 from lsp_calib.syntax.magics import CellReader, CommandLine
 from lsp_calib.syntax.source_tree import code_of
@@ -128,3 +129,14 @@ def test_a_cell_that_is_edited_is_read_as_a_new_one(data: st.DataObject) -> None
         last = data.draw(st.integers(at, len(lines)))
         lines[at:last] = data.draw(st.lists(texts, max_size=2))
         assert reader.read(tuple(lines), "python") == with_commands(tuple(lines), "python")
+
+
+def test_a_command_stays_one_without_its_closers() -> None:
+    """Without what the editor closes by itself, and with the item of a menu in it."""
+    lines = CellReader().read(("%timeit np.sum()",), "python")
+    cursor = Cursor.at(lines, 0, 15, "python").without_closers_behind()
+    assert cursor.lines[0] == CommandLine.like(lines[0], "%timeit np.sum(")
+    assert "broken" not in text_features(cursor, "x)")
+    selected = Selected.at(cursor, 11, 15, "mean(")
+    assert selected is not None
+    assert isinstance(selected.cursor.lines[0], CommandLine)

@@ -17,7 +17,7 @@ import pytest
 from tree_sitter import Language, Parser
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.features import text_features
+from lsp_calib.completion.features import DocumentFeatures, text_features
 from lsp_calib.syntax import functions, parsing, prose_lines
 from lsp_calib.syntax.functions import with_brackets_closed
 from lsp_calib.syntax.languages import rules_of
@@ -262,6 +262,18 @@ def _young_heap() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+def test_a_place_deep_in_an_expression_is_found_to_be_code_at_once() -> None:
+    """Each parent of a node is looked for from the root on."""
+
+    def seconds(depth: int) -> float:
+        lines = ("x = " + "[" * depth, "1", "]" * depth)
+        start = time.thread_time()
+        DocumentFeatures().read(Cursor.at(lines, 1, 1, "python"))
+        return time.thread_time() - start
+
+    assert seconds(16_000) < 10 * seconds(4_000) + 0.1
 
 
 @pytest.mark.parametrize("text", ["(" * 100_000, "[" * 100_000, "/**/" * 25_000])

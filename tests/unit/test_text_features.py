@@ -578,3 +578,16 @@ def test_beside_200_kilobytes_in_a_line_others_are_parsed_as_elsewhere(language:
     for typed, broken in (("«let x = 1;»", 0.0), ("«let x = );»", 1.0)):
         assert of([typed, data], language).get("broken") == broken
         assert of([data, "let y = 2;", typed], language).get("broken") == broken
+
+
+def test_a_paste_of_many_lines_costs_no_more_than_a_new_document() -> None:
+    lines = tuple(f"name_{n * 7919 % 60_000} = {n}" for n in range(60_000))
+    whole = Cursor.at((*lines, ""), 60_000, 0, "plaintext")
+    start = time.thread_time()
+    new = DocumentIndex(whole)
+    took = time.thread_time() - start
+    index = DocumentIndex(Cursor.at(("",), 0, 0, "plaintext"))
+    start = time.thread_time()
+    index.update(whole)
+    assert time.thread_time() - start < 4 * took + 0.05
+    assert index.beginning_with("name_") == new.beginning_with("name_")

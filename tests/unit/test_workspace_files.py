@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -130,3 +134,58 @@ def test_ignores_are_read_as_git_reads_them(tmp_path: Path, ignores: bytes) -> N
         (tmp_path / name).write_text("x = 1\n")
     files = walk(tmp_path, tmp_path, lambda path: path.suffix == ".py", seconds=60)
     assert [path.name for path in files] == ["a.py"]
+
+
+def test_a_disk_that_is_gone_hides_the_rest_of_no_workspace(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount that lost its server answers each question about itself with an error."""
+    (repository / "app" / "mount").mkdir()
+    scandir = os.scandir
+
+    class Entry:
+        def __init__(self, entry: os.DirEntry[str]) -> None:
+            self.name, self._entry = entry.name, entry
+
+        def is_dir(self, *, follow_symlinks: bool) -> bool:
+            if self.name == "mount":
+                raise OSError(107, "Transport endpoint is not connected")
+            return self._entry.is_dir(follow_symlinks=follow_symlinks)
+
+    @contextmanager
+    def listed(folder: Path) -> Iterator[Iterator[Entry]]:
+        with scandir(folder) as entries:
+            yield map(Entry, entries)
+
+    monkeypatch.setattr(os, "scandir", listed)
+    root = repository / "app"
+    files = walk(root, root, lambda path: path.suffix == ".py", seconds=60)
+    assert sorted(path.relative_to(root).as_posix() for path in files) == ["a.py", "sub/d.py"]
+
+
+def test_a_folder_with_endless_files_is_not_read_to_its_end(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Entry:
+        def __init__(self, number: int) -> None:
+            self.name = f"{number}.txt"
+
+        def is_dir(self, *, follow_symlinks: bool) -> bool:
+            return follow_symlinks
+
+    @contextmanager
+    def endless(_: Path) -> Iterator[Iterator[Entry]]:
+        yield map(Entry, itertools.count())
+
+    monkeypatch.setattr(os, "scandir", endless)
+    assert list(walk(repository, repository, lambda _: False, seconds=60, most_names=100)) == []
+
+
+def test_a_long_document_hides_no_other(repository: Path) -> None:
+    root = repository / "app"
+    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
+    lines = ("total = price_of(item) + tax_of(item)",) * 3
+    opened = [OpenFile(root / "long.py", ("x = 1",) * 20_001), OpenFile(root / "sub/d.py", lines)]
+    cursor = Cursor.at(("import long", "total = price_of(item)", ""), 2, 0, "python")
+    found = Neighbourhood().around(root / "a.py", root, opened, Exclusion(), cursor, layout)
+    assert "sub/d.py" in {snippet.name for snippet in found.snippets}

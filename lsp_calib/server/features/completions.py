@@ -62,17 +62,19 @@ def register(server: CalibServer) -> None:
             made += made[0].beside(others)
         if made and session.completions.is_superseded(uri, cursor):
             return None  # while its follow-ups were made
-        if selected is not None:
-            made = [selected.extended(completion) for completion in made]
+        items = []
+        for at, completion in enumerate(made):
+            part = session.completions.offered(document, completion)
+            whole = completion
+            if selected is not None and part is not None:
+                part, whole = selected.extended(part), selected.extended(completion)
+            if part and session.suggestions.shown(document, whole, block if not at else None):
+                if block and not at and block.lines:
+                    items.append(_ghost_text(document, whole, block))
+                else:
+                    items.append(_ghost_text(document, part, part.suggestion))
         # After null some editors keep the previous ghost text; an empty list removes it.
-        return types.InlineCompletionList(
-            items=[
-                _ghost_text(document, part, block if block and not at and block.lines else part.suggestion)
-                for at, completion in enumerate(made)
-                if (part := session.completions.offered(document, completion))
-                and session.suggestions.shown(document, completion, block if not at else None)
-            ]
-        )
+        return types.InlineCompletionList(items=items)
 
     options = types.CompletionOptions(trigger_characters=[".", "(", "=", " "])
 
