@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _LIMIT = 1e100  # keeps weight * (x - mean) / scale from overflowing for any feature that occurs
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # up to there a float is exact
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 

@@ -96,17 +96,21 @@ def read_foreign(path: Path, uses: Sequence[Use], criterion: str = MOST_AGREE) -
         if unknown:
             names = ", ".join(in_one_line(name, 40) for name in unknown[:5])
             raise CalibratorError(f"{path} weighs features that are not known: {names}. It was not imported.")
-    _check_used(calibrator, uses)
+    model = _used(calibrator, uses)
     if calibrator.purpose.criterion not in ("", criterion):
         raise CalibratorError(
             f"{calibrator.id} judges summaries by the criterion {calibrator.purpose.criterion}; yours is "
             f"{criterion}, so it would never be used. Set `summary.criterion` to its criterion, or ask for "
             "one of yours."
         )
+    if model.sha256 != calibrator.purpose.model.sha256:
+        # Its maker, or this user, knows the model by its name alone: it judges what is stored under ours.
+        return calibrator.shared(purpose=attrs.evolve(calibrator.purpose, model=model))
     return calibrator
 
 
-def _check_used(calibrator: Calibrator, uses: Sequence[Use]) -> None:
+def _used(calibrator: Calibrator, uses: Sequence[Use]) -> ModelIdentity:
+    """The model here that a calibrator is for. Raises CalibratorError without one."""
     purpose = calibrator.purpose
     same_model = [use for use in uses if use.task == purpose.task and _is_of(calibrator, use.model)]
     if not same_model:
@@ -118,13 +122,15 @@ def _check_used(calibrator: Calibrator, uses: Sequence[Use]) -> None:
             "which is not used here: the probabilities of another model, or of other bytes of this one, mean "
             f"something else. Models here: {known}. `lsp-calib models pull` gets others."
         )
-    if not any(use.prompt_version == purpose.prompt_version for use in same_model):
+    used = next((use.model for use in same_model if use.prompt_version == purpose.prompt_version), None)
+    if used is None:
         versions = ", ".join(dict.fromkeys(use.prompt_version for use in same_model))
         raise CalibratorError(
             f"{calibrator.id} is for the prompt {in_one_line(purpose.prompt_version, 40)}; this "
             f"lsp-calib asks {in_one_line(purpose.model.name, 80)} with {versions}. Ask for one made "
             "with the version that you use."
         )
+    return used
 
 
 def _is_of(calibrator: Calibrator, model: ModelIdentity) -> bool:

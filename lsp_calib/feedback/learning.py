@@ -27,6 +27,7 @@ from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult, compare, refit, seen_until
 from lsp_calib.calibration.certificates import AS_BEFORE, LEAST_CONFIDENCE, Ledger, Promise, Wish
+from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.rows import LabelledRow, is_ahead, latest
 from lsp_calib.feedback.store import FeedbackStore
@@ -337,7 +338,7 @@ def refit_from_feedback(
     Raises LspCalibError if store or calibrators cannot be used.
     """
     with editing(calibrators.ledger_path(purpose)) as held:
-        rows = labels_for(store, purpose)
+        mark, rows = store.key_mark(), labels_for(store, purpose)
         open_for(held, store, calibrators, purpose, promise)
         if promise is None or held.ledger.promise is None:
             held.ledger = held.ledger.closed(_last(rows))
@@ -364,6 +365,8 @@ def refit_from_feedback(
             held.ledger, tried_until=_last(rows), tried_n=len({row.episode for row in rows})
         )
         if result.calibrator is not None:
+            if store.key_mark() != mark:
+                raise CalibratorError("The labels were deleted during the refit: nothing was made of them.")
             # On a full disk, or if the process is killed: labels that count as used and were not do no harm.
             held.save()
             calibrators.promote(result.calibrator)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lsp_calib.calibration.calibrators.calibrator_store import CERTIFICATES
 from lsp_calib.calibration.calibrators.ledger_file import DamagedLedgerError, editing, remove_ledger
+from lsp_calib.calibration.calibrators.prefix_curve import FOLDER as PREFIXES
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
@@ -92,15 +93,17 @@ def remove_calibrators(folder: Path) -> int:
     Of their certificates stays how many were asked for. Raises LspCalibError if one cannot be removed.
     """
     removed = 0
-    for path in (*folder.glob("*"), *(folder / "history").glob("*")):
+    below = folder / "history", folder / PREFIXES
+    for path in (path for each in (folder, *below) for path in each.glob("*")):
         try:
             if path.is_file() or path.is_symlink():
                 path.unlink()
                 removed += 1
         except OSError as error:
             raise LspCalibError(f"{path} cannot be removed: {error.strerror}.") from error
-    with contextlib.suppress(OSError):
-        (folder / "history").rmdir()
+    for each in below:
+        with contextlib.suppress(OSError):
+            each.rmdir()
     for path in sorted((folder / CERTIFICATES).glob("*.json")):
         _begin_anew(path)
     return removed

@@ -258,8 +258,8 @@ def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted
     rows = store.read(
         f"SELECT s.model, s.model_sha256, s.prompt_version, {COLUMNS} FROM suggestions s "
         f"JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND {SHOWN} "
-        "AND l.correct IS NOT NULL "
-        "ORDER BY l.at DESC, s.shown_at DESC, s.id DESC LIMIT ?",
+        "AND l.correct IS NOT NULL AND typeof(s.model) = 'text' AND typeof(s.model_sha256) = 'text' "
+        "AND typeof(s.prompt_version) = 'text' ORDER BY l.at DESC, s.shown_at DESC, s.id DESC LIMIT ?",
         newest,
     )
     by_purpose: dict[tuple[str, str, str, str], list[tuple[int, LabelledRow]]] = {}

@@ -255,6 +255,8 @@ class FeedbackStore(StoreFile):
         )
         found = []
         for whole, shown, settled, line, at in reversed(rows):
+            if not isinstance(at, float | int):
+                continue
             promised, came = parsed(shown), parsed(settled)
             part = promised.get("sureConfidence") if isinstance(promised, dict) else None
             right = came.get("sureRight") if isinstance(came, dict) else None
@@ -278,7 +280,7 @@ class FeedbackStore(StoreFile):
         rows = self.read(
             "SELECT s.language FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
             f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
-            "GROUP BY s.language ORDER BY COUNT(*) DESC, s.language",
+            "AND typeof(s.language) = 'text' GROUP BY s.language ORDER BY COUNT(*) DESC, s.language",
             *(*_of(model), prompt_version, task),
         )
         return [language for (language,) in rows]
@@ -300,7 +302,8 @@ class FeedbackStore(StoreFile):
 
         They were shown at most SETTLES_WITHIN before it.
         """
-        return len(self._visits(purpose, moment, moment, until))
+        # Without log-probabilities a label says nothing to a fit.
+        return len(self._visits(purpose, moment, moment, until, "AND s.logprobs <> '[]' "))
 
     def visited_before(self, purpose: Purpose, visits: Iterable[str], moment: float) -> set[str]:
         """Those of some visits to lines of a purpose (`LabelledRow.episode`) that also have a label of what

@@ -240,11 +240,11 @@ def move_aside(path: Path, damaged: tuple[int, int]) -> Path | None:
     place.
     Returns where it is now, or None if another process was faster. Raises OSError.
     """
-    with contextlib.suppress(FileNotFoundError), os.fdopen(open_file(path), "rb") as file:
-        if sys.platform != "win32":  # on Windows a file that is open elsewhere cannot be renamed
+    with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as held:
+        if sys.platform != "win32":  # on Windows a file that is open, here or elsewhere, cannot be renamed
             # Lock the damaged file itself: all processes that want to move it wait here, and no lock file
             # remains.
-            lockfile.wait_for_lock(file.fileno())
+            lockfile.wait_for_lock(held.enter_context(os.fdopen(open_file(path), "rb")).fileno())
         if identity(path) == damaged:
             aside = _free_name(path)
             _move(path, aside)
@@ -470,6 +470,8 @@ class StoreFile:
         connection = sqlite3.connect(
             self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
+        # A damaged text is read as one with other characters: the rest of the store is sound.
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         try:
             # The write-ahead log needs memory that all processes share, which machines do not.
             apart = on_network(self.path.parent)

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from lsp_calib.cli import main
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.events import Event, EventKind, How, Label
-from lsp_calib.feedback.importing import OTHERS, Use, read_foreign
+from lsp_calib.feedback.importing import OTHERS, Use, import_calibrator, read_foreign
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence
 
@@ -420,11 +421,18 @@ class TestImport:
             assert re.search(words, result.stderr), result.stderr
 
     def test_where_a_checksum_is_missing_the_name_of_the_model_will_do(self, tmp_path: Path) -> None:
+        """It judges under the model that is known here."""
         purpose = SMALL.purpose
         named = attrs.evolve(purpose.model, sha256="", quantisation="")
         for theirs, ours in ((named, purpose.model), (purpose.model, named)):
             file = written(tmp_path / "f.json", mine(0.0, purpose=attrs.evolve(purpose, model=theirs)))
-            assert read_foreign(file, [Use(ours, purpose.prompt_version, "line")]).purpose.model == theirs
+            found = read_foreign(file, [Use(ours, purpose.prompt_version, "line")])
+            assert found.purpose.model == ours
+            with closing(FeedbackStore(state.feedback_file())) as store:
+                done = import_calibrator(found, store, CalibratorStore.open(), install=True)
+            assert done.in_force
+            wanted = attrs.evolve(purpose, model=ours)
+            assert CalibratorStore.open().choose(wanted).calibrator.id == done.calibrator.id
 
     def test_for_another_model_prompt_or_feature_version(self, tmp_path: Path) -> None:
         label(5)
@@ -456,6 +464,7 @@ class TestImport:
             "nan": json.dumps(good).replace('"weight": 1.0', '"weight": NaN'),
             "infinite": json.dumps(good).replace('"weight": 1.0', '"weight": 1e999'),
             "enormous": json.dumps(good).replace('"weight": 1.0', '"weight": 1e200'),
+            "countless": json.dumps(good).replace('"n": 60', f'"n": {"9" * 400}'),
             "many digits": json.dumps(good).replace('"n": 60', f'"n": {"9" * 100_000}'),
             "twice": json.dumps(good).replace('"n": 60', '"n": 60, "n": 61'),
             "more": json.dumps({**good, "run": "rm"}),

@@ -178,11 +178,13 @@ class TestPurge:
         history.mkdir(parents=True)
         (history.parent / "mine.json").write_text("{}")
         (history / "before.json").write_text("{}")
+        (history.parent / "prefixes").mkdir()
+        (history.parent / "prefixes" / "moved.json").write_text("{}")
         assert json.loads(invoke("purge", "--yes", "--json").stdout) == {"n": 1, "calibrators": 0}
         content = b"".join(file.read_bytes() for file in state.state_dir().rglob("*") if file.is_file())
         assert b"0123456789abcdef" not in content
         assert log.read_text() == ""
-        assert json.loads(invoke("purge", "--yes", "--json", "--calibrators").stdout)["calibrators"] == 2
+        assert json.loads(invoke("purge", "--yes", "--json", "--calibrators").stdout)["calibrators"] == 3
         assert list((state.state_dir() / "calibrators").iterdir()) == []
 
     def test_learning_begins_anew_and_the_number_of_certificates_stays(

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -26,10 +27,13 @@ from lsp_calib.calibration.calibrators.curve import Curve, Weighted
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve
 from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
+from lsp_calib.errors import CalibratorError
+from lsp_calib.feedback import learning
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
-from lsp_calib.feedback.learning import is_due, labels_for, refit_from_feedback, refit_languages
+from lsp_calib.feedback.learning import LEAST_NEW, is_due, labels_for, refit_from_feedback, refit_languages
 from lsp_calib.feedback.report import make_report, to_wire
 from lsp_calib.feedback.rows import MOST_ALIKE, REACH, last_of_each
 from lsp_calib.feedback.store import FeedbackStore, export_to
@@ -129,6 +133,34 @@ class TestEpisodes:
         assert result.promoted, result.reason
         assert result.n == 31
         assert calibrators.choose(PURPOSE).calibrator.n == 31
+
+
+def test_labels_without_log_probabilities_make_no_refit_due(
+    store: FeedbackStore, calibrators: CalibratorStore
+) -> None:
+    """As of prose, and of remote engines that give none. Otherwise each start would refit in vain."""
+    for number in range(LEAST_NEW + 5):
+        show(store, str(number), -0.1, START + number)
+        settle(store, str(number), number % 2 == 0, START + number)
+    assert is_due(store, calibrators, PURPOSE)
+    store._connection.execute("UPDATE suggestions SET logprobs = '[]'")
+    assert not is_due(store, calibrators, PURPOSE)
+
+
+def test_nothing_is_made_of_labels_that_are_deleted_meanwhile(
+    store: FeedbackStore, calibrators: CalibratorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live(store, 60)
+    fit = learning.refit
+
+    def purged(*arguments: Any, **named: Any) -> RefitResult:
+        store.purge()
+        return fit(*arguments, **named)
+
+    monkeypatch.setattr(learning, "refit", purged)
+    with pytest.raises(CalibratorError, match="deleted during the refit"):
+        refit_from_feedback(store, calibrators, PURPOSE, TODAY)
+    assert calibrators.choose(PURPOSE).calibrator.source == "prior"
 
 
 class TestFreshLabels:
@@ -342,6 +374,10 @@ class TestDamagedRows:
             "UPDATE suggestions SET logprobs = '[-1,\"a\"]' WHERE rowid = 5",
             "UPDATE suggestions SET features = '[1]', features_version = 1 WHERE rowid = 5",
             "UPDATE suggestions SET language = x'ff00' WHERE rowid = 5",
+            "UPDATE suggestions SET logprobs = CAST(x'5b2dff5d' AS TEXT) WHERE rowid = 5",
+            "UPDATE suggestions SET language = CAST(x'ff' AS TEXT) WHERE rowid = 5",
+            "UPDATE suggestions SET model_sha256 = x'ff' WHERE rowid = 5",
+            "UPDATE suggestions SET prompt_version = x'ff' WHERE rowid = 5",
             "UPDATE suggestions SET shown_at = 1e15 WHERE rowid = 5",
             "UPDATE suggestions SET shown_at = 'abc' WHERE rowid = 5",
             "UPDATE suggestions SET source = 'zzz' WHERE rowid = 5",
