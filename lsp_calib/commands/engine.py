@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -57,7 +58,8 @@ def with_engine(ask: Callable[[Engine], Awaitable[T]], given: Trusted, say: Say)
     def on_state(state: EngineState, text: str, _fraction: float | None) -> None:
         if state is EngineState.LOADING and text not in told:
             told.add(text)
-            say(text)
+            with contextlib.suppress(OSError):  # nobody reads it
+                say(text)
 
     async def run() -> T:
         engine = open_engine(choice, on_state)

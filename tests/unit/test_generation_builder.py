@@ -175,3 +175,9 @@ class TestShortening:
         assert max(map(len, kept)) == 1000
         begins = [tokens[0] for tokens in kept]
         assert len(set(begins)) == 3, "it moves every 125 keys"
+
+
+def test_a_string_of_several_lines_is_open_behind_a_backslash() -> None:
+    """As where a token ends with one."""
+    assert function_end('    sql = """a\nb\\', 0) is None
+    assert function_end("    sql = '''a\nb\\", 0) is None

@@ -18,7 +18,7 @@ from disk import fill
 from test_download import card_of, silent
 
 from lsp_calib.errors import DownloadError, ModelFileError, SettingsError
-from lsp_calib.inference.models import download, inventory
+from lsp_calib.inference.models import download, inventory, sidecar
 from lsp_calib.inference.models.cards import ModelCard, Source
 from lsp_calib.inference.models.download import Checked
 
@@ -80,6 +80,8 @@ class Asked(http.server.BaseHTTPRequestHandler):
             self.head(
                 206, Content_Length=len(content) - start, Content_Range=f"bytes {start}-{end}/{len(content)}"
             )
+        elif asked and start == len(content):
+            self.head(416, Content_Length=0, Content_Range=f"bytes */{len(content)}")
         else:
             start = 0
             self.head(200, Content_Length=len(content), ETag=etag)
@@ -120,6 +122,16 @@ def refusal(card: ModelCard = CARD) -> str:
     with pytest.raises(DownloadError) as caught:
         download.pull(card, silent)
     return str(caught.value)
+
+
+def test_the_target_of_a_linked_folder_keeps_its_permissions(home: Path, tmp_path: Path) -> None:
+    """Other programs may keep their models there too."""
+    shared = tmp_path / "disk"
+    shared.mkdir()
+    shared.chmod(0o755)
+    (home / "models").symlink_to(shared)
+    assert sidecar.models_folder() == home / "models"
+    assert shared.stat().st_mode & 0o777 == 0o755
 
 
 class TestAWholeFile:
@@ -225,18 +237,23 @@ class TestAnInterruption:
         assert host.requests[-1][1]["range"] == f"bytes={kept}-"
         assert left_behind(home) == ["tiny.gguf"]
 
+    @pytest.mark.parametrize("known", [True, False])
     def test_while_the_whole_file_is_checked_loses_nothing(
-        self, host: Host, home: Path, monkeypatch: pytest.MonkeyPatch
+        self, host: Host, home: Path, monkeypatch: pytest.MonkeyPatch, known: bool
     ) -> None:
+        """known: whether the card has the file's size. Without, the host says that nothing is missing."""
+        card = CARD if known else attrs.evolve(CARD, size=0)
+
         def interrupted(*_: object) -> None:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
             patch.setattr(hashlib, "file_digest", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                download.pull(CARD, silent)
-        assert download.pull(CARD, silent).path.read_bytes() == CONTENT
-        assert len(host.requests) == 1
+                download.pull(card, silent)
+        assert download.pull(card, silent).path.read_bytes() == CONTENT
+        later = [headers.get("range") for _, headers in host.requests[1:]]
+        assert later == ([] if known else [f"bytes={len(CONTENT)}-"])
         assert left_behind(home) == ["tiny.gguf"]
 
     def test_during_which_the_file_changed_begins_again(self, host: Host) -> None:

@@ -282,6 +282,22 @@ async def test_without_a_model_the_command_that_gets_one_is_named_and_no_process
     assert states.count(EngineState.NO_MODEL) == 1, "a failure is told once"
 
 
+@pytest.mark.parametrize("wanted", ["{folder}/late.gguf", "~/late.gguf"])
+async def test_a_file_that_comes_later_is_found(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    """As on a drive that is not there yet."""
+    assert home.is_dir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    engine = ModelProcess(wanted.format(folder=tmp_path))
+    for _ in range(2):
+        with pytest.raises(SettingsError, match=r"late\.gguf"):
+            await engine.ready()
+    (tmp_path / "late.gguf").write_bytes(b"GGML")
+    with pytest.raises(ModelFileError, match="truncated"):
+        await engine.ready()
+
+
 async def test_a_model_that_is_pulled_later_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says how to get one; whoever does so need not restart anything."""
     tries = 0

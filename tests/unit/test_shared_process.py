@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -12,8 +13,9 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -35,7 +37,7 @@ from lsp_calib.errors import (
 )
 from lsp_calib.inference.engine import EarlyStop, EngineState
 from lsp_calib.inference.process import client as process_client
-from lsp_calib.inference.process import rendezvous, wire
+from lsp_calib.inference.process import rendezvous, starting, wire
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.rendezvous import Rendezvous
 
@@ -359,6 +361,55 @@ class TestHarm:
         assert (await second.generate(ask("steps 1"))).tokens
         assert (await first.generate(ask("steps 1"))).tokens
         assert first.pid == second.pid != before
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+    async def test_it_ends_also_where_its_log_has_no_room(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Otherwise it would stay without the thread that answers."""
+
+        @contextlib.contextmanager
+        def full() -> Iterator[int]:
+            descriptor = os.open("/dev/full", os.O_WRONLY)
+            yield descriptor
+            os.close(descriptor)
+
+        monkeypatch.setattr(starting, "_log_file", full)
+        engine = client()
+        await engine.ready()
+        with pytest.raises(EngineDiedError):
+            await asyncio.wait_for(engine.generate(ask("bug")), PATIENCE)
+        assert (await engine.generate(ask("steps 1"))).tokens
+
+    @pytest.mark.parametrize("error", [errno.EAGAIN, errno.EMFILE])
+    async def test_a_system_that_has_no_process_left_is_asked_again(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch, error: int
+    ) -> None:
+        monkeypatch.setattr(process_client, "_RETRY", 0.0)
+        start, failures = subprocess.Popen, [OSError(error, os.strerror(error))]
+
+        def sometimes(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
+            if failures:
+                raise failures.pop()
+            return start(*arguments, **named)
+
+        monkeypatch.setattr(starting.subprocess, "Popen", sometimes)
+        engine = client()
+        with pytest.raises(EngineError, match=os.strerror(error)):
+            await engine.ready()
+        assert (await engine.generate(ask("steps 1"))).tokens
+
+    async def test_a_disk_that_is_gone_is_named(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def gone(_: object) -> object:
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+
+        monkeypatch.setattr(process_client, "choose", gone)
+        states: list[EngineState] = []
+        with pytest.raises(EngineError, match="is not connected"):
+            await client(on_state=lambda state, *_: states.append(state)).ready()
+        assert states[-1] is EngineState.ERROR
 
     async def test_what_kills_it_each_time_is_given_up(self, client: Client) -> None:
         states: list[EngineState] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -15,14 +16,16 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from openai_server import serving
+from scripted_model import ask, install
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.cli import main
 from lsp_calib.commands import suggestions
+from lsp_calib.commands.engine import with_engine
 from lsp_calib.commands.printing import badge
 from lsp_calib.commands.suggestions import Overview, summarize_at
 from lsp_calib.errors import DataError, EngineDiedError
-from lsp_calib.inference.engine import EngineState, LoadedModel, Request, StateListener, ignore_state
+from lsp_calib.inference.engine import Engine, EngineState, LoadedModel, Request, StateListener, ignore_state
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Trusted
@@ -415,3 +418,19 @@ def test_markup_outside_of_code_is_escaped(text: str) -> None:
     if "`" not in text:
         assert escape_prose(text) == escape_markdown(text)
     assert escape_prose(text).count("\\*") >= outside.count("*")
+
+
+def test_an_answer_comes_although_nobody_reads_that_a_model_is_loaded(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard error may be a pipe that is closed, or a file on a full disk."""
+    assert home.is_dir()
+
+    def full(_: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def answer(engine: Engine) -> Generation:
+        return await asyncio.wait_for(engine.generate(ask("steps 2")), 60)
+
+    found = with_engine(answer, Trusted(model=install(monkeypatch, tmp_path)), full)
+    assert len(found.tokens) == 2

@@ -21,7 +21,7 @@ OnTokens = Callable[[list[Token]], None]
 # open nothing (comments, strings); and the beginning of a line that is not blank.
 _PIECES = re.compile(
     r"(?P<line>(?:\A|\n)(?P<indentation>[ \t]*)(?=\S))|\\.|#[^\n]*"
-    r'|"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'(?:\\.|[^\\])*?(?:\'\'\'|\Z)'
+    r'|"""(?:\\.|[^\\])*?(?:"""|\\?\Z)|\'\'\'(?:\\.|[^\\])*?(?:\'\'\'|\\?\Z)'
     r'|"(?:\\.|[^"\\\n])*"?|\'(?:\\.|[^\'\\\n])*\'?|[()\[\]{}]',
     re.DOTALL,
 )

@@ -27,7 +27,7 @@ from typing import Self
 import attrs
 import httpx
 
-from lsp_calib import __version__, home
+from lsp_calib import __version__
 from lsp_calib.errors import DownloadError, SettingsError
 from lsp_calib.files import open_file
 from lsp_calib.inference.models import partial, sidecar
@@ -174,7 +174,7 @@ class _Delivery:
             with self._answer(headers) as response:
                 total = self._begin(response)
                 self._on_progress(part.size, total, self._source.repo)
-                for chunk in response.iter_raw():
+                for chunk in response.iter_raw() if part.size < total else ():
                     if total and part.size + len(chunk) > total:
                         raise DownloadError(f"{self._what()} sent more than the {total} bytes it announced.")
                     part.append(chunk)
@@ -233,8 +233,10 @@ class _Delivery:
 
     def _begin(self, response: httpx.Response) -> int:
         """Check the answer's headers and prepare the part; returns the size of the whole file in bytes."""
-        self._refuse(response)
         part = self._part
+        if response.status_code == 416 and response.headers.get("Content-Range") == f"bytes */{part.size}":
+            return part.size  # it came whole, and was not checked yet
+        self._refuse(response)
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise DownloadError(f"{self._what()} answers in an encoding that was not requested.")
         rest = response.status_code == 206
@@ -442,7 +444,7 @@ def pull(card: FileCard, on_progress: Progress) -> Pulled:
     the bytes of the first pull are expected from then on. Raises DownloadError, with each source's error, if
     none delivers, ModelFileError if a file of the right size is there and has other bytes.
     """
-    home.private_folder(card.path.parent)
+    sidecar.models_folder()
     with partial.locked([card.path], card.name):
         with contextlib.suppress(OSError):
             partial.delete(partial.leftovers(card.path))

@@ -24,8 +24,12 @@ _FIRST_USE = ".first-use.json"
 
 
 def models_folder() -> Path:
-    """The folder of the models. Raises SettingsError if it cannot be created."""
-    return home.private_folder(home.state_dir() / "models")
+    """The folder of the models. Raises SettingsError if it cannot be created.
+
+    Where it is a link, as to a larger disk that other programs use too, its permissions are not ours.
+    """
+    folder = home.state_dir() / "models"
+    return folder if folder.is_symlink() and folder.is_dir() else home.private_folder(folder)
 
 
 def redownload_hint(path: Path) -> str:

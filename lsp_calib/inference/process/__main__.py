@@ -24,7 +24,7 @@ from typing import NoReturn
 import attrs
 
 from lsp_calib import home, lockfile
-from lsp_calib.errors import LspCalibError, ModelError, ModelFileError
+from lsp_calib.errors import LspCalibError, ModelFileError
 from lsp_calib.files import FULL, why
 from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
@@ -98,7 +98,8 @@ async def _serve(
             if backend is not None:
                 broker.worker.serve(backend)
         except Exception:  # noqa: BLE001 - whatever it was
-            traceback.print_exc()
+            with contextlib.suppress(OSError):  # the log's disk is full
+                traceback.print_exc()
         else:
             return
         # Without this thread no request is answered. The clients notice the end and start another process.
@@ -141,8 +142,9 @@ def _load(
         question = acceleration.Question(factory.hardware(), sha256, wanted.gpu_layers, slow)
         choice = _choose(question, load, arguments)
         backend = factory(attrs.evolve(load, acceleration=choice.acceleration))
-    except ModelError as error:
-        broker.failed("file" if isinstance(error, ModelFileError) else "missing", str(error))
+    except (LspCalibError, OSError) as error:
+        said = f"The model cannot be loaded: {why(error)}." if isinstance(error, OSError) else str(error)
+        broker.failed("file" if isinstance(error, ModelFileError | OSError) else "missing", said)
         return None
     notes = tuple(filter(None, (acceleration.note(choice), *backend.notes)))
     used = choice.acceleration.name

@@ -22,6 +22,7 @@ from lsp_calib.errors import (
     SettingsError,
     copy_error,
 )
+from lsp_calib.files import why
 from lsp_calib.inference.engine import (
     EarlyStop,
     EngineState,
@@ -220,6 +221,8 @@ class ModelProcess:
             connection = await self._meet(where, card, path)
         except EngineDiedError:
             raise
+        except OSError as error:
+            raise self._unable(f"The model cannot be started: {why(error)}.") from error
         except LspCalibError as error:
             if self._failure is None:  # it was not given up after too many deaths
                 self._fail(error)
@@ -399,7 +402,7 @@ class ModelProcess:
         return _StartsAgain(message) if self._deaths.at_once else EngineDiedError(message)
 
     def _unable(self, problem: str) -> EngineError:
-        """A process has said why it cannot run, as on a full disk: report it; later requests try again."""
+        """No process can run at the moment, as on a full disk: report it; later requests try again."""
         logger.error("%s", problem)
         error = EngineError(problem)
         self._failure = Failure(error, until=time.monotonic() + _RETRY)

@@ -23,7 +23,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home
-from lsp_calib.errors import EngineError, LspCalibError, ModelFileError, NoModelError
+from lsp_calib.errors import LspCalibError, ModelFileError, NoModelError, SettingsError
 from lsp_calib.files import open_file, why
 from lsp_calib.inference.backend import EIGHT_BIT
 from lsp_calib.inference.models import converted
@@ -73,7 +73,7 @@ class Child:
     def __init__(
         self, card: ModelCard, path: Path, safety: Safety = Safety(), *, new_session: bool = True
     ) -> None:
-        """Raises EngineError if it cannot be started.
+        """Raises OSError if it cannot be started.
 
         new_session: in a session of its own (POSIX): an interrupt typed in a client's terminal must not end
         the process for the other clients.
@@ -89,22 +89,17 @@ class Child:
         self.code: Future[int] = Future()
         for future in (self.listening, self.code):
             future.set_running_or_notify_cancel()
-        try:
-            with _log_file() as log:
-                self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    env=_environment(os.environ),
-                    cwd=home.state_dir(),  # it must not keep the workspace busy
-                    start_new_session=new_session and os.name == "posix",
-                    creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-                )
-        except OSError as error:
-            raise EngineError(
-                f"The model process cannot be started with {sys.executable}: {error}."
-            ) from error
+        with _log_file() as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_environment(os.environ),
+                cwd=home.state_dir(),  # it must not keep the workspace busy
+                start_new_session=new_session and os.name == "posix",
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
         # A daemon thread: a client that ends does not wait for the process to end.
         threading.Thread(target=self._watch, name="model process", daemon=True).start()
 
@@ -200,7 +195,7 @@ class Failure:
     @classmethod
     def of(cls, error: LspCalibError, wanted: str | None) -> Failure:
         """wanted: the model that was asked for, as for `choose`."""
-        of_files = isinstance(error, NoModelError | ModelFileError)
+        of_files = isinstance(error, NoModelError | ModelFileError | SettingsError)
         return cls(error, _files(wanted) if of_files else None)
 
     def is_over(self, wanted: str | None) -> bool:
@@ -217,10 +212,10 @@ def _files(wanted: str | None) -> _Files:
         entries = [path for path in (home.state_dir() / "models").iterdir() if path.suffix == ".gguf"]
     except OSError:
         entries = []
-    for path in (*entries, *([Path(wanted)] if wanted and Path(wanted).is_absolute() else [])):
+    for path in (*entries, *([Path(wanted)] if wanted else [])):
         try:
-            status = path.stat()
-        except (OSError, ValueError):
+            status = path.expanduser().stat()
+        except (OSError, ValueError, RuntimeError):  # the last: there is no home
             continue
         found.add((str(path), status.st_size, status.st_mtime_ns))
     return frozenset(found)
