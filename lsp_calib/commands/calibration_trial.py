@@ -29,6 +29,7 @@ from lsp_calib.commands.printing import reliability_text
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, sources_of
+from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.terminal import Console
@@ -136,7 +137,8 @@ class Comparison:
         console.print(table)
         seen = "" if self.fresh else " The present calibrator was fitted on some of them, which flatters it."
         console.print(
-            f"Before: {self.before.id}. After: {self.after.id}, each line by a fit without its project.{seen}"
+            f"Before: {self.before.id}. After: {self.after.id}, each line by a fit without its project "
+            f"(of fewer than three: without its file).{seen}"
         )
         console.print(
             f"Skill after minus before: {format(self.gain, '+.2f')}. In brackets: 95 % intervals; for ECE, "
@@ -210,7 +212,7 @@ class Judged:
             fitted.confidence,
             np.array(labels_of(fitted.calibrator.purpose, header, shown), dtype=np.bool_),
             np.array([(source.name, source.version) not in seen for source in sources], dtype=np.bool_),
-            [record.group for record in shown],
+            groups_of(shown),
         )
 
     def proof(self) -> tuple[bool, str]:

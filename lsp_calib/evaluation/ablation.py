@@ -174,7 +174,6 @@ class Row:
             },
             "tiers": {tier: share.to_json() for tier, share in self.tiers.items()},
             "acceptable": {f"{target:g}": share.to_json() for target, share in self.acceptable.items()},
-            "costMs": None,  # given by hand in earlier versions
         }
 
 
@@ -587,4 +586,4 @@ def _numbers(row: Row) -> list[tuple[str, float | None, float | None, float | No
             (f"{name}.share", kind.share, None, None),
             (f"{name}.right", kind.precision, kind.least, None),
         ]
-    return [*found, ("cost-ms", None, None, None)]
+    return found

@@ -55,8 +55,6 @@ class Journal:
         self._file: IO[bytes] | None = None
         self._is_new = False
         try:
-            if path.exists():
-                self._take_over(path)
             self._open()
         except OSError as error:
             raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
@@ -144,10 +142,16 @@ class Journal:
         path = journal_path(self.path)
         new = not path.exists()
         self._file = os.fdopen(open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+")
+        content = b""
+        locked = False
         try:
             _lock(self._file, path)
+            locked = True
             self._file.seek(0)
             content = self._file.read()
+            # Not before: a run that ends meanwhile replaces it.
+            if self.path.exists():
+                self._take_over(self.path)
             whole = content[: content.rfind(b"\n") + 1]
             try:
                 first, *rows = _rows(whole) or [None]
@@ -171,6 +175,8 @@ class Journal:
                 sync_folder(path.parent)
             self._is_new = new
         except BaseException:
+            if new and locked and not content:
+                self._remove()
             self.close()
             raise
 

@@ -75,8 +75,13 @@ def with_features(
 
     card: of the model that answered. pieces: the bytes of its tokens by id. compute: gives the features of a
     text inserted at a cursor.
-    Raises DataError as `rebuild` does.
+    Raises DataError as `rebuild` does, and for records that were judged by tests.
     """
+    if any(set(record.correct) - {"exact"} for record in records):
+        raise DataError(
+            "Some answers were judged by tests, which are not run again here: their verdicts would be lost. "
+            "Name records that are judged by exact match alone."
+        )
     listed = FeatureList.present()
     found: list[Record] = []
     for rebuilt in rebuild(header, records, sources, card, pieces, with_verdicts=False):

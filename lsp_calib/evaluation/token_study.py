@@ -12,6 +12,7 @@ import io
 import json
 import math
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -271,7 +272,7 @@ class _Kept:
                 for at in range(2 if kept.done else 0):
                     arrays = {name: [found[f"{name}{at}"]] for name in _KINDS}
                     kept.counts.append(Counts(found[f"sums{at}"], arrays))
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise DataError(f"{file} cannot be read: {error}. Remove it to begin again.") from error
         return kept
 

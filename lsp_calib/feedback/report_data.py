@@ -132,7 +132,7 @@ def _by_tier(store: FeedbackStore) -> Iterator[Accuracy]:
         sums = found.get(tier.value)
         share = Share.of(sums.right, sums.n) if sums else Share.of(0.0, 0.0)
         mean = sums.promised / sums.n if sums and share.n else None
-        yield Accuracy(tier.value, share.n, share, mean)
+        yield Accuracy(tier.value, sums.labels if sums else 0, share, mean)
 
 
 MOST_COMPARED = 10_000

@@ -9,7 +9,7 @@ from importlib import resources
 
 from lsp_calib.characters import without_hidden
 
-_VOID = frozenset({"meta", "br"})
+_VOID = frozenset({"br", "img", "meta", "source"})
 
 
 class Markup(str):

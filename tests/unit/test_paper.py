@@ -266,6 +266,17 @@ class TestReport:
         assert shown == set(pictures)
         assert len(report.files) == len(first)
 
+    @pytest.mark.long
+    def test_names_of_remote_models_are_no_paths_addresses_or_markup(self, tmp_path):
+        records = tmp_path / "records"
+        for at, model in enumerate(("qwen2.5-coder:7b", "Qwen/Qwen2.5", 'm" onerror="alert(1)')):
+            records_file(records, f"{at}.jsonl", model=model, n=60)
+        repeat_studies("spiess", records, tmp_path / "out", lambda _: None)
+        page = (tmp_path / "out" / "index.html").read_text()
+        files = {path.name for path in (tmp_path / "out").iterdir() if path.suffix == ".png"}
+        assert set(re.findall(r'(?:src|srcset)="([^"]+)"', page)) == files
+        assert 'onerror="' not in page
+
     def test_what_is_not_there_is_a_row_and_no_gap(self, tmp_path):
         report = repeat_studies("all", records_file(tmp_path), None, lambda _: None)
         document = report.to_wire()

@@ -216,6 +216,13 @@ def test_a_file_is_rewritten_with_its_features_and_the_same_again(
     assert path.read_bytes() == first
 
 
+def test_verdicts_of_tests_are_not_lost(card: ModelCard, sources: Path) -> None:
+    first = record("9:5", (RETURN, X, END), exact=True)
+    judged = attrs.evolve(first, correct={"exact": True, "tests": True})
+    with pytest.raises(DataError, match="judged by tests"):
+        recomputed.with_features(HEADER, [first, judged], sources, card, PIECES, lengths)
+
+
 def test_the_features_of_alternatives_come_again_too(card: ModelCard, sources: Path, tmp_path: Path) -> None:
     """Those of another list would be read as of the new one."""
     old = attrs.evolve(FeatureList.present(), names=FeatureList.present().names[1:])

@@ -106,7 +106,8 @@ class TestEveryNumber:
         assert [one.name for one in report.tiers] == ["accept", "review", "reject"]
         for one in report.tiers:
             truth = truth_of(labels_of([row for row in rows if row.tier == one.name]))
-            assert (one.share.n, one.promised) == (truth.n, close(truth.promised))
+            assert (one.labels, one.share.n) == (truth.labels, truth.n)
+            assert one.promised == close(truth.promised)
             check_share(one.share, truth.right)
 
     def test_languages(self, report: FeedbackReport, rows: list[Shown]) -> None:

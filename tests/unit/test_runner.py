@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from runner_scene import HEADER, Answering, asked, items, record, timings, whole
 
 from lsp_calib.errors import DataError, EngineError, StoppedError
+from lsp_calib.evaluation import journal
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.journal import Journal, journal_path
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
@@ -240,6 +241,33 @@ def test_the_answers_of_an_unfinished_run_are_a_fair_sample(tmp_path: Path, note
     assert {n % 3 for n in told[:20]} == {0, 1, 2}
     _, read = read_records(tmp_path / "r.jsonl")
     assert [record.item for record in read] == [item for item, _ in items(400)]
+
+
+def test_the_answers_of_a_run_that_ends_while_another_begins_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.jsonl"
+    with Journal(path, HEADER) as first:
+        first.add(record(0), {})
+        first.finish([record(0).item])
+    running = Journal(path, HEADER)
+    running.add(record(1), {})
+    read = journal.read_records
+
+    def ends_now(place: Path) -> Any:
+        monkeypatch.setattr(journal, "read_records", read)
+        found = read(place)
+        running.finish([record(0).item, record(1).item])
+        return found
+
+    monkeypatch.setattr(journal, "read_records", ends_now)
+    with pytest.raises(DataError, match="in use"):
+        Journal(path, HEADER)
+    running.finish([record(0).item, record(1).item])
+    with Journal(path, HEADER) as second:
+        second.add(record(2), {})
+        second.finish([record(2).item])
+    assert {one.item for one in read_records(path)[1]} == {record(n).item for n in range(3)}
 
 
 def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:

@@ -218,6 +218,20 @@ def test_one_line_of_each_documented_function_from_its_signature_down(tmp_path: 
         assert [*one.cursor.lines] == [item.cursor.lines[0], *item.cursor.lines[5:]]
 
 
+def test_functions_in_functions_give_no_line_twice(tmp_path: Path) -> None:
+    text = "".join(
+        f'def outer_{n}():\n    """Outer."""\n    def inner():\n        """Inner."""\n'
+        + "".join(f"        step_{n}_{at} = {at}\n" for at in range(4))
+        for n in range(30)
+    )
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text(text)
+    for seed in range(5):
+        ids = [identity for identity, _ in prefix_task([folder], 1000, seed).items]
+        assert len(ids) == len(set(ids))
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

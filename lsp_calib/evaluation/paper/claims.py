@@ -54,7 +54,7 @@ def _deviates(told: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 def _of_spiess(cells: Pairs, seed: int) -> Iterator[Claim]:
     claim = partial(_claim, "spiess")
     both = "total", "arithmetic-mean"
-    lines = [cell for one, cell in cells if cell.answers.header.task == "line"]
+    lines = [cell for _, cell in cells if (cell.answers.header.task, cell.answers.judge) == ("line", "exact")]
     everything = [cell for _, cell in cells]
     by_tests = [cell for cell in everything if cell.answers.judge == "tests"]
     yield claim(
@@ -281,9 +281,9 @@ def _asap_raises(cells: Sequence[Cell], seed: int) -> tuple[str, str] | None:
     for model, cell in _by_model(cells, AUGMENTED).items():
         if model not in plain:
             continue
-        pair = [_on(one, {record.item for record in cell.answers.found}) for one in (cell, plain[model])]
-        (p, y, groups, items), (q, z, _, other) = pair
-        if items != other:
+        both = [{record.item for record in one.answers.found} for one in (cell, plain[model])]
+        (p, y, groups), (q, z, _) = (_on(one, both[0] & both[1]) for one in (cell, plain[model]))
+        if not groups:
             continue
         a, b = Resamples(y, groups, seed=seed), Resamples(z, groups, seed=seed)
         value = (a.skill(p).value or 0.0) - (b.skill(q).value or 0.0)
@@ -299,13 +299,12 @@ def _by_model(cells: Sequence[Cell], prompt: str) -> Mapping[str, Cell]:
     }
 
 
-def _on(cell: Cell, items: set[str]) -> tuple[FloatArray, np.typing.NDArray[np.bool_], list[str], list[str]]:
-    """Rescaled confidences, verdicts, groups and ids of some items, by id."""
+def _on(cell: Cell, items: set[str]) -> tuple[FloatArray, np.typing.NDArray[np.bool_], list[str]]:
+    """Rescaled confidences, verdicts and groups of some items, in the order of their ids."""
     row = _row(cell, HEADLINE, ON_P, APART)
     names = [record.item for record in cell.answers.found]
     at = sorted((place for place, name in enumerate(names) if name in items), key=names.__getitem__)
-    groups = [cell.answers.groups[place] for place in at]
-    return row.confidence[at], cell.answers.correct[at], groups, [names[place] for place in at]
+    return row.confidence[at], cell.answers.correct[at], [cell.answers.groups[place] for place in at]
 
 
 def _first_better(cells: Pairs) -> tuple[str, str] | None:

@@ -39,11 +39,16 @@ class Table:
     note: str = ""
 
 
+def _for_files(name: str) -> str:
+    return re.sub(r"[^\w.+-]+", "-", name)
+
+
 @attrs.frozen(eq=False)
 class Picture:
-    """A figure. stem: the name of its files. alt: what it shows, in words."""
+    """A figure. stem: the name of its files, without what a name or an address may not hold. alt: what it
+    shows, in words."""
 
-    stem: str
+    stem: str = attrs.field(converter=_for_files)
     alt: str
     draw: Draw
 
@@ -267,8 +272,8 @@ def _part(part: Table | Picture) -> Markup:
     if isinstance(part, Picture):
         image = tag(
             "picture",
-            Markup(f'<source media="(prefers-color-scheme: dark)" srcset="{part.stem}-dark.png">'),
-            Markup(f'<img src="{part.stem}-light.png" alt="{joined(part.alt)}" loading="lazy">'),
+            tag("source", media="(prefers-color-scheme: dark)", srcset=f"{part.stem}-dark.png"),
+            tag("img", src=f"{part.stem}-light.png", alt=part.alt, loading="lazy"),
         )
         return tag("figure", image, tag("figcaption", part.alt))
     right = tuple(at for at in range(len(part.columns)) if _numeric(part, at))

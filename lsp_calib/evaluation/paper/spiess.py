@@ -216,7 +216,9 @@ def _sections(compared: Sequence[Compared], seed: int) -> Iterator[Section]:
     for title, group in itertools.groupby(cells, key=lambda pair: pair[0].task):
         pairs = list(group)
         yield Section(
-            title, f"Differs in: {pairs[0][0].differs}.", tuple(_measures(one, cell) for one, cell in pairs)
+            title,
+            f"Differs in: {pairs[0][0].differs}.",
+            tuple(_measures(one, cell, seed) for one, cell in pairs),
         )
     yield Section(
         "Rescaling",
@@ -300,12 +302,14 @@ def _ece(row: Row | None) -> str:
     return "–" if row is None or row.ece is None or row.ece.value is None else f"{row.ece.value:.2f}"
 
 
-def _measures(one: Compared, cell: Cell) -> Table:
+def _measures(one: Compared, cell: Cell, seed: int) -> Table:
     """All measures of a cell."""
     answers = cell.answers
     rows: list[tuple[str, ...]] = []
     # What the model says of its answers, where it was asked: in the study's form of each measure.
-    said = {row.key: row for found in stated(answers, LINE) if _of_the_study(found) for row in found.rows}
+    said = {
+        row.key: row for found in stated(answers, LINE, seed) if _of_the_study(found) for row in found.rows
+    }
     for raw in (row for row in (*cell.rows, *said.values()) if row.rescaling == RAW):
         platt, apart, ours = (
             cell.row(raw.measure, line, folds) or said.get((raw.measure, line, folds))

@@ -318,7 +318,8 @@ def _stated_table(files: Sequence[File], seed: int) -> Table:
 def _pictures(cells: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Picture]:
     shown = [(one, cell) for one, cell in cells if cell.answers.judge == "best-f1"]
     curves = {}
-    for _, cell in shown[:4]:
+    bm25 = [cell for _, cell in shown if cell.answers.header.prompt_version == VERSION]
+    for cell in bm25[:4]:
         if (curve := roc_of(cell, HEADLINE, LINE, APART)) is not None:
             curves[f"{cell.answers.header.model.name}, {cell.answers.header.language}"] = curve
     if curves:
