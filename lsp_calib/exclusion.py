@@ -58,6 +58,10 @@ def is_pattern(text: str) -> bool:
     return len(text) <= 400 and not text.startswith("!") and bool(_parts(text))
 
 
+# Comparisons of a document with all patterns, which may be a workspace's; expanding one counts as so many.
+_MOST_WORK, _EXPANDING = 300_000, 48
+
+
 @attrs.frozen
 class Exclusion:
     """Tells which documents are excluded.
@@ -79,8 +83,11 @@ class Exclusion:
 
 @functools.lru_cache(maxsize=512)  # asked at every keystroke
 def matches(pattern: str, name: str) -> bool:
-    """Whether a pattern as in `Exclusion` matches a document. name: its URI or path."""
+    """Whether a pattern as in `Exclusion` matches a document, or takes too long to compare. name: its URI or
+    path."""
     readings = _readings(name)
+    if _work(pattern, readings) > _MOST_WORK // 50:
+        return True
     return any(_matches(one, parts) for one in _alternatives(pattern) for parts in readings)
 
 
@@ -89,10 +96,20 @@ def _reason(patterns: tuple[str, ...], name: str) -> str:
     readings = _readings(name)
     if any(_is_secret(parts) for parts in readings):
         return SECRET_NAME
+    work = 0
     for pattern in patterns:
+        work += _work(pattern, readings)
+        if work > _MOST_WORK:
+            return "the patterns that might exclude it take too long to compare"
         if any(_matches(one, parts) for one in _alternatives(pattern) for parts in readings):
             return f"it matches {pattern!r} in the setting `exclude`"
     return ""
+
+
+def _work(pattern: str, readings: Sequence[tuple[str, ...]]) -> int:
+    """About how many comparisons a pattern costs: each part of it is compared with each name."""
+    names = sum(map(len, readings))
+    return sum(_EXPANDING + len(parts) * names for parts in _alternatives(pattern))
 
 
 def _readings(name: str) -> list[tuple[str, ...]]:

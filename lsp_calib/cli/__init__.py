@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lsp_calib import __version__
+from lsp_calib.characters import shown
 from lsp_calib.cli.evaluation import evaluate
 from lsp_calib.cli.learning import calibrate, calibrators, feedback, refit, report
 from lsp_calib.cli.models import data, models
@@ -61,6 +62,9 @@ class _Group(Group):
                 stream.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = shown(error.message)  # type: ignore[misc]  # it may quote the name of a file
+            raise
         except LspCalibError as error:
             with contextlib.suppress(OSError):  # the terminal may be gone
                 warn(str(error))
@@ -262,7 +266,9 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) 
     help="Also type while N other processes compete for the cores.",
 )
 @click.option(
-    "--requests", type=click.IntRange(12), help="Keystrokes with --beside, and as many without (60)."
+    "--requests",
+    type=click.IntRange(12),
+    help="Keystrokes without other processes, and beside each kind of them (60).",
 )
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Measure this part; can be repeated.")
 @click.option(

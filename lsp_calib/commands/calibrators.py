@@ -8,6 +8,7 @@ import datetime
 import json
 import math
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -455,7 +456,7 @@ def _elsewhere(store: FeedbackStore, identity: ModelIdentity) -> str:
     name, sha256, n = found[0]
     more = f", and others of {len(found) - 1} more" if len(found) > 1 else ""
     if not sha256:
-        command = f"lsp-calib refit --remote ADDRESS --model {name}"
+        command = f"lsp-calib refit --remote ADDRESS --model {shlex.quote(name)}"
         return f"{n} labels are of {name}{more}: `{command}`, with its server's address, learns from them."
     card = load_cards().get(name)
     if card is not None and as_pulled(card).sha256 == sha256:

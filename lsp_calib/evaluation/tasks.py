@@ -368,7 +368,7 @@ def _documented_lines(
         name = path.relative_to(root).as_posix() if path != root else path.name
         lines = () if exclusion.reason(str(path)) else read_lines_of(path, "python")
         prose = prose_lines(lines, "python") if lines else frozenset()
-        drawn: set[int] = set()  # by a function around this one, or in it
+        taken = set(prose)  # also the lines that were drawn in a function around this one, or in it
         for function in functions(lines, "python"):
             documented = function.documented
             own = "\n".join(lines[function.body : function.end])
@@ -378,13 +378,13 @@ def _documented_lines(
             places = [
                 at
                 for at in range(function.body, function.end)
-                if at not in prose | drawn and lines[at].strip() and not lines[at].lstrip().startswith("#")
+                if at not in taken and lines[at].strip() and not lines[at].lstrip().startswith("#")
             ]
             if not places:
                 continue
             rng = random.Random(f"{seed}:{group}/{name}:{function.start}".encode("utf-8", "surrogatepass"))
             at = rng.choice(places)
-            drawn.add(at)
+            taken.add(at)
             above = range(function.start, at)
             left_out = range(0) if docstrings else range(*documented)
             shown = [lines[n] for n in above if n not in left_out]

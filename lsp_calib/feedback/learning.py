@@ -338,7 +338,7 @@ def refit_from_feedback(
     Raises LspCalibError if store or calibrators cannot be used.
     """
     with editing(calibrators.ledger_path(purpose)) as held:
-        mark, rows = store.key_mark(), labels_for(store, purpose)
+        rows = labels_for(store, purpose)
         open_for(held, store, calibrators, purpose, promise)
         if promise is None or held.ledger.promise is None:
             held.ledger = held.ledger.closed(_last(rows))
@@ -365,7 +365,7 @@ def refit_from_feedback(
             held.ledger, tried_until=_last(rows), tried_n=len({row.episode for row in rows})
         )
         if result.calibrator is not None:
-            if store.key_mark() != mark:
+            if store.lacks([row.suggestion_id for row in rows]):
                 raise CalibratorError("The labels were deleted during the refit: nothing was made of them.")
             # On a full disk, or if the process is killed: labels that count as used and were not do no harm.
             held.save()

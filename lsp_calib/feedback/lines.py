@@ -83,9 +83,21 @@ class LineMap:
             return line
         if text and self._old_counts[text] == 1 and len(self._new_places.get(text, ())) == 1:
             return self._new_places[text][0]  # moved, perhaps past others (which no alignment would show)
-        if same_size:
-            return line
-        return self._aligned(line)
+        return self._beside(line) if same_size else self._aligned(line)
+
+    def _beside(self, line: int) -> int:
+        """Where a line of several with the same text is in a region that is as long as before: the only place
+        of that text beside the same neighbour, above or else below; the line itself if there is none."""
+        text = normalised_line(self.old[line])
+        places = self._new_places.get(text, []) if text else []
+        for step in (-1, 1):
+            if not self.start <= line + step < self.old_end:
+                continue
+            neighbour = normalised_line(self.old[line + step])
+            found = [place for place in places if place + step in self._new_places.get(neighbour, ())]
+            if len(found) == 1:
+                return found[0]
+        return line
 
     def _appeared(self, line: int, expected: str) -> int | None:
         """The place in the region, nearest to `line`, where `expected` newly appeared and the line itself may

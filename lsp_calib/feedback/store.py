@@ -264,6 +264,14 @@ class FeedbackStore(StoreFile):
                 found.append(ShownPart(float(whole), part, right, str(line), float(at)))
         return found
 
+    def lacks(self, suggestions: Sequence[str]) -> bool:
+        """Whether some of these suggestions, by their ids, have no label any more: they were deleted."""
+        known = self.read(
+            "SELECT COUNT(*) FROM labels WHERE suggestion_id IN (SELECT value FROM json_each(?))",
+            json.dumps(suggestions),
+        )
+        return int(known[0][0]) < len(set(suggestions))
+
     def holdout_mask(self, episodes: Sequence[str]) -> list[bool]:
         """For each visit to a line, whether it is of the half that certificates may rest on.
 

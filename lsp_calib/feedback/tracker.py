@@ -38,7 +38,7 @@ FOLLOWED_AT_MOST = 64
 class Below:
     """A further line of a suggestion: the part of it that counts, where it is, and its text as it is now.
 
-    line: None: deleted or lost.
+    line: None: deleted or lost; then it keeps its text, by which it may come back.
     """
 
     expected: str
@@ -155,6 +155,12 @@ class TrackedSuggestion:
             self.moved_on_at = None
         self.superseded = False
 
+    def on_line(self, line: int, text: str, now: float) -> None:
+        """It is shown on a line. One whose line was deleted is there: a blank line would not be found."""
+        if self.missing is not None:
+            self.line, self.text = line, normalised_line(text)
+            self.missing, self.changed_at = None, now
+
     def on_screen(self, now: float) -> list[Event]:
         """The editor says that it is on the screen now, for the first time: it was not there before."""
         if self.displayed or self.changed_at is not None or self.visible_since is None:
@@ -192,17 +198,11 @@ class TrackedSuggestion:
         """Whether it was on the screen for long enough by now."""
         return self.read or (self.visible_since is not None and now - self.visible_since >= UNREAD_BELOW)
 
-    def became(self, old: str, new: str, now: float, below: Sequence[tuple[int | None, str]]) -> list[Event]:
-        """The line has changed from `old` (ends unstripped) to `new`.
-
-        below: for each further line where it is now, None if it is gone, and its text.
-        """
+    def became(self, old: str, new: str, now: float, later: list[Below]) -> list[Event]:
+        """The line has changed from `old` (ends unstripped) to `new`. later: the further lines."""
         text = normalised_line(new)
-        later = [
-            Below(one.expected, line, normalised_line(text))
-            for one, (line, text) in zip(self.below, below, strict=True)
-        ]
-        if text == self.text and [one.text for one in later] == [one.text for one in self.below]:
+        present = [(one.line is None, one.text) for one in self.below]
+        if text == self.text and [(one.line is None, one.text) for one in later] == present:
             self.below = later
             return []
         was_expected, before = self.as_expected, self.text
@@ -232,11 +232,9 @@ class TrackedSuggestion:
         self._out_of_sight(now)
         return self._unmarked(now) if was_expected else []
 
-    def came_back(self, lines: Sequence[int], now: float) -> None:
-        """The line, and those below, are in the document again, as they were. lines: where."""
-        self.line, *below = lines
-        self.below = [attrs.evolve(one, line=line) for one, line in zip(self.below, below, strict=True)]
-        self.missing, self.changed_at = None, now
+    def came_back(self, line: int, now: float) -> None:
+        """The line is in the document again, as it was. line: where."""
+        self.line, self.missing, self.changed_at = line, None, now
         self.marked = self.as_expected and self.inserted_at is not None
 
     def _unmarked(self, now: float) -> list[Event]:
@@ -258,6 +256,8 @@ class TrackedSuggestion:
             how = How.EDITED
         elif how is How.DELETED and self.in_parts:
             how = How.TAKEN_IN_PART
+        elif how is How.DELETED and self.changed_at is None and not self.read:
+            how = How.UNREAD
         # The line that became another tells that a suggestion nobody could read was wrong; one that stayed as
         # it was tells nothing about it.
         unknown = how in (How.UNREAD, How.LOST) or (how is How.SUPERSEDED and self.text == self.initial)
@@ -272,7 +272,17 @@ class TrackedSuggestion:
         sure, text = self.suggestion.sure, self.suggestion.text.strip()
         if sure is None or self.below or self.within or text not in self.expected:
             return None
-        end = self.expected.rfind(text) + len(self.suggestion.text[: sure.end].lstrip())
+        before = next(
+            (
+                at
+                for at in range(len(self.expected))
+                if self.expected.startswith(text, at)
+                and self.initial.startswith(self.expected[:at])
+                and self.initial.endswith(self.expected[at + len(text) :])
+            ),
+            self.expected.rfind(text),
+        )
+        end = before + len(self.suggestion.text[: sure.end].lstrip())
         return self.text.startswith(self.expected[:end])
 
     def _how(self, now: float) -> How:
@@ -390,6 +400,7 @@ class Tracker:
                     other.replaced(now)
         if any(self._named(suggestion.id)):
             if uri in self._documents and (one := self._documents[uri].followed.get(suggestion.id)):
+                one.on_line(line, lines[line], now)
                 one.shown_again(now)
                 if one.line == line:
                     self._documents[uri].visit = _Visit(line, one.episode)
@@ -596,7 +607,7 @@ class Tracker:
         self, document: _Document, one: TrackedSuggestion, old: tuple[str, ...], where: LineMap, now: float
     ) -> list[Event]:
         if one.line is None:
-            self._look_for(one, where, now)
+            self._look_for(document, one, where, now)
             return []
         before, gone = one.line, How.DELETED
         try:
@@ -604,25 +615,25 @@ class Tracker:
         except LostLineError:
             after, gone = None, How.LOST
         if after is None:
-            return one.gone(now, gone)
+            events = one.gone(now, gone)
+            one.below = _below(one, where, document.lines, before)
+            return events
         one.line = after
         if not (after == before and where.touches_only(before)):
             one.moved_on(now)
-        below = [_where(where, line.line, line.expected) for line in one.below]
-        texts = [(at, "" if at is None else document.lines[at]) for at in below]
-        return one.became(old[before], document.lines[after], now, texts)
+        later = _below(one, where, document.lines, after)
+        return one.became(old[before], document.lines[after], now, later)
 
     @staticmethod
-    def _look_for(one: TrackedSuggestion, where: LineMap, now: float) -> None:
+    def _look_for(document: _Document, one: TrackedSuggestion, where: LineMap, now: float) -> None:
         """A line that was deleted or lost may be back: the change is undone, or the line pasted elsewhere.
         A blank one would be found anywhere."""
         if one.missing is None or not one.text:
             return
-        texts = [one.text, *(below.text for below in one.below)]
-        places = [where.appeared(text, one.missing.line) for text in texts]
-        found = [place for place in places if place is not None]
-        if len(found) == len(texts):
-            one.came_back(found, now)
+        one.below = _below(one, where, document.lines, one.missing.line)
+        place = where.appeared(one.text, one.missing.line)
+        if place is not None:
+            one.came_back(place, now)
 
     def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
         """Record activity on a line (None: unknown lines) of a document: the user is there, and has moved on
@@ -643,9 +654,20 @@ class Tracker:
             del self._documents[uri]
 
 
-def _where(where: LineMap, line: int | None, expected: str) -> int | None:
+def _below(one: TrackedSuggestion, where: LineMap, lines: Sequence[str], near: int) -> list[Below]:
+    """The further lines of a suggestion after a change. near: where its first line is, or was."""
+    places = [_where(where, below, near) for below in one.below]
+    return [
+        attrs.evolve(below, line=at, text=below.text if at is None else normalised_line(lines[at]))
+        for below, at in zip(one.below, places, strict=True)
+    ]
+
+
+def _where(where: LineMap, below: Below, near: int) -> int | None:
     """Where a further line of a suggestion is now; None if it is gone, or cannot be found."""
+    if below.line is None:
+        return where.appeared(below.text, near)
     try:
-        return None if line is None else where.find(line, expected)
+        return where.find(below.line, below.expected)
     except LostLineError:
         return None

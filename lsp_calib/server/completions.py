@@ -144,7 +144,10 @@ class Completions:
         self._neighbourhood = Neighbourhood()
         self._memory = CompletionMemory(self._key)
         self._ahead = WorkAhead(self._service, self._memory, self._model, self._connection, self._admission)
-        self.alternatives = DerivedSuggestions(self._alternatives)
+        self.alternatives = DerivedSuggestions(
+            self._alternatives,
+            is_stale=lambda made: any(self._tracking.is_settled(one.suggestion.id) for one in made),
+        )
         self._blocks = DerivedSuggestions(
             lambda document, first: lines_of(
                 partial(self._service.complete, document=document.file),

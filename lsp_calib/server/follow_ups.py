@@ -68,11 +68,13 @@ class DerivedSuggestions:
     of_line: whether it is the same for a line of the document, however much of its suggestion is typed; then
         its making goes on while that is typed.
     grace: seconds that the work for a line goes on when no request waits for it any more.
+    is_stale: whether what was made is to be made anew, as where it has labels already.
     """
 
     _make: Callable[[CalibDocument, Completion], Awaitable[Made]]
     _of_line: bool = False
     _grace: float = GRACE
+    _is_stale: Callable[[Made], bool] = lambda _: False
     _works: dict[str, _Work] = attrs.field(factory=dict, init=False)
 
     async def of(
@@ -130,7 +132,7 @@ class DerivedSuggestions:
         work = self._works.get(uri)
         if work is None or work.task.cancelling() or work.what != self._what(first):
             return None
-        return work
+        return None if self._is_stale(self.made(uri)) else work
 
     def _begun(self, document: CalibDocument, first: Completion) -> _Work:
         self.forget(document.uri)

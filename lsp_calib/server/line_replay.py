@@ -161,7 +161,7 @@ class TypedLines:
         if start == old_end == new_end:
             return
         here = self._edited(document, old, (start, old_end, new_end), touched, typed, changes)
-        self._moved_to(uri, here, now, old, (start, old_end, new_end))
+        self._moved_to(uri, here, now, old, (start, old_end, new_end), elsewhere=typed)
         if len(document.known) > _MOST_KNOWN:
             self._documents[uri] = _Document((), given_up=True)
 
@@ -256,11 +256,16 @@ class TypedLines:
         now: float,
         old: tuple[str, ...] | None = None,
         region: tuple[int, int, int] = (0, 0, 0),
+        *,
+        elsewhere: bool = True,
     ) -> None:
-        """The user is on a line of a document, and on no other. old, region: of the change that tells."""
+        """The user is on a line of a document, and on no other. old, region: of the change that tells.
+
+        elsewhere: whether the user has left other documents too; not where a program may have changed this.
+        """
         for name, document in self._documents.items():
             for at, line in document.known.items():
-                if not line.here or (name == uri and at == here):
+                if not line.here or (name == uri and at == here) or not (name == uri or elsewhere):
                     continue
                 line.here = False
                 if old is not None and name == uri:

@@ -70,7 +70,7 @@ class SuggestionTracking:
         self._closed = False
         events.on(on.CompletionRequested, lambda one: self.requested(one.uri, one.cursor.own_line))
         events.on(on.DocumentOpened, lambda one: self.opened(one.document.uri, one.lines))
-        events.on(on.DocumentChanged, lambda one: self.changed(one.document.uri, one.lines))
+        events.on(on.DocumentChanged, lambda one: self.changed(one.document.uri, one.lines, typed=one.typed))
         events.on(on.SaveBegins, lambda one: self.will_save(one.uri, one.reason))
         events.on(on.DocumentSaved, lambda one: self.saved(one.uri))
         events.on(on.DocumentClosed, lambda one: self.closed(one.uri, comes_back=one.comes_back))
@@ -129,7 +129,11 @@ class SuggestionTracking:
             self._refresh(uri)
         self._schedule()
 
-    def changed(self, uri: str, lines: Sequence[str]) -> None:
+    def changed(self, uri: str, lines: Sequence[str], *, typed: bool = True) -> None:
+        """typed: whether the user may have typed it. A document that a program changes elsewhere, as a build
+        does, tells nothing of what the user does here."""
+        if not typed and not self._tracker.follows(uri):
+            return
         events = self._tracker.changed(uri, lines, self._now())
         self._report(events, uri)
         for event in events:

@@ -94,14 +94,14 @@ class Allowance:
             raise Overrun
 
 
-def parse(grammar: Callable[[], Language], source: bytes, old: Tree | None = None, new: bytes = b"") -> Tree:
+def parse(grammar: Callable[[], Language], source: bytes, old: Tree | None = None, new: int = 0) -> Tree:
     """The tree of a source. It is the one that tree-sitter gives for the bytes at once.
 
     grammar: loads it; the same object each time. source: UTF-8. old: the tree of an earlier source, after
-    `Tree.edit`. new: the lines that have come since then. Any thread may call it. Raises Overrun.
+    `Tree.edit`. new: how many lines have come since one was parsed without `old`, or with more than
+    `MOST_NEW` of them. Any thread may call it. Raises Overrun.
     """
-    # Narrow lines make no source deep enough to crash that was not deep before.
-    if (old is None or _is_wide(_joined(new))) and _is_deep(source):
+    if (old is None or new > MOST_NEW) and _is_deep(source):
         raise Overrun
     checked, patience = 0, BUDGET.patience
     while True:
@@ -120,6 +120,8 @@ def parse(grammar: Callable[[], Language], source: bytes, old: Tree | None = Non
 # The scanner of tree-sitter-python (0.25) keeps up to 255 strings, of a byte, and a stack of indentations, of
 # two bytes, in 1,024 bytes, and writes past their end: 511 indentations and a string crash the process.
 _MOST_INDENTATIONS = 350
+# Lines that may come before the source is looked at again: each brings one indentation at most.
+MOST_NEW = 100
 _INDENTATION = re.compile(rb"^[ \t\f\r]+", re.M)
 _AS_SPACES = bytes.maketrans(b"\t\f\r", b"   ")
 _WIDTH_OF_TAB = 8
@@ -134,26 +136,16 @@ def _is_deep(source: bytes) -> bool:
     """
     if len(source) < _WIDEST * _MOST_INDENTATIONS // 2:
         return False
-    source = _joined(source)
-    if not _is_wide(source):
+    for end in (b"\\\r\n", b"\\\n"):  # at the end of an indentation: the next line goes on with it
+        if end in source:
+            source = source.replace(end, b"")
+    is_spaced = not any(one in source for one in (b"\t", b"\f", b"\r"))
+    if b" " * _WIDEST not in (source if is_spaced else source.translate(_AS_SPACES)):
         return False
     found = set(_INDENTATION.findall(source))
     found |= {re.split(rb"[\f\r]", one)[-1] for one in found}  # these begin anew
     widths = {one.count(b" ") + _WIDTH_OF_TAB * one.count(b"\t") for one in found}
     return len(widths) > _MOST_INDENTATIONS
-
-
-def _joined(source: bytes) -> bytes:
-    """Without the backslashes at the end of an indentation, after which the next line goes on with it."""
-    for end in (b"\\\r\n", b"\\\n"):
-        if end in source:
-            source = source.replace(end, b"")
-    return source
-
-
-def _is_wide(source: bytes) -> bool:
-    is_spaced = not any(one in source for one in (b"\t", b"\f", b"\r"))
-    return b" " * _WIDEST in (source if is_spaced else source.translate(_AS_SPACES))
 
 
 _idle: dict[Callable[[], Language], list[tuple[Parser, bytearray]]] = {}

@@ -10,7 +10,7 @@ import attrs
 
 from lsp_calib.syntax.languages import LanguageRules
 from lsp_calib.syntax.magics import CommandLine
-from lsp_calib.syntax.parsing import Allowance, parse
+from lsp_calib.syntax.parsing import MOST_NEW, Allowance, parse
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree, TreeCursor
@@ -112,7 +112,7 @@ class SourceTree:
         encoded = [_encode(line) for line in lines]
         self._sizes = [len(line) for line in encoded]
         self._source = b"".join(encoded)
-        self._new = b""  # since the tree was made
+        self._new = 0  # lines, as `parsing.parse` counts them
         self.tree = parse(rules.grammar, self._source)
         self._closable: bool | None = None
         self._allowance = Allowance(_QUESTION)
@@ -128,7 +128,7 @@ class SourceTree:
         self.tree.edit(start, end, start + len(new), (first, 0), (last, 0), (first + len(encoded), 0))
         self._sizes[first:last] = [len(line) for line in encoded]
         self._source = self._source[:start] + new + self._source[end:]
-        self._new += new
+        self._new += len(encoded)
         self._closable = None
 
     def ask(self) -> None:
@@ -138,7 +138,8 @@ class SourceTree:
     def parse(self, row: int) -> None:
         """Bring the tree up to date, for questions about line `row`."""
         self.tree = parse(self.rules.grammar, self._source, self.tree, self._new)
-        self._new = b""
+        if self._new > MOST_NEW:
+            self._new = 0
         if any(True for _ in errors(self.tree, row - ABOVE, row + BELOW, exact=self.rules.exact)):
             # Which errors are found may depend on the tree before: in 1 of 2,000 random edits they did. Those
             # of a new tree depend on the lines alone.
@@ -167,7 +168,12 @@ class SourceTree:
         end = start + self._sizes[row]
         tree = self.tree.copy()
         tree.edit(start, end, start + len(new), (row, 0), (row + 1, 0), (row + 1 + len(below), 0))
-        return parse(self.rules.grammar, self._source[:start] + new + self._source[end:], tree, new)
+        return parse(
+            self.rules.grammar,
+            self._source[:start] + new + self._source[end:],
+            tree,
+            self._new + 1 + len(below),
+        )
 
 
 def errors(tree: Tree, first: int, last: int, *, exact: bool) -> Iterator[tuple[Place, Place]]:

@@ -850,6 +850,33 @@ ALTERNATIVES: dict[str, Any] = {
 }
 
 
+@situation(
+    "ask for three by hand, type a letter of the first, save, take it back, ask again, take the second",
+    {
+        "first": "typed over",
+        "second": "typed over",
+        "third": "typed over",
+        "again": "kept",
+        "other": "typed over",
+    },
+    why="after settling, the same text is another suggestion with its own label",
+    script=ALTERNATIVES,
+)
+async def _(a: Author) -> None:
+    for found, name in zip(await a.asks(by_hand=True), ("first", "second", "third"), strict=True):
+        a.keep(found, name)
+    await a.later(2.0)
+    await a.type(a.seen["first"]["text"][0])
+    await a.save()
+    await a.backspace(1)
+    _, second, third = await a.asks(by_hand=True)
+    a.keep(second, "again")
+    a.keep(third, "other")
+    await a.later(2.0)
+    await a.insert(AT, None, second["text"])
+    await a.moves_on()
+
+
 def _takes(rank: int) -> Story:
     async def story(a: Author) -> None:
         for found, name in zip(await a.asks(by_hand=True), ("first", "second", "third"), strict=True):
@@ -1008,6 +1035,19 @@ async def _is_not_marked(a: Author) -> None:
     await a.moves_on(BLANK)
 
 
+@situation("read it on a new line, undo the line, begin it again, accept it there", "kept", script=RETURN)
+async def _(a: Author) -> None:
+    a.open("def f(err):\n    log(err)\n\n#\n", BLANK)
+    await a.insert(1, None, "\n    ", BLANK)
+    await a.sees(line=2, uri=BLANK)
+    await a.replace((1, 12), (2, 4), "", BLANK)
+    await asyncio.sleep(1.1)  # by the real clock: lines that come back at once are a bulk change
+    await a.insert(1, None, "\n    ", BLANK)
+    await a.sees(line=2, uri=BLANK)
+    await a.insert(2, None, "return err", BLANK)
+    await a.moves_on(BLANK)
+
+
 @situation("have one on a blank line, type the same on the blank line above", "ignored", script=RETURN)
 async def _(a: Author) -> None:
     await _sees_on_a_blank_line(a, 2)
@@ -1162,6 +1202,33 @@ told(
     "accept",
     ("moves_on", "file:///project/other.py"),
 )
+
+
+GENERATED = "file:///project/generated.py"
+
+
+async def _is_generated_anew(a: Author) -> None:
+    await a.replace((0, 0), (29, 7), "\n".join(f"b{n} = {n}" for n in range(30)), GENERATED)
+    await a.later(60.0)
+
+
+@situation("read it; a build changes another open file; accept it a minute later", "kept")
+async def _(a: Author) -> None:
+    a.open("\n".join(f"a{n} = {n}" for n in range(30)), GENERATED)
+    await a.sees()
+    await _is_generated_anew(a)
+    await a.accept()
+    await a.moves_on()
+
+
+@situation("accept it; a build changes another open file; edit it a minute later", "edited")
+async def _(a: Author) -> None:
+    a.open("\n".join(f"a{n} = {n}" for n in range(30)), GENERATED)
+    await a.sees()
+    await a.accept()
+    await _is_generated_anew(a)
+    await a.insert(AT, None, " + 1")
+    await a.moves_on()
 
 
 @situation("have one in each of two files, accept one", {"here": "kept", "there": "ignored"})

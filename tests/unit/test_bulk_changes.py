@@ -243,3 +243,4 @@ def test_the_region_has_the_lines_that_came_and_went(
         now = found.bare_lines
         assert len(now) - len(old) == new_end - old_end
         assert now[:begin] == old[:begin]
+        assert now[new_end + 1 :] == old[old_end + 1 :]

@@ -22,8 +22,9 @@ from feedback_scene import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.feedback.events import SETTLE_AFTER, SURVIVAL, UNREAD_BELOW, Event, EventKind
+from lsp_calib.feedback.events import SETTLE_AFTER, SURVIVAL, UNREAD_BELOW, Event, EventKind, How
 from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
+from lsp_calib.values import Sure
 
 
 class TestLabels:
@@ -642,3 +643,60 @@ class TestManyAtOnce:
         if call != "saved":
             editor.save()
         assert {identity: editor.outcome(identity) for identity in editor.labels()} == {"a": KEPT, "c": KEPT}
+
+
+def test_a_moved_block_with_like_lines_keeps_its_label() -> None:
+    """Told by the neighbour: the text alone stands in two places."""
+    editor = Editor(
+        "def f(a, b):", "    x = load()", "    if a:", "        return None", "    if b:", "        ", "#"
+    )
+    editor.show(5, "return None")
+    editor.put(5, "        return None")
+    editor.become(
+        "def f(a, b):",
+        "    if a:",
+        "        return None",
+        "    if b:",
+        "        return None",
+        "    x = load()",
+        "#",
+    )
+    editor.move_on()
+    assert editor.outcome() == (True, How.KEPT)
+
+
+def test_deleted_before_anybody_could_read_it_is_not_wrong() -> None:
+    editor = Editor("a = 1", "", "#")
+    editor.show(1, "net = 5")
+    editor.become("a = 1", "#", after=0.2)
+    editor.move_on()
+    assert editor.outcome() == (None, How.UNREAD)
+
+
+@pytest.mark.parametrize("suffix", [", x, y)", ", q)"])
+def test_the_sure_part_is_looked_for_where_the_suggestion_was(suffix: str) -> None:
+    """The same text may stand behind the cursor."""
+    editor = Editor(f"f({suffix}", "")
+    one = attrs.evolve(suggestion("x, y"), sure=Sure(1, 0.97))
+    editor.events += editor.tracker.shown(URI, editor.lines, 0, f"f(x, y{suffix}", one, editor.now)
+    editor.put(0, f"f(x, z{suffix}")
+    editor.move_on()
+    (settled,) = [event for event in editor.events if event.label]
+    assert settled.data == {"sureRight": True}
+
+
+@pytest.mark.parametrize("lost", ["first", "last"])
+@pytest.mark.parametrize("undone", [True, False])
+def test_a_deleted_line_of_a_summary_comes_back_as_it_was(lost: str, undone: bool) -> None:
+    before, summary = ("def f(a):", "    return a"), ('    """Return the price', '    of all."""')
+    lines = [before[0], *summary, before[1]]
+    editor = Editor(*before)
+    editor.lines = [*lines]
+    places = [(1, summary[0]), (2, summary[1])]
+    editor.events += editor.tracker.made(URI, editor.lines, places, suggestion("x"), editor.now)
+    without = [line for at, line in enumerate(lines) if at != (1 if lost == "first" else 2)]
+    editor.become(*without)
+    if undone:
+        editor.become(*lines)
+    editor.move_on()
+    assert editor.outcome() == ((True, How.KEPT) if undone else (False, How.EDITED))

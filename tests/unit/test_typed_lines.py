@@ -109,6 +109,18 @@ class TestTyped:
         assert scene.document.bare_lines[-1] == "    pass"
         assert scene.waiting == ["x = 12"]
 
+    def test_a_program_that_changes_another_document_finishes_none(self, scene: Scene) -> None:
+        """The user is still on the line, in the middle of a word."""
+        scene.lines.opened(OTHER, ("a = 1", "b = 2"))
+        scene.type(1, 0, "total = ne")
+        changed = ("a = 3", "b = 4", "c = 5")
+        scene.lines.changed(OTHER, changed, (0, 2, 3), typed=False, changes=1, now=scene.clock.now)
+        assert scene.waiting == []
+        scene.lines.changed(
+            OTHER, ("a = 34", *changed[1:]), (0, 1, 1), typed=True, changes=1, now=scene.clock.now
+        )
+        assert scene.waiting == ["total = ne"]
+
     def test_with_words_from_a_menu_and_closed_brackets(self, scene: Scene) -> None:
         scene.type(2, 0, "v = sett")
         scene.change(((2, 4), (2, 8), "settings_of_everything()"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -47,6 +46,7 @@ from lsp_calib.evaluation.scores import LEAST_SKILL, both_sides, groups_of, too_
 from lsp_calib.evaluation.tasks import FEWEST, REPAIR, SYNTHESIS
 from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.files import read_file
+from lsp_calib.json_text import parse_json
 
 Question = tuple[str, ...]
 """Task, language, model, quantisation, prompt and a study's condition, and the data set of a task that has
@@ -98,11 +98,11 @@ def find_files(folder: Path, model: str | None = None) -> list[File]:
     for path in sorted(folder.rglob("*.jsonl")):
         try:
             lines = read_file(path).splitlines()
-            header = Header.from_row(json.loads(lines[0]))
+            header = Header.from_row(parse_json(lines[0]))
             condition = ""
             tested = False
             if header.task == "line":
-                first = json.loads(lines[1])
+                first = parse_json(lines[1])
                 tested = "tests" in first["correct"]
                 condition = first["condition"] if header.prompt_version == PLAIN_VERSION else ""
         except (OSError, IndexError, ValueError, TypeError, KeyError, AttributeError):

@@ -33,7 +33,7 @@ def run(plan: Plan) -> dict[str, Any]:
     ended: "exit" or "signal" (with `code`), "wall", "cpu", "memory". proved: whether it returned the token.
     Raises OSError if it cannot be started.
     """
-    _keep_files_to_ourselves()
+    _keep_files_to_ourselves(plan["report"])
     _fill_scratch(plan)
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
@@ -63,9 +63,12 @@ def run(plan: Plan) -> dict[str, Any]:
     return result
 
 
-def _keep_files_to_ourselves() -> None:
-    """Keep the program from inheriting our files: it could write a report itself."""
-    for number in range(3, 256):
+def _keep_files_to_ourselves(report: int) -> None:
+    """Keep the program from inheriting our files: it could write a report itself.
+
+    report: the file descriptor of ours, which has the number that it had in the process around the sandbox.
+    """
+    for number in range(3, max(256, report + 1)):
         with contextlib.suppress(OSError):
             os.set_inheritable(number, False)
 

@@ -24,7 +24,7 @@ from typing import NoReturn
 import attrs
 
 from lsp_calib import home, lockfile
-from lsp_calib.errors import LspCalibError, ModelFileError
+from lsp_calib.errors import LspCalibError
 from lsp_calib.files import FULL, why
 from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
@@ -143,8 +143,8 @@ def _load(
         choice = _choose(question, load, arguments)
         backend = factory(attrs.evolve(load, acceleration=choice.acceleration))
     except (LspCalibError, OSError) as error:
-        said = f"The model cannot be loaded: {why(error)}." if isinstance(error, OSError) else str(error)
-        broker.failed("file" if isinstance(error, ModelFileError | OSError) else "missing", said)
+        said = f"The model cannot be loaded: {error}." if isinstance(error, OSError) else str(error)
+        broker.failed(wire.kind_of(error), said)
         return None
     notes = tuple(filter(None, (acceleration.note(choice), *backend.notes)))
     used = choice.acceleration.name

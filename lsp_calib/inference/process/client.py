@@ -22,7 +22,6 @@ from lsp_calib.errors import (
     SettingsError,
     copy_error,
 )
-from lsp_calib.files import why
 from lsp_calib.inference.engine import (
     EarlyStop,
     EngineState,
@@ -222,7 +221,7 @@ class ModelProcess:
         except EngineDiedError:
             raise
         except OSError as error:
-            raise self._unable(f"The model cannot be started: {why(error)}.") from error
+            raise self._unable(f"The model cannot be started: {error}.") from error
         except LspCalibError as error:
             if self._failure is None:  # it was not given up after too many deaths
                 self._fail(error)
@@ -359,8 +358,11 @@ class ModelProcess:
                     logger.warning("%s", note)
                 self._on_state(EngineState.READY, " ".join([f"{title} is ready.", *loaded.notes]), None)
             case "failed":
-                kind = ModelFileError if message.get("kind") == "file" else ModelError
-                self._fail(kind(str(message.get("message"))))
+                error = wire.failure(message)
+                if isinstance(error, EngineError):
+                    self._unable(str(error))
+                else:
+                    self._fail(error)
             case "busy":
                 self._on_state(EngineState.BUSY, f"{title} is busy with another window.", None)
             case "free":

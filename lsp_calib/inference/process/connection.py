@@ -12,8 +12,6 @@ from lsp_calib.errors import (
     EngineDiedError,
     EngineError,
     LspCalibError,
-    ModelError,
-    ModelFileError,
     SupersededError,
     copy_error,
 )
@@ -248,8 +246,7 @@ class Connection:
         if event == "ready" and not self.ready.done():
             self.ready.set_result(wire.read(message, wire.Loaded))
         elif event == "failed" and not self.ready.done():
-            kind = ModelFileError if message.get("kind") == "file" else ModelError
-            self.ready.set_exception(kind(str(message.get("message"))))
+            self.ready.set_exception(wire.failure(message))
             self.ready.exception()
         elif event == "bye":
             self.farewell = self.farewell or str(message.get("message"))

@@ -16,7 +16,7 @@ Process to client
     {"event": "loading", "fraction": float}
     {"event": "ready", "sha256": str, "engine": str, "notes": [str, ...], "threads": int,
      "acceleration": str, "tried": bool}
-    {"event": "failed", "kind": "file" | "missing", "message": str}
+    {"event": "failed", "kind": "file" | "missing" | "unable", "message": str}
     {"event": "busy" | "free"}                             another client's work goes before this one's
     {"event": "bye" | "error", "message": str}             and the connection is closed
     {"id": int, "first": [logprob, ...]}                   the first tokens of an answer, if asked for
@@ -38,7 +38,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from lsp_calib.errors import EngineError
+from lsp_calib.errors import EngineError, LspCalibError, ModelError, ModelFileError, SettingsError
 from lsp_calib.inference.engine import Count, Finite, Request, ScoreRequest
 from lsp_calib.json_text import converted
 
@@ -58,6 +58,19 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
     threads: Count
     gpu_layers: Count | None
     mlock: bool
+
+
+def kind_of(error: LspCalibError | OSError) -> str:
+    """The kind of a `failed` event: a system that cannot do it now may be able to later."""
+    if isinstance(error, ModelFileError):
+        return "file"
+    return "unable" if isinstance(error, OSError | SettingsError) else "missing"
+
+
+def failure(event: Message) -> LspCalibError:
+    """The error in a `failed` event."""
+    kinds: dict[Any, type[LspCalibError]] = {"file": ModelFileError, "unable": EngineError}
+    return kinds.get(event.get("kind"), ModelError)(str(event.get("message")))
 
 
 class Hello(Options, frozen=True, rename="camel"):

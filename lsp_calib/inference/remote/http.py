@@ -349,7 +349,10 @@ class RemoteServer:
         """The exception for an error status. Lasting failures are kept, and not tried again."""
         status = response.status_code
         if response.is_redirect:
-            target = urlsplit(response.headers.get("location", ""))
+            try:
+                target = urlsplit(response.headers.get("location", ""))
+            except ValueError:  # it is no address
+                target = urlsplit("")
             where = f" to {self.quoted(f'{target.scheme}://{target.netloc}', 100)}" if target.netloc else ""
             return self._last(
                 f"The server at {self.host} redirects{where} ({status}). Redirects are disabled because they "

@@ -30,6 +30,7 @@ def register(server: CalibServer) -> None:
         if not await _fetch_settings(ls):
             pushed = params.settings.get(SECTION) if isinstance(params.settings, dict) else None
             if pushed is not None:
+                ls.settings_answered = ls.settings_asked
                 _apply(ls, pushed)
         ls.session.settings_changed()
 

@@ -95,7 +95,7 @@ async def type_beside(
     await hand.choose(edits)
     notes.keys = len(hand.keys)
     if not hand.keys:
-        missing["beside"] = "the model offered nothing at any of the keystrokes tried"
+        missing["beside"] = "the model generated 2 to 8 tokens at none of the keystrokes tried"
         return
     say(f"Typing {requests} keystrokes on the quiet machine.")
     began = await hand.lead_in()

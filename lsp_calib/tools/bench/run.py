@@ -48,10 +48,13 @@ class Options:
     requests: int = 60
     limit: float = 600.0
 
+    def recorded(self) -> Sequence[Edit]:
+        """The recorded edits, in an editor that closes brackets if that is asked for."""
+        return [edit.closing() for edit in load_trace()] if self.closing else load_trace()
+
     def edits(self, steps: int) -> tuple[Edit, ...]:
-        """The recorded edits to type, with about this number of steps in total."""
-        edits = load_trace()
-        return select([edit.closing() for edit in edits] if self.closing else edits, steps)
+        """Those to type, with about this number of steps in total."""
+        return select(self.recorded(), steps)
 
 
 def run(
@@ -152,7 +155,7 @@ async def _measure(options: Options, say: Say) -> Notes:
                 # Nothing is evaluated ahead: it would run into the next key's time.
                 with session_of_model(scratch.model, scratch.home) as session:
                     async with serving(ahead=False) as server:
-                        edits = load_trace()
+                        edits = options.recorded()
                         await type_beside(
                             server, session, edits, options.requests, notes.beside, notes.missing, say
                         )

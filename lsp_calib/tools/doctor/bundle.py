@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import getpass
 import inspect
-import json
 import os
 import re
 import zipfile
@@ -21,6 +20,7 @@ from typing import Any
 from lsp_calib import errors, home
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.files import open_file, read_file
+from lsp_calib.json_text import json_text
 from lsp_calib.settings.kinds import without_value
 
 _MOST_LINES = 2000
@@ -67,7 +67,7 @@ def write_bundle(path: Path, report: dict[str, Any]) -> None:
     try:
         with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("README.txt", _READ_ME)
-            archive.writestr("doctor.json", json.dumps(scrubbed(report), ensure_ascii=False, indent=2))
+            archive.writestr("doctor.json", json_text(scrubbed(report), "utf-8"))
             archive.writestr("log.txt", "".join(line + "\n" for line in _logs()))
     except BaseException as error:
         path.unlink(missing_ok=True)
