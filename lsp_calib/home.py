@@ -144,6 +144,11 @@ def private_folder(folder: Path) -> Path:
 
 
 def _unusable(folder: Path, error: OSError) -> SettingsError:
+    if folder.is_symlink() and not folder.exists():
+        return SettingsError(
+            f"{folder} is a link to {folder.readlink()}, which is not there. Is a drive missing? Connect it, "
+            "or remove the link; the folder is then created again."
+        )
     if isinstance(error, FileExistsError):
         return SettingsError(
             f"The state folder {folder} cannot be used: it is a file. Move it away; the folder is then "

@@ -28,5 +28,6 @@ class Console(rich.console.Console):
 
 
 def tell(text: str) -> None:
-    """Print a line on standard error at once."""
-    print(shown(text), file=sys.stderr, flush=True)
+    """Print a line on standard error at once, if that is not closed."""
+    if sys.stderr is not None:  # otherwise `print` would use standard output
+        print(shown(text), file=sys.stderr, flush=True)

@@ -191,7 +191,7 @@ def place_in_file(text: str, *, column: bool) -> tuple[Path, int, int | None]:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json_text(value, sys.stdout.encoding))
+    click.echo(json_text(value, getattr(sys.stdout, "encoding", None)))
 
 
 class Report(Protocol):

@@ -7,6 +7,7 @@ functions of a file or a tree.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -90,6 +91,7 @@ class RepositoryExamples:
     def __init__(self, exclude: Sequence[str], *, seconds: float) -> None:
         self._exclusion = Exclusion(tuple(exclude))
         self._seconds = seconds
+        self.stopped = threading.Event()  # nobody wants them any more
         self._of: dict[Path, WorkspaceExamples] = {}
         self._read: set[tuple[Path, str]] = set()
 
@@ -99,7 +101,8 @@ class RepositoryExamples:
         index = self._of.setdefault(root, WorkspaceExamples(root, lambda: self._exclusion))
         if (root, family_of(language)) not in self._read:
             self._read.add((root, family_of(language)))
-            index.scan(language, (root / at).parent, seconds=self._seconds)
+            goes_on = lambda _: not self.stopped.is_set()  # noqa: E731
+            index.scan(language, (root / at).parent, seconds=self._seconds, goes_on=goes_on)
         return index.best(function, language, at, SHOTS)
 
 
@@ -171,7 +174,10 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bo
         if trusted.remote_url is None:
             repository = RepositoryExamples(trusted.exclude, seconds=_LOOKING)
             looking = asyncio.to_thread(repository.best, path, function, language)
-            examples, _ = await asyncio.gather(looking, engine.ready())
+            try:
+                examples, _ = await asyncio.gather(looking, engine.ready())
+            finally:
+                repository.stopped.set()
         service = SummaryService(engine, estimator_for(given), installed_encoder())
         summary = await _summary(service, path, function, language, examples, augment=augment)
         if summary is None:
@@ -299,12 +305,17 @@ def overview(
         raise DataError(f"No function was found in {root}, in the languages that lsp-calib can read.")
 
     async def ask(engine: Engine) -> None:
+        await engine.ready()
         service = SummaryService(engine, estimator_for(given), installed_encoder())
         for done, (path, name, language, function, entry) in enumerate(found):
             progress(done, len(found))
             examples: Sequence[Example] = ()
             if trusted.remote_url is None:
-                examples = await asyncio.to_thread(repository.best, path, function, language)
+                try:
+                    examples = await asyncio.to_thread(repository.best, path, function, language)
+                except asyncio.CancelledError:
+                    repository.stopped.set()
+                    raise
             made = await _summary(service, path, function, language, examples, augment=augment)
             into.files.setdefault(name, []).append(attrs.evolve(entry, summary=made))
         progress(len(found), len(found))

@@ -231,6 +231,10 @@ class _Document:
             self.empty[place, line] = surroundings
 
 
+# Documents whose surroundings are remembered.
+_MOST_DOCUMENTS = 32
+
+
 class Nearby:
     """The surroundings of places in open documents, found once for each place.
 
@@ -242,7 +246,7 @@ class Nearby:
 
     def __init__(self, find: Find) -> None:
         self._find = find
-        self._documents: dict[str, _Document] = {}
+        self._documents = LRU[str, _Document](_MOST_DOCUMENTS)
         self._cleared = 0
 
     async def of(self, document: str, cursor: Cursor, layout: Layout) -> Surroundings:

@@ -506,7 +506,7 @@ class CompletionService:
 
 def _key_of(loaded: LoadedModel, cursor: Cursor, prompt: Prompt) -> bytes:
     seen = (
-        *(loaded.identity.sha256, cursor.language, cursor.before, cursor.after),
+        *(loaded.identity, cursor.language, cursor.before, cursor.after),
         *(next_line(cursor), prompt),
     )
     return hashlib.blake2b(repr(seen).encode("ascii", "backslashreplace"), digest_size=16).digest()

@@ -234,7 +234,13 @@ def project_names(paths: Iterable[Path]) -> list[tuple[Path, str]]:
             )
     names = Counter(root.name for root in roots)
     # Two folders named src are two projects.
-    return [(root, root.name if names[root.name] == 1 else root.as_posix().lstrip("/")) for root in roots]
+    named = [(root, root.name if names[root.name] == 1 else root.as_posix().lstrip("/")) for root in roots]
+    return [(root, _writable(name)) for root, name in named]
+
+
+def _writable(name: str) -> str:
+    """A name of a file as files can hold it: one that is not UTF-8 is escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def some_of(found: Sequence[T], samples: int | None, seed: int) -> list[T]:
@@ -417,9 +423,10 @@ def read_own_lines(path: Path) -> Iterator[LineItem]:
     Raises DataError for a line that is not an item.
     """
     seen: set[str] = set()
+    group = _writable(path.name)
 
     def make(row: Row) -> LineItem:
-        item = _own_item(row, default_id=f"{path.name}/{len(seen) + 1}", default_group=path.name)
+        item = _own_item(row, default_id=f"{group}/{len(seen) + 1}", default_group=group)
         if item.id in seen:
             raise ValueError(f"the id {item.id!r} was there before")
         seen.add(item.id)

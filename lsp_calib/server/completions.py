@@ -532,9 +532,14 @@ class Completions:
         if pause is None:
             pause = self._busy_pause if ends else 0.0
         if pause and not before.hurry.is_set():
+            loop = asyncio.get_running_loop()
+            until = loop.time() + pause
             hurry = asyncio.ensure_future(before.hurry.wait())
             try:
                 await asyncio.wait({hurry, *ends}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                if debounce is not None and self._recall(document, cursor, before.hurry.is_set()) is None:
+                    # The user wants the model to be asked less often, and not only when it is free.
+                    await asyncio.wait({hurry}, timeout=max(until - loop.time(), 0.0))
             finally:
                 hurry.cancel()
         if before.task is None:

@@ -124,7 +124,8 @@ async def watch(readings: Readings, servers: Sequence[Editor], state: Path, unti
         now = time.monotonic() - began
         for name, process in processes(servers, state):
             try:
-                readings.memory[name].append((now, process.memory_info().rss / 1e6))
+                # Of its own: the pages of libraries and files that are read later are no growth.
+                readings.memory[name].append((now, process.memory_full_info().uss / 1e6))
                 readings.handles[name].append((now, process.num_fds() + process.num_threads()))
             except psutil.NoSuchProcess:
                 continue

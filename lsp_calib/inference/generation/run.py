@@ -287,7 +287,8 @@ class GenerationRun(ABC):
         self._counters.generated_tokens += 1
         self._tokens.append(candidate.token)
         one, builder = candidate, self._builder
-        if one.ended:
+        # A control token is no text: what came behind it would be joined to what came before.
+        if one.ended or not self._pieces[one.token]:
             builder.end(one.token, one.logprob, one.softmax, one.seen)
         else:
             piece = self._pieces[one.token]

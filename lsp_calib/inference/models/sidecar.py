@@ -102,8 +102,11 @@ def keep(path: Path, what: str, value: Any) -> None:
 
 
 def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
-    """The file's SHA-256. Raises ModelFileError if `expected` is given and differs."""
-    actual = sha256_of(path, fresh=fresh)
+    """The file's SHA-256. Raises ModelFileError if it is not `expected`, or if it cannot be read."""
+    try:
+        actual = sha256_of(path, fresh=fresh)
+    except OSError as error:
+        raise ModelFileError(f"The model file {path} cannot be read: {why(error)}.") from error
     if expected and actual != expected:
         raise ModelFileError(
             f"The model file {path} has the wrong checksum: SHA-256 {actual}, expected {expected}. "

@@ -195,28 +195,35 @@ class RemoteServer:
         # Where the server is to repeat the prompt, it lists the prompt's tokens too.
         tokens = most_tokens(body["max_tokens"]) + (len(prompt) if body.get("echo") else 0)
         most = _FEW_BYTES + tokens * (_TOKEN_BYTES + _ALTERNATIVE_BYTES * body["logprobs"])
-        async with contextlib.aclosing(
-            self._attempts("POST", "/completions", body, self._patience.first, min(most, _MOST_BYTES))
-        ) as events:
-            async for event in events:
-                if event is None:
-                    raise EngineError(
-                        f"{self.base} has no /completions (404). Check `remote.url` and `remote.model`: the "
-                        "server must offer plain completions and the model of that name."
-                    )
-                if event == DONE:
-                    # An empty answer has a chunk as well, with the reason of its end.
-                    if not begun:
+        try:
+            async with contextlib.aclosing(
+                self._attempts("POST", "/completions", body, self._patience.first, min(most, _MOST_BYTES))
+            ) as events:
+                async for event in events:
+                    if event is None:
                         raise EngineError(
-                            f"The server at {self.host} ended its answer before the first piece of it. See "
-                            "its log, and ask again."
+                            f"{self.base} has no /completions (404). Check `remote.url` and `remote.model`: "
+                            "the server must offer plain completions and the model of that name."
                         )
-                    return
-                chunk = parse_chunk(event, tokens)
-                if chunk.error:
-                    raise EngineError(f"The server at {self.host} failed{self._said(chunk.error, prompt)}.")
-                begun, finished = True, finished or bool(chunk.finish)
-                yield chunk
+                    if event == DONE:
+                        # An empty answer has a chunk as well, with the reason of its end.
+                        if not begun:
+                            raise EngineError(
+                                f"The server at {self.host} ended its answer before the first piece of it. "
+                                "See its log, and ask again."
+                            )
+                        return
+                    chunk = parse_chunk(event, tokens)
+                    if chunk.error:
+                        raise EngineError(
+                            f"The server at {self.host} failed{self._said(chunk.error, prompt)}."
+                        )
+                    begun, finished = True, finished or bool(chunk.finish)
+                    yield chunk
+        except EngineError:
+            # Some servers break off behind the piece that ends the answer.
+            if not finished:
+                raise
         if not finished:
             raise self._broke_off()
 
@@ -283,7 +290,11 @@ class RemoteServer:
                 limit.reschedule(None)
         except TimeoutError:
             raise self._silent(first) from None
+        except httpx.InvalidURL:  # of a redirect; ours was checked
+            raise self._redirected("", "an invalid address") from None
         except httpx.HTTPError as error:
+            if "Invalid URL in location" in str(error):
+                raise self._redirected("", "an invalid address") from None
             raise self._failed(error, begun=False) from None
         try:
             if response.status_code == 404:
@@ -351,13 +362,10 @@ class RemoteServer:
         if response.is_redirect:
             try:
                 target = urlsplit(response.headers.get("location", ""))
-            except ValueError:  # it is no address
-                target = urlsplit("")
-            where = f" to {self.quoted(f'{target.scheme}://{target.netloc}', 100)}" if target.netloc else ""
-            return self._last(
-                f"The server at {self.host} redirects{where} ({status}). Redirects are disabled because they "
-                "would carry your key and code. If you trust the other address, set `remote.url` to it."
-            )
+            except ValueError:
+                return self._redirected(f" ({status})", "an invalid address")
+            where = self.quoted(f"{target.scheme}://{target.netloc}", 100) if target.netloc else ""
+            return self._redirected(f" ({status})", where)
         said = self._said(await _error_text(response), prompt)
         if status in (401, 403):
             why = (
@@ -376,6 +384,13 @@ class RemoteServer:
         return EngineError(
             f"The server at {self.host} did not accept the request ({status}){said}. It may not know a "
             "required option, or its context may be too short for the prompt."
+        )
+
+    def _redirected(self, status: str, where: str) -> EngineError:
+        to = f" to {where}" if where else ""
+        return self._last(
+            f"The server at {self.host} redirects{to}{status}. Redirects are disabled because they "
+            "would carry your key and code. If you trust the other address, set `remote.url` to it."
         )
 
     def _failed(self, error: httpx.HTTPError, *, begun: bool) -> Exception:

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from lsp_calib.completion.context import shared_ends
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
 from lsp_calib.inference.models.cards import choose, explained
 from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.terminal import tell
 from lsp_calib.tools.client import SERVER, Document, Editor, suggestion_of
 from lsp_calib.tools.demo.screen import Screen
 from lsp_calib.tools.demo.user import (
@@ -71,7 +71,7 @@ def run(*, as_json: bool, model: str | None) -> int:
     if as_json:
         print(json.dumps(report.to_json(), indent=2))
         if report.error is not None:
-            print(f"lsp-calib: {report.error}", file=sys.stderr)
+            tell(f"lsp-calib: {report.error}")
     return code or (0 if report.ok else 1)
 
 

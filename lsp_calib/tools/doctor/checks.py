@@ -30,6 +30,7 @@ from lsp_calib.feedback.rows import parsed
 from lsp_calib.inference import backends, processor
 from lsp_calib.inference.backend import Hardware
 from lsp_calib.inference.local import compiler
+from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import explained, locate
 from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
 from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
@@ -184,6 +185,7 @@ def state_folder() -> list[Finding]:
     """The state folder: its path, whether it is writable, and whether others can read it. Never raises."""
     try:
         folder = home.state_dir()
+        sidecar.models_folder()
     except LspCalibError as error:
         return [problem("state", str(error), "Set LSP_CALIB_HOME to another folder.", fatal=True)]
     free = shutil.disk_usage(folder).free

@@ -288,7 +288,7 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
     findings = examine(quick=quick, progress=(lambda _: None) if as_json else tell)
     report = to_json(findings)
     if as_json:
-        print(json_text(report, sys.stdout.encoding))
+        print(json_text(report, getattr(sys.stdout, "encoding", None)))
     else:
         _print(findings, Console(), quick=quick)
     if bundle is not None:
