@@ -19,6 +19,11 @@ from lsp_calib.values import Tier
 NO_LABELS = "this model has no labels for it yet"
 
 
+Raised = tuple[float, float]
+"""The thresholds (reject below, accept from) that a person has set above those of their preset; 0: none. They
+hold for summaries too, whose presets are others."""
+
+
 class Policy(ABC):
     """Turns a calibrated probability into a tier."""
 
@@ -71,6 +76,7 @@ class TierPolicy(Policy):
     accept_from: float = 0.8
     reject_below: float = 0.3
     name: str = "balanced"
+    raised: Raised = attrs.field(default=(0.0, 0.0), kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if not 0.0 <= self.reject_below <= self.accept_from <= 1.0:
@@ -104,6 +110,7 @@ class RiskPolicy(Policy):
         default=attrs.Factory(lambda self: certify([], [], self.risk, self.delta), takes_self=True)
     )
     accept_from: float = attrs.field(default=0.0, kw_only=True)
+    raised: Raised = attrs.field(default=(0.0, 0.0), kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         certify([], [], self.risk, self.delta)  # checks the two
@@ -160,6 +167,7 @@ class CostPolicy(Policy):
     name: str = "balanced"
     accept_from: float = attrs.field(default=0.0, kw_only=True)
     reject_below: float = attrs.field(default=0.0, kw_only=True)
+    raised: Raised = attrs.field(default=(0.0, 0.0), kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         _check_shares(self)
@@ -374,6 +382,13 @@ def policy_of(own: TierWishes, wished: TierWishes = TierWishes()) -> tuple[Polic
         wished_preset = None
 
     accept, reject = _thresholds(name, preset, own)
+    usual_accept, usual_reject = _thresholds(name, preset, TierWishes())
+    stricter = wished_preset or preset
+    stricter_accept, stricter_reject = _thresholds(name, stricter, TierWishes())
+    raised = (
+        max(_above(reject, usual_reject), _above(wished.reject_below or 0.0, stricter_reject)),
+        max(_above(accept, usual_accept), _above(wished.accept_from or 0.0, stricter_accept)),
+    )
     floors = None
     if wished_preset is not None:
         floors = _thresholds("cost" if name == "cost" else "threshold", wished_preset, TierWishes())
@@ -388,12 +403,19 @@ def policy_of(own: TierWishes, wished: TierWishes = TierWishes()) -> tuple[Polic
         reject = max(reject, min(floors[1], 1.0 if wished.accept_from is None else wished.accept_from))
     accept = max(accept, reject)
 
-    stricter = wished_preset or preset
+    policy: TierPolicy | RiskPolicy | CostPolicy
     if by_risk:
-        return _by_risk(own, wished, (preset, stricter), (accept, reject), refused), refused
-    if name == "cost":
-        return attrs.evolve(_by_cost(own, preset), accept_from=accept, reject_below=reject), refused
-    return TierPolicy(accept_from=accept, reject_below=reject, name=stricter), refused
+        policy = _by_risk(own, wished, (preset, stricter), (accept, reject), refused)
+    elif name == "cost":
+        policy = attrs.evolve(_by_cost(own, preset), accept_from=accept, reject_below=reject)
+    else:
+        policy = TierPolicy(accept_from=accept, reject_below=reject, name=stricter)
+    return attrs.evolve(policy, raised=raised), refused
+
+
+def _above(threshold: float, usual: float) -> float:
+    """A threshold that lies above the usual one; 0 for another."""
+    return threshold if threshold > usual else 0.0
 
 
 def summary_policy(policy: Policy) -> Policy:
@@ -404,15 +426,15 @@ def summary_policy(policy: Policy) -> Policy:
     """
     base = SUMMARY_PRESETS.get(policy.name, SUMMARY_PRESETS["balanced"])
     if isinstance(policy, RiskPolicy):
-        raised = policy.reject_below if policy.reject_below > RISK_PRESETS[base.name].reject_below else 0.0
-        return attrs.evolve(policy, reject_below=max(base.reject_below, raised))
+        raised = _above(policy.reject_below, RISK_PRESETS[base.name].reject_below)
+        return attrs.evolve(policy, reject_below=max(base.reject_below, raised, policy.raised[0]))
     if not isinstance(policy, TierPolicy | CostPolicy):
         return policy
     reject, accept = policy.thresholds
     presets = COST_PRESETS if isinstance(policy, CostPolicy) else PRESETS
     usual_reject, usual_accept = presets[base.name].thresholds
-    reject_below = max(base.reject_below, reject if reject > usual_reject else 0.0)
-    accept_from = max(base.accept_from, accept if accept > usual_accept else 0.0, reject_below)
+    reject_below = max(base.reject_below, _above(reject, usual_reject), policy.raised[0])
+    accept_from = max(base.accept_from, _above(accept, usual_accept), policy.raised[1], reject_below)
     return attrs.evolve(base, accept_from=accept_from, reject_below=reject_below)
 
 

@@ -37,7 +37,7 @@ class Share:
 
     @classmethod
     def of(cls, right: float, n: float) -> Share:
-        """right, n: sums of weights: the suggestions of a visit weigh 1 together.
+        """right, n: sums of weights: a visit counts once, by its first suggestion.
 
         Source: Clopper & Pearson 1934.
 
@@ -63,7 +63,7 @@ class Share:
 
 @attrs.frozen
 class Sums:
-    """Sums over labels, each weighted so that those of one visit weigh 1 together.
+    """Sums over labels, of which the first of each visit weighs 1, the others nothing.
 
     labels: how many there are. n: of the weights, so the number of visits. promised: of the confidences.
     right: of the outcomes. loss: of the squared difference of confidence and outcome. loss_squared,
@@ -280,9 +280,11 @@ def _bins(p: FloatArray, y: BoolArray, visit: IntArray) -> tuple[ReliabilityBin,
 
 
 def _visit_weights(visit: IntArray) -> FloatArray:
-    """Weights of shape (n,): those of the labels that share a code are equal and sum to 1."""
-    _, codes, sizes = np.unique(visit, return_inverse=True, return_counts=True)
-    return np.asarray(1.0 / sizes[codes], dtype=np.float64)
+    """Weights of shape (n,): 1 for the first label of each code, in the order in which they were shown, 0 for
+    the others (as in `promotion`)."""
+    weights = np.zeros(visit.size)
+    weights[np.unique(visit, return_index=True)[1]] = 1.0
+    return weights
 
 
 def _gain(
@@ -290,8 +292,7 @@ def _gain(
 ) -> tuple[float, float | None, float | None]:
     """The mean over visits of how much the squared error falls, and its normal 95 % interval."""
     difference = (before - y) ** 2 - (after - y) ** 2
-    _, codes, sizes = np.unique(visit, return_inverse=True, return_counts=True)
-    by_visit = np.bincount(codes, weights=difference) / sizes
+    by_visit = difference[_visit_weights(visit) > 0.0]
     mean = float(by_visit.mean())
     if by_visit.size < 2:
         return mean, None, None

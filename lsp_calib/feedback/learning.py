@@ -144,15 +144,15 @@ def is_shown(row: LabelledRow) -> bool:
 def visits(rows: Iterable[LabelledRow], *, most_of_a_line: int | None = None) -> list[LabelledRow]:
     """One label for each visit to a line, in their order.
 
-    The labels of a visit share an outcome, more or less; a certificate counts independent ones. Which one
-    stands for its visit is left to the suggestions' random ids.
+    A certificate counts independent ones. The first that was shown stands for its visit: a visit ends with
+    the first right one, so that any choice by what came later would prefer right ones.
     most_of_a_line: at most so many visits to the same line, the oldest.
     """
     rows = list(rows)
     drawn: dict[str, LabelledRow] = {}
     for row in rows:
         other = drawn.get(row.episode)
-        if other is None or row.suggestion_id < other.suggestion_id:
+        if other is None or (row.shown_at, row.suggestion_id) < (other.shown_at, other.suggestion_id):
             drawn[row.episode] = row
     kept = [row for row in rows if drawn[row.episode] is row]
     if most_of_a_line is None:
@@ -407,6 +407,7 @@ def _of_rows(rows: Sequence[LabelledRow]) -> dict[str, list[Any]]:
         "episodes": [row.episode for row in rows],
         "lines": [line_of(row) for row in rows],
         "shown": [row.shown_probability for row in rows],
+        "times": [row.shown_at for row in rows],
     }
 
 

@@ -158,22 +158,26 @@ ALL = (
 _LABELLED = f"{ALL} AND {SHOWN}"
 
 
+# Visit, confidence, outcome, and what tells the order in which they were shown.
+_OF_LABEL = "l.episode AS e, s.confidence AS c, l.correct AS y, s.shown_at AS t, s.id AS i"
+
+
 def sums_by(store: FeedbackStore, by: str, labels: str = _LABELLED) -> tuple[tuple[str, Sums], ...]:
     """The sums for each value of an expression of SQL, that with most visits first. labels: which ones."""
-    rows = store.read(
-        _summed(f"SELECT {by} AS g, l.episode AS e, s.confidence AS c, l.correct AS y {labels}")
-    )
+    rows = store.read(_summed(f"SELECT {by} AS g, {_OF_LABEL} {labels}"))
     found = [(str(name), Sums(*numbers)) for name, *numbers in rows]
     return tuple(sorted(found, key=lambda pair: (-pair[1].n, pair[0])))
 
 
 def _summed(labels: str, extra: str = "") -> str:
-    """The query for `g` and the numbers of `Sums`, from one for labels: group `g`, visit `e`, confidence `c`,
-    outcome `y`. A visit counts once in each group. extra: further columns, each after a comma."""
+    """The query for `g` and the numbers of `Sums`, from one for labels: group `g` and `_OF_LABEL`. A visit
+    counts once in each group, by its first label (as in `promotion`). extra: further columns, each after a
+    comma."""
     return (
         "SELECT g, COUNT(*), SUM(w), SUM(w * c), SUM(w * y), SUM(w * d), SUM(w * d * d), SUM(w * d * y)"
         f"{extra} FROM ("
-        "SELECT *, (c - y) * (c - y) AS d, 1.0 / COUNT(*) OVER (PARTITION BY g, e) AS w "
+        "SELECT *, (c - y) * (c - y) AS d, "
+        "CASE ROW_NUMBER() OVER (PARTITION BY g, e ORDER BY t, i) WHEN 1 THEN 1.0 ELSE 0.0 END AS w "
         f"FROM ({labels})) GROUP BY g"
     )
 
@@ -192,7 +196,7 @@ def periods(store: FeedbackStore, now: float) -> tuple[tuple[float, float, Sums]
     rows = store.read(
         _summed(
             "SELECT (ROW_NUMBER() OVER (ORDER BY l.at, s.shown_at, s.id) - 1) * ? / ? AS g, "
-            f"l.episode AS e, s.confidence AS c, l.correct AS y, l.at AS at {possible}",
+            f"{_OF_LABEL}, l.at AS at {possible}",
             ", MIN(at), MAX(at)",
         )
         + " ORDER BY g",
@@ -262,28 +266,28 @@ def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted
         "AND typeof(s.prompt_version) = 'text' ORDER BY l.at DESC, s.shown_at DESC, s.id DESC LIMIT ?",
         newest,
     )
-    by_purpose: dict[tuple[str, str, str, str], list[tuple[int, LabelledRow]]] = {}
+    by_purpose: dict[tuple[str, str, str, str], list[LabelledRow]] = {}
     names: dict[tuple[str, str, str, str], str] = {}
-    for at, (model, sha256, prompt, *columns) in enumerate(reversed(rows)):
+    for model, sha256, prompt, *columns in reversed(rows):
         row = next(readable([tuple(columns)]), None)
         if row is not None and believable(row):
             # Models with a checksum are the same if the checksums are, whatever their names.
             key = ("" if sha256 else model, sha256, prompt, row.language)
             names[key] = model
-            by_purpose.setdefault(key, []).append((at, row))
+            by_purpose.setdefault(key, []).append(row)
     most = sorted(by_purpose.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:_MOST_PURPOSES]
-    labels: list[tuple[int, float, float, bool, str, bool, int]] = []
+    labels: list[_Assessed] = []
     parts = []
-    for part, (key, numbered) in enumerate(most):
+    for part, (key, found) in enumerate(most):
         _, sha256, prompt, language = key
         purpose = Purpose(ModelIdentity(names[key], "", sha256), prompt, "line", language)
         before = calibrators.choose(purpose, personal=False).calibrator
         after = calibrators.choose(purpose).calibrator
         parts.append((names[key], language, before, after))
-        labels += _assessed(before, after, numbered, measure, part)
-    labels.sort()
-    columns_: Sequence[Sequence[Any]] = list(zip(*labels, strict=True)) or [()] * 7
-    _, old, new, correct, episodes, seen, which = columns_
+        labels += _assessed(before, after, found, measure, part)
+    labels.sort()  # by when they were shown
+    columns_: Sequence[Sequence[Any]] = list(zip(*labels, strict=True)) or [()] * 8
+    _, _, old, new, correct, episodes, seen, which = columns_
     return Compared(
         np.array(old, dtype=np.float64),
         np.array(new, dtype=np.float64),
@@ -295,18 +299,23 @@ def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted
     )
 
 
+_Assessed = tuple[float, str, float, float, bool, str, bool, int]
+"""When a suggestion was shown, its id, its probability by either calibrator, its outcome, its visit, whether
+the later calibrator has seen that, and the number of its purpose."""
+
+
 def _assessed(
     before: Calibrator,
     after: Calibrator,
-    numbered: Sequence[tuple[int, LabelledRow]],
+    rows: Sequence[LabelledRow],
     measure: Wanted,
     part: int,
-) -> Iterable[tuple[int, float, float, bool, str, bool, int]]:
+) -> Iterable[_Assessed]:
     """The labels to which both calibrators give a probability."""
-    rows = [row for _, row in numbered]
     seen = {row.episode for row in rows[: seen_by(after, rows)]} if after.id != before.id else set()
-    for at, row in numbered:
+    for row in rows:
         old = before.probability(row.evidence, measure)
         new = old if after.id == before.id else after.probability(row.evidence, measure)
         if old is not None and new is not None:
-            yield at, old, new, row.correct, row.episode, row.episode in seen, part
+            shown = row.shown_at, row.suggestion_id
+            yield *shown, old, new, row.correct, row.episode, row.episode in seen, part

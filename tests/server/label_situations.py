@@ -734,7 +734,7 @@ told(
     ("sees", "second"),
     ("insert", AT, None, "et * 2"),
     "moves_on",
-    why="each has a label; all of one visit to a line count once",
+    why="each has a label; in a refit the first of a visit counts most",
     **OTHER,
 )
 told(

@@ -183,13 +183,14 @@ class Truth:
 
 
 def truth_of(labels: Sequence[tuple[str, float, bool]]) -> Truth:
-    """labels: (visit, probability, outcome). Each visit weighs 1. half: of the interval of the skill."""
-    visits: dict[str, list[tuple[float, bool]]] = {}
+    """labels: (visit, probability, outcome), as they were shown. Each visit counts by its first one. half: of
+    the interval of the skill."""
+    visits: dict[str, tuple[float, bool]] = {}
     for visit, p, y in labels:
-        visits.setdefault(visit, []).append((p, y))
+        visits.setdefault(visit, (p, y))
 
     def mean(of: Callable[[float, bool], float]) -> float:
-        return sum(sum(of(p, y) for p, y in ones) / len(ones) for ones in visits.values()) / len(visits)
+        return sum(of(p, y) for p, y in visits.values()) / len(visits)
 
     rate = mean(lambda _, y: y)
     brier = mean(lambda p, y: (p - y) ** 2)

@@ -183,7 +183,7 @@ class TestEpisodes:
 
     @pytest.mark.parametrize("n", [40, 60])
     def test_what_is_repeated_changes_nothing(self, n):
-        """Each label once, or each up to nine times: the same calibrator, the same proof."""
+        """Each label once, or each up to nine times: as many visits, which weigh less than twice as much."""
         logprobs, correct = labels(n, shift=-2.0)
         times = np.arange(n) % 9 + 1
         once = refit(SHIPPED, logprobs, correct, created=TODAY)
@@ -197,15 +197,15 @@ class TestEpisodes:
         assert once.promoted
         assert often.promoted
         assert (often.n, often.calibrator.n, often.calibrator.n_correct) == (n, n, once.calibrator.n_correct)
-        assert often.calibrator.curves[0].features[0].weight == pytest.approx(
-            once.calibrator.curves[0].features[0].weight, abs=1e-6
+        twice = refit(
+            SHIPPED,
+            [*logprobs, *logprobs],
+            [*correct, *correct],
+            created=TODAY,
+            lines=[*range(n), *range(n, 2 * n)],
         )
-        assert often.calibrator.curves[0].intercept == pytest.approx(
-            once.calibrator.curves[0].intercept, abs=1e-6
-        )
-        assert often.before == pytest.approx(once.before)
-        if n <= 50:  # leave-one-out has no choice of folds
-            assert often.after == pytest.approx(once.after, abs=1e-6)
+        shifts = [one.calibrator.curves[0].shift.intercept for one in (once, often, twice)]
+        assert shifts == sorted(shifts, reverse=True)
 
     @pytest.mark.parametrize("n", [12, 60])
     def test_no_prediction_has_seen_a_label_of_its_own_episode(self, n, monkeypatch):
@@ -213,6 +213,7 @@ class TestEpisodes:
         monkeypatch.setattr(refitting, "NOISE", 0.0)  # as Platt scaling, with which it is compared
         logprobs, correct = labels(3 * n, shift=-1.0)
         episodes = np.arange(3 * n) % n
+        weights = 0.5 ** (np.arange(3 * n) // n)
         scores = 0.8 * log_odds(raws(logprobs)) - 1.2
         result = refit(SHIPPED, logprobs, correct, created=TODAY, episodes=episodes)
         folds = grouped_folds(episodes, n if n <= 50 else 5)
@@ -223,24 +224,34 @@ class TestEpisodes:
             fitted = PlattCalibrator.fit(  # over the score of the shipped curve
                 sigmoid(scores[~out]),
                 correct[~out],
-                weights=np.full((~out).sum(), 1 / 3),
+                weights=weights[~out],
                 prior=Prior(1.0, 0.0, SLOPE_SD, INTERCEPT_SD),
                 targets="plain",
             )
             predicted[out] = fitted.predict(sigmoid(scores[out]))
-        assert result.after["logLoss"] == pytest.approx(log_loss(predicted, correct))
-        assert result.after["brier"] == pytest.approx(np.mean((predicted - correct) ** 2))
+        assert result.after["logLoss"] == pytest.approx(log_loss(predicted, correct, weights=weights))
+        brier = np.average((predicted - correct) ** 2, weights=weights)
+        assert result.after["brier"] == pytest.approx(brier)
+
+    def test_visits_to_one_line_stay_in_one_fold(self):
+        """Otherwise weights would be chosen, and promoted, by how well they remember lines."""
+        counting = LabelWeights.of(6, episodes=[0, 0, 1, 2, 2, 3], lines=[7, 8, 7, 9, 8, 8])
+        assert counting.groups.tolist() == [0, 0, 0, 2, 2, 1]
+        later = LabelWeights.of(3, episodes=[0, 0, 1], lines=[7, 8, 8], times=[2.0, 1.0, 3.0])
+        assert later.groups.tolist() == [1, 1, 1], "the first that was shown tells the line"
 
 
 class TestWeights:
     def test_few_visits_to_a_line_count_in_full(self):
         weights = LabelWeights.of(6, episodes=[0, 0, 1, 2, 3, 3], lines=[7, 7, 7, 8, 7, 7])
-        assert weights.visited() == pytest.approx([0.5, 0.5, 1, 1, 0.5, 0.5])
+        assert weights.visited() == pytest.approx([1, 0.5, 1, 1, 1, 0.5])
+        assert weights.counted() == pytest.approx([1, 0, 1, 1, 1, 0])
 
     def test_labels_that_do_not_count_weaken_no_other(self):
         weights = LabelWeights.of(4, episodes=[0, 0, 1, 1])
         known = np.array([True, False, True, True])
-        assert weights.visited(known) == pytest.approx([1, 0, 0.5, 0.5])
+        assert weights.visited(known) == pytest.approx([1, 0, 1, 0.5])
+        assert weights.visited(~known) == pytest.approx([0, 1, 0, 0])
 
     def test_what_was_rarely_shown_counts_for_more_up_to_a_limit(self):
         weights = LabelWeights.of(4, shown=[1.0, 0.5, 0.01, 0.0])

@@ -356,7 +356,7 @@ class TestWhereARefitBegins:
         workspace = make(purpose=PURPOSE, source="workspace", **platt(1.0, 2.0, "geometric-mean-first-4"))
         calibrators.promote(workspace)
         for begin, today in ((0, TODAY), (40, LATER)):
-            live(store, 80, at=START + begin * DAY, name=f"{begin}-", right=0.3 + begin / 80)
+            live(store, 80 + begin, at=START + begin * DAY, name=f"{begin}-", right=0.3 + begin / 80)
             result = refit_from_feedback(store, calibrators, PURPOSE, today)
             assert result.calibrator is not None, result.reason
             assert result.calibrator.provenance[-1].name == workspace.id

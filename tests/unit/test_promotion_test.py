@@ -11,7 +11,6 @@ from lsp_calib.calibration.calibrators.curve import Shift
 from lsp_calib.calibration.calibrators.promotion import (
     ENOUGH,
     ERROR,
-    MOST_OF_ONE_LINE,
     LabelWeights,
     odds_against,
 )
@@ -62,16 +61,16 @@ def test_evidence_once_seen_stays_and_begins_at_one(labels: list[tuple[float, bo
 
 
 @given(st.lists(st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=4), max_size=20))
-def test_a_visit_counts_once_by_its_last_label(visits: list[list[tuple[float, bool]]]) -> None:
+def test_a_visit_counts_once_by_its_first_label(visits: list[list[tuple[float, bool]]]) -> None:
     every = [label for visit in visits for label in visit]
     of = [at for at, visit in enumerate(visits) for _ in visit]
-    assert odds(*apart(every), episodes=of) == odds(*apart([visit[-1] for visit in visits]))
+    assert odds(*apart(every), episodes=of) == odds(*apart([visit[0] for visit in visits]))
 
 
 def test_copies_of_one_line_do_not_decide() -> None:
     p, right = np.full(10_000, 0.9), np.zeros(10_000, dtype=bool)
     one_line = odds(p, right, lines=np.zeros(10_000, dtype=int))
-    assert one_line == odds(p[:MOST_OF_ONE_LINE], right[:MOST_OF_ONE_LINE])
+    assert one_line == odds(p[:1], right[:1])
     assert odds(p, right) >= ENOUGH
 
 
@@ -83,3 +82,32 @@ def test_a_user_who_is_known_to_differ_is_seen_sooner() -> None:
         soon += odds_against(p, right, LabelWeights.of(20), noise=NOISE, expected=known) >= ENOUGH
         plain += odds(p, right) >= ENOUGH
     assert soon > plain
+
+
+@pytest.mark.parametrize("types_on", [0.3, 0.7])
+def test_a_visit_that_ends_with_a_right_suggestion_is_no_evidence(types_on: float) -> None:
+    """Users who type on after a wrong suggestion get another one: the last of a visit is right more often."""
+    wrong = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        p, right, visits = [], [], []
+        for visit in range(150):
+            while True:
+                p.append(rng.beta(0.5, 1.4))
+                right.append(rng.random() < p[-1])
+                visits.append(visit)
+                if right[-1] or rng.random() > types_on:
+                    break
+        wrong += odds(np.array(p), np.array(right), episodes=visits) >= ENOUGH
+    assert wrong / 60 <= ERROR + 2.0 * np.sqrt(ERROR * (1.0 - ERROR) / 60)
+
+
+def test_lines_that_come_back_with_the_same_outcome_are_no_evidence() -> None:
+    wrong = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(0.5, 1.4, 150)
+        right = rng.random(150) < p
+        five = np.repeat(np.arange(150), 5)
+        wrong += odds(p[five], right[five], lines=five) >= ENOUGH
+    assert wrong / 60 <= ERROR + 2.0 * np.sqrt(ERROR * (1.0 - ERROR) / 60)

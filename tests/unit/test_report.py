@@ -184,6 +184,7 @@ class TestEveryNumber:
             judged.append((row, old, new))
         seen = {row.episode for row in last if row.language == "python" and row.labelled_at <= until}
         fresh = [one for one in judged if not (one[0].language == "python" and one[0].episode in seen)]
+        fresh.sort(key=lambda one: (one[0].at, one[0].id))
         found = report.comparison
         assert found is not None
         assert (found.unseen, found.changed) == (True, True)
@@ -192,8 +193,8 @@ class TestEveryNumber:
             truth = truth_of([(one[0].episode, one[at], bool(one[0].correct)) for one in fresh])
             assert (judged_by.brier, judged_by.skill) == (close(truth.brier), close(truth.skill))
             assert judged_by.mean_confidence == close(truth.promised)
-            sizes = Counter(one[0].episode for one in fresh)
-            weights = np.array([1 / sizes[one[0].episode] for one in fresh])
+            episodes = [one[0].episode for one in fresh]
+            weights = np.array([episodes.index(episode) == place for place, episode in enumerate(episodes)])
             p = np.array([one[at] for one in fresh])
             y = np.array([bool(one[0].correct) for one in fresh])
             assert judged_by.log_loss == close(-np.average(np.log(np.where(y, p, 1 - p)), weights=weights))
@@ -206,12 +207,11 @@ class TestEveryNumber:
             self.check_bins(
                 judged_by.bins, [(one[0].episode, one[at], bool(one[0].correct)) for one in fresh]
             )
-        visits: dict[str, list[float]] = {}
+        visits: dict[str, float] = {}
         for row, old, new in fresh:
-            visits.setdefault(row.episode, []).append(
-                (old - bool(row.correct)) ** 2 - (new - bool(row.correct)) ** 2
-            )
-        means = [np.mean(ones) for ones in visits.values()]
+            gained = (old - bool(row.correct)) ** 2 - (new - bool(row.correct)) ** 2
+            visits.setdefault(row.episode, gained)
+        means = [*visits.values()]
         interval = stats.norm.interval(0.95, np.mean(means), stats.sem(means))
         assert found.gain == close(np.mean(means))
         assert (found.gain_low, found.gain_high) == (close(interval[0]), close(interval[1]))
@@ -246,12 +246,12 @@ class TestEveryNumber:
             if not mine:
                 assert item.n == 0
                 continue
-            visits: dict[str, list[tuple[float, bool]]] = {}
+            visits: dict[str, tuple[float, bool]] = {}
             for visit, p, y in mine:
-                visits.setdefault(visit, []).append((p, y))
+                visits.setdefault(visit, (p, y))
             n = len(visits)
-            mean = sum(sum(p for p, _ in ones) / len(ones) for ones in visits.values()) / n
-            right = sum(sum(y for _, y in ones) / len(ones) for ones in visits.values()) / n
+            mean = sum(p for p, _ in visits.values()) / n
+            right = sum(y for _, y in visits.values()) / n
             assert (item.n, item.confidence, item.accuracy) == (n, close(mean), close(right))
             check_share(Share(n, item.accuracy, item.low, item.high), right)
             band = [stats.binom.ppf(q, n, mean) / n for q in (0.025, 0.975)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.certificates import AS_BEFORE, Promise
@@ -94,6 +94,7 @@ def test_a_workspace_may_only_ask_for_a_promise(own: Any, workspace: Any, kind: 
     assert [f'"{refused}" does:' in problem for problem in problems] == [True] * (refused is not None)
 
 
+@example(TierWishes(accept_from=0.9), None, None, TierWishes(preset="cautious"), 0.75, 0.8)
 @given(wishes, costs, costs, wishes, st.floats(0.0, 1.0), st.floats(0.5, 0.9))
 def test_no_probability_gets_a_milder_tier_by_what_a_workspace_says(
     own: TierWishes, wrong: float | None, right: float | None, wished: TierWishes, p: float, certified: float
@@ -110,6 +111,8 @@ def test_no_probability_gets_a_milder_tier_by_what_a_workspace_says(
             policy = attrs.evolve(policy, certificate=promised)
         tiers.append(policy.decide(p, source="personal")[0].value)
     assert MILD.index(tiers[1]) <= MILD.index(tiers[0])
+    of_summaries = [summary_policy(one).decide(p, source="personal")[0].value for one in (alone, both)]
+    assert MILD.index(of_summaries[1]) <= MILD.index(of_summaries[0])
     if isinstance(alone, RiskPolicy):
         assert isinstance(both, RiskPolicy)
         assert (both.risk <= alone.risk, both.delta <= alone.delta) == (True, True)

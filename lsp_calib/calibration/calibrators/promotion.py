@@ -1,14 +1,18 @@
 """How much each label counts, and the rule by which a new calibrator may replace the present one.
 
-A visit to a line counts once, and one line a few times. Whether a user's labels say that a calibrator is
-wrong for them, or that another one is better, is a test that may be repeated at every label.
+A visit to a line ends with the first right suggestion, so that its last one is right more often than what was
+shown. How much a label counts is therefore settled when its suggestion is shown: the first of a visit counts
+in full, each later one half of the one before. One line counts a few times.
+
+Whether a user's labels say that a calibrator is wrong for them, or that another one is better, is a test that
+may be repeated at every label.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Self
 
 import attrs
@@ -29,17 +33,18 @@ MOST_OF_ONE_LINE = 5
 MOST_WEIGHT = 10.0
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class LabelWeights:
     """What decides how much each of n labels counts.
 
     visits, lines: codes from 0, int arrays of shape (n,); labels of one visit, or of one line, share one.
-    factors: float array of shape (n,), see `of`.
+    factors: float array of shape (n,), see `of`. times: when each was shown, shape (n,), in any unit.
     """
 
     visits: IntArray
     lines: IntArray
     factors: FloatArray
+    times: FloatArray
 
     @classmethod
     def of(
@@ -48,6 +53,7 @@ class LabelWeights:
         episodes: npt.ArrayLike | None = None,
         lines: npt.ArrayLike | None = None,
         shown: npt.ArrayLike | None = None,
+        times: npt.ArrayLike | None = None,
     ) -> Self:
         """The weights of n labels.
 
@@ -55,6 +61,7 @@ class LabelWeights:
             of the same line. None: all differ.
         shown: the probability with which each was shown, in (0, 1], shape (n,); None: 1. Dividing by it makes
             the labels stand for all that was suggested (Horvitz & Thompson 1952).
+        times: when each was shown, shape (n,); None: in this order.
         Raises DataError unless there are n of each.
         """
         every = np.arange(n)
@@ -64,26 +71,57 @@ class LabelWeights:
             visits,
             visits if lines is None else group_codes(lines, n),
             np.minimum(1.0 / np.maximum(chances, 1e-9), MOST_WEIGHT),
+            every.astype(np.float64) if times is None else np.asarray(times, dtype=np.float64),
         )
 
     def only(self, chosen: BoolArray) -> LabelWeights:
         """Those of some of the labels. chosen: bool array of shape (n,)."""
-        return LabelWeights(self.visits[chosen], self.lines[chosen], self.factors[chosen])
+        return LabelWeights(self.visits[chosen], self.lines[chosen], self.factors[chosen], self.times[chosen])
+
+    @cached_property
+    def groups(self) -> IntArray:
+        """What is to stay together in folds, codes of shape (n,): visits whose first suggestion is for the
+        same line."""
+        first = np.flatnonzero(self._places(np.ones(self.visits.size, dtype=np.bool_)) == 0)
+        line = np.zeros(self.visits.max(initial=-1) + 1, dtype=np.intp)
+        line[self.visits[first]] = self.lines[first]
+        return line[self.visits]
+
+    def first_of_visits(self, known: BoolArray) -> BoolArray:
+        """Whether each label is the first of its visit, of those that count, shape (n,)."""
+        first: BoolArray = known & (self._places(known) == 0)
+        return first
+
+    def _places(self, known: BoolArray) -> IntArray:
+        """The place of each label in its visit, from 0, in the order in which they were shown, shape (n,).
+        Those that do not count take none."""
+        order = np.lexsort((np.arange(self.visits.size), self.times, self.visits))
+        counted = known[order].astype(np.intp)
+        before = np.cumsum(counted) - counted
+        begins = np.searchsorted(self.visits[order], self.visits[order], side="left")
+        places = np.empty_like(order)
+        places[order] = before - before[begins]
+        return places
 
     def visited(self, known: BoolArray | None = None) -> FloatArray:
-        """The weight of each label as a part of a visit, shape (n,); their sum is how many visits count.
+        """The weight of each label as a part of a visit, shape (n,).
 
         known: bool array of shape (n,): the labels that count at all; the others have weight 0.
-        The labels of a visit together weigh 1: they share one outcome, more or less, and ten requests on a
-        line that was typed slowly would otherwise outvote nine lines. All of them are used rather than one of
-        each: each was shown, with a confidence of its own. Those of a line weigh at most MOST_OF_ONE_LINE.
+        The first label of a visit weighs 1, the next 1/2, and so on: together less than 2, so that ten
+        requests on a line that was typed slowly do not outvote nine lines. They are not divided by their
+        number, nor is the last one taken: both depend on when the visit found its end, which a right one is.
+        Those of a line weigh at most MOST_OF_ONE_LINE.
         """
-        counts = np.ones(self.visits.size) if known is None else known.astype(np.float64)
-        sizes = np.bincount(self.visits, weights=counts)
-        weights = counts / np.maximum(sizes[self.visits], 1.0)
+        known = np.ones(self.visits.size, dtype=np.bool_) if known is None else known
+        weights = known * 0.5 ** self._places(known)
         of_line = np.bincount(self.lines, weights=weights)
         found: FloatArray = weights * (MOST_OF_ONE_LINE / np.maximum(of_line, MOST_OF_ONE_LINE))[self.lines]
         return found
+
+    def counted(self, known: BoolArray | None = None) -> FloatArray:
+        """As `visited`, of the first label of each visit alone: the sum is how many visits count."""
+        known = np.ones(self.visits.size, dtype=np.bool_) if known is None else known
+        return self.visited(known) * self.first_of_visits(known)
 
     def weights(self, known: BoolArray | None = None) -> FloatArray:
         """The weight of each label in a fit or a comparison, shape (n,). known: as for `visited`."""
@@ -157,7 +195,8 @@ def odds_against(
     looking again after each label adds no error.
 
     present: confidences of n labels, oldest first, none nan; correct: their outcomes. Both have shape (n,).
-    counting: of them. A visit to a line counts once, by its last label, and a line MOST_OF_ONE_LINE times.
+    counting: of them. A visit to a line counts once, by its first label, and each line once: further visits
+        to it tell little more, and the ratio would take them for as much as the first.
     noise: the share of labels that are expected to be wrong, in [0, 0.5), whichever is right.
     expected: where the user is expected already, from another prompt or model.
     Sources: Ville 1939; Wald 1947 (sequential probability ratio); Robbins & Siegmund 1974 (the alternative
@@ -198,7 +237,7 @@ def _largest_odds(
 ) -> float:
     """forecast: the other probability of the label at a position; called in their order."""
     ratio = largest = 0.0
-    for at in _last_of_visits(counting):
+    for at in _counted_once(counting):
         one, other = (noise + (1.0 - 2.0 * noise) * p for p in (forecast(at), float(present[at])))
         ratio += np.log(one / other) if correct[at] else np.log((1.0 - one) / (1.0 - other))
         largest = max(largest, ratio)
@@ -207,15 +246,15 @@ def _largest_odds(
     return float(np.exp(largest))
 
 
-def _last_of_visits(counting: LabelWeights) -> Iterator[int]:
-    """The positions of the labels that count, in order."""
-    last = {int(visit): at for at, visit in enumerate(counting.visits)}
-    of_line: Counter[int] = Counter()
-    for at in sorted(last.values()):
+def _counted_once(counting: LabelWeights) -> Iterator[int]:
+    """The positions of the labels that count, in order: the first of each visit, and one of each line."""
+    first = counting.first_of_visits(np.ones(counting.visits.size, dtype=np.bool_))
+    lines = set[int]()
+    for at in np.flatnonzero(first):
         line = int(counting.lines[at])
-        of_line[line] += 1
-        if of_line[line] <= MOST_OF_ONE_LINE:
-            yield at
+        if line not in lines:
+            lines.add(line)
+            yield int(at)
 
 
 # How many of the latest labels count, in effect. In simulation (tests/validity/test_online.py) a memory

@@ -102,7 +102,7 @@ def refit_curve(
     slope, intercept = problem.fit(known).tolist()
     moved = Shift(slope=slope, intercept=intercept, slope_sd=prior.slope_sd, intercept_sd=prior.intercept_sd)
     shifted = RefittedCurve(base.shifted(moved), problem.held_out(fold), slope)
-    if len(base.features) > 1 and counting.visited(known).sum() >= WEIGHTS_FROM:
+    if len(base.features) > 1 and counting.counted(known).sum() >= WEIGHTS_FROM:
         weighted = _weighted(base, evidences, problem, fold, moved)
         if problem.loss(weighted.predicted) < problem.loss(shifted.predicted):
             return weighted
@@ -255,6 +255,7 @@ def refit(
     until: str | None = None,
     lines: npt.ArrayLike | None = None,
     shown: npt.ArrayLike | None = None,
+    times: npt.ArrayLike | None = None,
     earlier: Calibrator | None = None,
     same_model: bool = True,
 ) -> RefitResult:
@@ -269,7 +270,7 @@ def refit(
         (`CalibratorStore.base`); None: `current`, which then must not be a personal one.
     seen: how many of the labels, counted from the oldest, `current` was fitted on. None: as many as a
         personal `current` says, otherwise none.
-    lines, shown: as for `LabelWeights.of`.
+    lines, shown, times: as for `LabelWeights.of`.
     earlier: the user's calibrator for another prompt or version of the features, or (not `same_model`) for
         another model: where the user's shift is expected until labels say more.
     until: the moment that the new calibrator records as its last label's (`seen_until`); None: `created`.
@@ -291,15 +292,18 @@ def refit(
             "A refit needs the calibrator that the personal one is drawn towards: pass it as base."
         )
     _, labels = paired(np.zeros(len(evidences)), correct, empty=True)
-    counting = LabelWeights.of(labels.size, episodes, lines, shown)
-    codes, visits, weights = counting.visits, counting.visited(), counting.weights()
+    counting = LabelWeights.of(labels.size, episodes, lines, shown, times)
+    groups, visits, weights = counting.groups, counting.counted(), counting.weights()
     n = round(float(visits.sum()))
-    fresh = _fresh(codes, _seen(current) if seen is None else seen)
+    fresh = _fresh(groups, _seen(current) if seen is None else seen)
     n_fresh = round(float(visits[fresh].sum()))
     if refusal := _too_few(labels, fresh, n, n_fresh, current):
         return RefitResult(False, refusal, n)
 
-    fold = grouped_folds(codes, np.unique(codes).size if n <= LEAVE_ONE_OUT_TO else 5)
+    different = np.unique(groups).size
+    if different < MIN_LABELS:
+        return RefitResult(False, f"the labels are of too few lines: {different} of {MIN_LABELS}", n)
+    fold = grouped_folds(groups, different if n <= LEAVE_ONE_OUT_TO else 5)
     refitted = [
         refit_curve(
             curve,
@@ -341,7 +345,7 @@ def refit(
         raw_measure=base.raw_measure,
         n=n,
         n_correct=round(float(visits @ labels)),
-        metrics=summarise(predicted, labels, codes),
+        metrics=summarise(predicted, labels, groups),
         provenance=(
             Origin(FEEDBACK, until or created, labels.size),
             Origin(base.id, base.created, base.n),
@@ -384,6 +388,7 @@ def compare(
     new_seen: int | None = None,
     lines: npt.ArrayLike | None = None,
     shown: npt.ArrayLike | None = None,
+    times: npt.ArrayLike | None = None,
 ) -> RefitResult:
     """Compare a calibrator that was not fitted just now with the present one, by the rule of a refit.
 
@@ -394,18 +399,17 @@ def compare(
     Raises DataError on labels, evidence and episodes that do not fit together.
     """
     _, labels = paired(np.zeros(len(evidences)), correct, empty=True)
-    counting = LabelWeights.of(labels.size, episodes, lines, shown)
-    visits = counting.visited()
-    fresh = _fresh(counting.visits, max(seen, new_seen or 0))
+    counting = LabelWeights.of(labels.size, episodes, lines, shown, times)
+    fresh = _fresh(counting.groups, max(seen, new_seen or 0))
     known = np.isfinite(new.probabilities(evidences)) & np.isfinite(current.probabilities(evidences))
     judged = fresh & known
-    n = round(float(visits[judged].sum()))
+    n = round(float(counting.counted(judged).sum()))
     last = new if (new_seen or 0) > seen else current
-    if refusal := _too_few(labels, judged, round(float(visits.sum())), n, last):
+    if refusal := _too_few(labels, judged, round(float(counting.counted().sum())), n, last):
         return RefitResult(False, refusal, n)
     if new_seen is None and n < MIN_TRIED:
         return RefitResult(False, f"not enough labels to try it on: {n} of {MIN_TRIED}", n)
-    weights = counting.weights()[judged]
+    weights = counting.weights(judged)[judged]
     chosen = list(compress(evidences, judged))
     one, other = new.probabilities(chosen), current.probabilities(chosen)
     promoted, reason = may_replace(
@@ -451,7 +455,7 @@ def _seen(calibrator: Calibrator) -> int:
     return counts[0] if counts else calibrator.n
 
 
-def _fresh(codes: IntArray, seen: int) -> BoolArray:
-    """The labels, shape (n,), of episodes that have no label among the first `seen`."""
-    fresh: BoolArray = ~np.isin(codes, codes[: max(seen, 0)])
+def _fresh(groups: IntArray, seen: int) -> BoolArray:
+    """The labels, shape (n,), of visits to lines that have no label among the first `seen`."""
+    fresh: BoolArray = ~np.isin(groups, groups[: max(seen, 0)])
     return fresh
