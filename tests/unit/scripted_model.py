@@ -4,7 +4,7 @@ A prompt is words: `steps N` takes N steps of 10 ms, each of which makes a token
 `die` ends the process; `bug` and `fail` raise. An answer says how often it was interrupted, and whether it
 had to give way. A model file called `bad` cannot be loaded, one called `slow` takes a while, and `narrow`
 has room for one document. `crash` and `killed` end the process that loads them, by SIGSEGV and SIGKILL;
-`repack` crashes unless weights are not repacked.
+`repack` crashes unless weights are not repacked, and `tired` cannot be loaded the first time.
 """
 
 from __future__ import annotations
@@ -116,6 +116,9 @@ class ScriptedModel:
     def __init__(self, options: LoadOptions) -> None:
         if options.path.stem == "bad":
             raise ModelFileError(f"The model file {options.path} is bad.")
+        if options.path.stem == "tired" and not (once := options.path.with_suffix(".once")).exists():
+            once.touch()
+            raise BlockingIOError(11, "Resource temporarily unavailable")
         if options.path.stem == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
         if options.path.stem == "killed":

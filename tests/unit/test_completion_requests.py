@@ -205,6 +205,15 @@ class TestPause:
         service.go.set()
         assert (await second)[0].suggestion.text == "other"
 
+    async def test_a_set_delay_holds_although_the_model_is_free(self) -> None:
+        service = Service("other")
+        _, second = await self.started(requests(service, pause=0.3), self.FIRST, self.SECOND)
+        await asyncio.sleep(0.05)
+        service.go.set()
+        assert service.asked == []
+        await second
+        assert service.asked == [2]
+
     async def test_an_answer_that_does_not_fit_is_no_reason_to_wait_on(self) -> None:
         service = Service("other")
         _, second = await self.started(requests(service, busy_pause=30.0), self.FIRST, self.SECOND)

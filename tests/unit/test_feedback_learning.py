@@ -147,14 +147,19 @@ def test_labels_without_log_probabilities_make_no_refit_due(
     assert not is_due(store, calibrators, PURPOSE)
 
 
+@pytest.mark.parametrize("before", [None, START + 5])
 def test_nothing_is_made_of_labels_that_are_deleted_meanwhile(
-    store: FeedbackStore, calibrators: CalibratorStore, monkeypatch: pytest.MonkeyPatch
+    store: FeedbackStore,
+    calibrators: CalibratorStore,
+    monkeypatch: pytest.MonkeyPatch,
+    before: float | None,
 ) -> None:
+    """All of them, or some."""
     live(store, 60)
     fit = learning.refit
 
     def purged(*arguments: Any, **named: Any) -> RefitResult:
-        store.purge()
+        store.purge(before=before)
         return fit(*arguments, **named)
 
     monkeypatch.setattr(learning, "refit", purged)

@@ -1,11 +1,21 @@
 """An answer from its tokens' bytes: what was typed is left out, and no character is torn apart."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.generation.run import GenerationBuilder, function_end, shortened
+from lsp_calib.inference.backend import Counters
+from lsp_calib.inference.generation.run import (
+    Candidate,
+    GenerationBuilder,
+    GenerationRun,
+    function_end,
+    shortened,
+)
 from lsp_calib.values import Prompt, Segment, Stop, Timing
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12)
@@ -175,6 +185,19 @@ class TestShortening:
         assert max(map(len, kept)) == 1000
         begins = [tokens[0] for tokens in kept]
         assert len(set(begins)) == 3, "it moves every 125 keys"
+
+
+def test_a_control_token_ends_the_text() -> None:
+    """It has no text: what follows would be joined to what came before it, and its improbability lost."""
+    run: Any = SimpleNamespace(
+        _chosen=0, _counters=Counters(), _tokens=[], _pieces=[b"print(x)", b"", b"42"], _tell_after=0
+    )
+    run._builder = GenerationBuilder("", one_line=True)
+    for token, logprob in ((0, -0.1), (1, -4.0)):
+        GenerationRun._take(run, Candidate(token, logprob, 0.0))
+    generation = run._builder.finish(Timing())
+    assert (generation.text, generation.stop) == ("print(x)", Stop.END_OF_TEXT)
+    assert [token.logprob for token in generation.tokens] == [-0.1, -4.0]
 
 
 def test_a_string_of_several_lines_is_open_behind_a_backslash() -> None:

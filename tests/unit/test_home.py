@@ -10,6 +10,8 @@ import pytest
 
 from lsp_calib import home
 from lsp_calib.errors import SettingsError
+from lsp_calib.inference.models import sidecar
+from lsp_calib.tools.doctor import checks
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX ones")
 as_root = pytest.mark.skipif(
@@ -107,6 +109,16 @@ def test_a_link_is_followed_to_a_folder_that_is_looked_at_alike(folder: Path, tm
     assert mode(target) == 0o755
     target.chmod(0o700)
     assert home.state_dir() == folder
+
+
+@posix
+def test_a_link_to_a_drive_that_is_not_there_is_named(folder: Path, tmp_path: Path) -> None:
+    folder.mkdir(mode=0o700)
+    (folder / "models").symlink_to(tmp_path / "drive")
+    with pytest.raises(SettingsError, match="drive missing"):
+        sidecar.models_folder()
+    (finding,) = checks.state_folder()
+    assert "drive missing" in finding.says
 
 
 @as_root

@@ -17,7 +17,7 @@ from lsp_calib import home
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.lines import sample_lines
-from lsp_calib.evaluation.tasks import held_out
+from lsp_calib.evaluation.tasks import held_out, project_names
 from lsp_calib.tools.doctor.bundle import scrubbed
 
 
@@ -45,6 +45,39 @@ def test_a_state_folder_whose_name_is_not_utf8_is_shown_escaped(tmp_path: Path) 
     found = run("utf-8:strict", state, "models", "list", "--json")
     assert b"Traceback" not in found.stderr
     assert str(state) in json.dumps(json.loads(found.stdout), ensure_ascii=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are not UTF-8")
+def test_a_bundle_can_be_made_there_too(tmp_path: Path) -> None:
+    state = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    bundle = tmp_path / "bundle.zip"
+    found = run("utf-8:strict", state, "doctor", "--quick", "--bundle", str(bundle))
+    assert b"Traceback" not in found.stderr
+    assert bundle.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are not UTF-8")
+def test_a_project_has_a_name_that_files_can_hold(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    assert project_names([folder]) == [(folder, "caf\\udce9")]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other shells close no outputs")
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_output_spoils_nothing(tmp_path: Path, closed: str) -> None:
+    command = f"'{sys.executable}' -m lsp_calib models list --json {closed}"
+    environment = {**os.environ, "LSP_CALIB_HOME": str(tmp_path / "state"), "LSP_CALIB_THREADS": "x"}
+    done = subprocess.run(command, shell=True, capture_output=True, env=environment, check=False, timeout=300)
+    assert b"Traceback" not in done.stderr
+    if closed == "2>&-":
+        assert isinstance(json.loads(done.stdout), list | dict)
+
+
+def test_a_name_of_a_file_directs_no_terminal() -> None:
+    result = CliRunner().invoke(main, ["complete", "a.py", "1", "2", "x\x1b]0;owned\x07y"], color=True)
+    assert result.exit_code == SettingsError.exit_code
+    assert not {"\x1b", "\x07"} & {*result.output}
 
 
 def test_places_are_drawn_in_a_project_whose_name_is_not_utf8(tmp_path: Path) -> None:

@@ -142,7 +142,12 @@ lines = [" " * width + f"if {width}:" for width in range(600)]
 tree = SourceTree(rules_of("python"), [*lines[:300], " " * 300 + "x = 1", ""])
 pasted = [*lines[300:], " " * 600 + 'x = f"{y} z"']
 try:
-    if sys.argv[1] == "tree_with":
+    if sys.argv[1] == "narrow":  # in tabs each line is short
+        below = [" " * width + "if 1:" for width in range(288, 628)] + [" " * 628 + 'x = f"{y} z"', ""]
+        tree = SourceTree(rules_of("python"), ["", *below])
+        tree.replace(0, 1, ["\\t" * (width // 8) + " " * (width % 8) + "if 1:" for width in range(288)])
+        tree.parse(0)
+    elif sys.argv[1] == "tree_with":
         tree.tree_with(300, pasted[0], pasted[1:])
     else:
         tree.replace(300, 301, pasted)
@@ -152,7 +157,7 @@ except Overrun:
 """
 
 
-@pytest.mark.parametrize("way", ["replace", "tree_with"])
+@pytest.mark.parametrize("way", ["replace", "tree_with", "narrow"])
 def test_deep_indentation_that_comes_later_crashes_no_scanner_either(way: str) -> None:
     command = [sys.executable, "-c", PASTED, way]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)

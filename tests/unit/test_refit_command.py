@@ -96,6 +96,8 @@ def test_without_labels_it_says_so(home: Path) -> None:
     [
         (OTHER, f"`lsp-calib refit --model {OTHER.name}` learns"),
         (ModelIdentity("codellama", "", ""), "`lsp-calib refit --remote ADDRESS --model codellama`, with"),
+        # Whoever pastes the command runs nothing else.
+        (ModelIdentity("x;id", "", ""), "`lsp-calib refit --remote ADDRESS --model 'x;id'`, with"),
         # Of a server, or of a file of one's own, with the name of a card.
         (ModelIdentity(OTHER.name, "", ""), f"`lsp-calib refit --remote ADDRESS --model {OTHER.name}`, with"),
         (ModelIdentity(OTHER.name, "Q4", "5c" * 32), "`lsp-calib refit --model FILE`, with its file, learns"),

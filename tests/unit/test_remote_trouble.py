@@ -161,6 +161,26 @@ class TestTrouble:
         with pytest.raises(EngineError, match="OpenAI-compatible"):
             await scene.say()
 
+    @pytest.mark.parametrize("location", ["http://[", "//[", "http://[::1", "javascript:alert(1)", ""])
+    @pytest.mark.parametrize("where", ["handler", "models_handler"])
+    async def test_a_redirect_to_no_address_is_one_too(self, play: Play, location: str, where: str) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.json({}, 307, Location=location)
+
+        scene = await play(**{where: handler})
+        for _ in range(2):
+            with pytest.raises(EngineError, match="Redirects are disabled"):
+                await scene.say()
+        assert scene.states[-1][0] is EngineState.ERROR
+
+    async def test_an_answer_is_whole_where_the_server_breaks_off_behind_its_end(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.head(Content_Type="text/event-stream")
+            await exchange.event({"choices": [{"text": "x", "finish_reason": "stop"}]})
+            await exchange.die()
+
+        assert (await (await play(handler=handler)).say()).text == "x"
+
     async def test_a_server_that_dies_midway(self, play: Play) -> None:
         async def handler(exchange: Exchange) -> None:
             await exchange.head(Content_Type="text/event-stream")

@@ -55,6 +55,25 @@ class TestWhatAProgramSees:
             print(os.read(0, 1))""")
         assert said == "b''\n"
 
+    def test_no_report_of_its_own_whatever_the_numbers_of_our_files(self) -> None:
+        held = [os.open(os.devnull, os.O_RDONLY) for _ in range(300)]
+        try:
+            outcome = run(
+                textwrap.dedent("""
+                    import os
+                    for number in range(3, 1024):
+                        try:
+                            os.write(number, b'{"ended": "exit", "code": 0, "proved": true}'.ljust(65536))
+                        except OSError:
+                            pass
+                    raise SystemExit(7)"""),
+                limits=LIMITS,
+            )
+        finally:
+            for one in held:
+                os.close(one)
+        assert (outcome.ending, outcome.code, outcome.proved) == (Ending.EXIT, 7, False)
+
     def test_one_folder_that_can_be_written(self) -> None:
         _, code, said = python("""
             import os

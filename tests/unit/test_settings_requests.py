@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from lsprotocol import types
 
-from lsp_calib.server.features.lifecycle import _fetch_settings
+from lsp_calib.server.features.lifecycle import _fetch_settings, register
 from lsp_calib.settings import Settings
 
 
@@ -44,6 +45,24 @@ async def test_an_answer_to_an_earlier_request_does_not_undo_a_later_one(first: 
     assert await earlier
     assert server.settings.exclude == ("secret/**",)
     assert server.problems == []
+
+
+async def test_an_answer_that_comes_late_undoes_no_settings_that_were_pushed() -> None:
+    server: Any = AsksTwice({"exclude": []}, (0.1, 0.0))
+    server.settings_within = 0.02
+    server.session = SimpleNamespace(settings_changed=lambda: None)
+    handlers: dict[str, Any] = {}
+    server.feature = lambda name: lambda handler: handlers.setdefault(name, handler)
+    register(server)
+    server.answers[1] = (ValueError("no"), 0.0)
+    earlier = asyncio.create_task(_fetch_settings(server))
+    await asyncio.sleep(0.03)
+    pushed = types.DidChangeConfigurationParams(settings={"lspCalib": {"exclude": ["secret/**"]}})
+    await handlers[types.WORKSPACE_DID_CHANGE_CONFIGURATION](server, pushed)
+    assert server.settings.exclude == ("secret/**",)
+    await earlier
+    await asyncio.sleep(0.1)
+    assert server.settings.exclude == ("secret/**",)
 
 
 async def test_an_answer_holds_while_a_later_request_waits_for_its_own() -> None:

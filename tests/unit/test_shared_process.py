@@ -399,6 +399,16 @@ class TestHarm:
             await engine.ready()
         assert (await engine.generate(ask("steps 1"))).tokens
 
+    async def test_a_load_that_the_system_refuses_is_tried_again(
+        self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(process_client, "_RETRY", 0.0)
+        engine = client(wanted=install(monkeypatch, tmp_path, "tired"))
+        with pytest.raises(EngineError, match="temporarily unavailable"):
+            await engine.ready()
+        await until(lambda: engine.pid is None)
+        assert (await engine.generate(ask("steps 1"))).tokens
+
     async def test_a_disk_that_is_gone_is_named(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:

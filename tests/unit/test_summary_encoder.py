@@ -24,6 +24,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.confidence.features import ENCODER, FIT_FEATURES, SUMMARY_VERSION
 from lsp_calib.evaluation.summary_observation import LISTED
+from lsp_calib.inference.models import sidecar
 from lsp_calib.summarization import SummaryService, fit
 from lsp_calib.summarization.encoder import InstalledEncoder, installed_encoder
 from lsp_calib.values import Evidence, ModelIdentity, Observation
@@ -146,6 +147,22 @@ def test_without_the_files_there_is_none_and_none_is_missed(caplog: pytest.LogCa
     with caplog.at_level(logging.INFO):
         assert InstalledEncoder()() is None
     assert not caplog.records
+
+
+@pytest.mark.usefixtures("home")
+def test_files_that_cannot_be_read_cost_no_summary(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    for one in CARD.files:
+        one.path.parent.mkdir(mode=0o700, exist_ok=True)
+        one.path.write_bytes(b"x")
+    monkeypatch.setattr(sidecar, "sha256_of", refused)
+    with caplog.at_level(logging.WARNING):
+        assert InstalledEncoder()() is None
+    assert "Permission denied" in caplog.text
 
 
 def test_all_connections_share_one() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -179,6 +180,15 @@ def test_a_folder_with_endless_files_is_not_read_to_its_end(
 
     monkeypatch.setattr(os, "scandir", endless)
     assert list(walk(repository, repository, lambda _: False, seconds=60, most_names=100)) == []
+
+
+def test_very_many_ignores_hold_nothing_up(repository: Path) -> None:
+    root = repository / "app"
+    patterns = (f"{{a,b}}{{c,d}}{{e,f}}{{g,h}}{{i,j}}{n}\n" for n in range(5000))
+    (root / ".gitignore").write_text("".join(patterns))
+    began = time.process_time()
+    assert list(walk(root, root, lambda path: path.suffix == ".py", seconds=60)) == []
+    assert time.process_time() - began < 20.0, "minutes before"
 
 
 def test_a_long_document_hides_no_other(repository: Path) -> None:
