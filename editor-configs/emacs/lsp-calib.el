@@ -67,7 +67,7 @@ KEYS are keywords, the outermost first."
   (or (if-let* ((workspace (lsp-calib--workspace)))
           (lsp-calib--get (lsp--workspace-server-capabilities workspace)
                           :experimental :lspCalib :badges (intern (concat ":" tier)) :mark)
-        (and (fboundp 'eglot-server-capable)
+        (and (fboundp 'eglot-server-capable) (eglot-current-server)
              (plist-get (eglot-server-capable :experimental :lspCalib :badges (intern (concat ":" tier))) :mark)))
       ""))
 
@@ -226,6 +226,9 @@ CANDIDATE is a completion of Eglot's."
   "Show completions of Eglot as grey text, with the tier behind a suggestion.
 The grey text is that of `completion-preview-mode'."
   :lighter nil
+  ;; Eglot runs its hook also when it stops managing a buffer.
+  (unless (and (fboundp 'eglot-managed-p) (eglot-managed-p))
+    (setq lsp-calib-preview-mode nil))
   (if lsp-calib-preview-mode
       (progn
         (advice-add 'eglot-completion-at-point :filter-return #'lsp-calib--remember)
@@ -247,7 +250,7 @@ The grey text is that of `completion-preview-mode'."
     (overlay-put lsp-inline-completion--overlay 'after-string
                  (concat (overlay-get lsp-inline-completion--overlay 'after-string) (lsp-calib--badge tier)))))
 
-;;;###autoload
+;;;###autoload (with-eval-after-load 'lsp-mode (require 'lsp-calib))
 (with-eval-after-load 'lsp-mode
   (lsp-register-client
    (make-lsp-client :new-connection (lsp-stdio-connection (lambda () lsp-calib-command))

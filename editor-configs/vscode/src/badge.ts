@@ -57,6 +57,11 @@ export class BadgeView implements vscode.Disposable {
     this.legend = legend;
   }
 
+  /** The id of the first suggestion on screen; nothing where none is shown. */
+  get id(): string | undefined {
+    return this.shown?.suggestions[0]?.id;
+  }
+
   /** Why the suggestions on screen have their tiers; nothing where none is shown. */
   why(): string | undefined {
     return this.shown?.suggestions.map((suggestion) => whyThisTier(suggestion, this.legend)).join('\n');
@@ -98,7 +103,7 @@ export class BadgeView implements vscode.Disposable {
     const done = await editor.edit((edit) => edit.replace(new vscode.Range(position, end), part));
     const after = position.translate(0, part.length);
     editor.selection = new vscode.Selection(after, after);
-    await vscode.commands.executeCommand('editor.action.inlineSuggest.trigger');
+    await vscode.commands.executeCommand('editor.action.inlineSuggest.trigger', { explicit: false });
     return done;
   }
 

@@ -252,8 +252,11 @@ export class Commands {
   }
 
   private async hide(): Promise<void> {
+    const { id } = this.badge;
     this.session.hide();
-    await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+    if (id !== undefined) {
+      await this.session.ask('lsp-calib.rejected', { id });
+    }
   }
 }
 

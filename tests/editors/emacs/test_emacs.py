@@ -253,6 +253,39 @@ def test_a_key_typed_meanwhile_does_not_end_what_sends_a_change() -> None:
     assert said.stdout == "t (t t)"
 
 
+def batch(*arguments: str) -> str:
+    """What Emacs prints."""
+    assert EMACS is not None
+    command = [EMACS, "--batch", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def test_the_preview_goes_when_eglot_stops() -> None:
+    """Eglot runs its hook then too, and has no server to ask for a mark."""
+    stopped = """(progn
+      (require 'eglot) (require 'completion-preview)
+      (add-hook 'eglot-managed-mode-hook #'lsp-calib-preview-mode)
+      (with-temp-buffer
+        (eglot--managed-mode-off)
+        (princ (list (eglot-managed-p) lsp-calib-preview-mode completion-preview-mode (lsp-calib--mark "review")))))"""
+    assert batch("-l", str(CONFIGURATION), "--eval", stopped) == "(nil nil nil )"
+
+
+@pytest.mark.skipif(not has_lsp_mode(), reason="no lsp-mode here")
+def test_lsp_mode_works_where_only_the_autoloads_are_loaded(tmp_path: Path) -> None:
+    """As a package manager leaves it until something of the package is called."""
+    shutil.copy(CONFIGURATION, tmp_path)
+    loads = tmp_path / "lsp-calib-autoloads.el"
+    generate = f'(progn (require \'loaddefs-gen) (loaddefs-generate "{tmp_path}" "{loads}"))'
+    batch("--eval", generate)
+    asked = """(with-temp-buffer
+      (setq buffer-file-name "/tmp/x.py") (python-mode)
+      (princ (condition-case error (progn (lsp--find-clients) 'found) (error error)))
+      (set-buffer-modified-p nil))"""
+    said = batch("-L", str(tmp_path), "-l", str(loads), "--eval", "(require 'lsp-mode)", "--eval", asked)
+    assert said.endswith("found")
+
+
 @pytest.mark.parametrize("client", ["eglot", "rass"])
 def test_commands(start: Start, client: str) -> None:
     """Status, refit, explain, pause and report say what the server answers."""

@@ -89,11 +89,21 @@ def test_each_kind_of_earlier_mapping_does_what_it_did(open_bare, program: str) 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_keys_without_an_earlier_mapping_are_themselves(open_bare, program: str) -> None:
+    """An Alt key ends insert mode, as Escape does, and is a command there."""
     nvim = open_bare(program)
     nvim.lua("vim.cmd.imapclear()")
-    before = typed(nvim, "x<Tab>y")
+    keys = nvim.lua("return vim.tbl_values(require('lsp_calib.keys').SUGGESTED)")
+    assert len(keys) == 7
+
+    def does(key: str) -> tuple[list[str], str]:
+        nvim.lua("vim.fn.setreg('\"', '')")  # as a command, some keys delete or put
+        lines = typed(nvim, f"x{key}y<Esc>")
+        return lines, nvim.lua("return vim.api.nvim_get_mode().mode")
+
+    before = {key: does(key) for key in keys}
     nvim.lua("require('lsp_calib.keys').set('suggested')")
-    assert typed(nvim, "x<Tab>y") == before == ["x\ty"]
+    assert {key: does(key) for key in keys} == before
+    assert before["<Tab>"][0] == ["x\ty"]
 
 
 @pytest.mark.skipif(bool(NO_NVIM), reason=NO_NVIM or "-")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from nvim import NO_OLD_NVIM, OLD_NVIM, Neovim, labels
+from scripted_editor import install_calibrator, install_curve
 
 pytestmark = pytest.mark.skipif(not OLD_NVIM, reason=NO_OLD_NVIM)
 
@@ -49,6 +50,21 @@ def test_a_menu_opens_in_a_pause_with_the_badge_and_tab_takes_its_item(nvim: Neo
     nvim.until("a mark", nvim.marked)
     nvim.keys(":silent write<CR>")
     assert nvim.until("a label", lambda: labels(home)) == [("kept", 1)]
+
+
+def test_how_far_it_can_be_trusted_stands_in_its_badge(open_scripted, home: Path) -> None:
+    install_calibrator(home)
+    install_curve(home)
+    answer = {
+        "text": "turn first * second",
+        "tokens": ["turn", " first", " *", " second"],
+        "logprobs": [-0.01, -0.01, -1.97, -0.01],
+        "entropies": [0.1, 0.1, 2.0, 0.1],
+    }
+    nvim = open_scripted({"answers": {"    re": answer}}, program=OLD_NVIM)
+    nvim.keys("GA    re")
+    (item,) = nvim.until("a menu", lambda: nvim.lua(ITEMS))
+    assert item["menu"].endswith("sure up to first")
 
 
 def test_characters_beyond_ascii_before_it_shift_nothing(nvim: Neovim) -> None:

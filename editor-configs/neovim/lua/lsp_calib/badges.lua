@@ -62,12 +62,18 @@ function M.verdict(suggestion)
   return 'accept', 'accept through line ' .. through, lines[through].confidence
 end
 
+--- The byte behind so many UTF-16 units of a text, as the server counts.
+function M.bytes_of(text, units)
+  if vim.fn.has('nvim-0.11') == 1 then return vim.str_byteindex(text, 'utf-16', units) end
+  return vim.str_byteindex(text, units, true)
+end
+
 --- The word that ends the part that can be trusted, of a line that is not to be accepted as a whole; nil if that part
 --- is too short to take, or there is none.
 function M.sure_word(suggestion)
   local sure = suggestion.sure
   if suggestion.tier == 'accept' or type(sure) ~= 'table' or sure['end'] < 4 then return end
-  local part = suggestion.text:sub(1, vim.str_byteindex(suggestion.text, 'utf-16', sure['end']))
+  local part = suggestion.text:sub(1, M.bytes_of(suggestion.text, sure['end']))
   return part:match('([%w_\128-\255]+)$') or part:match('[^%w_%s\128-\255]+$')
 end
 

@@ -41,7 +41,7 @@ local function dim(buf, suggestion, ghost, item)
   local text, more = (ghost[4].virt_text or {})[1], (ghost[4].virt_text or {})[2]
   if not text or text[2] ~= 'ComplHint' or not badges.sure_word(suggestion) then return end
   if more and more[2] == 'LspCalibUnsure' then return end -- as it is until Neovim draws it anew
-  local stop = vim.str_byteindex(item.insertText, 'utf-16', suggestion.sure['end'])
+  local stop = badges.bytes_of(item.insertText, suggestion.sure['end'])
   local sure = math.max(stop - (#item.insertText - #text[1]), 0)
   if sure >= #text[1] then return end
   local chunks = { { text[1]:sub(1, sure), 'ComplHint' }, { text[1]:sub(sure + 1), 'LspCalibUnsure' }, more }
@@ -197,7 +197,7 @@ end
 local function sure_part(rest, item)
   local sure = item.command.arguments[1].sure
   if type(sure) ~= 'table' then return '' end
-  local stop = vim.str_byteindex(item.insertText, 'utf-16', sure['end'])
+  local stop = badges.bytes_of(item.insertText, sure['end'])
   return item.insertText:sub(#item.insertText - #rest + 1, stop)
 end
 

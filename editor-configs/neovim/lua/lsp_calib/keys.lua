@@ -36,7 +36,9 @@ local function typed(text) return (vim.keycode(text):gsub('\128\254X', '\128')) 
 local function otherwise(name, key, raw, map)
   if not map then
     local jumps = name == 'accept' and key == '<Tab>' and vim.snippet.active({ direction = 1 })
-    return jumps and typed('<Cmd>lua vim.snippet.jump(1)<CR>') or raw
+    -- Without a mapping an Alt key is <Esc> and the key. Neovim reads it so only when it is typed: what a mapping
+    -- returns would put in the letter.
+    return jumps and typed('<Cmd>lua vim.snippet.jump(1)<CR>') or (raw:gsub('^\128\252\8', '\27'))
   end
   if map.expr == 1 then
     local found
