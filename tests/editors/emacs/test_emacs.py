@@ -267,7 +267,8 @@ def test_the_preview_goes_when_eglot_stops() -> None:
       (add-hook 'eglot-managed-mode-hook #'lsp-calib-preview-mode)
       (with-temp-buffer
         (eglot--managed-mode-off)
-        (princ (list (eglot-managed-p) lsp-calib-preview-mode completion-preview-mode (lsp-calib--mark "review")))))"""
+        (princ (list (eglot-managed-p) lsp-calib-preview-mode completion-preview-mode
+                     (lsp-calib--mark "review")))))"""
     assert batch("-l", str(CONFIGURATION), "--eval", stopped) == "(nil nil nil )"
 
 
