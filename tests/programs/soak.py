@@ -124,13 +124,23 @@ async def watch(readings: Readings, servers: Sequence[Editor], state: Path, unti
         now = time.monotonic() - began
         for name, process in processes(servers, state):
             try:
-                # Of its own: the pages of libraries and files that are read later are no growth.
-                readings.memory[name].append((now, process.memory_full_info().uss / 1e6))
+                readings.memory[name].append((now, private_memory(process) / 1e6))
                 readings.handles[name].append((now, process.num_fds() + process.num_threads()))
             except psutil.NoSuchProcess:
                 continue
         stored = sum(file.stat().st_size for file in state.glob("feedback.db*"))
         readings.store.append((now, stored / 1e6))
+
+
+def private_memory(process: psutil.Process) -> int:
+    """Bytes of the process's own: pages of libraries and files that are read later are no growth.
+
+    Servers hide these from all but root; then all that is resident counts.
+    """
+    try:
+        return int(process.memory_full_info().uss)
+    except psutil.AccessDenied:
+        return int(process.memory_info().rss)
 
 
 def processes(servers: Sequence[Editor], state: Path) -> Iterator[tuple[str, psutil.Process]]:
