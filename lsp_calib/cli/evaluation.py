@@ -31,12 +31,12 @@ from lsp_calib.cli.shared import (
     said,
     seed_option,
     show,
+    tell,
     threads_option,
     warn,
     window_option,
 )
 from lsp_calib.errors import SettingsError
-from lsp_calib.terminal import tell
 
 REFLECTED = ("ask", "verbalised")
 SUMMARIES_OBSERVED = (

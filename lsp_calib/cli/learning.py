@@ -34,6 +34,7 @@ from lsp_calib.cli.shared import (
     seed_option,
     show,
     show_sentences,
+    tell,
     threads_option,
     warn,
     window_option,
@@ -41,7 +42,6 @@ from lsp_calib.cli.shared import (
 )
 from lsp_calib.errors import SettingsError
 from lsp_calib.report import THEMES, ThemeName
-from lsp_calib.terminal import tell
 
 
 @click.command(cls=Command)

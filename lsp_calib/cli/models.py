@@ -15,9 +15,9 @@ from lsp_calib.cli.shared import (
     print_json,
     say,
     show_sentences,
+    tell,
 )
 from lsp_calib.errors import SettingsError
-from lsp_calib.terminal import tell
 
 
 @click.group(cls=Group)

@@ -18,7 +18,6 @@ from click.core import ParameterSource
 from lsp_calib.characters import shown
 from lsp_calib.errors import SettingsError, StoppedError
 from lsp_calib.json_text import json_text
-from lsp_calib.terminal import tell
 
 if TYPE_CHECKING:
     from lsp_calib.evaluation.collect import AskingOptions
@@ -222,6 +221,11 @@ def show_sentences(wire: Any, sentences: Iterable[str], *, as_json: bool) -> Non
 def say(text: str, *, nl: bool = True) -> None:
     """Print a text on standard output."""
     click.echo(shown(text), nl=nl)
+
+
+def tell(text: str) -> None:
+    """Print a line on standard error, as `terminal.tell` does, without its imports."""
+    click.echo(shown(text), err=True)
 
 
 def warn(text: str) -> None:
