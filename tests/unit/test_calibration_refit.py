@@ -233,6 +233,13 @@ class TestEpisodes:
         brier = np.average((predicted - correct) ** 2, weights=weights)
         assert result.after["brier"] == pytest.approx(brier)
 
+    def test_labels_of_one_line_alone_are_no_ground_for_a_refit(self):
+        """There is nothing to predict them from."""
+        logprobs, correct = labels(12, shift=-2.0)
+        result = refit(SHIPPED, logprobs, correct, created=TODAY, lines=np.zeros(12, dtype=int))
+        assert (result.promoted, result.before) == (False, None)
+        assert result.reason == "all 5 labels are of one line: at least one other is needed"
+
     def test_visits_to_one_line_stay_in_one_fold(self):
         """Otherwise weights would be chosen, and promoted, by how well they remember lines."""
         counting = LabelWeights.of(6, episodes=[0, 0, 1, 2, 2, 3], lines=[7, 8, 7, 9, 8, 8])

@@ -301,8 +301,8 @@ def refit(
         return RefitResult(False, refusal, n)
 
     different = np.unique(groups).size
-    if different < MIN_LABELS:
-        return RefitResult(False, f"the labels are of too few lines: {different} of {MIN_LABELS}", n)
+    if different < 2:
+        return RefitResult(False, f"all {n} labels are of one line: at least one other is needed", n)
     fold = grouped_folds(groups, different if n <= LEAVE_ONE_OUT_TO else 5)
     refitted = [
         refit_curve(
