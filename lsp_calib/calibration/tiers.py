@@ -407,7 +407,7 @@ def policy_of(own: TierWishes, wished: TierWishes = TierWishes()) -> tuple[Polic
     if by_risk:
         policy = _by_risk(own, wished, (preset, stricter), (accept, reject), refused)
     elif name == "cost":
-        policy = attrs.evolve(_by_cost(own, preset), accept_from=accept, reject_below=reject)
+        policy = attrs.evolve(_by_cost(own, preset), accept_from=accept, reject_below=reject, name=stricter)
     else:
         policy = TierPolicy(accept_from=accept, reject_below=reject, name=stricter)
     return attrs.evolve(policy, raised=raised), refused
@@ -424,18 +424,13 @@ def summary_policy(policy: Policy) -> Policy:
     A preset never makes them milder; a threshold that the user or a workspace has raised above the preset's
     holds for summaries too. By risk no summary is accepted: certificates cover single lines.
     """
-    base = SUMMARY_PRESETS.get(policy.name, SUMMARY_PRESETS["balanced"])
-    if isinstance(policy, RiskPolicy):
-        raised = _above(policy.reject_below, RISK_PRESETS[base.name].reject_below)
-        return attrs.evolve(policy, reject_below=max(base.reject_below, raised, policy.raised[0]))
-    if not isinstance(policy, TierPolicy | CostPolicy):
+    if not isinstance(policy, TierPolicy | RiskPolicy | CostPolicy):
         return policy
-    reject, accept = policy.thresholds
-    presets = COST_PRESETS if isinstance(policy, CostPolicy) else PRESETS
-    usual_reject, usual_accept = presets[base.name].thresholds
-    reject_below = max(base.reject_below, _above(reject, usual_reject), policy.raised[0])
-    accept_from = max(base.accept_from, _above(accept, usual_accept), policy.raised[1], reject_below)
-    return attrs.evolve(base, accept_from=accept_from, reject_below=reject_below)
+    base = SUMMARY_PRESETS.get(policy.name, SUMMARY_PRESETS["balanced"])
+    reject_below, accept_from = map(max, base.thresholds, policy.raised)
+    if isinstance(policy, RiskPolicy):
+        return attrs.evolve(policy, reject_below=reject_below)
+    return attrs.evolve(base, accept_from=max(accept_from, reject_below), reject_below=reject_below)
 
 
 def _thresholds(name: PolicyName, preset: str, own: TierWishes) -> tuple[float, float]:

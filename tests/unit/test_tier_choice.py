@@ -61,14 +61,17 @@ def test_settings_only_make_the_tiers_of_summaries_stricter(
 def test_the_tiers_of_summaries_are_their_own() -> None:
     """What a preset says of lines is not said of summaries; what a user has raised is."""
 
-    def tiers(own: TierWishes) -> list[str]:
-        policy = summary_policy(policy_of(own)[0])
+    def tiers(own: TierWishes, preset: str | None = None) -> list[str]:
+        policy = summary_policy(policy_of(own, TierWishes(preset=preset))[0])
         return [policy.decide(p, source="shipped")[0].value for p in (0.19, 0.21, 0.59, 0.61, 0.9)]
 
     usual = ["reject", "review", "review", "accept", "accept"]
     assert tiers(TierWishes()) == usual
     assert tiers(TierWishes(preset="lenient")) == usual
     assert tiers(TierWishes(policy="cost")) == usual
+    cautious = ["reject", "reject", "review", "review", "accept"]
+    for policy in ("threshold", "cost"):
+        assert tiers(TierWishes(policy=policy), "cautious") == cautious
     assert tiers(TierWishes(accept_from=0.3, reject_below=0.0)) == usual
     assert tiers(TierWishes(preset="cautious")) == ["reject", "reject", "review", "review", "accept"]
     assert tiers(TierWishes(accept_from=0.8)) == ["reject", "review", "review", "review", "accept"]
