@@ -91,7 +91,7 @@ class RepositoryExamples:
     def __init__(self, exclude: Sequence[str], *, seconds: float) -> None:
         self._exclusion = Exclusion(tuple(exclude))
         self._seconds = seconds
-        self.stopped = threading.Event()  # nobody wants them any more
+        self._stopped = threading.Event()
         self._of: dict[Path, WorkspaceExamples] = {}
         self._read: set[tuple[Path, str]] = set()
 
@@ -101,9 +101,19 @@ class RepositoryExamples:
         index = self._of.setdefault(root, WorkspaceExamples(root, lambda: self._exclusion))
         if (root, family_of(language)) not in self._read:
             self._read.add((root, family_of(language)))
-            goes_on = lambda _: not self.stopped.is_set()  # noqa: E731
-            index.scan(language, (root / at).parent, seconds=self._seconds, goes_on=goes_on)
+            index.scan(language, (root / at).parent, seconds=self._seconds, goes_on=self._goes_on)
         return index.best(function, language, at, SHOTS)
+
+    async def find(self, path: Path, function: Function, language: str) -> Sequence[Example]:
+        """As `best`, in a thread, which reads no further file once this is cancelled."""
+        try:
+            return await asyncio.to_thread(self.best, path, function, language)
+        except asyncio.CancelledError:
+            self._stopped.set()
+            raise
+
+    def _goes_on(self, _: float) -> bool:
+        return not self._stopped.is_set()
 
 
 def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: Say) -> list[Suggestion]:
@@ -173,11 +183,8 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bo
         examples: Sequence[Example] = ()
         if trusted.remote_url is None:
             repository = RepositoryExamples(trusted.exclude, seconds=_LOOKING)
-            looking = asyncio.to_thread(repository.best, path, function, language)
-            try:
-                examples, _ = await asyncio.gather(looking, engine.ready())
-            finally:
-                repository.stopped.set()
+            looking = repository.find(path, function, language)
+            examples, _ = await asyncio.gather(looking, engine.ready())
         service = SummaryService(engine, estimator_for(given), installed_encoder())
         summary = await _summary(service, path, function, language, examples, augment=augment)
         if summary is None:
@@ -311,11 +318,7 @@ def overview(
             progress(done, len(found))
             examples: Sequence[Example] = ()
             if trusted.remote_url is None:
-                try:
-                    examples = await asyncio.to_thread(repository.best, path, function, language)
-                except asyncio.CancelledError:
-                    repository.stopped.set()
-                    raise
+                examples = await repository.find(path, function, language)
             made = await _summary(service, path, function, language, examples, augment=augment)
             into.files.setdefault(name, []).append(attrs.evolve(entry, summary=made))
         progress(len(found), len(found))

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,14 @@ from lsp_calib.cli import main
 from lsp_calib.commands import suggestions
 from lsp_calib.commands.engine import with_engine
 from lsp_calib.commands.printing import badge
-from lsp_calib.commands.suggestions import Overview, summarize_at
+from lsp_calib.commands.suggestions import Overview, RepositoryExamples, summarize_at
 from lsp_calib.errors import DataError, EngineDiedError
 from lsp_calib.inference.engine import Engine, EngineState, LoadedModel, Request, StateListener, ignore_state
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Trusted
+from lsp_calib.summarization import workspace_examples
+from lsp_calib.syntax import functions
 from lsp_calib.values import Generation, ModelIdentity, Stop, Timing, Token
 
 
@@ -434,3 +437,33 @@ def test_an_answer_comes_although_nobody_reads_that_a_model_is_loaded(
 
     found = with_engine(answer, Trusted(model=install(monkeypatch, tmp_path)), full)
     assert len(found.tokens) == 2
+
+
+async def test_a_search_for_examples_that_is_cancelled_reads_no_further_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C would otherwise wait until the whole repository is read."""
+    (tmp_path / ".git").mkdir()
+    for number in range(20):
+        (tmp_path / f"f{number}.py").write_text("def f():\n    return 1\n")
+    read: list[Path] = []
+    within, go_on = threading.Event(), threading.Event()
+    lines_of = workspace_examples.lines_of
+
+    def slow(path: Path) -> Any:
+        read.append(path)
+        within.set()
+        go_on.wait(60)
+        return lines_of(path)
+
+    monkeypatch.setattr(workspace_examples, "lines_of", slow)
+    (function,) = functions(("def f():", "    return 1"), "python")
+    repository = RepositoryExamples((), seconds=60)
+    search = asyncio.create_task(repository.find(tmp_path / "f0.py", function, "python"))
+    assert await asyncio.to_thread(within.wait, 60)
+    search.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await search
+    go_on.set()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert len(read) == 1
