@@ -57,7 +57,7 @@ export class BadgeView implements vscode.Disposable {
     this.legend = legend;
   }
 
-  /** The id of the first suggestion on screen; nothing where none is shown. */
+  /** The id of the first suggestion on screen, if there is one. */
   get id(): string | undefined {
     return this.shown?.suggestions[0]?.id;
   }
@@ -101,10 +101,13 @@ export class BadgeView implements vscode.Disposable {
     const closers = editor.document.getText(new vscode.Range(position, range.end));
     const end = position.translate(0, writtenOver(part, closers));
     const done = await editor.edit((edit) => edit.replace(new vscode.Range(position, end), part));
+    if (!done) {
+      return false;
+    }
     const after = position.translate(0, part.length);
     editor.selection = new vscode.Selection(after, after);
     await vscode.commands.executeCommand('editor.action.inlineSuggest.trigger', { explicit: false });
-    return done;
+    return true;
   }
 
   clear(): void {

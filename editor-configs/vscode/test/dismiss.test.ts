@@ -5,7 +5,7 @@ import { registered } from './mock_vscode';
 vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
 vi.mock('vscode-languageclient/node', async () => await vi.importActual('./mock_client'));
 
-// What was dismissed does not come back by itself before its line has changed: the server has to know of it.
+// The server does not offer a dismissed suggestion again on the same line, so it must be told of the dismissal.
 it.each([['abc', [['lsp-calib.rejected', { id: 'abc' }]]], [undefined, []]])(
   'Escape tells the server which suggestion was dismissed: %s',
   async (id, told) => {
