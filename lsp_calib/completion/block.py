@@ -124,7 +124,7 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
     that line is what is known of the block.
     """
     line, below = first.suggestion, lines[1:]
-    if not below or first.kept:  # what is kept behind the first line would stand behind the last one
+    if not below or first.kept:  # a block would put the kept text behind its last line
         return line
     products = _product(lines)
     tiers = [decide(p)[0] for p in products]

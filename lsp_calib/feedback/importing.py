@@ -104,7 +104,7 @@ def read_foreign(path: Path, uses: Sequence[Use], criterion: str = MOST_AGREE) -
             "one of yours."
         )
     if model.sha256 != calibrator.purpose.model.sha256:
-        # Its maker, or this user, knows the model by its name alone: it judges what is stored under ours.
+        # One of the two names the model without a checksum. The labels here are stored under ours.
         return calibrator.shared(purpose=attrs.evolve(calibrator.purpose, model=model))
     return calibrator
 

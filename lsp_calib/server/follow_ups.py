@@ -68,7 +68,7 @@ class DerivedSuggestions:
     of_line: whether it is the same for a line of the document, however much of its suggestion is typed; then
         its making goes on while that is typed.
     grace: seconds that the work for a line goes on when no request waits for it any more.
-    is_stale: whether what was made is to be made anew, as where it has labels already.
+    is_stale: whether a result is out of date and is made again, as one that has labels already.
     """
 
     _make: Callable[[CalibDocument, Completion], Awaitable[Made]]

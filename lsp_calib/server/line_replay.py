@@ -259,8 +259,9 @@ class TypedLines:
         *,
         elsewhere: bool = True,
     ) -> None:
-        """The user is on a line of a document, and on no other. old, region: of the change that tells.
+        """A change shows that the user is on a line of a document, and on no other.
 
+        old, region: of the change.
         elsewhere: whether the user has left other documents too; not where a program may have changed this.
         """
         for name, document in self._documents.items():

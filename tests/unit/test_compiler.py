@@ -37,7 +37,7 @@ def header(folder: Path, operand: str, *, once: bool = False) -> str:
 
 
 def test_gcc_twelve_loses_the_configuration(tmp_path: Path) -> None:
-    """Its operand has 8 bytes: what is stored behind them is dropped."""
+    """Its operand has 8 bytes: the compiler removes the stores of the other 56."""
     faulty = gcc(tmp_path, header(tmp_path, "*((const void **) (a))"))
     assert compiler.loses_tile_configuration([faulty])
 

@@ -122,7 +122,7 @@ class Curve(Document, frozen=True, omit_defaults=True):
     """probability = sigmoid(intercept + sum of weight * (x - mean) / scale + offset of the place).
 
     The first of a calibrator's curves whose features are all known counts, unless a measure is preferred.
-    The labels of the calibrator bound what is said (`Calibrator.told`).
+    Its probability is then kept within what the calibrator's labels support (`Calibrator.told`).
 
     measure: a plain measure, whose log-odds are then the one feature; or FEATURES_MEASURE (of any version),
         WITHOUT_ENTROPIES, WITHOUT_GRAMMAR or WITHOUT_ENCODER. A curve over features of another version than

@@ -80,8 +80,8 @@ class LabelWeights:
 
     @cached_property
     def groups(self) -> IntArray:
-        """What is to stay together in folds, codes of shape (n,): visits whose first suggestion is for the
-        same line."""
+        """The group of each label, codes of shape (n,). Folds do not divide a group: it has all visits whose
+        first suggestion is for the same line."""
         first = np.flatnonzero(self._places(np.ones(self.visits.size, dtype=np.bool_)) == 0)
         line = np.zeros(self.visits.max(initial=-1) + 1, dtype=np.intp)
         line[self.visits[first]] = self.lines[first]

@@ -93,7 +93,7 @@ def _pip_cache(name: str) -> str:
 
 
 def main() -> None:
-    """Print shell commands that set the environment for building; nothing where none is needed."""
+    """Print shell commands that set the environment for building, if it needs any."""
     needed = flags()
     if not needed:
         return

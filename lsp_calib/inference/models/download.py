@@ -175,7 +175,7 @@ class _Delivery:
                 total = self._begin(response)
                 self._on_progress(part.size, total, self._source.repo)
                 for chunk in response.iter_raw() if part.size < total else ():
-                    if total and part.size + len(chunk) > total:
+                    if part.size + len(chunk) > total:
                         raise DownloadError(f"{self._what()} sent more than the {total} bytes it announced.")
                     part.append(chunk)
                     self._on_progress(part.size, total, self._source.repo)
@@ -194,7 +194,7 @@ class _Delivery:
             raise _Interrupted(f"{self._what()} sent nothing for {_TIMEOUT.read:.0f} s.") from error
         except httpx.TransportError as error:
             raise _Interrupted(f"The connection to {self._url.host} broke: {_said(error)}.") from error
-        if total and part.size < total:
+        if part.size < total:
             raise _Interrupted(f"{self._what()} sent {part.size} of {total} bytes.")
 
     @contextlib.contextmanager

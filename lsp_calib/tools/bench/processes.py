@@ -255,7 +255,7 @@ class Session:
 
     @contextlib.contextmanager
     def busy(self, count: int) -> Iterator[list[int]]:
-        """Busy processes in this session, at nice 19."""
+        """Start busy processes beside the model, at nice 19."""
         try:
             yield list(self._tell(count))
         finally:
