@@ -190,9 +190,9 @@ def odds_against(
     """How many times likelier the labels became under forecasts that learn from them than under `present`.
 
     The largest such ratio at any label, or the first that is ENOUGH. Each label is forecast by online Platt
-    scaling of `present`, from the labels before it alone. If `present` is right, the ratio is a martingale
-    that begins at 1, so the probability that it ever reaches k is at most 1 / k (Ville's inequality):
-    looking again after each label adds no error.
+    scaling of `present`, from the labels before it alone. If `present` is right and `noise` is the share of
+    wrong labels, the ratio is a martingale that begins at 1, so the probability that it ever reaches k is at
+    most 1 / k (Ville's inequality): looking again after each label adds no error.
 
     present: confidences of n labels, oldest first, none nan; correct: their outcomes. Both have shape (n,).
     counting: of them. A visit to a line counts once, by its first label, and each line once: further visits
