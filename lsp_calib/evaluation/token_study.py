@@ -264,7 +264,8 @@ class _Kept:
         if not file.exists():
             return kept
         try:
-            with np.load(file, allow_pickle=False) as found:
+            # Opened here: of a damaged archive NumPy leaves the file open.
+            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as found:
                 if str(found["question"]) != question:
                     raise DataError(f"{file} holds counts of another model. Name another folder.")
                 kept.done = set(map(str, found["done"]))

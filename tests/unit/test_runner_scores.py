@@ -310,6 +310,12 @@ class TestCommand:
         assert (second["comparison"]["n"], second["comparison"]["fresh"]) == (180, False)
         assert self.in_force() == first["calibrator"]["id"]
 
+    def test_the_intervals_of_one_project_are_of_its_files(self, kept: Path) -> None:
+        """Of fewer than three groups none can be drawn again: then there were no intervals."""
+        write_records(kept, HEADER, [attrs.evolve(record, group="one") for record in made_up(200)])
+        gain = self.calibrate(kept)["comparison"]["gain"]
+        assert gain["low"] < gain["value"] < gain["high"]
+
     def test_a_file_and_a_place_in_force_are_two_things(self, kept: Path, tmp_path: Path) -> None:
         before = self.in_force()
         document = self.calibrate(kept, "--output", str(tmp_path / "c.json"))

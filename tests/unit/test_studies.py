@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -481,6 +482,18 @@ def invoke(*arguments: str) -> Result:
     result = CliRunner().invoke(main, ["eval", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04cut off", b"neither"])
+def test_damaged_counts_of_a_stopped_run_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    model = SimpleNamespace(identity=ModelIdentity("m", "Q4", ""))
+    monkeypatch.setattr(token_study._Host, "loaded", lambda _: model)
+    path = tmp_path / "token.jsonl"
+    path.with_name("token.jsonl.counts.npz").write_bytes(content)
+    with pytest.raises(DataError, match=r"counts.npz cannot be read.*Remove it to begin again"):
+        study(EngineChoice(), [("a", "x\ny\n")], path, positions=1, created="2026-01-02")
 
 
 @pytest.mark.model
