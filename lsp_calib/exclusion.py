@@ -160,7 +160,7 @@ def _matches(pattern: tuple[str, ...], parts: Sequence[str]) -> bool:
                 reached.add(at)
             elif fnmatch.fnmatchcase(part, pattern[at]):
                 reached.add(at + 1)
-        if any(at == len(pattern) for at in reached) or (reached and _rest_is_any(pattern, reached)):
+        if any(set(pattern[at:]) <= {"**"} for at in reached):
             return True
     return False
 
@@ -175,11 +175,6 @@ def _skipped(pattern: tuple[str, ...], reached: set[int]) -> set[int]:
     return {at for at in places if at < len(pattern)}
 
 
-def _rest_is_any(pattern: tuple[str, ...], reached: set[int]) -> bool:
-    """Whether only `**` is left of the pattern, in which a name has just been matched."""
-    return any(set(pattern[at:]) == {"**"} for at in reached)
-
-
 @functools.lru_cache(maxsize=1024)
 def _alternatives(pattern: str) -> tuple[tuple[str, ...], ...]:
     """The patterns without braces that `pattern` stands for, each as its parts."""
@@ -191,15 +186,13 @@ def _alternatives(pattern: str) -> tuple[tuple[str, ...], ...]:
         while (wider := _BRACES.sub("**", plain)) != plain:
             plain = wider
         found = [plain]
-    several = (tuple(_without_repeats(_parts(text))) for text in found)
+    several = (_without_repeats(_parts(text)) for text in found)
     return tuple(dict.fromkeys(parts for parts in several if parts))
 
 
-def _without_repeats(parts: tuple[str, ...]) -> Iterator[str]:
+def _without_repeats(parts: tuple[str, ...]) -> tuple[str, ...]:
     """`**/**` is `**`."""
-    for at, part in enumerate(parts):
-        if part != "**" or at == 0 or parts[at - 1] != "**":
-            yield part
+    return tuple(part for before, part in itertools.pairwise(("", *parts)) if {before, part} != {"**"})
 
 
 def _expanded(pattern: str) -> Iterator[str]:

@@ -155,36 +155,34 @@ def write_atomically(path: Path, data: bytes, mode: int, *, durable: bool = True
 
 
 @contextlib.contextmanager
-def exported(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
+def exported(path: Path, mode: int = 0o600, *, what: str = "export", option: str = "") -> Iterator[TextIO]:
     """A new text file that something is exported to. What could not be written whole, as on a full disk, does
     not stay.
 
-    mode: its permissions. Raises SettingsError if there is a file of this name, DataError if it cannot be
-    written.
+    mode: its permissions. what, option: what it is, and how another place is given, for the messages.
+    Raises SettingsError if there is a file of this name, DataError if it cannot be written.
     """
+    made = False
     try:
         handle = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=mode)
-    except FileExistsError as error:
-        raise SettingsError(
-            f"{path} exists, and no export overwrites a file. Give another name, or remove it."
-        ) from error
-    except OSError as error:
-        raise _not_exported(path, error) from error
-    try:
+        made = True
         # Closing writes what is left, and may fail as well.
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
     except BaseException as error:
-        path.unlink(missing_ok=True)
+        if made:
+            path.unlink(missing_ok=True)
+        elif isinstance(error, FileExistsError):
+            raise SettingsError(
+                f"{path} exists, and no {what} overwrites a file. Give another name{option}, or remove it."
+            ) from error
         if isinstance(error, OSError):
-            raise _not_exported(path, error) from error
+            raise DataError(
+                f"{path} cannot be written: {error.strerror or error}. Give another place{option}."
+            ) from error
         raise
-
-
-def _not_exported(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path} cannot be written: {error.strerror or error}. Give another place.")
 
 
 def sync_folder(folder: Path) -> None:

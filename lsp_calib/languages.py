@@ -139,22 +139,12 @@ def bounded(language: str) -> str:
 # Prose and data without a syntax: a completion of code is seldom wanted there.
 PLAIN = frozenset(
     (
-        *(
-            "plaintext",
-            "text",
-            "log",
-            "markdown",
-            "mdx",
-            "quarto",
-            "restructuredtext",
-            "rst",
-            "asciidoc",
-            "org",
-        ),
+        *("plaintext", "text", "log", "markdown", "mdx", "quarto", "restructuredtext", "rst", "asciidoc"),
+        *("org", "scminput", "diff", "patch", "search-result"),
         *("latex", "tex", "bibtex", "typst", "norg", "vimwiki", "help", "mail", "csv", "tsv"),
         *("plaintex", "context", "rmd", "rmarkdown", "pandoc", "gfm", "djot", "rtf"),
         *("hgcommit", "jjdescription", "jj-commit", "svn", "svn-commit", "gitsendemail", "commit-message"),
-        *("git-commit", "gitcommit", "git-rebase", "gitrebase", "scminput", "diff", "patch", "search-result"),
+        *("git-commit", "gitcommit", "git-rebase", "gitrebase"),
     )
 )
 ANY = "*"

@@ -14,6 +14,11 @@ def split_lines(text: str) -> tuple[str, ...]:
     return tuple(_END.split(text))
 
 
+def indentation_of(line: str) -> str:
+    """The white space that a line begins with; all of a blank line."""
+    return line[: len(line) - len(line.lstrip())]
+
+
 normalised_line = str.strip
 """The part of a line that counts in comparisons: all but the white space at its ends."""
 

@@ -348,6 +348,7 @@ class Suggestion:
         """The suggestion object of the contract (camelCase, JSON types only)."""
         c = self.confidence
         t = self.timing
+        lines = [{"confidence": one.calibrated, "tier": one.tier.value} for one in self.lines]
         return {
             "id": self.id,
             "kind": self.kind,
@@ -374,14 +375,9 @@ class Suggestion:
             "rank": self.rank,
             "doubt": self._doubt_on_wire(),
             "sure": self._sure_on_wire(),
-            **self._lines_on_wire(),
+            **({"lines": lines} if lines else {}),
             **({"notes": list(c.notes)} if c.notes else {}),
         }
-
-    def _lines_on_wire(self) -> dict[str, Any]:
-        if not self.lines:
-            return {}
-        return {"lines": [{"confidence": one.calibrated, "tier": one.tier.value} for one in self.lines]}
 
     def _sure_on_wire(self) -> dict[str, int | float] | None:
         """How far it can be trusted, in UTF-16 units of the text."""

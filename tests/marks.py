@@ -121,7 +121,7 @@ LONG = {
         "test_held_out_projects_are_left_out_and_counted",
         "test_files_are_not_called_projects",
     },
-    "test_bench_processes.py": {"TestBusyProcesses"},
+    "test_bench_run.py": {"TestBusyProcesses"},
     "test_bench_report.py": {"TestSpreads"},
     "test_blind.py": {"TestCalibrate"},
     "test_block_calibration.py": {"test_the_documented_tables_are_those_of_the_record"},
@@ -130,14 +130,14 @@ LONG = {
         "test_answers_of_one_kind_are_installed_only_when_asked[False-wrong]",
     },
     "test_calibration_adapting.py": {"test_with_few_labels_it_is_better_than_one_of_their_own"},
-    "test_calibration_error.py": {"test_smooth_ece_agrees_with_its_authors_package"},
+    "test_calibration_metrics.py": {"test_smooth_ece_agrees_with_its_authors_package"},
     "test_calibration_simultaneous.py": {
         "test_calibrated_scores_stay_within_all_limits_as_often_as_promised"
     },
     "test_carrying_over.py": {"test_a_refit_expects_the_user_where_they_were"},
     "test_core_dumps.py": {"test_that_of_the_workers_of_an_evaluation_too"},
     "test_crashing_process.py": {"test_the_systems_kill_demotes_nothing_and_is_an_error_as_well"},
-    "test_data_lines.py": {"test_of_the_source_of_this_package_next_to_nothing"},
+    "test_context.py": {"test_of_the_source_of_this_package_next_to_nothing"},
     "test_datasets.py": {"TestPinnedProjects"},
     "test_excess_loss.py": {
         "test_few_data_sets_already_show_what_the_table_is_about",
@@ -207,6 +207,7 @@ ALONE = {
         "test_a_file_full_of_repeated_lines_takes_milliseconds",
         "test_a_local_change_in_a_huge_document_takes_milliseconds",
     },
+    "test_pace.py": {"test_a_busy_program_takes_about_one_processor"},
     # Not for the time: a worker's folder is too deep for a socket, which then lies elsewhere.
     "test_shared_process.py": {"test_another_user_is_not_served"},
     "test_server_completion.py": {"test_the_menu_does_not_wait_for_a_slow_model"},

@@ -56,23 +56,18 @@ def paired(
     return scores, labels
 
 
-def checked_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
-    """Weights as a float array of shape (n,); ones for None. Raises DataError if one is negative or not
-    finite."""
+def checked_weights(weights: npt.ArrayLike | None, n: int, *, empty: bool = False) -> FloatArray:
+    """Weights as a float array of shape (n,); ones for None.
+
+    empty: whether all may be 0. Raises DataError if one is negative or not finite.
+    """
     if weights is None:
         return np.ones(n)
     w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (n,) or not np.all((w >= 0.0) & np.isfinite(w)):
-        raise DataError(f"weights must be {n} finite numbers, none negative; their shape is {w.shape}.")
+    if w.shape != (n,) or not np.all((w >= 0.0) & np.isfinite(w)) or not (empty or np.any(w > 0.0)):
+        wanted = "none negative" if empty else "none negative and not all 0"
+        raise DataError(f"weights must be {n} finite numbers, {wanted}; their shape is {w.shape}.")
     return w
-
-
-def weighted(
-    raw: npt.ArrayLike, correct: npt.ArrayLike, weights: npt.ArrayLike | None
-) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """The input of a fit: `paired` raw confidences and labels with `checked_weights`; n may be 0."""
-    scores, labels = paired(raw, correct, empty=True)
-    return scores, labels, checked_weights(weights, scores.size)
 
 
 def group_codes(groups: npt.ArrayLike, n: int) -> IntArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 
@@ -135,14 +136,7 @@ def central_range(trials: int, rate: float, level: float = 0.95) -> tuple[int, i
 
 def _quantile(trials: int, rate: float, probability: float) -> int:
     """The least number of successes that has at most so many with at least this probability."""
-    low, high = 0, trials
-    while low < high:
-        middle = (low + high) // 2
-        if lower_tail(middle, trials, rate) >= probability:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return bisect.bisect_left(range(trials), probability, key=lambda n: float(lower_tail(n, trials, rate)))
 
 
 def fewest_labels(risk: float = 0.1, delta: float = 0.1) -> int:

@@ -10,6 +10,7 @@ up to delta.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Final, Literal, Self
 
 import attrs
@@ -116,9 +117,9 @@ def certify(
     if not 0.0 <= least_share <= 1.0:
         raise DataError(f"least_share must lie in [0, 1], not {least_share}.")
     enough = least_trials(risk, delta, p.size)
+    certificate = partial(Certificate, n=p.size, risk=risk, delta=delta)
     if not enough.size:
-        reason = f"not enough labels yet: {p.size} of {fewest_labels(risk, delta)}"
-        return Certificate(reason=reason, n=p.size, risk=risk, delta=delta)
+        return certificate(reason=f"not enough labels yet: {p.size} of {fewest_labels(risk, delta)}")
     order = np.argsort(-p, kind="stable")
     descending = p[order]
     wrong_so_far = np.cumsum(~y[order])
@@ -137,18 +138,15 @@ def certify(
             f"{errors[0]} of the {accepted[0]} most confident {'was' if errors[0] == 1 else 'were'} wrong, "
             f"where {'at most ' + str(tolerable[0]) if tolerable[0] else 'none'} may be"
         )
-        return Certificate(reason=reason, n=p.size, risk=risk, delta=delta)
+        return certificate(reason=reason)
     k, e = int(accepted[count - 1]), int(errors[count - 1])
     threshold = float(descending[k - 1])
-    return Certificate(
+    return certificate(
         threshold=threshold,
         reason=f"at most {risk * 100:g} % of those at {threshold:.3f} and above are wrong, with "
         f"{(1 - delta) * 100:g} % confidence: {e} of {k} labels were",
-        n=p.size,
         accepted=k,
         errors=e,
-        risk=risk,
-        delta=delta,
         p_value=float(lower_tail(e, k, risk)),
         calibrator=calibrator,
     )
@@ -397,9 +395,9 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     def _watched(self) -> float:
         return self.read_until if self.watch is not None else 0.0
 
-    def is_aside(self, half: bool, at: float) -> bool:
-        """Whether a label is set aside for certificates. half: of the half that is; at: when it settled."""
-        return self.promise is not None and half and at > self.used_until
+    def is_unused(self, at: float) -> bool:
+        """Whether a certificate is wanted, and one may rest on a label that settled then."""
+        return self.promise is not None and at > self.used_until
 
     def read(self, aside: int, confidence: npt.ArrayLike, correct: npt.ArrayLike, until: float) -> Self:
         """After further labels.
@@ -421,19 +419,20 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
             read, watch=watch, used_until=read.read_until, aside=0, asked_n=0, refusal="", refusal_of=""
         )
 
+    @property
+    def latest(self) -> Certificate | None:
+        """The certificate that was given last, as it stands; None: none was."""
+        return None if self.watch is None else self.watch.certificate
+
     def holds(self, calibrator: str) -> bool:
         """Whether a certificate for this calibrator is in force."""
-        given = self.watch.certificate if self.watch is not None else None
+        given = self.latest
         return given is not None and given.threshold is not None and given.calibrator == calibrator
 
     def keeps(self, calibrator: str) -> bool:
         """Whether the certificate that is in force is one for the promise that is wanted."""
         wanted = self.promise
-        return (
-            wanted is not None
-            and self.holds(calibrator)
-            and self.certificate(calibrator, wanted).threshold is not None
-        )
+        return wanted is not None and self.certificate(calibrator, wanted).threshold is not None
 
     @property
     def needed(self) -> int:
@@ -450,15 +449,15 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         spent. A certificate that holds is replaced only by one with a lower threshold; all of them hold
         together, with confidence 1 - delta.
         """
-        likely = np.asarray(confidence, dtype=np.float64) >= LEAST_CONFIDENCE
-        confidence = np.asarray(confidence, dtype=np.float64)[likely]
-        y = np.asarray(correct, dtype=np.bool_)[likely]
+        p = np.asarray(confidence, dtype=np.float64)
+        likely = p >= LEAST_CONFIDENCE
+        p, y = p[likely], np.asarray(correct, dtype=np.bool_)[likely]
         counted = replace(self, aside=int(y.size))
         if self.promise is None or not self._is_worth_it(calibrator, y.size):
             return counted
         promise, number = self.promise, self.asked + 1
         delta = spent(number, promise.delta)
-        outlook = prospect(confidence, promise.risk, delta)
+        outlook = prospect(p, promise.risk, delta)
         if outlook.chance < _LEAST_CHANCE:
             words = (
                 f"not enough labels yet: on {y.size} set aside a certificate has a chance of "
@@ -466,12 +465,13 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
             )
             return replace(counted, refusal=words, refusal_of=calibrator)
         start = outlook.accepted / y.size
-        found = certify(confidence, y, promise.risk, delta, least_share=start, calibrator=calibrator)
+        found = certify(p, y, promise.risk, delta, least_share=start, calibrator=calibrator)
         asked = replace(counted, asked=number, asked_of=calibrator, asked_for=promise, asked_n=int(y.size))
         if found.threshold is None:
             words = f"{found.reason} (of {y.size} labels set aside)"
             return replace(asked, refusal=words, refusal_of=calibrator)
-        if self.keeps(calibrator) and self._threshold <= found.threshold:
+        present = self.certificate(calibrator, promise).threshold
+        if present is not None and present <= found.threshold:
             return asked
         words = (
             f"at most {promise.risk * 100:g} % of those at {100 * found.threshold:.1f} % and above are "
@@ -486,7 +486,7 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
         wanted: what the tiers promise: a certificate that promises less does not hold for them.
         """
-        found = self.watch.certificate if self.watch is not None else None
+        found = self.latest
         if found is None or found.calibrator != calibrator or self.given is None:
             return self._none(self._progress(calibrator), wanted)
         if found.revoked:
@@ -518,16 +518,8 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
     def is_drifted(self, calibrator: str) -> bool:
         """Whether a certificate for this calibrator was revoked, and no other has been given."""
-        return (
-            self.watch is not None
-            and self.watch.certificate.revoked
-            and self.watch.certificate.calibrator == calibrator
-        )
-
-    @property
-    def _threshold(self) -> float:
-        found = None if self.watch is None else self.watch.certificate.threshold
-        return math.inf if found is None else found
+        found = self.latest
+        return found is not None and found.revoked and found.calibrator == calibrator
 
     def _is_worth_it(self, calibrator: str, n: int) -> bool:
         if n < self.needed:

@@ -15,7 +15,14 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, probabilities, weighted
+from lsp_calib.calibration.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    checked_weights,
+    paired,
+    probabilities,
+)
 from lsp_calib.calibration.document import Document, as_floats
 from lsp_calib.errors import DataError
 
@@ -285,7 +292,8 @@ class PlattCalibrator:
         separable data and scores of 0 and 1.
         Raises DataError on different shapes, NaN, or values out of range.
         """
-        scores, labels, w = weighted(raw, correct, weights)
+        scores, labels = paired(raw, correct, empty=True)
+        w = checked_weights(weights, scores.size, empty=True)
         if targets not in ("platt", "plain"):
             raise DataError(f"Unknown targets {targets!r}; known: platt, plain.")
         x = line_inputs(scores, input)

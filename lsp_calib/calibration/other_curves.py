@@ -105,20 +105,14 @@ class HistogramCalibrator:
         return np.asarray(np.array(self.values)[bin_of])
 
     @classmethod
-    def fit(cls, raw: npt.ArrayLike, correct: npt.ArrayLike, *, smoothing: float = 1.0) -> Self:
-        """How often each bin was right; its middle where it is empty.
-
-        smoothing: number of imaginary labels that each bin starts with, correct at the rate of its middle. 0
-            gives plain frequencies.
-        Source: Zadrozny & Elkan 2001.
-        """
+    def fit(cls, raw: npt.ArrayLike, correct: npt.ArrayLike) -> Self:
+        """How often each bin was right; its middle where it is empty. Source: Zadrozny & Elkan 2001."""
         scores, labels = paired(raw, correct, empty=True)
         bin_of = np.searchsorted(_EDGES, scores, side="right")
         middle = (np.arange(10) + 0.5) / 10
         total = np.bincount(bin_of, minlength=10)
         right = np.bincount(bin_of[labels], minlength=10)
-        smoothed = (right + smoothing * middle) / np.maximum(total + smoothing, 1e-300)
-        return cls(tuple(np.where(total > 0, smoothed, middle).tolist()))
+        return cls(tuple(np.where(total > 0, right / np.maximum(total, 1), middle).tolist()))
 
 
 _IDENTITY = np.array([1.0, 1.0, 0.0])

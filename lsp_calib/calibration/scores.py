@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, caution, paired
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, caution, checked_weights, paired
 from lsp_calib.errors import DataError
 
 Strategy = Literal["width", "mass"]
@@ -38,7 +38,7 @@ def brier_score(
     0.25
     """
     p, y = paired(confidence, correct)
-    return float(np.average((p - y) ** 2, weights=_checked(weights, p.size)))
+    return float(np.average((p - y) ** 2, weights=checked_weights(weights, p.size)))
 
 
 def reference_brier(correct: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> float:
@@ -53,7 +53,7 @@ def reference_brier(correct: npt.ArrayLike, *, weights: npt.ArrayLike | None = N
     """
     labels = np.asarray(correct)
     _, y = paired(np.zeros(labels.shape), labels)
-    rate = float(np.average(y, weights=_checked(weights, y.size)))
+    rate = float(np.average(y, weights=checked_weights(weights, y.size)))
     return rate * (1.0 - rate)
 
 
@@ -85,7 +85,7 @@ def log_loss(
     wrong answer costs 36 nats, not infinity.
     """
     p, y = paired(confidence, correct)
-    return float(-np.average(log_likelihoods(p, y), weights=_checked(weights, p.size)))
+    return float(-np.average(log_likelihoods(p, y), weights=checked_weights(weights, p.size)))
 
 
 def log_likelihoods(p: FloatArray, y: BoolArray) -> FloatArray:
@@ -149,9 +149,7 @@ def expected_calibration_error(
     p, y = paired(confidence, correct)
     index = bin_index(p, bins, strategy)
     caution_collapse(index, "ECE")
-    w = _checked(weights, p.size)
-    if w is None:
-        w = np.ones(p.size)
+    w = checked_weights(weights, p.size)
     gap = np.bincount(index, weights=w * p, minlength=bins) - np.bincount(
         index, weights=w * y, minlength=bins
     )
@@ -195,18 +193,6 @@ def ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
     _, inverse, equal = np.unique(p, return_inverse=True, return_counts=True)
     below = np.cumsum(equal) - equal
     return below, equal, inverse
-
-
-def _checked(weights: npt.ArrayLike | None, n: int) -> FloatArray | None:
-    """Weights as a float array of shape (n,), or None. Raises DataError if they cannot be weights."""
-    if weights is None:
-        return None
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (n,) or not np.all((w >= 0.0) & np.isfinite(w)) or not np.any(w > 0.0):
-        raise DataError(
-            f"weights must be {n} finite numbers, none negative and not all 0; their shape is {w.shape}."
-        )
-    return w
 
 
 def debiased_calibration_error(
@@ -287,51 +273,43 @@ def smooth_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     0.4
     """
     p, y = paired(confidence, correct)
-    return _Smoother(p, y).fixed_point()
+    # Each grid is made once, for every width that it suits.
+    on_grid = functools.cache(functools.partial(_spread, p, p - y))
 
-
-class _Smoother:
-    """Items spread over grids; each grid is made once, for every width that it suits."""
-
-    def __init__(self, p: FloatArray, y: BoolArray) -> None:
-        self._p = p
-        self._residual = p - y
-        self._on_grid = functools.cache(self._spread)
-
-    def fixed_point(self) -> float:
-        """The error at the smallest width tried that is not below its own error."""
-        high, low = 1.0, 0.0
-        value = self.error(high)
-        if high < value:
-            return value
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            if middle < _FINEST or middle < (at_middle := self.error(middle)):
-                low = middle
-            else:
-                high, value = middle, at_middle
-        return value
-
-    def error(self, width: float) -> float:
+    def error(width: float) -> float:
         points = max(_GRID, round(20 / width)) // 2 + 1
-        residual, density = (_smoothed(values, width) for values in self._on_grid(points))
+        residual, density = (_smoothed(values, width) for values in on_grid(points))
         mesh = np.linspace(0.0, 1.0, max(round(10 / width), _MESH))
         grid = np.linspace(0.0, 1.0, points)
         numerator = np.sum(np.abs(np.interp(mesh, grid, residual)))
         return float(numerator / np.sum(np.interp(mesh, grid, density) + _FLOOR))
 
-    def _spread(self, points: int) -> tuple[FloatArray, FloatArray]:
-        """Residuals and counts on a grid over [0, 1], each item shared between its two neighbours."""
-        position = self._p * (points - 1)
-        left = np.minimum(position.astype(np.intp), points - 2)
-        share = position - left
+    # The error at the smallest width tried that is not below its own error.
+    high, low = 1.0, 0.0
+    value = error(high)
+    if high < value:
+        return value
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        if middle < _FINEST or middle < (at_middle := error(middle)):
+            low = middle
+        else:
+            high, value = middle, at_middle
+    return value
 
-        def spread(weight: FloatArray, right: FloatArray) -> FloatArray:
-            values = np.bincount(left, weights=weight - right, minlength=points).astype(np.float64)
-            values[1:] += np.bincount(left, weights=right, minlength=points)[:-1]
-            return values
 
-        return spread(self._residual, share * self._residual), spread(np.ones_like(share), share)
+def _spread(p: FloatArray, residual: FloatArray, points: int) -> tuple[FloatArray, FloatArray]:
+    """Residuals and counts on a grid over [0, 1], each item shared between its two neighbours."""
+    position = p * (points - 1)
+    left = np.minimum(position.astype(np.intp), points - 2)
+    share = position - left
+
+    def spread(weight: FloatArray, right: FloatArray) -> FloatArray:
+        values = np.bincount(left, weights=weight - right, minlength=points).astype(np.float64)
+        values[1:] += np.bincount(left, weights=right, minlength=points)[:-1]
+        return values
+
+    return spread(residual, share * residual), spread(np.ones_like(share), share)
 
 
 def _smoothed(values: FloatArray, width: float) -> FloatArray:

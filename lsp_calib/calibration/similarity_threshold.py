@@ -14,8 +14,12 @@ from lsp_calib.errors import DataError
 AGREE = 3.0  # "agree" of 1 (strongly disagree) to 4 (strongly agree) that two summaries are similar
 
 
-class _Counts:
-    """Precision and recall, from counts."""
+@attrs.frozen
+class Tally:
+    """Decisions on items.
+
+    selected: items called correct. positives: items that people call correct. hits: both.
+    """
 
     selected: int
     positives: int
@@ -33,17 +37,11 @@ class _Counts:
 
 
 @attrs.frozen
-class Setting(_Counts):
-    """The rule that calls an item correct: similarity by `metric` at `threshold` and above.
-
-    selected: items that the rule calls correct. positives: items that people call correct. hits: both.
-    """
+class Setting(Tally):
+    """The rule that calls an item correct: similarity by `metric` at `threshold` and above; and its tally."""
 
     metric: str
     threshold: float
-    selected: int
-    positives: int
-    hits: int
 
     @property
     def f1(self) -> float:
@@ -63,15 +61,6 @@ class CorrectnessThresholds:
     high_precision: Setting | None
     high_recall: Setting | None
     best_f1: Setting | None
-
-
-@attrs.frozen
-class Tally(_Counts):
-    """Decisions that were made of items one by one. selected, positives, hits: as in `Setting`."""
-
-    selected: int
-    positives: int
-    hits: int
 
 
 def most_agree(ratings: npt.ArrayLike) -> BoolArray:
@@ -188,7 +177,7 @@ def settings_of(name: str, similarity: npt.ArrayLike, correct: npt.ArrayLike) ->
     positive = np.sort(values[labels])
     hits = positive.size - np.searchsorted(positive, thresholds, side="left")
     return tuple(
-        Setting(name, float(t), int(s), positive.size, int(h))
+        Setting(int(s), positive.size, int(h), name, float(t))
         for t, s, h in zip(thresholds, selected, hits, strict=True)
     )
 

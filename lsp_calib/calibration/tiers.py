@@ -41,11 +41,6 @@ class Policy(ABC):
     def thresholds(self) -> tuple[float, float | None]:
         """Reject below the first, accept from the second; None if nothing is accepted."""
 
-    @property
-    def accepts_from(self) -> float | None:
-        """The lowest probability of the tier accept; None if nothing is accepted."""
-        return self.thresholds[1]
-
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
         """The tier, and its reason in one plain sentence with the numbers.
 

@@ -66,10 +66,6 @@ class Predictor(Protocol):
 
 Fit = Callable[[FloatArray, BoolArray], Predictor]
 
-# Takes m raw confidences, shape (m, n), labels and folds, both (n,).
-# Returns each item's predictions by the fits on the other folds, shape (m, n).
-Rescale = Callable[[FloatArray, BoolArray, IntArray], FloatArray]
-
 # None is "all tokens". Virk et al. found 4 and up; the small ones show that too small a t loses information.
 CANDIDATES: tuple[int | None, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, None)
 
@@ -91,33 +87,26 @@ def out_of_fold(
     scores, labels = paired(raw, correct)
     group_codes(groups, scores.size)
     fold = grouped_folds(groups, seed=seed)
-    return held_out_predictions(scores, fold, lambda items: fit(scores[items], labels[items]))
+    return held_out_predictions(scores, labels, fold, fit)
 
 
-def held_out_predictions(
-    inputs: FloatArray, fold: IntArray, fit: Callable[[BoolArray], Predictor]
-) -> FloatArray:
-    """Each item's prediction by a model fitted on the items of all other folds. Float array of shape (n,).
-
-    inputs: the inputs of predictions, shape (n,) or (n, d). fold: 0 .. k-1, shape (n,), as from
-    `grouped_folds`.
-    fit: from the training items, a bool array of shape (n,), to something with `predict`.
-    """
+def held_out_predictions(raw: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:
+    """As `out_of_fold`, for folds that are given: 0 .. k-1, shape (n,), as from `grouped_folds`. Nothing is
+    checked."""
     predicted = np.empty(fold.size)
     for k in range(int(fold.max()) + 1):
         test = fold == k
-        predicted[test] = fit(~test).predict(inputs[test])
+        predicted[test] = fit(raw[~test], correct[~test]).predict(raw[test])
     return predicted
 
 
 @attrs.frozen(eq=False)
 class FirstT:
-    """The number of first tokens with the best confidence, and an honest estimate of its skill.
+    """The number of first tokens with the best confidence, and predictions for an honest estimate of it.
 
     first: chosen on all data (None: all tokens).
     per_fold: the choice of each outer fold, made on the other folds alone.
     confidence: float array of shape (n,): each item predicted with the choice and fit of the other folds.
-    skill: skill score of `confidence`, for publication.
     skill_by_first: for each candidate, ascending, the pooled cross-validated skill. Its maximum is
         optimistic.
     """
@@ -125,7 +114,6 @@ class FirstT:
     first: int | None
     per_fold: tuple[int | None, ...]
     confidence: FloatArray
-    skill: float
     skill_by_first: tuple[tuple[int | None, float], ...]
 
 
@@ -136,7 +124,6 @@ def select_first_t(
     candidates: Sequence[int | None] = CANDIDATES,
     *,
     fit: Fit = PlattCalibrator.fit,
-    rescale: Rescale | None = None,
     folds: int = 5,
     seed: int = 0,
     mean: Callable[[Sequence[float], int | None], float] = geometric_mean,
@@ -146,7 +133,6 @@ def select_first_t(
     log_probabilities: n sequences of token log-probabilities; one shorter than t uses all it has.
     correct: bool array of shape (n,). groups: array of shape (n,).
     candidates: values of t, None for all tokens. Among equals the smallest wins.
-    rescale: what fits all candidates at once; None: `fit`, one by one.
     The criterion is the pooled skill score of grouped cross-validation. For the honest estimate the choice is
     made again for each fold from the other folds alone, by cross-validation inside them.
     Raises DataError on input that does not fit together, no candidates, or fewer than 3 groups (2 for one
@@ -162,13 +148,8 @@ def select_first_t(
     if len(ordered) > 1 and np.unique(codes).size < 3:
         raise DataError("Choosing a raw confidence needs items of at least 3 groups.")
 
-    def one_by_one(raw: FloatArray, labels: BoolArray, fold: IntArray) -> FloatArray:
-        def of(row: FloatArray) -> FloatArray:
-            return held_out_predictions(row, fold, lambda items: fit(row[items], labels[items]))
-
-        return np.array([of(row) for row in raw])
-
-    rescale = rescale or one_by_one
+    def rescale(raw: FloatArray, labels: BoolArray, fold: IntArray) -> FloatArray:
+        return np.array([held_out_predictions(row, labels, fold, fit) for row in raw])
 
     def choose(items: BoolArray) -> tuple[int, list[float]]:
         if len(ordered) == 1 and not items.all():
@@ -182,14 +163,12 @@ def select_first_t(
     outer = grouped_folds(codes, folds, seed=seed)
     chosen = [choose(outer != k)[0] for k in range(int(outer.max()) + 1)]
     confidence = rescale(raw, labels, outer)[np.array(chosen)[outer], np.arange(labels.size)]
-    with quietly():
-        return FirstT(
-            first=ordered[first],
-            per_fold=tuple(ordered[at] for at in chosen),
-            confidence=confidence,
-            skill=skill_score(confidence, labels),
-            skill_by_first=tuple(zip(ordered, skills, strict=False)),
-        )
+    return FirstT(
+        first=ordered[first],
+        per_fold=tuple(ordered[at] for at in chosen),
+        confidence=confidence,
+        skill_by_first=tuple(zip(ordered, skills, strict=False)),
+    )
 
 
 # A resample repeats items of one data set. Squared errors, logarithms, ranks and bins belong to the items, so
@@ -319,9 +298,7 @@ def bootstrap_interval(
     (clusters).
     """
     p, y = paired(confidence, correct)
-    codes = _codes(groups, p.size)
-    (interval,) = _bootstrap([of_items(metric, p, y)], codes, resamples, seed)
-    return interval
+    return _bootstrap([of_items(metric, p, y)], _codes(groups, p.size), resamples, seed)[0]
 
 
 def bootstrap_difference(
@@ -345,10 +322,8 @@ def bootstrap_difference(
     a, y = paired(first, correct)
     b, _ = paired(second, correct)
     of_first, of_second = of_items(metric, a, y), of_items(metric, b, y)
-    (interval,) = _bootstrap(
-        [lambda items: of_first(items) - of_second(items)], _codes(groups, y.size), resamples, seed
-    )
-    return interval
+    codes = _codes(groups, y.size)
+    return _bootstrap([lambda items: of_first(items) - of_second(items)], codes, resamples, seed)[0]
 
 
 def bootstrap_mean(
@@ -365,9 +340,7 @@ def bootstrap_mean(
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or numbers.size == 0 or not np.isfinite(numbers).all():
         raise DataError("values must be a one-dimensional array of finite numbers that is not empty.")
-    codes = _codes(groups, numbers.size)
-    (interval,) = _bootstrap([_mean_of(numbers)], codes, resamples, 0)
-    return interval
+    return _bootstrap([_mean_of(numbers)], _codes(groups, numbers.size), resamples, 0)[0]
 
 
 def calibrated_band(
@@ -389,7 +362,7 @@ def calibrated_band(
     with quietly():
         of_drawn = of_labels(metric, p)
         values = np.array([of_drawn(rng.random(p.size) < p) for _ in range(resamples)])
-        return percentile_interval(metric(p, y), values, LEVEL, "calibrated-band")
+        return percentile_interval(metric(p, y), values, "calibrated-band")
 
 
 def summarise(
@@ -429,10 +402,7 @@ def _bootstrap(functions: Sequence[OfItems], codes: IntArray, resamples: int, se
             return [Interval(_number(value), None, None) for value in found]
         draws = _resamples(codes, resamples, np.random.default_rng(seed))
         values = np.array([[function(items) for function in functions] for items in draws])
-    return [
-        percentile_interval(value, column, LEVEL, "bootstrap")
-        for value, column in zip(found, values.T, strict=True)
-    ]
+    return [percentile_interval(value, column) for value, column in zip(found, values.T, strict=True)]
 
 
 def _resamples(codes: IntArray, count: int, rng: np.random.Generator) -> Iterator[IntArray]:
@@ -449,7 +419,7 @@ def _resamples(codes: IntArray, count: int, rng: np.random.Generator) -> Iterato
         yield by_group[np.arange(ends[-1]) + offset]
 
 
-def percentile_interval(value: float, values: FloatArray, level: float, kind: Kind) -> Interval:
+def percentile_interval(value: float, values: FloatArray, kind: Kind = "bootstrap") -> Interval:
     """A metric's value with the range of its values in resamples, shape (count,); nan where undefined there.
 
     Without bounds if it is undefined in half of them or more.
@@ -457,7 +427,7 @@ def percentile_interval(value: float, values: FloatArray, level: float, kind: Ki
     defined: BoolArray = np.isfinite(values)
     if 2 * np.count_nonzero(defined) <= values.size:
         return Interval(_number(value), None, None, kind)
-    tail = (1.0 - level) / 2.0
+    tail = (1.0 - LEVEL) / 2.0
     low, high = np.quantile(values[defined], [tail, 1.0 - tail])
     return Interval(_number(value), float(low), float(high), kind)
 

@@ -226,24 +226,23 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) 
 
     if not path.exists():
         raise SettingsError(f"There is no file or folder {path}.")
-    page, stopped, failed = Overview(path.resolve().name), False, None
+    page = Overview(path.resolve().name)
+    ended: click.exceptions.Exit | LspCalibError | None = None
     try:
         with item_progress("Summarising", quiet=False) as progress:
             overview(path, given, warn, progress, page, augment=augment)
     except KeyboardInterrupt:
-        stopped = True  # what is done is not lost
+        ended = click.exceptions.Exit(StoppedError.exit_code)  # what is done is not lost
     except LspCalibError as error:
         if not page.files:
             raise
-        failed = error  # nor here
+        ended = error  # nor here
     if as_json:
         print_json(page.to_wire())
     else:
         say(page.markdown(), nl=False)
-    if stopped:
-        raise click.exceptions.Exit(130)
-    if failed is not None:
-        raise failed
+    if ended is not None:
+        raise ended
 
 
 @main.command()

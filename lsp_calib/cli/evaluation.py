@@ -17,7 +17,6 @@ from lsp_calib.cli.shared import (
     LongCommand,
     asking_of,
     default_output,
-    held_out_option,
     json_option,
     language_option,
     model_option,
@@ -102,11 +101,7 @@ def evaluate() -> None:
     "lsp-calib.",
 )
 @window_option
-@seed_option
-@held_out_option
-@resamples_option
-@observe_option((*LINES_OBSERVED, *REFLECTED))
-@run_options
+@run_options((*LINES_OBSERVED, *REFLECTED))
 def line(
     paths: tuple[Path, ...],
     samples: int,
@@ -125,7 +120,6 @@ def line(
     from lsp_calib.commands.engine import settings_in_force
     from lsp_calib.evaluation.sandbox.suite import is_test
     from lsp_calib.evaluation.tasks import Task, line_task
-    from lsp_calib.settings import Trusted
 
     if paths and options["records"]:
         raise SettingsError("Give source to complete (PATH...) or --records to score, not both.")
@@ -133,8 +127,7 @@ def line(
         raise SettingsError(
             "Nothing was given to measure: name source to complete (PATH...) or records to score (--records)."
         )
-    seed = options["seed"]
-    exclude = settings_in_force(Trusted(), lambda _: None).exclude
+    exclude = settings_in_force().exclude
     studied = condition == "prefix"
     if no_docstrings and not studied:
         raise SettingsError("--no-docstrings is for --condition prefix: add that, or leave it out.")
@@ -150,7 +143,7 @@ def line(
         where = "--condition editor" if studied else "--condition prefix"
         raise SettingsError(f"--observe {','.join(strange)} is for {where}: leave it out.")
 
-    def task() -> Task:
+    def task(seed: int) -> Task:
         if studied:
             from lsp_calib.evaluation.tasks import prefix_task
 
@@ -168,10 +161,10 @@ def line(
             skip=skip,
         )
 
-    def tested() -> Task:
+    def tested(seed: int) -> Task:
         from lsp_calib.commands.evaluate import judged_by_tests
 
-        return judged_by_tests(task(), paths, environment, output, warn, quiet=quiet)
+        return judged_by_tests(task(seed), paths, environment, output, warn, quiet=quiet)
 
     # Tests do not reach their own lines.
     skip = is_test if tests else None
@@ -188,17 +181,12 @@ def line(
     "--tests/--no-tests", default=True, help="Run the functions' tests on the answers as well, in a sandbox."
 )
 @window_option
-@seed_option
-@held_out_option
-@resamples_option
-@observe_option(LINES_OBSERVED)
-@run_options
+@run_options(LINES_OBSERVED)
 def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: Any) -> None:
     """Fill in lines removed from HumanEval's functions: exactly, or so that the tests pass."""
     from lsp_calib.evaluation.tasks import infill_task
 
-    seed = options["seed"]
-    run_or_replay("infill", lambda: infill_task(data_dir, samples, seed, tests=tests), options)
+    run_or_replay("infill", lambda seed: infill_task(data_dir, samples, seed, tests=tests), options)
 
 
 @evaluate.command(cls=LongCommand)
@@ -214,17 +202,12 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
 @click.option(
     "--samples", type=click.IntRange(20), help="Number of functions, drawn at random; default: all."
 )
-@seed_option
-@held_out_option
-@resamples_option
-@observe_option(REFLECTED)
-@run_options
+@run_options(REFLECTED)
 def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
     """Write functions from their docstrings, judged by their tests in a sandbox, as Spiess et al. 2024 do."""
     from lsp_calib.evaluation.tasks import synthesis_task
 
-    seed = options["seed"]
-    run_or_replay("synthesis", lambda: synthesis_task(name, data_dir, samples, seed, warn), options)
+    run_or_replay("synthesis", lambda seed: synthesis_task(name, data_dir, samples, seed, warn), options)
 
 
 @evaluate.command(cls=LongCommand)
@@ -238,17 +221,13 @@ def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: 
 )
 @_data_dir
 @click.option("--samples", type=click.IntRange(20), help="Number of bugs, drawn at random; default: all.")
-@seed_option
-@held_out_option
-@resamples_option
-@observe_option(REFLECTED)
-@run_options
+@run_options(REFLECTED)
 def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
     """Fix one-line bugs in Java, the buggy line shown, judged by exact match, as Spiess et al. 2024 do."""
     from lsp_calib.evaluation.tasks import repair_task
 
-    known, seed = {"sstubs": "manysstubs4j"}.get(name, name), options["seed"]
-    run_or_replay("repair", lambda: repair_task(known, data_dir, samples, seed), options)
+    known = {"sstubs": "manysstubs4j"}.get(name, name)
+    run_or_replay("repair", lambda seed: repair_task(known, data_dir, samples, seed), options)
 
 
 @evaluate.command(cls=LongCommand)
@@ -263,7 +242,7 @@ def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any
 @click.option(
     "--output",
     type=FOLDER,
-    default=Path("lsp-calib-eval/token"),
+    default=default_output("token"),
     help="Keep the counts and the numbers in this folder; a stopped run resumes from it.",
 )
 @quiet_option
@@ -391,16 +370,12 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
     help="Score what the model says of its own summaries, in the place of their probabilities. The records "
     "must hold it: --observe follow-up,ask,verbalised,scale.",
 )
-@seed_option
-@held_out_option
-@resamples_option
-@run_options
+@run_options()
 def summary(data_dir: Path | None, language: str, samples: int | None, **options: Any) -> None:
     """Summaries of functions whose documentation is hidden: how often they are like a person's, and whether
     the confidence knows."""
     from lsp_calib.evaluation.summary_task import SUMMARY, summary_task
 
-    seed = options["seed"]
     if options["records"] is None and options["output"] is None:
-        options["output"] = Path("lsp-calib-eval") / f"{SUMMARY}-{language}"
-    run_or_replay(SUMMARY, lambda: summary_task(data_dir, language, samples, seed), options)
+        options["output"] = default_output(f"{SUMMARY}-{language}")
+    run_or_replay(SUMMARY, lambda seed: summary_task(data_dir, language, samples, seed), options)

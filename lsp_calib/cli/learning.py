@@ -195,14 +195,14 @@ def calibrate(
             "{options} would change nothing. Leave that out; or name source (PATH...), to ask a model.",
             seed,
         )
-    wish = FromGit(authors, commits or FromGit().commits, tell) if from_git else None
+    wish = FromGit(authors, commits or FromGit().commits) if from_git else None
     if sources is not None:
         tell(recompute(options["records"], options["paths"], sources, options["model"]))
         # Its vocabulary gave the records' answers, whatever its file is called.
         options["model"] = None
     asking = asking_of(options, quiet=quiet or as_json, lines=progress == "lines")
     options["task"] = said("task")
-    show(run(CalibrationOptions(asking=asking, from_git=wish, **options)), as_json=as_json)
+    show(run(CalibrationOptions(asking=asking, from_git=wish, **options), tell), as_json=as_json)
 
 
 @click.command(cls=Command)
@@ -255,9 +255,9 @@ def calibrators_rollback(wanted: str | None, as_json: bool) -> None:
 
     ID: the one to go back to, an id of `list`.
     """
-    from lsp_calib.commands.calibrators import roll_back_calibrator
+    from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, roll_back
 
-    done = roll_back_calibrator(wanted)
+    done = roll_back(CalibratorStore.open(), wanted)
     show_sentences(done.to_wire(), [done.sentence], as_json=as_json)
 
 
@@ -282,17 +282,9 @@ def calibrators_import(file: Path, install: bool, as_json: bool) -> None:
 
     Otherwise it is kept, and `rollback ID` puts it in force.
     """
-    from lsp_calib.commands.calibrators import (
-        import_words,
-        provenance_words,
-        read_calibrator,
-        try_and_import,
-    )
+    from lsp_calib.commands.calibrators import import_and_try, import_words
 
-    foreign = read_calibrator(file)
-    for sentence in provenance_words(foreign):
-        tell(sentence)
-    imported = try_and_import(foreign, install=install)
+    imported = import_and_try(file, tell, install=install)
     show_sentences(imported.to_wire(), [import_words(imported)], as_json=as_json)
 
 

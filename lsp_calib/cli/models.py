@@ -35,13 +35,8 @@ def models_list(as_json: bool) -> None:
     models = inventory()
     best = recommended(models)
     entries = [*models, *encoders()]
-    if as_json:
-        rows = [entry.to_wire() for entry in entries]
-        print_json([{**one, "recommended": one["name"] == best} for one in rows])
-        return
-    say(HEADER)
-    for entry in entries:
-        say(row(entry, best))
+    wire = [{**entry.to_wire(), "recommended": entry.card.name == best} for entry in entries]
+    show_sentences(wire, [HEADER, *(row(entry, best) for entry in entries)], as_json=as_json)
 
 
 @models.command(cls=LongCommand)

@@ -142,20 +142,12 @@ def engine_given(
     if there is one."""
     from lsp_calib.settings import Trusted
 
-    context = click.get_current_context(silent=True)
-    source = context.get_parameter_source("threads") if context else None
     # `--threads 0` overrides the places below, as no option does not.
-    given = frozenset({"threads"} if source is ParameterSource.COMMANDLINE else ())
-    if remote is not None:
-        return Trusted(
-            threads=threads,
-            gpu_layers=gpu_layers,
-            window=window,
-            remote_url=remote,
-            remote_model=model,
-            given=given,
-        )
-    return Trusted(model=model, threads=threads, gpu_layers=gpu_layers, window=window, given=given)
+    given = frozenset(() if said("threads") is None else {"threads"})
+    named: dict[str, Any] = (
+        {"model": model} if remote is None else {"remote_url": remote, "remote_model": model}
+    )
+    return Trusted(**named, threads=threads, gpu_layers=gpu_layers, window=window, given=given)
 
 
 def host_and_port(text: str) -> tuple[str, int]:
@@ -336,10 +328,17 @@ def worker_options(command: F) -> F:
     return command
 
 
-def run_options(command: F) -> F:
-    """How a task is run, or replayed from records, and its output."""
-    command = worker_options(quiet_option(json_option(model_option(threads_option(command)))))
-    return replay_option(output_option(command))
+def run_options(observed: Sequence[str] = ()) -> Callable[[F], F]:
+    """How a task is run, or replayed from records, how its answers are scored, and its output. observed: as
+    for `observe_option`; none: the command has no such option here."""
+
+    def decorated(command: F) -> F:
+        command = worker_options(quiet_option(json_option(model_option(threads_option(command)))))
+        command = replay_option(output_option(command))
+        command = observe_option(observed)(command) if observed else command
+        return seed_option(held_out_option(resamples_option(command)))
+
+    return decorated
 
 
 # The options of `AskingOptions` that have the same names on the command line.
@@ -394,8 +393,8 @@ def default_output(name: str) -> Path:
     return Path("lsp-calib-eval") / name
 
 
-def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
-    """Run a task or replay its records, and print the scores."""
+def run_or_replay(name: str, make_task: Callable[[int], Any], options: dict[str, Any]) -> None:
+    """Run a task, drawn by the seed, or replay its records, and print the scores."""
     from lsp_calib.commands.evaluate import ScoringOptions, replay
     from lsp_calib.commands.evaluate import evaluate as run
 
@@ -410,5 +409,5 @@ def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, An
     if records is not None:
         report = replay(name, records, output, asking, scoring, said("language"))
     else:
-        report = run(make_task(), output or default_output(name), asking, scoring)
+        report = run(make_task(asking.seed), output or default_output(name), asking, scoring)
     show(report, as_json=as_json)

@@ -7,12 +7,13 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any, TypeVar, cast
 
 import attrs
+import msgspec
 from msgspec.structs import replace
 from rich.table import Table
 
@@ -20,7 +21,13 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Ranked
-from lsp_calib.calibration.calibrators.fitting import Fitted, adapt_calibrator, base_for, fit_calibrator
+from lsp_calib.calibration.calibrators.fitting import (
+    Fitted,
+    LabelledAnswers,
+    adapt_calibrator,
+    base_for,
+    fit_calibrator,
+)
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.purpose import Task as TaskName
 from lsp_calib.calibration.calibrators.refit import COMMITS
@@ -53,42 +60,29 @@ from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Trusted
 from lsp_calib.terminal import Console
 
-
-def rounded(calibrator: Calibrator) -> Calibrator:
-    """The calibrator with numbers of nine significant digits: further digits depend on the processor, and the
-    same records must give the same file on all of them."""
-    return attrs.evolve(
-        calibrator,
-        curves=tuple(curve.rounded(nine_digits) for curve in calibrator.curves),
-        ranks=tuple(
-            replace(curve, slope=nine_digits(curve.slope), intercept=nine_digits(curve.intercept))
-            for curve in calibrator.ranks
-        ),
-        metrics=rounded_metrics(calibrator.metrics),
-        by_place={place: rounded_metrics(metrics) for place, metrics in calibrator.by_place.items()},
-    )
+T = TypeVar("T")
 
 
-def rounded_metrics(metrics: Mapping[str, Interval]) -> dict[str, Interval]:
-    """The metrics with numbers of nine significant digits."""
-    return {
-        name: attrs.evolve(
-            interval,
-            value=nine_digits(interval.value),
-            low=nine_digits(interval.low),
-            high=nine_digits(interval.high),
-        )
-        for name, interval in metrics.items()
-    }
+# Numbers of a curve that are given, not fitted: they stay as they are.
+_GIVEN = frozenset({"prior", "slope_sd", "intercept_sd"})
 
 
-@overload
-def nine_digits(value: float) -> float: ...
-@overload
-def nine_digits(value: None) -> None: ...
-def nine_digits(value: float | None) -> float | None:
-    """A number with nine significant digits."""
-    return None if value is None else float(f"{value:.9g}")
+def nine_digits(value: T) -> T:
+    """A value with nine significant digits of each fitted number in it: further digits depend on the
+    processor, and the same records must give the same file on all of them."""
+    found: Any = value
+    if isinstance(value, float):
+        found = float(f"{value:.9g}")
+    elif isinstance(value, Mapping):
+        found = {key: nine_digits(one) for key, one in value.items()}
+    elif isinstance(value, tuple):
+        found = tuple(map(nine_digits, value))
+    elif isinstance(value, msgspec.Struct):
+        names = [name for name in value.__struct_fields__ if name not in _GIVEN]
+        found = replace(value, **{name: nine_digits(getattr(value, name)) for name in names})
+    elif isinstance(value, Interval):
+        found = Interval(*map(nine_digits, attrs.astuple(value)))
+    return cast(T, found)
 
 
 _PLURAL = {LINE: "lines", SUMMARY: "functions"}
@@ -157,11 +151,10 @@ class CalibrationReport:
 @attrs.frozen
 class FromGit:
     """authors: e-mail addresses or names; none: those of the user's configuration of git. commits: so many
-    are looked at. tell: is told what was taken."""
+    are looked at."""
 
     authors: tuple[str, ...] = ()
     commits: int = 1000
-    tell: Say = lambda _: None
 
 
 @attrs.frozen(kw_only=True)
@@ -209,8 +202,8 @@ class CalibrationOptions:
             raise SettingsError("--from-git, --no-suffix and --observe are for lines: leave them out.")
 
 
-def calibrate(options: CalibrationOptions) -> CalibrationReport:
-    """Fit a calibrator on source or on records.
+def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
+    """Fit a calibrator on source or on records. tell: is told which commits were taken.
 
     Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
     calibrator is for others), or for records of another task, language, model or window than asked for;
@@ -226,9 +219,9 @@ def calibrate(options: CalibrationOptions) -> CalibrationReport:
             check_place(options.records)
         # Problems with the settings are reported when the engine is opened.
         engine = settings_in_force(
-            Trusted(remote_url=next(iter(asking.workers.remotes), None), model=asking.model), lambda _: None
+            Trusted(remote_url=next(iter(asking.workers.remotes), None), model=asking.model)
         )
-        items = _items(options, engine)
+        items = _items(options, engine, tell)
         if options.records is None:
             kept_in = _kept_in(options, items, engine)
         header, kept = _collected(options, items, options.records or cast(Path, kept_in), engine)
@@ -244,8 +237,8 @@ def calibrate(options: CalibrationOptions) -> CalibrationReport:
     day = asking.created or header.created or datetime.date.today().isoformat()
     asked = sum(record.group not in header.held_out for record in kept)
     # What is written to a file is for others: by the default, whatever this user prefers.
-    criterion = "" if output is not None else settings_in_force(Trusted(), lambda _: None).criterion
-    fitted, shown = _fit(header, kept, shipped=output is not None, created=day, criterion=criterion)
+    criterion = "" if output is not None else settings_in_force().criterion
+    fitted, shown = fit_records(header, kept, shipped=output is not None, created=day, criterion=criterion)
     store = CalibratorStore.open()
     purpose = fitted.calibrator.purpose
     present = store.choose(purpose).calibrator
@@ -274,8 +267,6 @@ def _collected(
     then asked for.
     """
     asking, wanted = options.asking, options.samples + options.no_suffix
-    if options.from_git is not None:  # it has told what it took
-        options = attrs.evolve(options, from_git=attrs.evolve(options.from_git, tell=lambda _: None))
     header, kept = collect_records(items, path, asking)
     for _ in range(_MOST_ROUNDS):
         missing = wanted - sum(_has_answer(record) for record in kept)
@@ -286,7 +277,8 @@ def _collected(
         options = attrs.evolve(options, **{more: getattr(options, more) + missing})
         known = {id_ for id_, _ in items.items}
         try:
-            drawn = [item for item in _items(options, engine).items if item[0] not in known]
+            again = _items(options, engine, lambda _: None).items  # it has told what it took
+            drawn = [item for item in again if item[0] not in known]
         except DataError:  # the first round's items are enough to fit on, or will be refused for themselves
             break
         further = some_of(drawn, missing, asking.seed)
@@ -303,7 +295,7 @@ def _has_answer(record: Record) -> bool:
     return record.shown and bool(record.logprobs)
 
 
-def _items(options: CalibrationOptions, engine: Trusted) -> Task:
+def _items(options: CalibrationOptions, engine: Trusted, tell: Say) -> Task:
     """The lines or functions to ask for. Raises DataError if they are too few, or of the blind set."""
     paths, samples, asking = options.paths, options.samples, options.asking
     unseen = (*engine.exclude, *options.exclude)
@@ -314,7 +306,7 @@ def _items(options: CalibrationOptions, engine: Trusted) -> Task:
             paths, samples, asking.seed, options.no_suffix, language=options.language, exclude=unseen
         )
     else:
-        items = _committed_task(paths, samples, asking.seed, options.language, options.from_git, unseen)
+        items = _committed_task(options, options.from_git, unseen, tell)
     asked_for = [(id_, str(payload["group"])) for id_, payload in items.items]
     groups = [group for _, group in asked_for]
     apart = asking.apart(groups)
@@ -325,43 +317,32 @@ def _items(options: CalibrationOptions, engine: Trusted) -> Task:
 
 
 def _committed_task(
-    paths: Sequence[Path],
-    samples: int,
-    seed: int,
-    language: str | None,
-    from_git: FromGit,
-    exclude: Sequence[str],
+    options: CalibrationOptions, from_git: FromGit, exclude: Sequence[str], tell: Say
 ) -> Task:
-    """The newest lines of the user in the repositories of `paths`.
+    """The newest lines of the user in the repositories of `options.paths`.
 
     exclude: patterns of files that no model may see.
     Raises SettingsError for a path that is no folder, or if it is not known who the user is; DataError and
     LspCalibError as `commit_task` and the feedback store do.
     """
+    paths = options.paths
     other = next((path for path in paths if not path.is_dir()), None)
     if other is not None:
         raise SettingsError(f"{other} is no folder. With --from-git each PATH is a repository, or in one.")
-    with _labelled_lines() as made:
+    with ExitStack() as stack:
+        # Which lines have labels of their own; none where there is no store yet.
+        known = home.feedback_file().exists()
+        made = stack.enter_context(feedback_store()).accepted_lines() if known else lambda _: ()
         wish = Wish(
             authors=from_git.authors or addresses_of_user(),
             commits=from_git.commits,
             excluded=Exclusion(tuple(exclude)).reason,
             labelled=made,
         )
-        task, sentences = commit_task(paths, samples, seed, language, wish)
+        task, sentences = commit_task(paths, options.samples, options.asking.seed, options.language, wish)
     for sentence in sentences:
-        from_git.tell(sentence)
+        tell(sentence)
     return task
-
-
-@contextmanager
-def _labelled_lines() -> Iterator[Callable[[Collection[str]], Collection[str]]]:
-    """Tells which lines have labels of their own, by the feedback store; none if there is none yet."""
-    if not home.feedback_file().exists():
-        yield lambda _: ()
-        return
-    with feedback_store() as store:
-        yield store.accepted_lines()
 
 
 def _kept_in(options: CalibrationOptions, items: Task, engine: Trusted) -> Path:
@@ -390,20 +371,14 @@ def _put_in_force(
     return CalibrationReport(calibrator, path, asked, promoted, reason, present.id, judged.comparison())
 
 
-def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:
-    """The calibrator fitted on records, without those of held-out projects. Only answers that would have been
-    shown count. created: ISO date.
+def fit_records(
+    header: Header, records: list[Record], *, shipped: bool, created: str, criterion: str = ""
+) -> tuple[Fitted, list[Record]]:
+    """A calibrator, and the records that it was fitted on: those of answers that would have been shown, in
+    projects that are not held out. created: ISO date. criterion: of summaries; "": the default.
 
     Raises DataError if they are of another task, too few, or, to be shipped, of the blind set.
     """
-    return _fit(header, records, shipped=shipped, created=created)[0].calibrator
-
-
-def _fit(
-    header: Header, records: list[Record], *, shipped: bool, created: str, criterion: str = ""
-) -> tuple[Fitted, list[Record]]:
-    """The calibrator of `fit_records`, and the records it was fitted on. criterion: of
-    summaries; "": the default."""
     if header.task not in TASKS:
         raise DataError(
             f"The records are of the task {header.task!r}: a calibrator for the editor is made of lines as "
@@ -416,26 +391,29 @@ def _fit(
     if shipped:
         for language in purpose.languages:
             refuse_blind(_projects({record.group for record in shown}), language)
-    evidences = [record.evidence(header) for record in shown]
-    labels = labels_of(purpose, header, shown)
-    about: dict[str, Any] = {
-        "source": "shipped" if shipped else "workspace",
-        "state": "shipped" if shipped else "ready",
-        "created": created,
-        "strata": dict(sorted(Counter(record.stratum for record in shown).items())),
-        "provenance": (*sources_of(shown), *_commits(shown, created)),
-        "ranked": [ranked(record) for record in shown] if header.task == LINE else None,
-    }
+    answers = LabelledAnswers(
+        purpose,
+        [record.evidence(header) for record in shown],
+        labels_of(purpose, header, shown),
+        groups_of(shown),
+        source="shipped" if shipped else "workspace",
+        state="shipped" if shipped else "ready",
+        created=created,
+        strata=dict(sorted(Counter(record.stratum for record in shown).items())),
+        provenance=(*sources_of(shown), *_commits(shown, created)),
+        ranked=[ranked(record) for record in shown] if header.task == LINE else None,
+    )
     base = base_for(
         purpose,
         CalibratorStore.open().all_shipped(),
         len(shown),
-        {source.name for source in about["provenance"]},
+        {source.name for source in answers.provenance},
         for_others=shipped,
     )
-    fitted = base and adapt_calibrator(base, purpose, evidences, labels, groups_of(shown), **about)
-    fitted = fitted or fit_calibrator(purpose, evidences, labels, groups_of(shown), **about)
-    return attrs.evolve(fitted, calibrator=rounded(fitted.calibrator)), shown
+    fitted = (base and adapt_calibrator(base, answers)) or fit_calibrator(answers)
+    numbers = ("curves", "ranks", "metrics", "by_place")
+    rounded = {name: nine_digits(getattr(fitted.calibrator, name)) for name in numbers}
+    return attrs.evolve(fitted, calibrator=attrs.evolve(fitted.calibrator, **rounded)), shown
 
 
 def _commits(shown: list[Record], created: str) -> Iterator[Origin]:

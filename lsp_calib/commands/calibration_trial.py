@@ -71,13 +71,7 @@ class Side:
             )
 
     def to_wire(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "skill": attrs.asdict(self.skill),
-            "auc": attrs.asdict(self.auc),
-            "ece": attrs.asdict(self.ece),
-            "tiers": self.tiers,
-        }
+        return attrs.asdict(self, filter=attrs.filters.exclude("confidence"))
 
     def cells(self) -> list[str]:
         return [

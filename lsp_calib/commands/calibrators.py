@@ -23,24 +23,23 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import (
     CalibratorStore,
     Listed,
-    RolledBack,
     find,
     in_words,
-    roll_back,
 )
 from lsp_calib.calibration.calibrators.curve import Curve, is_plain
 from lsp_calib.calibration.calibrators.lent import carried_from, note
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
 from lsp_calib.calibration.certificates import AS_BEFORE, Promise, Wish
 from lsp_calib.calibration.tiers import RiskPolicy
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.characters import in_one_line
-from lsp_calib.commands.engine import Say, settings_in_force, wanted_window, with_engine
+from lsp_calib.commands.engine import Say, layouts_for, settings_in_force, with_engine
 from lsp_calib.commands.feedback import feedback_store
-from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize, line_purpose
+from lsp_calib.completion.prompt import Layout, WindowSize, line_purpose
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES
 from lsp_calib.errors import SettingsError
-from lsp_calib.feedback.importing import OTHERS, Imported, Use, import_calibrator, read_foreign
+from lsp_calib.feedback.importing import OTHERS, Imported, import_calibrator, read_foreign
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import exported
@@ -54,7 +53,8 @@ from lsp_calib.summarization.prompt import VERSION as SUMMARY_VERSION
 from lsp_calib.terminal import Console
 from lsp_calib.values import ModelIdentity
 
-_SHOWN = ("skill", "auc", "ece")
+_SHOWN = {"skill": "+.2f", "auc": ".3f", "ece": ".3f"}
+"""The metrics of a table, with the format of their numbers."""
 
 
 @attrs.frozen
@@ -75,12 +75,10 @@ class Listing:
         console = Console()
         usable = [entry for entry in self.entries if entry.calibrator.purpose.model.name in self.installed]
         others = [entry for entry in self.entries if entry not in usable]
-        if usable:
-            console.print("Of installed models:", style="bold")
-            self._print(usable, console)
-        if others:
-            console.print("Of models that are not installed here:", style="bold")
-            self._print(others, console)
+        for title, entries in (("installed models", usable), ("models that are not installed here", others)):
+            if entries:
+                console.print(f"Of {title}:", style="bold")
+                self._print(entries, console)
         for sentence in self.skipped:
             console.print(sentence)
         if self.entries:
@@ -93,7 +91,7 @@ class Listing:
             standing = "in force" if entry.in_force else "kept"
             # Ids are copied from here: each has a line that is never wrapped.
             console.print(Text(c.id, style="bold") + Text(f"  {standing}", style=""), soft_wrap=True)
-            skill = _number(c.metrics.get("skill"), signed=True) or "unknown"
+            skill = _number(c.metrics.get("skill"), "+.2f") or "unknown"
             console.print(
                 f"  {in_one_line(c.purpose.model.name, 80)}, {c.purpose.answers}, "
                 f"prompt {in_one_line(c.purpose.prompt_version, 40)}; "
@@ -291,22 +289,12 @@ def _metrics_table(calibrator: Calibrator) -> Table:
     rows: dict[str, Mapping[str, Interval]] = {"all places": calibrator.metrics, **calibrator.by_place}
     table = Table("", *_SHOWN, title=f"{calibrator.measure}, out of fold, with 95 % intervals")
     for place, metrics in rows.items():
-        table.add_row(place, *(_number(metrics.get(name), signed=name == "skill") for name in _SHOWN))
+        table.add_row(place, *(_number(metrics.get(name), form) for name, form in _SHOWN.items()))
     return table
 
 
-def _number(interval: Interval | None, *, signed: bool = False) -> str:
-    if interval is None:
-        return ""
-    if interval.value is None:
-        return "undefined"
-    form = "+.2f" if signed else ".3f"
-    bounds = (
-        ""
-        if interval.low is None or interval.high is None
-        else f" ({interval.low:{form}} to {interval.high:{form}})"
-    )
-    return f"{interval.value:{form}}{bounds}"
+def _number(interval: Interval | None, form: str) -> str:
+    return "" if interval is None else format(interval, form)
 
 
 # What a provenance may name besides projects: kinds of labels, and other calibrators by their ids.
@@ -314,11 +302,6 @@ _NO_PROJECT = re.compile(
     rf"{re.escape(FEEDBACK)}|{re.escape(OTHERS)}|{re.escape(COMMITS)}"
     r"|(?:imported )?(?:line|infill|function|summary)-[a-z0-9.-]+-[0-9a-f]{8}"
 )
-
-
-def roll_back_calibrator(wanted: str | None) -> RolledBack:
-    """Take a calibrator of the user out of force. Raises CalibratorError if that cannot be done."""
-    return roll_back(CalibratorStore.open(), wanted)
 
 
 def export_calibrator(wanted: str, path: Path) -> Calibrator:
@@ -348,16 +331,16 @@ def _without_names(calibrator: Calibrator) -> Calibrator:
     return calibrator.shared(provenance=tuple(named))
 
 
-def read_calibrator(path: Path) -> Calibrator:
-    """A calibrator from elsewhere, for a model that this user works with. Raises CalibratorError."""
-    with feedback_store() as store:
-        criterion = settings_in_force(Trusted(), lambda _: None).criterion
-        return read_foreign(path, list(_uses(store)), criterion)
+def import_and_try(path: Path, say: Say, *, install: bool) -> Imported:
+    """Try a calibrator from elsewhere on the user's labels, and put it in force if they allow it.
 
-
-def try_and_import(foreign: Calibrator, *, install: bool) -> Imported:
-    """Try a calibrator on the user's labels, and put it in force if they allow it. Raises LspCalibError."""
+    It must be for a model that this user works with. say: is told where it comes from, before it is tried.
+    Raises LspCalibError.
+    """
     with feedback_store() as store:
+        foreign = read_foreign(path, list(_uses(store)), settings_in_force().criterion)
+        for sentence in provenance_words(foreign):
+            say(sentence)
         return import_calibrator(foreign, store, CalibratorStore.open(), install=install)
 
 
@@ -397,30 +380,30 @@ def import_words(imported: Imported) -> str:
     )
 
 
-def _uses(store: FeedbackStore) -> Iterator[Use]:
-    """The models that this user works with: the installed ones, and those that suggestions came from."""
+def _uses(store: FeedbackStore) -> Iterator[Purpose]:
+    """The models and prompts that this user works with, without languages: the installed ones, and those that
+    suggestions came from."""
     models = []
     for card in map(as_pulled, load_cards().values()):
         if card.path.is_file():
-            identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-            models.append(identity)
+            models.append(card.identity)
             for size in WindowSize:
-                yield Use(identity, Layout.of(card, size).version, "line")
+                yield Purpose(card.identity, Layout.of(card, size).version, "line", "")
     for name, sha256, prompt, kind in store.read(
         "SELECT DISTINCT model, model_sha256, prompt_version, kind FROM suggestions"
     ):
         models.append(ModelIdentity(name, "", sha256))
         if kind != "summary":
-            yield Use(models[-1], prompt, "line")
+            yield Purpose(models[-1], prompt, "line", "")
     # Every model is asked for summaries in the same way.
     for model in dict.fromkeys(models):
         for version in (SUMMARY_VERSION, AUGMENTED):
-            yield Use(model, version, "summary")
+            yield Purpose(model, version, "summary", "")
 
 
 def refit_now(given: Trusted, say: Say) -> Refits:
-    """Refit from the feedback store, as `lsp-calib.refit` does. given, say: as for `with_engine`."""
-    trusted = settings_in_force(given, lambda _: None)
+    """Refit from the feedback store, as `lsp-calib.refit` does. given, say: as for `settings_in_force`."""
+    trusted = settings_in_force(given, say)
     wish = wish_of(trusted)
 
     async def ask(engine: Engine) -> Refits:
@@ -428,15 +411,14 @@ def refit_now(given: Trusted, say: Say) -> Refits:
         loaded, calibrators = await engine.ready(), CalibratorStore.open()
         with feedback_store() as store:
             today = datetime.date.today().isoformat()
-            layouts = LayoutChooser(calibrators.has_labels, lambda: wanted_window(trusted))
-            layout = _layout_of_labels(store, loaded) or layouts.of(loaded)
+            layout = _layout_of_labels(store, loaded) or layouts_for(trusted, calibrators).of(loaded)
             purpose = line_purpose(loaded.identity, layout.version, "python")
             refits = refit_languages(store, calibrators, purpose, today, promise=wish)
             if any(result.n for _, result in refits.results):
                 return refits
             return attrs.evolve(refits, elsewhere=_elsewhere(store, loaded.identity))
 
-    return with_engine(ask, given, say)
+    return with_engine(ask, trusted, say)
 
 
 def _elsewhere(store: FeedbackStore, identity: ModelIdentity) -> str:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.completion.prompt import WindowSize
+from lsp_calib.completion.prompt import LayoutChooser, WindowSize
 from lsp_calib.inference.engine import Engine, EngineState
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.cards import ModelCard
@@ -22,18 +22,17 @@ Say = Callable[[str], None]
 """Tells the user of something that does not stop the command, such as a wrong setting."""
 
 
-def settings_in_force(given: Trusted, say: Say) -> Trusted:
+def settings_in_force(given: Trusted | None = None, say: Say = lambda _: None) -> Trusted:
     """The settings of the command line; the others come from the environment and the user's `config.toml`, as
-    for the server. Raises SettingsError if there is no state folder."""
-    trusted, problems = resolve_trusted(given, Trusted())
+    for the server. say: is told what is wrong with them. Raises SettingsError if there is no state folder."""
+    trusted, problems = resolve_trusted(given or Trusted(), Trusted())
     for problem in problems:
         say(problem)
     return trusted
 
 
-def estimator_for(given: Trusted) -> ConfidenceEstimator:
+def estimator_for(trusted: Trusted) -> ConfidenceEstimator:
     """Says how likely an answer is to be right, by the calibrators and the tiers in force for a command."""
-    trusted = settings_in_force(given, lambda _: None)
     policy, _ = tier_policy(trusted)
     estimator = ConfidenceEstimator(CalibratorStore.open(), policy)
     estimator.overrides = trusted.overrides
@@ -41,18 +40,19 @@ def estimator_for(given: Trusted) -> ConfidenceEstimator:
     return estimator
 
 
-def wanted_window(trusted: Trusted) -> WindowSize | None:
-    """The window that the user's own settings ask for; None: the best one for the model and machine."""
-    return None if trusted.window in (None, "auto") else WindowSize(trusted.window)
+def layouts_for(trusted: Trusted, store: CalibratorStore) -> LayoutChooser:
+    """Chooses the window that the user's own settings ask for, or else the best for model and machine."""
+    wanted = None if trusted.window in (None, "auto") else WindowSize(trusted.window)
+    return LayoutChooser(store.has_labels, lambda: wanted)
 
 
-def with_engine(ask: Callable[[Engine], Awaitable[T]], given: Trusted, say: Say) -> T:
+def with_engine(ask: Callable[[Engine], Awaitable[T]], trusted: Trusted, say: Say) -> T:
     """Run `ask` with an engine that is closed afterwards: the model process, or a remote server.
 
-    given: settings of the command line. say: reports wrong settings, and that a model is being loaded.
+    trusted: the settings in force. say: reports that a model is being loaded.
     Raises LspCalibError if the engine cannot be opened, and what `ask` raises.
     """
-    choice = engine_choice(settings_in_force(given, say))
+    choice = engine_choice(trusted)
     told: set[str] = set()
 
     def on_state(state: EngineState, text: str, _fraction: float | None) -> None:

@@ -36,10 +36,10 @@ from lsp_calib.evaluation.thresholds import (
     Derivation,
     Thresholds,
     derive,
+    judged,
     listed,
     read_both_orders,
     shared_encoder,
-    shipped_thresholds,
 )
 from lsp_calib.files import replace_file
 from lsp_calib.settings import Trusted, engine_choice
@@ -105,7 +105,7 @@ def evaluate(
         _check_observed(scoring.measure, asking.observe)
     header, records = collect_records(task, output / RECORDS, asking)
     apart = frozenset(header.held_out).intersection(record.group for record in records)
-    scores = _scores(header, _judged(header, records, rules), apart, scoring, asking.seed)
+    scores = _scores(header, judged(header, records, rules), apart, scoring, asking.seed)
     report.write(scores, output)
     return EvaluationReport(scores, output, recorded=True)
 
@@ -134,7 +134,7 @@ def replay(
     if asking.held_out is not None:
         apart = asking.apart(groups)
     rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
-    scores = _scores(header, _judged(header, found, rules), apart, scoring, asking.seed)
+    scores = _scores(header, judged(header, found, rules), apart, scoring, asking.seed)
     if output is not None:
         make_folder(output)
         report.write(scores, output)
@@ -166,20 +166,15 @@ class TokenReport:
         return {"file": str(self.path), "model": attrs.asdict(self.header.model), **self.numbers}
 
     def print(self) -> None:
+        from lsp_calib.evaluation.token_study import COLUMNS, rows_by_bins
+
         console, numbers = Console(), self.numbers
-        rows = [
-            [
-                *(f"{row['temperature']:.3f}", str(row["bins"]), f"{row['ece']:.4f}"),
-                *(f"{1e6 * row['classwise']:.3f}", f"{row['full']:.4f}"),
-            ]
-            for row in numbers["rows"]
-        ]
+        rows = rows_by_bins(numbers)
         for row in numbers["relativeDeviation"]:
             shares = (f"{100 * row[name]:.1f} %" for name in ("ece", "classwise", "full"))
-            rows.append([f"{row['temperature']:.3f}", "deviation", *shares])
+            rows.append((f"{row['temperature']:.3f}", "deviation", *shares))
         title = f"{self.header.model.name}: {numbers['positions']:,} positions"
-        columns = ("temperature", "M", "ECE", "cw-ECE x 1e6", "Full-ECE")
-        report.print_tables([(title, columns, rows)], console)
+        report.print_tables([(title, COLUMNS, rows)], console)
         shares = (f"{name}: {100 * share:.1f} %" for name, share in numbers["rarity"].items())
         console.print(f"How often each of {numbers['tokens']:,} tokens occurs: {', '.join(shares)}.")
         console.print(f"The numbers are in {self.path}.", soft_wrap=True)
@@ -237,16 +232,6 @@ def _check_observed(measure: str, observe: Collection[str]) -> None:
             f"--measure {measure} is made of what is observed with --observe {' or '.join(sorted(needed))}: "
             "add it, or leave --measure out."
         )
-
-
-def _judged(header: Header, records: list[Record], thresholds: Thresholds | None) -> list[Record]:
-    """The records, those with similarities judged by these thresholds and not by those of their time."""
-    if header.similarity is None and thresholds is None:
-        return records
-    if thresholds is not None:
-        return thresholds.judge(header, records)
-    assert header.similarity is not None
-    return shipped_thresholds(header.similarity).judge(header, records)
 
 
 @attrs.frozen

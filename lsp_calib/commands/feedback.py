@@ -22,7 +22,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.commands.printing import badge, bins_text
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.feedback import removal
-from lsp_calib.feedback.comparison import Accuracy, Comparison
+from lsp_calib.feedback.comparison import Accuracy, Comparison, Share
 from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.report import PAGE, FeedbackReport, make_report
 from lsp_calib.feedback.report_data import Part, Statistics, statistics
@@ -82,7 +82,7 @@ def print_statistics(found: Statistics) -> None:
             soft_wrap=True,
         )
         return
-    first, last = (_day(at) for at in (found.first, found.last))
+    first, last = (words.iso_day(at) for at in (found.first, found.last))
     console.print(
         f"{counted(found.suggestions, 'suggestion')} shown from {first} to {last}; of {found.labelled:,} it "
         f"is known what became of them, {found.correct} were right. {found.size / 1e6:.1f} MB.",
@@ -161,10 +161,6 @@ def _midnight(date: str) -> float:
         raise SettingsError(f"--before needs a date such as 2026-01-31, not {date!r}.") from error
 
 
-def _day(at: float | None) -> str:
-    return "" if at is None else datetime.datetime.fromtimestamp(at).astimezone().date().isoformat()
-
-
 def _tiers(found: Statistics) -> Table:
     table = Table("tier", "lines", "promised", "kept", "95 % interval", title="Promised and kept")
     for tier in found.tiers:
@@ -193,8 +189,7 @@ def _parts(title: str, parts: Iterable[Part]) -> Table:
 def current_report() -> FeedbackReport:
     """The report on the user's store. Raises LspCalibError."""
     with feedback_store() as store:
-        now = time.time()
-        return make_report(store, CalibratorStore.open(), now)
+        return make_report(store, CalibratorStore.open(), time.time())
 
 
 def save_report(report: FeedbackReport, path: Path | None, theme: ThemeName) -> Path:
@@ -282,16 +277,15 @@ def _print_periods(report: FeedbackReport, console: Console) -> None:
 
 
 def _survival(report: FeedbackReport) -> Table:
-    times = list(dict.fromkeys(one.seconds for one in report.survival))
-    found = {(one.tier, one.seconds): one.share for one in report.survival}
-    table = Table("inserted", *(words.seconds_words(at) for at in times), title="Unchanged after")
-    for tier in dict.fromkeys(one.tier for one in report.survival):
-        cells = []
-        for at in times:
-            share = found.get((tier, at))
-            cells.append(f"{words.share(share.value)} of {share.n:,}" if share and share.n else "–")
-        table.add_row(tier or "all", *cells)
+    times, rows = words.lasting(report.survival, _lasted)
+    table = Table("inserted", *times, title="Unchanged after")
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def _lasted(share: Share | None) -> str:
+    return f"{words.share(share.value)} of {share.n:,}" if share and share.n else "–"
 
 
 def _print_rest(report: FeedbackReport, console: Console) -> None:

@@ -75,7 +75,7 @@ def bins_text(bins: Sequence[ReliabilityBin]) -> str:
     scale = f"{'0 %':<{_BAR // 2 - 2}}{'50 %':<{_BAR // 2 - 3}}100 %"
     lines = [f"{'promised':>11} {'items':>6} {'right':>6}   {scale}"]
     for item in bins:
-        name = f"{100 * (item.lower or 0.0):.0f} - {100 * (item.upper or 0.0):.0f} %"
+        name = f"{100 * item.lower:.0f} - {100 * item.upper:.0f} %"
         front = f"{name:>11} {item.n:>6}"
         if item.accuracy is None or item.confidence is None:
             lines.append(front)

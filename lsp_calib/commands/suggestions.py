@@ -16,10 +16,10 @@ from typing import Any
 import attrs
 
 from lsp_calib.badges import DOTS, counted, percent, tier_sentence, tier_words
-from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, wanted_window, with_engine
+from lsp_calib.commands.engine import Say, estimator_for, layouts_for, settings_in_force, with_engine
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import REMOVED, Removal
-from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings
+from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.related_code import Nearby, Neighbourhood
 from lsp_calib.completion.service import Completion, CompletionService, Nothing
 from lsp_calib.errors import DataError
@@ -29,10 +29,11 @@ from lsp_calib.files import read_file
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import family_of, name_of
 from lsp_calib.markdown import code_span, escape_markdown, escape_prose
-from lsp_calib.settings import Trusted, resolve_trusted
-from lsp_calib.summarization import Example, SummaryService
+from lsp_calib.settings import Trusted
 from lsp_calib.summarization.encoder import installed_encoder
+from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.service import SummaryService
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, functions, has_grammar, innermost_function
 from lsp_calib.text_lines import split_lines
@@ -66,8 +67,7 @@ def read_source(path: Path) -> tuple[str, ...]:
 def _refuse_excluded(path: Path) -> None:
     """Raises DataError for a file that is excluded, as in an editor, or a link to one."""
     # Problems with the settings are reported when the engine is opened.
-    trusted, _ = resolve_trusted(Trusted(), Trusted())
-    exclusion = Exclusion(trusted.exclude)
+    exclusion = Exclusion(settings_in_force().exclude)
     reason = exclusion.reason(str(path.absolute())) or exclusion.reason(str(path.resolve()))
     if reason:
         # No setting takes a name off the list of those that hold secrets.
@@ -122,7 +122,7 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
 
     The model is shown as much as in the editor, with the file's repository, or else its folder, as the
     workspace.
-    column: of the cursor; None: the line's end. given, say: as for `with_engine`.
+    column: of the cursor; None: the line's end. given, say: as for `settings_in_force`.
     Raises DataError if the file cannot be used or has no such place, and what `with_engine` raises.
     """
     lines = read_source(path)
@@ -134,17 +134,17 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
             f"Line {line + 1} ends at column {len(cursor.before) + 1}: there is no column {column + 1}. "
             "Without a column the line is completed at its end."
         )
-    trusted = settings_in_force(given, lambda _: None)
+    trusted = settings_in_force(given, say)
     exclusion = Exclusion(trusted.exclude)
 
     def around(_document: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
         return partial(Neighbourhood().around, path.absolute(), root, (), exclusion, cursor, layout)
 
     async def ask(engine: Engine) -> list[Suggestion]:
-        estimator = estimator_for(given)
-        layouts = LayoutChooser(estimator.store.has_labels, lambda: wanted_window(trusted))
+        estimator = estimator_for(trusted)
         # Only text of the file itself goes to another machine.
         nearby = Nearby(around) if trusted.remote_url is None else None
+        layouts = layouts_for(trusted, estimator.store)
         service = CompletionService(engine, estimator, layout_of=layouts.of, nearby=nearby)
         at = cursor.without_closers_behind()
         found = await service.complete(at, document=str(path.absolute()))
@@ -161,14 +161,14 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
             say(REMOVED[Removal.REPEATS_SUFFIX])
         return [] if part is None else [part.suggestion]
 
-    return with_engine(ask, given, say)
+    return with_engine(ask, trusted, say)
 
 
 def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bool = False) -> Suggestion:
-    """The summary of the innermost function that holds `line` (from 0). given, say: as for `with_engine`.
+    """The summary of the innermost function that holds `line` (from 0).
 
     Documented functions of the file's repository are examples for it, unless a remote server is asked: only
-    text of the file goes there. augment: as for `SummaryService`.
+    text of the file goes there. given, say: as for `settings_in_force`. augment: as for `SummaryService`.
     Raises DataError if the file cannot be used or no function is there, and what `with_engine` raises.
     """
     lines = read_source(path)
@@ -177,7 +177,7 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bo
     if function is None:
         what = f"{name_of(language)} function" if has_grammar(language) else "function that can be found"
         raise DataError(f"There is no {what} at line {line + 1} of {path}.")
-    trusted = settings_in_force(given, lambda _: None)
+    trusted = settings_in_force(given, say)
 
     async def ask(engine: Engine) -> Suggestion:
         examples: Sequence[Example] = ()
@@ -185,13 +185,13 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bo
             repository = RepositoryExamples(trusted.exclude, seconds=_LOOKING)
             looking = repository.find(path, function, language)
             examples, _ = await asyncio.gather(looking, engine.ready())
-        service = SummaryService(engine, estimator_for(given), installed_encoder())
+        service = SummaryService(engine, estimator_for(trusted), installed_encoder())
         summary = await _summary(service, path, function, language, examples, augment=augment)
         if summary is None:
             raise DataError(f"The model gave no summary of {function.name}. Another model may.")
         return summary
 
-    return with_engine(ask, given, say)
+    return with_engine(ask, trusted, say)
 
 
 async def _summary(
@@ -300,20 +300,20 @@ def overview(
     """Summarise the functions of a file, or of the files below a folder, one after the other.
 
     Documented functions of the repository are examples, as for `summarize_at`. given, say: as for
-    `with_engine`. augment: as for `SummaryService`. into: gets each summary once it is made, so that what is
-    done stays when the user stops the command, or when the model fails.
+    `settings_in_force`. augment: as for `SummaryService`. into: gets each summary once it is made, so that
+    what is done stays when the user stops the command, or when the model fails.
     Raises DataError if there is no function, and what `with_engine` raises.
     """
     found = list(_functions(root, into))
-    trusted = settings_in_force(given, lambda _: None)
-    repository = RepositoryExamples(trusted.exclude, seconds=_LOOKING_IN_A_TREE)
     into.functions = len(found)
     if not found:
         raise DataError(f"No function was found in {root}, in the languages that lsp-calib can read.")
+    trusted = settings_in_force(given, say)
+    repository = RepositoryExamples(trusted.exclude, seconds=_LOOKING_IN_A_TREE)
 
     async def ask(engine: Engine) -> None:
         await engine.ready()
-        service = SummaryService(engine, estimator_for(given), installed_encoder())
+        service = SummaryService(engine, estimator_for(trusted), installed_encoder())
         for done, (path, name, language, function, entry) in enumerate(found):
             progress(done, len(found))
             examples: Sequence[Example] = ()
@@ -323,7 +323,7 @@ def overview(
             into.files.setdefault(name, []).append(attrs.evolve(entry, summary=made))
         progress(len(found), len(found))
 
-    with_engine(ask, given, say)
+    with_engine(ask, trusted, say)
 
 
 def _functions(root: Path, into: Overview) -> Iterator[tuple[Path, str, str, Function, Entry]]:

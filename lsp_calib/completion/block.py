@@ -17,6 +17,7 @@ import attrs
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, Decide
 from lsp_calib.errors import LspCalibError
+from lsp_calib.text_lines import indentation_of
 from lsp_calib.values import LineConfidence, Suggestion, Tier
 
 MOST_LINES = 12
@@ -44,14 +45,6 @@ class Scope(enum.Enum):
     INSIDE = "inside"
     LAST = "last"
     OUTSIDE = "outside"
-
-
-class Unfinished(LspCalibError):
-    """The model could not be asked for the next line of a block. lines: those above it, with the first."""
-
-    def __init__(self, lines: tuple[Completion, ...], why: LspCalibError) -> None:
-        super().__init__(str(why))
-        self.lines = lines
 
 
 def scope_of(first: str, line: str) -> Scope:
@@ -86,15 +79,15 @@ async def lines_of(
     decide: Decide,
     *,
     hide_below: float = 0.0,
-) -> tuple[Completion, ...]:
-    """The lines of the block that begins with `first`; it alone if there is nothing below it.
+) -> tuple[tuple[Completion, ...], LspCalibError | None]:
+    """The lines of the block that begins with `first`, it alone if there is nothing below it; and why the
+    model could not be asked for the next one, None if it could.
 
     complete: the completion at a cursor, or something else where there is none. decide: the tier of a
     probability. hide_below: no line is shown up to which all are right with a lower one.
     The block ends with its scope, at a line without a completion or a probability, above a line that repeats
     the one above it, above the first line up to which all would be rejected or hidden, and after `MOST_LINES`
     lines or `WITHIN` seconds. Below the first no line that opens a block is its last.
-    Raises Unfinished if the model could not be asked for one of them.
     """
     found, failure = [first], None
     try:
@@ -106,14 +99,7 @@ async def lines_of(
         failure = error
     while len(found) > 1 and _opens(found[-1].expected_line):
         found.pop()
-    if failure is not None:
-        raise Unfinished(tuple(found), failure) from failure
-    return tuple(found)
-
-
-def lines_before(error: LspCalibError) -> tuple[Completion, ...]:
-    """The lines that `lines_of` had found when it failed."""
-    return error.lines if isinstance(error, Unfinished) else ()
+    return tuple(found), failure
 
 
 def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> Suggestion:
@@ -134,6 +120,10 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
     how_far = f"accept through line {through} of {n}" if through else f"{tiers[0].value} all {n} lines"
     shown = [first, *below]
     least = _least_certain(shown)
+    doubt = shown[least].suggestion.doubt
+    if doubt is not None:
+        start = sum(len(one.suggestion.text) + 1 for one in shown[:least])
+        doubt = doubt[0] + start, doubt[1] + start
     cause = shown[least].suggestion.confidence.cause
     cause = f"line {least + 1}: {cause}" if cause else ""
     reason = (
@@ -155,7 +145,7 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
             certified=False,
         ),
         tokens=sum(one.suggestion.tokens for one in shown),
-        doubt=_doubt(shown),
+        doubt=doubt,
         sure=None,
         lines=tuple(LineConfidence(p, tier) for p, tier in zip(products, tiers, strict=True)),
     )
@@ -213,14 +203,6 @@ def _least_certain(lines: Sequence[Completion]) -> int:
     return min(range(len(lines)), key=confidence)
 
 
-def _doubt(lines: Sequence[Completion]) -> tuple[int, int] | None:
-    """The doubtful span of the least certain line, in the text of the block."""
-    least = _least_certain(lines)
-    span = lines[least].suggestion.doubt
-    start = sum(len(line.suggestion.text) + 1 for line in lines[:least])
-    return None if span is None else (span[0] + start, span[1] + start)
-
-
 def _is_part(first: str, text: str) -> bool:
     """Whether a line with the indentation of `first` is a label in the block that it opens. Two labels stand
     beside each other."""
@@ -234,5 +216,4 @@ def _opens(line: str) -> bool:
 
 
 def _indentation(line: str) -> int:
-    line = line.expandtabs()
-    return len(line) - len(line.lstrip())
+    return len(indentation_of(line.expandtabs()))

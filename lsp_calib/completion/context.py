@@ -3,6 +3,7 @@ two versions of a document share. Pure."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -13,6 +14,7 @@ import attrs
 
 from lsp_calib.errors import DataError
 from lsp_calib.syntax.magics import CommandLine
+from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     import random
@@ -70,9 +72,12 @@ class Cursor:
         """
         if not only_closes(self.after):
             return self
-        line = CommandLine.like(self.lines[self.line], self.before)
-        lines = (*self.lines[: self.line], line, *self.lines[self.line + 1 :])
-        return attrs.evolve(self, lines=lines)
+        return self.in_line(CommandLine.like(self.lines[self.line], self.before), self.column)
+
+    def in_line(self, text: str, column: int) -> Cursor:
+        """The cursor at a column of another text of its line."""
+        lines = (*self.lines[: self.line], text, *self.lines[self.line + 1 :])
+        return attrs.evolve(self, lines=lines, column=column)
 
 
 def text_above(cursor: Cursor, most: int) -> str:
@@ -230,20 +235,11 @@ def _in_table(cursor: Cursor) -> bool:
 
 def _rows(lines: Iterable[str]) -> int:
     """How many lines are rows of a table, up to the first that is not."""
-    rows = 0
-    for line in lines:
-        if not _is_row(line):
-            break
-        rows += 1
-    return rows
-
-
-def _bare(line: str) -> str:
-    return _LAST_COMMENT.sub("", line[:_LONGEST_LINE]).strip()
+    return sum(1 for _ in itertools.takewhile(_is_row, lines))
 
 
 def _is_row(line: str) -> bool:
-    bare = _bare(line)
+    bare = _LAST_COMMENT.sub("", line[:_LONGEST_LINE]).strip()
     if len(bare) < _SHORTEST_ROW:
         return False
     if any(map(_is_encoded, _UNBROKEN.findall(bare))):
@@ -271,7 +267,7 @@ def next_place(lines: Sequence[str], line: int, language: str) -> Cursor:
     lines: without their ends. line: from 0. Raises IndexError if there is no such line.
     """
     text = lines[line]
-    indentation = text[: len(text) - len(text.lstrip())]
+    indentation = indentation_of(text)
     end = text.rstrip()
     words = end.split(maxsplit=1)
     # A colon opens a block in Python; elsewhere it follows a label, a key or a type.
@@ -290,7 +286,7 @@ def _level(lines: Sequence[str], line: int) -> str:
         text = lines[at]
         if not text.strip():
             continue
-        outer = text[: len(text) - len(text.lstrip())]
+        outer = indentation_of(text)
         deeper = inner.removeprefix(outer)
         if (
             inner != outer
@@ -323,7 +319,7 @@ def is_asked_for(line: str) -> bool:
 
 def column_in(line: str, stratum: str, rng: random.Random) -> int | None:
     """A column of this kind in a line, from 0; None if it has none."""
-    indentation = len(line) - len(line.lstrip())
+    indentation = len(indentation_of(line))
     if stratum == "line-start":
         return 0
     if stratum == "after-indentation":

@@ -13,8 +13,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Container, Sequence
 
-import attrs
-
 from lsp_calib.completion.context import Cursor, shared_ends
 from lsp_calib.completion.postprocess import Cleaned, offered
 from lsp_calib.confidence.features import Prefix, prefixes, probability_features
@@ -269,8 +267,7 @@ class DocumentFeatures:
         self._newest = cursor
         with self._lock:
             if self._newest is cursor:
-                self._index = _index_of(cursor, self._index)
-                self._prose = cursor, _in_prose(self._index, cursor)
+                self._prose = cursor, _in_prose(self._read(cursor), cursor)
 
     def close(self) -> None:
         """Let calls of `read` that are still waiting do nothing."""
@@ -287,8 +284,7 @@ class DocumentFeatures:
         if at_once:
             return False
         with self._lock:
-            self._index = _index_of(cursor, self._index)
-            self._prose = cursor, _in_prose(self._index, cursor)
+            self._prose = cursor, _in_prose(self._read(cursor), cursor)
             return self._prose[1]
 
     def begins_documentation(self, cursor: Cursor, text: str) -> bool:
@@ -300,18 +296,15 @@ class DocumentFeatures:
         opening = _OPENS_DOCUMENTATION.match(line)
         if cursor.language != "python" or cursor.before.strip() or opening is None:
             return False
-        above, below = cursor.lines[: cursor.line], cursor.lines[cursor.line + 1 :]
-        inside = attrs.evolve(cursor, lines=(*above, line + cursor.after, *below), column=opening.end())
+        inside = cursor.in_line(line + cursor.after, opening.end())
         with self._lock:
-            self._index = _index_of(cursor, self._index)
-            return _in_prose(self._index, inside)
+            return _in_prose(self._read(cursor), inside)
 
     def evidence(self, cursor: Cursor, text: str, generation: Generation) -> Evidence:
         """The evidence of a completion. text: as it is offered at `cursor`."""
         features = probability_features(generation.logprobs, generation.entropies, generation.stop)
         with self._lock:
-            self._index = _index_of(cursor, self._index)
-            features |= _text_features(self._index, cursor, text)
+            features |= _text_features(self._read(cursor), cursor, text)
         span = doubtful_span(generation, text)
         doubtful = text[slice(*span)] if span else ""
         return Evidence(generation.logprobs, features, place_of(cursor), doubtful)
@@ -321,7 +314,7 @@ class DocumentFeatures:
         with self._lock:
 
             def source(cursor: Cursor) -> tuple[SourceTree, int] | None:
-                index = self._index = _index_of(cursor, self._index)
+                index = self._read(cursor)
                 return (index.tree, cursor.line - index.first) if index and index.tree else None
 
             return offered(text, cursor, source)
@@ -329,9 +322,14 @@ class DocumentFeatures:
     def prefixes(self, cursor: Cursor, text: str, generation: Generation) -> list[Prefix]:
         """The places in a completion up to which it can be taken. text: as it is offered at `cursor`."""
         with self._lock:
-            self._index = _index_of(cursor, self._index)
-            words: Container[str] = self._index.words if self._index is not None else ()
+            index = self._read(cursor)
+            words: Container[str] = () if index is None else index.words
             return prefixes(generation, text, cursor.before, words)
+
+    def _read(self, cursor: Cursor) -> DocumentIndex | None:
+        """The index of the cursor's document, under the lock."""
+        self._index = _index_of(cursor, self._index)
+        return self._index
 
 
 class FeatureExtractor:
@@ -347,10 +345,9 @@ class FeatureExtractor:
         """
         if not document:
             return DocumentFeatures()
-        found = self._documents.get(document)
+        found = self._documents.recall(document)
         if found is None:
             found = self._documents[document] = DocumentFeatures()
-        self._documents.move_to_end(document)
         return found
 
     def forget(self, document: str) -> None:

@@ -14,7 +14,7 @@ from lsp_calib.characters import has_hidden
 from lsp_calib.completion.context import Cursor
 from lsp_calib.languages import family_of
 from lsp_calib.syntax.languages import LanguageRules, rules_of
-from lsp_calib.syntax.languages.braces import BRACKETS
+from lsp_calib.syntax.languages.rules import BRACKETS
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.parsing import Overrun
 from lsp_calib.syntax.source_tree import (

@@ -102,23 +102,19 @@ class WindowSize(enum.StrEnum):
     LARGE = "large"
 
 
-SIZES = {
-    PREFIX_VERSION: WindowSize.SMALL,
-    FIM_VERSION: WindowSize.SMALL,
-    LARGE_PREFIX_VERSION: WindowSize.LARGE,
-    LARGE_FIM_VERSION: WindowSize.LARGE,
-    SUFFIX_FIRST_VERSION: WindowSize.SMALL,
-    LARGE_SUFFIX_FIRST_VERSION: WindowSize.LARGE,
-}
-"""The window of each version of the prompt."""
-
-
 # By fill-in-the-middle and suffix first: of the small window and of the large one.
 _VERSIONS = {
     (False, False): (PREFIX_VERSION, LARGE_PREFIX_VERSION),
     (True, False): (FIM_VERSION, LARGE_FIM_VERSION),
     (True, True): (SUFFIX_FIRST_VERSION, LARGE_SUFFIX_FIRST_VERSION),
 }
+
+SIZES = {
+    version: size
+    for versions in _VERSIONS.values()
+    for version, size in zip(versions, WindowSize, strict=True)
+}
+"""The window of each version of the prompt."""
 
 
 @attrs.frozen
@@ -238,35 +234,27 @@ def build_prompt(cursor: Cursor, layout: Layout, surroundings: Surroundings = AL
     stays, forced = layout._current(cursor)
     above, below = layout._shares(stays)
     before = _elsewhere(format_, surroundings) if layout.related else ()
-    after = -1
-    if layout.suffix_first:
-        segments = (
-            *before,
-            (Segment.CONTROL, format_.fim_prefix),
-            (Segment.CONTROL, format_.fim_suffix),
-            (Segment.TEXT, text_below(cursor, below)),
-            (Segment.CONTROL, format_.fim_middle),
-            (Segment.TEXT, text_above(cursor, above) + stays),
-        )
-        after = len(before) + 2
-    elif format_.layout == "fim":
-        segments = (
-            *before,
-            (Segment.CONTROL, format_.fim_prefix),
-            (Segment.TEXT, text_above(cursor, above)),
-            (Segment.CONTROL, format_.fim_suffix),
-            (Segment.TEXT, text_below(cursor, below)),
-            (Segment.CONTROL, format_.fim_middle),
-            (Segment.TEXT, stays),
-        )
-        after = len(before) + 3
-    else:
-        text = text_above(cursor, above) + stays
+    text = text_above(cursor, above)
+    if format_.layout != "fim":
+        text += stays
         if layout.joined and not stays:
             text, ends = split_line_ends(text)
             forced = ends + forced
-        segments = (*before, (Segment.TEXT, text))
-    return Prompt(segments, forced, layout.version, layout.most_tokens, after)
+        return Prompt((*before, (Segment.TEXT, text)), forced, layout.version, layout.most_tokens)
+    prefix, suffix, middle = _marks(format_)
+    behind = (Segment.TEXT, text_below(cursor, below))
+    if layout.suffix_first:
+        at = len(before) + 2
+        segments = (*before, prefix, suffix, behind, middle, (Segment.TEXT, text + stays))
+    else:
+        at = len(before) + 3
+        segments = (*before, prefix, (Segment.TEXT, text), suffix, behind, middle, (Segment.TEXT, stays))
+    return Prompt(segments, forced, layout.version, layout.most_tokens, at)
+
+
+def _marks(format_: CompletionFormat) -> list[tuple[Segment, str]]:
+    """What comes before the text above the cursor, before that below it, and before the answer."""
+    return [(Segment.CONTROL, mark) for mark in (format_.fim_prefix, format_.fim_suffix, format_.fim_middle)]
 
 
 def _elsewhere(format_: CompletionFormat, surroundings: Surroundings) -> tuple[tuple[Segment, str], ...]:
@@ -288,22 +276,16 @@ def build_ahead(cursor: Cursor, layout: Layout) -> Prompt | None:
     it.
     """
     stays, _ = layout._current(cursor)
-    above, _ = layout._shares(stays)
+    above, below = layout._shares(stays)
     text = text_ahead(cursor, above, int(layout.window * _AHEAD))
     if not text:
         return None
+    prefix, suffix, middle = _marks(layout.format)
     segments: tuple[tuple[Segment, str], ...] = ((Segment.TEXT, text),)
     if layout.suffix_first:
-        _, below = layout._shares(stays)
-        segments = (
-            (Segment.CONTROL, layout.format.fim_prefix),
-            (Segment.CONTROL, layout.format.fim_suffix),
-            (Segment.TEXT, text_below(cursor, below)),
-            (Segment.CONTROL, layout.format.fim_middle),
-            *segments,
-        )
+        segments = (prefix, suffix, (Segment.TEXT, text_below(cursor, below)), middle, *segments)
     elif layout.format.layout == "fim":
-        segments = ((Segment.CONTROL, layout.format.fim_prefix), *segments)
+        segments = (prefix, *segments)
     return Prompt(segments, forced="", version=layout.version, most_tokens=layout.most_tokens)
 
 

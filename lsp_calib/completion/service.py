@@ -184,6 +184,26 @@ class Completion:
         """The current line as it would be with the suggestion in it."""
         return self.cursor.before + self.suggestion.text + self.kept + self.cursor.after
 
+    def with_text(self, text: str, moved: int) -> Completion:
+        """The completion with another text, in which its own stands so many characters further on. The places
+        that are known of it move along, up to the end of the text; those before its beginning go."""
+
+        def place(sure: Sure) -> Sure | None:
+            end = min(sure.end + moved, len(text))
+            return attrs.evolve(sure, end=end) if end > 0 else None
+
+        suggestion = self.suggestion
+        doubt = suggestion.doubt
+        if doubt is not None:
+            start, end = max(doubt[0] + moved, 0), min(doubt[1] + moved, len(text))
+            doubt = (start, end) if start < end else None
+        sure = suggestion.sure and place(suggestion.sure)
+        return attrs.evolve(
+            self,
+            suggestion=attrs.evolve(suggestion, text=text, doubt=doubt, sure=sure),
+            beginnings=tuple(filter(None, map(place, self.beginnings))),
+        )
+
     def over(self, closers: str) -> Completion | Nothing:
         """The completion where closers stand behind its cursor, which go as it is accepted; Nothing if it
         leaves open what they close, or writes just them.
@@ -236,22 +256,18 @@ class Completion:
 
     def _up_to(self, end: int, probability: float | None, decide: Decide | None) -> Completion:
         """The part up to a place in the text, with its probability if that is known."""
-        whole = self.suggestion
-        doubt, sure, confidence = whole.doubt, whole.sure, whole.confidence
-        if doubt is not None:
-            doubt = (doubt[0], min(doubt[1], end)) if doubt[0] < end else None
-        if sure is not None:
-            sure = attrs.evolve(sure, end=min(sure.end, end))
+        part = self.with_text(self.suggestion.text[:end], 0)
+        suggestion, confidence = part.suggestion, part.suggestion.confidence
         if decide is not None and probability is not None and confidence.calibrated is not None:
             tier, reason = decide(probability)
             # What is said of a word that is not in the part says nothing of it.
-            cause = confidence.cause if doubt is not None else ""
+            cause = confidence.cause if suggestion.doubt is not None else ""
             reason = f"{cause}{'; ' if cause else ''}{reason}; up to here, not of the whole line"
             confidence = attrs.evolve(
                 confidence, calibrated=probability, tier=tier, reason=reason, cause=cause, certified=False
             )
-        suggestion = attrs.evolve(whole, text=whole.text[:end], doubt=doubt, sure=sure, confidence=confidence)
-        return attrs.evolve(self, suggestion=suggestion, replaced="", kept=self.replaced + self.kept)
+        suggestion = attrs.evolve(suggestion, confidence=confidence)
+        return attrs.evolve(part, suggestion=suggestion, replaced="", kept=self.replaced + self.kept)
 
 
 def longest(beginnings: Iterable[Sure], accepts_from: float | None) -> Sure | None:
@@ -533,27 +549,16 @@ class Selected:
         line = cursor.lines[cursor.line]
         if not 0 <= start <= cursor.column <= end <= len(line) or "\n" in text or "\r" in text:
             return None
-        lines = (
-            *cursor.lines[: cursor.line],
-            CommandLine.like(line, line[:start] + text + line[end:]),
-            *cursor.lines[cursor.line + 1 :],
-        )
-        after = Cursor.at(lines, cursor.line, start + len(text), cursor.language, cursor.first)
-        return cls(after, start, line[start:end])
+        with_item = CommandLine.like(line, line[:start] + text + line[end:])
+        return cls(cursor.in_line(with_item, start + len(text)), start, line[start:end])
 
     def extended(self, completion: Completion) -> Completion:
         """A completion at `cursor`, as it is offered while the menu is open: the item, then its text."""
         at = completion.cursor
         item = at.before[self.start :]
         line = CommandLine.like(at.lines[at.line], at.before[: self.start] + at.after)
-        lines = (*at.lines[: at.line], line, *at.lines[at.line + 1 :])
-        old = completion.suggestion
-        doubt = None if old.doubt is None else (old.doubt[0] + len(item), old.doubt[1] + len(item))
-        sure = old.sure and attrs.evolve(old.sure, end=old.sure.end + len(item))
         return attrs.evolve(
-            completion,
-            suggestion=attrs.evolve(old, text=item + old.text, doubt=doubt, sure=sure),
-            beginnings=tuple(attrs.evolve(one, end=one.end + len(item)) for one in completion.beginnings),
-            cursor=Cursor.at(lines, at.line, self.start, at.language, at.first),
+            completion.with_text(item + completion.suggestion.text, len(item)),
+            cursor=at.in_line(line, self.start),
             replaced=self.replaced + completion.replaced,
         )

@@ -39,13 +39,13 @@ class Feature:
     words: the quantity, as in a table. high, low: why a high (a low) value makes a suggestion more or less
     likely to be right, as the reason that a person reads; "{word}" stands for the least certain word. Empty:
     it is never given as a reason.
-    needs: what must be known: "log-probabilities", "entropies" or "text".
+    needs: what must be known: "log-probabilities", "entropies", "text", or ENCODER.
     """
 
     words: str
-    high: str
-    low: str
-    needs: str
+    high: str = ""
+    low: str = ""
+    needs: str = attrs.field(default="text", kw_only=True)
 
 
 FEATURES: Mapping[str, Feature] = MappingProxyType(
@@ -54,76 +54,62 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             "log-odds of the probability of all tokens together",
             "the model was sure of every word",
             "the model was unsure of {word}",
-            "log-probabilities",
+            needs="log-probabilities",
         ),
         "largest-surprisal": Feature(
             "surprisal of the least likely token, in nats",
             "the model was unsure of {word}",
             "the model was sure of every word",
-            "log-probabilities",
+            needs="log-probabilities",
         ),
         "last-surprisal": Feature(
-            "surprisal of the token that ends the line, in nats", "", "", "log-probabilities"
+            "surprisal of the token that ends the line, in nats", needs="log-probabilities"
         ),
         "entropy-sum": Feature(
             "sum of the entropies of all tokens, in nats",
             "the model hesitated between several ways to write this",
             "the model saw no other way to write this",
-            "entropies",
+            needs="entropies",
         ),
         "ended-by-end-of-text": Feature(
-            "1 if the model ended its answer instead of the line", "", "", "log-probabilities"
+            "1 if the model ended its answer instead of the line", needs="log-probabilities"
         ),
         "end-surprisal": Feature(
             "logarithm of 0.0001 plus the surprisal of the token that ends the line, in nats",
             "the model was unsure where the line ends",
             "the model was sure where the line ends",
-            "log-probabilities",
+            needs="log-probabilities",
         ),
         "end-of-text-surprisal": Feature(
             "end-surprisal if the model ended its answer instead of the line, otherwise 0",
-            "",
-            "",
-            "log-probabilities",
+            needs="log-probabilities",
         ),
-        "in-word": Feature("1 if the character before the cursor belongs to a word", "", "", "text"),
+        "in-word": Feature("1 if the character before the cursor belongs to a word"),
         "broken": Feature(
             "1 if the file no longer parses around the line, or brackets, quotes or indentation do not fit",
             "the code around it would be broken",
-            "",
-            "text",
         ),
         "line-repeats": Feature(
             "log1p of how often the whole line stands elsewhere in the file",
             "the same line stands elsewhere in this file",
-            "",
-            "text",
         ),
         "new-names": Feature(
             "log1p of how many names it uses that are neither bound nor used in the file, nor built in",
             "names used here are new to this file",
-            "",
-            "text",
         ),
         "line-follows": Feature(
             "1 if the whole line stands among the next three lines already",
             "the same line follows already",
-            "",
-            "text",
         ),
         "beginning-agrees": Feature(
             "of the other lines that begin like this one up to the cursor, plus one, the share that goes on "
             "like it",
             "other lines of this file that begin like this one go on like it",
-            "",
-            "text",
         ),
         "beginning-differs": Feature(
             "of the other lines that begin like this one up to the cursor, plus two, the share that goes on "
             "otherwise",
             "other lines of this file that begin like this one go on otherwise",
-            "",
-            "text",
         ),
     }
 )
@@ -159,8 +145,6 @@ def probability_features(
 # encoder, needs another one.
 SUMMARY_VERSION = 1
 
-_TOKENS = Feature("mean of the entropies of all tokens, in nats", "", "", "entropies")
-
 # Counts count by their logarithm: ten calls more mean little beside fifty.
 _COUNTS = {
     "words": "words of the summary",
@@ -195,13 +179,11 @@ FIT_FEATURES = frozenset(_FIT)
 
 SUMMARY_FEATURES: Mapping[str, Feature] = MappingProxyType(
     {
-        "entropy-mean": _TOKENS,
-        **{
-            f"log-{name}": Feature(f"log1p of the {words}", "", "", "text") for name, words in _COUNTS.items()
-        },
-        **{name: Feature(words, "", "", "text") for name, words in _SHARES.items()},
-        BEYOND_NAME: Feature("words of the summary that the function's name lacks", "", "", "text"),
-        **{name: Feature(words, "", "", ENCODER) for name, words in _FIT.items()},
+        "entropy-mean": Feature("mean of the entropies of all tokens, in nats", needs="entropies"),
+        **{f"log-{name}": Feature(f"log1p of the {words}") for name, words in _COUNTS.items()},
+        **{name: Feature(words) for name, words in _SHARES.items()},
+        BEYOND_NAME: Feature("words of the summary that the function's name lacks"),
+        **{name: Feature(words, needs=ENCODER) for name, words in _FIT.items()},
     }
 )
 
@@ -283,7 +265,7 @@ def prefixes(generation: Generation, text: str, before: str, words: Container[st
     new_names = _new_names(text, before, words)
     brackets, quote = 0, ""
     total = hesitation = largest = 0.0
-    new = end = 0
+    end = 0
     for at, token in enumerate(generation.tokens):
         surprisal = -logprobs[at]
         total += logprobs[at]
@@ -300,7 +282,6 @@ def prefixes(generation: Generation, text: str, before: str, words: Container[st
         last, behind = text[end - 1 : end], text[end : end + 1]
         if start == end or last.isspace() or (behind and is_word(last) and is_word(behind)):
             continue
-        new = sum(place <= end for place in new_names)
         p, rest = _clipped(total), _clipped(math.fsum(logprobs[at + 1 :]))
         following = at + 1 < len(logprobs)
         values = (
@@ -312,7 +293,7 @@ def prefixes(generation: Generation, text: str, before: str, words: Container[st
             entropies[at + 1] if following else 0.0,
             math.log(end),
             math.log(at + 1),
-            math.log1p(new),
+            math.log1p(sum(place <= end for place in new_names)),
             math.log(p * (1.0 - rest) / (1.0 - p)),
             math.fsum(entropies[at + 1 :]),
             -min(logprobs[at + 1 :], default=0.0),

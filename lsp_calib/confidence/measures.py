@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import SupportsFloat
 
 import attrs
@@ -34,10 +33,6 @@ IntArray = npt.NDArray[np.intp]
 _ROUNDING = 1e-6
 # Stands for log 0: small enough that exp of any mean with it is 0, large enough that sums stay finite.
 _LOG_ZERO = -1e100
-
-_NUMBERED = re.compile(
-    r"(geometric-mean-first|arithmetic-mean-first|geometric-mean-lowest)-([1-9][0-9]{0,5})"
-)
 
 
 def total(logprobs: Sequence[float]) -> float:
@@ -97,11 +92,13 @@ _PLAIN: dict[str, Measure] = {
 }
 
 
-_BY_NUMBER: dict[str, tuple[Callable[..., float], str]] = {
-    "geometric-mean-first": (geometric_mean, "first"),
-    "arithmetic-mean-first": (arithmetic_mean, "first"),
-    "geometric-mean-lowest": (lowest_mean, "count"),
+_BY_NUMBER: dict[str, Callable[[Sequence[float], int], float]] = {
+    "geometric-mean-first": geometric_mean,
+    "arithmetic-mean-first": arithmetic_mean,
+    "geometric-mean-lowest": lowest_mean,
 }
+
+_NUMBERED = re.compile(rf"({'|'.join(_BY_NUMBER)})-([1-9][0-9]{{0,5}})")
 
 
 def measure_name(first: int | None = None) -> str:
@@ -130,8 +127,8 @@ def by_name(name: str) -> Measure:
     family, number = _parsed(name)
     if number is None:
         return _PLAIN[family]
-    function, argument = _BY_NUMBER[family]
-    return partial(function, **{argument: number})
+    measure = _BY_NUMBER[family]
+    return lambda logprobs: measure(logprobs, number)
 
 
 def raw_confidences(name: str, log_probabilities: Iterable[Sequence[float]]) -> FloatArray:

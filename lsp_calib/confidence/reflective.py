@@ -126,13 +126,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n\s*\n")
 _STATED_MARKUP = re.compile(r"[*_`$\\]")
 
 
-def parse_probability(text: str, *, fractions: bool = True) -> float | None:
+def parse_probability(text: str) -> float | None:
     """The probability that an answer states, in [0, 1], or None.
 
-    fractions: whether "0.8", "4/5", "8 out of 10" and "50-50" count. They are our addition; without them only
-        percentages count, as in the paper.
-
-    The first of these that the answer holds:
+    The first of these that the answer holds, of which the paper has the percentages alone:
     1. a number of per cent: "80%", "80.00 %", "80 percent"; of a range, "70-80%", the middle;
     2. "fifty-fifty" (0.5), or a ratio: "4/5", "8 out of 10";
     3. a number without unit: with a decimal point and up to 1 a probability ("0.8"), else up to 100 a number
@@ -156,29 +153,29 @@ def parse_probability(text: str, *, fractions: bool = True) -> float | None:
         if found is not None:
             return found
     if not re.search(r"[^\W\d_]{2}", _BARE.sub("", plain)):
-        return _without_unit(plain, plain, _ALONE, fractions)
+        return _without_unit(plain, plain, _ALONE)
     for sentence in _SENTENCE_END.split(plain):
         cue = _CUE.search(sentence)
         if cue:
-            found = _without_unit(sentence, sentence[cue.start() :], _LINKED, fractions)
+            found = _without_unit(sentence, sentence[cue.start() :], _LINKED)
             if found is not None:
                 return found
     return None
 
 
-def _without_unit(text: str, spoken: str, pattern: re.Pattern[str], fractions: bool) -> float | None:
+def _without_unit(text: str, spoken: str, pattern: re.Pattern[str]) -> float | None:
     """The probability in `text`; a plain number counts only in `spoken`, the part about probability."""
-    if fractions and _EVEN.search(text):
+    if _EVEN.search(text):
         return 0.5
-    for match in _RATIO.finditer(text) if fractions else ():
+    for match in _RATIO.finditer(text):
         part, whole = float(match[1]), float(match[2])
         if whole > 0.0 and part <= whole:
             return part / whole
     for match in pattern.finditer(_RATIO.sub(" ", spoken)):
         number = match.groups()[-1]
-        decimal = "." in number and float(number) <= 1.0
-        if number == "1" or (decimal and not fractions):
+        if number == "1":
             continue
+        decimal = "." in number and float(number) <= 1.0
         found = _middle(match, per_cent=not decimal)
         if found is not None:
             return found
@@ -289,7 +286,7 @@ class Vote:
     """
 
     rating: int | None
-    counts: tuple[int, int, int, int]
+    counts: tuple[int, ...]
     invalid: int
 
     @property
@@ -319,8 +316,7 @@ def majority_vote(answers: Iterable[str]) -> Vote:
     ratings = [parse_rating(answer) for answer in answers]
     if not ratings:
         raise DataError("A vote needs at least one answer.")
-    one, two, three, four = (ratings.count(rating) for rating in SCALE)
-    counts = (one, two, three, four)
+    counts = tuple(ratings.count(rating) for rating in SCALE)
     most = max(counts)
     rating = counts.index(most) + 1 if most else None
     return Vote(rating, counts, ratings.count(None))

@@ -117,15 +117,11 @@ def collect(
         header = Header(
             task=task.name,
             language=task.language,
-            model=answerer.model,
-            prompt_version=answerer.prompt_version,
             seed=asking.seed,
             sources=task.sources,
             held_out=tuple(sorted(apart or ())),
             created=asking.created or datetime.date.today().isoformat(),
-            features=answerer.features,
-            similarity=answerer.similarity,
-            observations=answerer.observations,
+            **attrs.asdict(answerer, recurse=False, filter=attrs.filters.exclude("window")),
         )
         if len(asks) > 1:
             pool = partial(team, [one.expecting(answerer) for one in asks])

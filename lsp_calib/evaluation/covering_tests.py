@@ -9,7 +9,7 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -170,38 +170,35 @@ def with_tests(
             "--tests runs the tests of Python projects with pytest: leave it out for other languages."
         )
     check_environment(environment)
-    reached: dict[str, dict[str, tuple[str, ...]]] = {group: {} for group in roots}
-    judged: dict[str, tuple[str, float]] = {}
+    judged: dict[str, Plain] = {}
     counts = Counter[str]()
     for at, (group, root) in enumerate(roots.items()):
         on_progress(at, len(roots))
         project = Project(root, environment, kept)
-        mine = [(id_, *_place(id_, group)) for id_, payload in task.items if payload["group"] == group]
-        reaching = {id_: tests for id_, name, line in mine if (tests := project.suite.reaching(name, line))}
+        suite, before = project.suite, len(judged)
+        mine = {id_: _place(id_, group) for id_, payload in task.items if payload["group"] == group}
+        reaching = {id_: tests for id_, place in mine.items() if (tests := suite.reaching(*place))}
         union = sorted(set[str]().union(*reaching.values()))
         reference = project.reference(union) if union else Reference({}, (), ())
         for id_, tests in reaching.items():
-            reached[group][id_] = tuple(one for one in tests if one in reference.seconds)
-            judged[id_] = str(root), sum(reference.seconds[one] for one in reached[group][id_])
-        left = sum(map(bool, reached[group].values()))
+            if chosen := [one for one in tests if one in reference.seconds]:
+                name, line = mine[id_]
+                judged[id_] = {
+                    "suite": {"file": name, "line": line - 1, "tests": chosen},
+                    "project": str(root),
+                    "environment": str(environment),
+                    "seconds": sum(reference.seconds[one] for one in chosen),
+                }
+        left = len(judged) - before
         counts["that no test reaches"] += len(mine) - len(reaching)
         counts["whose tests do not pass each time"] += len(reaching) - left
-        suite = project.suite
         say(
             f"{group}: {sum(suite.passed)} of {len(suite.tests)} tests pass; {left} of {len(mine)} lines are "
             f"judged by them. In {REFERENCE_RUNS} runs of the reference {len(reference.flaky)} tests passed "
             f"only sometimes and {len(reference.failing)} never: these judge nothing."
         )
     on_progress(len(roots), len(roots))
-    items: list[tuple[str, Plain]] = []
-    for id_, payload in task.items:
-        group = payload["group"]
-        if chosen := reached[group].get(id_):
-            name, line = _place(id_, group)
-            root_of, seconds = judged[id_]
-            suite_of = {"file": name, "line": line - 1, "tests": list(chosen)}
-            more = {"project": root_of, "environment": str(environment), "seconds": seconds}
-            items.append((id_, {**payload, "suite": suite_of, **more}))
+    items = [(id_, {**payload, **judged[id_]}) for id_, payload in task.items if id_ in judged]
     told = "; ".join(f"{count} {why}" for why, count in sorted(counts.items()) if count)
     say(f"{len(items)} of {len(task.items)} lines are judged by tests. Left out: {told or 'none'}.")
     if len(items) < FEWEST:
@@ -267,7 +264,7 @@ def run_chosen(
     }
     return run_suite(
         root,
-        ["python", "-B", "-c", _program()],
+        ["python", "-B", "-c", _PROGRAM.read_text("utf-8")],
         changes=changes,
         environment=environment,
         # The same each time: sets in one order, and none of the plugins that happen to be installed.
@@ -317,8 +314,3 @@ def _digest(root: Path) -> str:
             content = hashlib.sha256(path.read_bytes()).digest()
             digest.update(inside.as_posix().encode("utf-8", "surrogateescape") + b"\0" + content)
     return digest.hexdigest()
-
-
-@cache
-def _program() -> str:
-    return _PROGRAM.read_text("utf-8")

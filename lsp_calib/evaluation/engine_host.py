@@ -55,14 +55,6 @@ class Answerer:
     similarity: SimilarityList | None = None
     observations: ObservationList | None = None
 
-    def check(self, expected: Answerer | None) -> None:
-        """Raises DataError if the records of a run are those of another answerer."""
-        if expected is not None and self != expected:
-            raise DataError(
-                f"A worker's model, prompt or features ({self}) differ from those of the records "
-                f"({expected}). Give each worker the same model and version of lsp-calib."
-            )
-
 
 @attrs.frozen
 class Asking(abc.ABC):
@@ -81,8 +73,11 @@ class Asking(abc.ABC):
 
     def __call__(self, payload: Plain) -> Plain:
         """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
-        if self.expected is not None:
-            self.answerer().check(self.expected)
+        if self.expected is not None and (found := self.answerer()) != self.expected:
+            raise DataError(
+                f"A worker's model, prompt or features ({found}) differ from those of the records "
+                f"({self.expected}). Give each worker the same model and version of lsp-calib."
+            )
         return self.result(payload)
 
     @abc.abstractmethod

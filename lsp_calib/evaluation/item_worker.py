@@ -314,18 +314,18 @@ class Studying(Asking):
             return _Answer(prompt, generation)
         kind = "function" if "function" in payload else "repair" if "buggy" in payload else "line"
         above = "".join(text for _, text in prompt.segments) + prompt.forced
-        code, asker = above + generation.text.rstrip(), Asker(engine, fresh=True)
-        values, costs = {}, {"answer": cost_of(generation)}
+        code = above + generation.text.rstrip()
+        values: dict[str, tuple[float | None, ...]] = {}
+        costs = {"answer": cost_of(generation)}
         for one, names in REFLECTED.names:
             if one not in observe:
                 continue
+            asker = Asker(engine, fresh=not values)
             words = (_TRUE_FALSE if one == Reflected.ASK else _PROBABILITY).format(_RIGHT[kind])
             question = about_code(code, item.cursor.language, loaded.card.chat, words)
-            before, told = asker.cost, true_false if one == Reflected.ASK else stated_probability
-            found = await told(asker, question)
+            found = await (true_false if one == Reflected.ASK else stated_probability)(asker, question)
             values[one] = tuple(found.get(name) for name in names)
-            evaluated, reused, generated = (a - b for a, b in zip(asker.cost, before, strict=True))
-            costs[one] = (evaluated, reused, generated)
+            costs[one] = asker.cost
         return _Answer(prompt, generation, observations=Observations(values, costs))
 
 
@@ -430,7 +430,7 @@ class Summarising(Asking):
         if not plain_words(sentence):
             return _Answer(prompt, generation)
         subject = Subject(item, loaded, prompt, generation, sentence)
-        found = await observe(subject, wanted, engine, shared_encoder()) if wanted else Observations()
+        found = await observe(subject, wanted, engine, shared_encoder())
         return _Answer(prompt, generation, observations=found)
 
 

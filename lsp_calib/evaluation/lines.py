@@ -352,8 +352,8 @@ def sample_lines(
         for path, lines, at in candidates[:count]:
             column = len(lines[at]) - len(lines[at].lstrip())
             stratum = "after-indentation" if column else "line-start"
-            item = _item(root, group, path, lines, at, column, stratum, language)
-            items.append(attrs.evolve(item.new_line(), exclude=exclusion.patterns))
+            item = _item(root, group, path, lines, at, column, stratum, language, exclusion.patterns)
+            items.append(item.new_line())
         return items
     weights = {BEHIND_OPENER: 1.0} if kind == BEHIND_OPENER else dict(STRATA)
     while candidates and weights and len(items) < count:
@@ -368,8 +368,7 @@ def sample_lines(
         n, column = drawn
         path, lines, at = candidates.pop(n)
         place = "mid-line" if stratum == BEHIND_OPENER else stratum
-        item = _item(root, group, path, lines, at, column, place, language)
-        items.append(attrs.evolve(item, exclude=exclusion.patterns))
+        items.append(_item(root, group, path, lines, at, column, place, language, exclusion.patterns))
     return items
 
 
@@ -382,6 +381,7 @@ def _item(
     column: int,
     stratum: str,
     language: str,
+    exclude: tuple[str, ...] = (),
 ) -> LineItem:
     name = path.relative_to(root).as_posix() if root.is_dir() else path.name
     shown = [*lines[:at], lines[at][:column], *lines[at + 1 :]]
@@ -393,6 +393,7 @@ def _item(
         target=lines[at][column:],
         root=str(root) if root.is_dir() else "",
         name=name if root.is_dir() else "",
+        exclude=exclude,
     )
 
 

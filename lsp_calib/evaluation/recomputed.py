@@ -7,7 +7,6 @@ as when the record was made. Of the answer the text is taken that is offered tod
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard, locate
 from lsp_calib.installation import install_command
 from lsp_calib.text_lines import split_lines
-from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing
+from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
 
 TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
 
@@ -139,9 +138,8 @@ def rebuild(
             f"The records were made with the prompt {header.prompt_version}, which this version no longer "
             f"makes (it makes {Layout.of(card).version}): make them again."
         )
-    lines_of = functools.lru_cache(maxsize=8)(_read_lines)
     for record in records:
-        item = item_of(record, sources, lines_of, header.language)
+        item = item_of(record, sources, header.language)
         around = surroundings_of(item, layout) if with_surroundings else ALONE
         prompt = build_prompt(item.cursor, layout, around)
         if with_surroundings and record.prompt and record.prompt != prompt_hash(prompt):
@@ -153,16 +151,10 @@ def rebuild(
         yield Rebuilt(record, item, prompt, *answer)
 
 
-def item_of(
-    record: Record,
-    sources: Path,
-    lines_of: Callable[[Path], tuple[str, ...]] | None = None,
-    language: str = "python",
-) -> LineItem:
+def item_of(record: Record, sources: Path, language: str = "python") -> LineItem:
     """The place that a record names, in the source below `sources`, as `evaluation.lines` draws it.
 
-    lines_of: reads the lines of a file. language: of the source.
-    Raises DataError if there is no such file or place.
+    language: of the source. Raises DataError if there is no such file or place.
     """
     if record.source:
         raise DataError(
@@ -173,7 +165,7 @@ def item_of(
     path = sources / name
     if not path.resolve().is_relative_to(sources.resolve()):
         raise DataError(f"The item {record.item} is not below {sources}.")
-    lines = (lines_of or _read_lines)(path)
+    lines = _read_lines(path)
     at, before = int(line) - 1, int(column) - 1
     if not (0 <= at < len(lines) and 0 <= before <= len(lines[at])):
         raise DataError(f"The item {record.item} does not exist: {path} has another version.")
@@ -231,10 +223,11 @@ def _answer(record: Record, remaining: bytes, pieces: Sequence[bytes]) -> Genera
     for at, token in enumerate(record.tokens):
         logprob, typed, entropy = numbers[at] if at < len(numbers) else (None, None, None)
         seen = None if entropy is None else Observation(entropy)
+        chosen = Token(token, logprob or 0.0, typed or 0.0, "", seen=seen)
         if at == last:
-            builder.end(token, logprob or 0.0, seen=seen)
+            builder.end(chosen)
         else:
-            builder.add(token, logprob or 0.0, typed or 0.0, pieces[token], seen=seen)
+            builder.add(chosen, pieces[token])
     return builder.finish(Timing())
 
 

@@ -205,13 +205,8 @@ def _notes(
     ]
     if measure == "verbalised":
         stated = [one for one in seen if "verbalised.confidence" in one]
-        fell, half = (
-            sum(test(one) for one in stated) / len(stated)
-            for test in (
-                lambda one: bool(one["verbalised.fell-back"]),
-                lambda one: one["verbalised.confidence"] == 0.5,
-            )
-        )
+        fell = sum(bool(one["verbalised.fell-back"]) for one in stated) / len(stated)
+        half = sum(one["verbalised.confidence"] == 0.5 for one in stated) / len(stated)
         notes.append(
             f"0.5 for want of a number: {100 * fell:.0f} %; 0.5 from either cause: {100 * half:.0f} %."
         )

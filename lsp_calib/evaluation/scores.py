@@ -144,35 +144,25 @@ def score(
         rows += table.rows(headline=headline)
         first[judge], per_fold[judge], best = table.first, table.per_fold, table.best
     notes = [few_right_note(judge, counts[judge], len(records)) for judge in few]
-    scores = _counted(header, records, list(fitted[0].correct), held_out, notes)
+    scores = counted(header, records, held_out, *notes)
     return attrs.evolve(scores, best=best, first=first, rows=tuple(rows), per_fold=per_fold)
 
 
-def counted(header: Header, records: Sequence[Record], held_out: frozenset[str], why: str) -> Scores:
-    """Scores without rows: how many answers there are and are right, and why no more can be said."""
-    judges = {judge for record in records if record.shown for judge in record.correct}
-    return _counted(header, records, sorted(judges), held_out, [why])
-
-
-def _counted(
-    header: Header,
-    records: Sequence[Record],
-    judges: Sequence[str],
-    held_out: frozenset[str],
-    notes: Sequence[str],
-) -> Scores:
+def counted(header: Header, records: Sequence[Record], held_out: frozenset[str], *notes: str) -> Scores:
+    """Scores without rows: how many answers there are and are right. notes: why no more can be said."""
     offered = [record for record in records if record.shown]
+    judges = dict.fromkeys(judge for record in offered for judge in record.correct)
     return Scores(
         header=header,
         asked=len(records),
         offered=len(offered),
         doubtful=sum(not record.logprobs for record in offered),
-        right={judge: sum(record.correct[judge] for record in offered) for judge in judges},
+        right={judge: sum(record.correct.get(judge, False) for record in offered) for judge in judges},
         best=CHOSEN,
         first={},
         held_out=tuple(sorted(held_out)),
         rows=(),
-        notes=tuple(notes),
+        notes=notes,
         cross=cross_table(offered),
     )
 

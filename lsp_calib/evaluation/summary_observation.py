@@ -11,7 +11,8 @@ from __future__ import annotations
 import enum
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from statistics import fmean
 from types import MappingProxyType
 
 import attrs
@@ -206,7 +207,13 @@ async def _observed(one: SummaryObserved, subject: Subject, asker: Asker, encode
     """The numbers of one observation by name; those that cannot be had are missing."""
     match one:
         case SummaryObserved.TEXT:
-            return _of_text(subject)
+            return features.text_features(
+                subject.sentence,
+                subject.item.function,
+                answer=subject.generation.text,
+                ended=subject.generation.stop is not Stop.LENGTH,
+                window=subject.loaded.card.window,
+            )
         case SummaryObserved.ENCODER:
             item = subject.item
             return fit.fit_features(encoder, subject.sentence, item.function, item.examples, item.scores)
@@ -219,10 +226,10 @@ async def _observed(one: SummaryObserved, subject: Subject, asker: Asker, encode
         case SummaryObserved.AGREEMENT:
             return await _agreement(subject, asker, encoder)
         case SummaryObserved.ASK:
-            prompt = reflection.true_false_prompt(*_shown(subject), subject.sentence)
+            prompt = reflection.judging_prompt(*_shown(subject), subject.sentence, reflection.TRUE_FALSE)
             return await true_false(asker, prompt)
         case SummaryObserved.VERBALISED:
-            prompt = reflection.probability_prompt(*_shown(subject), subject.sentence)
+            prompt = reflection.judging_prompt(*_shown(subject), subject.sentence, reflection.PROBABILITY)
             return await stated_probability(asker, prompt)
         case SummaryObserved.SCALE:
             return await _scale(subject, asker)
@@ -236,17 +243,6 @@ def _shown(subject: Subject) -> tuple[Function, str, ChatFormat, int]:
     """What each prompt that shows the function alone begins with."""
     item, card = subject.item, subject.loaded.card
     return item.function, item.language, card.chat, card.window
-
-
-def _of_text(subject: Subject) -> Values:
-    generation = subject.generation
-    return features.text_features(
-        subject.sentence,
-        subject.item.function,
-        answer=generation.text,
-        ended=generation.stop is not Stop.LENGTH,
-        window=subject.loaded.card.window,
-    )
 
 
 async def true_false(asker: Asker, prompt: Prompt) -> Values:
@@ -275,18 +271,18 @@ async def _samples(subject: Subject, asker: Asker, encoder: Encodes) -> Values:
         drawn = await asker.ask(subject.prompt, _SAMPLE_TOKENS, sampling=Sampling(_SAMPLE_TEMPERATURE, seed))
         texts.append(sentence_of(drawn))
         if drawn.tokens and not drawn.doubt:
-            logprobs.append(_mean(drawn.logprobs))
+            logprobs.append(fmean(drawn.logprobs))
     told = plain_words(subject.sentence)
     forms = [form for text in texts if (form := plain_words(text))]
     values = {
         "different": len({plain_words(text) for text in texts}) / _SAMPLES,
         "same": sum(form == told for form in forms) / _SAMPLES,
-        "logprob": _mean(logprobs) if logprobs else None,
+        "logprob": fmean(logprobs) if logprobs else None,
     }
     if told and forms:
         one, states = encoder.encode(told), [encoder.encode(form) for form in forms]
-        values["cosine"] = _mean([cosine(one, other) for other in states])
-        values["f1"] = _mean([greedy_match(one.words, other.words).f1 for other in states])
+        values["cosine"] = fmean([cosine(one, other) for other in states])
+        values["f1"] = fmean([greedy_match(one.words, other.words).f1 for other in states])
         values["among"] = mean_cosine(states) if len(states) > 1 else None
     return values
 
@@ -298,7 +294,7 @@ async def _agreement(subject: Subject, asker: Asker, encoder: Encodes) -> Values
         "same": float(one == two),
         "words": float(len(two.split())),
         "ended": float(second.stop is not Stop.LENGTH),
-        "logprob": _mean(second.logprobs) if second.tokens and not second.doubt else None,
+        "logprob": fmean(second.logprobs) if second.tokens and not second.doubt else None,
     }
     if one and two:
         # Precision: how far the second answer has what the summary says.
@@ -325,7 +321,7 @@ async def stated_probability(asker: Asker, prompt: Prompt) -> Values:
 
 
 async def _scale(subject: Subject, asker: Asker) -> Values:
-    prompt = reflection.scale_prompt(*_shown(subject), subject.sentence)
+    prompt = reflection.judging_prompt(*_shown(subject), subject.sentence, reflection.SCALE)
     ratings = tuple(map(str, SCALE))
     likeliest = await asker.ask(prompt, 1, words=ratings, one_line=False)
     values: dict[str, float | None] = {}
@@ -364,10 +360,6 @@ async def _likelihood(subject: Subject, asker: Asker) -> Values:
 def sentence_of(generation: Generation) -> str:
     """The first one of an answer, "" if there is none."""
     return first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _log(probability: float | None) -> float | None:

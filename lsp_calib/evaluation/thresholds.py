@@ -34,7 +34,6 @@ from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
 from lsp_calib.files import read_file
-from lsp_calib.inference.models.encoders import DEFAULT
 from lsp_calib.installation import install_command
 from lsp_calib.json_text import parse_json
 from lsp_calib.summarization.encoder import Encoder
@@ -122,7 +121,7 @@ def listed(encoder: Encoder) -> SimilarityList:
 @lru_cache(maxsize=1)
 def shared_encoder() -> Encoder:
     """The encoder, loaded once in a process. Raises as `Encoder.open` does."""
-    return Encoder.open(DEFAULT)
+    return Encoder.open()
 
 
 RATERS = 3
@@ -300,6 +299,14 @@ def shipped_thresholds(listed: SimilarityList) -> Thresholds:
         f"There are no thresholds for the encoder {listed.encoder} (SHA-256 {listed.sha256[:12]}). "
         "Derive them: `lsp-calib eval thresholds --output FILE`."
     )
+
+
+def judged(header: Header, records: list[Record], thresholds: Thresholds | None = None) -> list[Record]:
+    """The records, those with similarities judged by these thresholds (None: the shipped ones) and not by
+    those of their time. Raises DataError as `Thresholds.judge` and `shipped_thresholds`."""
+    if thresholds is None and header.similarity is not None:
+        thresholds = shipped_thresholds(header.similarity)
+    return records if thresholds is None else thresholds.judge(header, records)
 
 
 @attrs.frozen

@@ -193,16 +193,13 @@ def numbers_of(counts: Sequence[Counts], temperature: float, read: int, fitted: 
         entries = found.entries()
         arrays = found.arrays()
         largest, hits = arrays["largest"].astype(np.float64), arrays["hits"]
-        mine = []
-        for bins in BINS:
-            mine.append(
-                (_top_ece(largest, hits, bins), classwise_ece(entries, bins), full_ece(entries, bins))
-            )
-            names = ("ece", "classwise", "full")
-            rows.append(
-                {"temperature": at, "bins": bins} | dict(zip(names, map(_rounded, mine[-1]), strict=True))
-            )
-        spread.append({"temperature": at} | dict(zip(names, map(_rounded, _rsd(mine)), strict=True)))
+        table = [
+            (_top_ece(largest, hits, bins), classwise_ece(entries, bins), full_ece(entries, bins))
+            for bins in BINS
+        ]
+        for bins, errors in zip(BINS, table, strict=True):
+            rows.append({"temperature": at, "bins": bins, **_named(errors)})
+        spread.append({"temperature": at, **_named(_rsd(table))})
         outcomes = np.bincount(entries.target, minlength=entries.sums.size)
     shares = {"never": float(np.mean(outcomes == 0))}
     low = 0
@@ -223,6 +220,20 @@ def numbers_of(counts: Sequence[Counts], temperature: float, read: int, fitted: 
     }
 
 
+COLUMNS = ("temperature", "M", "ECE", "cw-ECE x 1e6", "Full-ECE")
+
+
+def rows_by_bins(numbers: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The errors in words, with these columns."""
+    return [
+        (
+            *(f"{row['temperature']:.3f}", str(row["bins"]), f"{row['ece']:.4f}"),
+            *(f"{1e6 * row['classwise']:.3f}", f"{row['full']:.4f}"),
+        )
+        for row in numbers["rows"]
+    ]
+
+
 def _top_ece(largest: FloatArray, hits: BoolArray, bins: int) -> float:
     """The ECE of the likeliest token, bins as in the study: ((m - 1) / M, m / M]."""
     edges = (np.arange(1, bins) / bins).astype(np.float32).astype(np.float64)
@@ -235,6 +246,10 @@ def _rsd(values: Sequence[tuple[float, ...]]) -> list[float]:
     """The relative standard deviation over the numbers of bins, of each metric."""
     table = np.array(values)
     return [float(x) for x in np.std(table, axis=0, ddof=1) / np.mean(table, axis=0)]
+
+
+def _named(values: Sequence[float]) -> dict[str, float]:
+    return dict(zip(("ece", "classwise", "full"), map(_rounded, values), strict=True))
 
 
 def _rounded(value: float) -> float:
@@ -264,8 +279,8 @@ class _Kept:
         if not file.exists():
             return kept
         try:
-            # Opened here: of a damaged archive NumPy leaves the file open.
-            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as found:
+            # Read here: of a damaged archive NumPy leaves the file open.
+            with np.load(io.BytesIO(read_file(file)), allow_pickle=False) as found:
                 if str(found["question"]) != question:
                     raise DataError(f"{file} holds counts of another model. Name another folder.")
                 kept.done = set(map(str, found["done"]))

@@ -117,21 +117,15 @@ def outcome_of(name: str, sums: Sums) -> Accuracy:
     rate = sums.right / sums.n
     reference = rate * (1.0 - rate)
     brier = sums.loss / sums.n
+    outcome = Accuracy(name, sums.labels, share, sums.promised / sums.n, brier)
     # Sums of thirds and tenths leave a little where nothing should be.
     if reference < 1e-9:
-        return Accuracy(name, sums.labels, share, sums.promised / sums.n, brier)
+        return outcome
     skill = 1.0 - brier / reference
-    half = _skill_error(sums, rate, reference, brier / reference) if share.n >= ENOUGH else None
-    return Accuracy(
-        name,
-        sums.labels,
-        share,
-        sums.promised / sums.n,
-        brier,
-        skill,
-        None if half is None else skill - half,
-        None if half is None else skill + half,
-    )
+    if share.n < ENOUGH:
+        return attrs.evolve(outcome, skill=skill)
+    half = _skill_error(sums, rate, reference, brier / reference)
+    return attrs.evolve(outcome, skill=skill, skill_low=skill - half, skill_high=skill + half)
 
 
 def _skill_error(sums: Sums, rate: float, reference: float, ratio: float) -> float:

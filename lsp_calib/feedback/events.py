@@ -84,11 +84,7 @@ class Label:
     correct: bool | None
     how: How
     at: float
-    episode: str = attrs.field()
-
-    @episode.default
-    def _alone(self) -> str:
-        return self.suggestion_id
+    episode: str = attrs.field(default=attrs.Factory(lambda label: label.suggestion_id, takes_self=True))
 
 
 def _numbers_only(_event: object, _attribute: object, data: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import attrs
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import IMPORTED, CalibratorStore
 from lsp_calib.calibration.calibrators.curve import is_plain
-from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, Origin, Task, is_same_model
+from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, Origin, Purpose, Task, is_same_model
 from lsp_calib.calibration.calibrators.refit import FEEDBACK, RefitResult
 from lsp_calib.characters import in_one_line
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES, VERSION
@@ -35,15 +35,6 @@ _UNTRIED = (
     "only summaries that somebody wanted, or was annoyed by, have labels, and these are no trial of a "
     "calibrator of all summaries"
 )
-
-
-@attrs.frozen
-class Use:
-    """A model that this user works with, and the version of its prompt for a task."""
-
-    model: ModelIdentity
-    prompt_version: str
-    task: Task
 
 
 @attrs.frozen
@@ -74,10 +65,11 @@ class Imported:
         }
 
 
-def read_foreign(path: Path, uses: Sequence[Use], criterion: str = MOST_AGREE) -> Calibrator:
+def read_foreign(path: Path, uses: Sequence[Purpose], criterion: str = MOST_AGREE) -> Calibrator:
     """The calibrator in a file, if it says something here.
 
-    uses: the models that this user works with. criterion: by which this user's summaries are judged.
+    uses: the models and prompts that this user works with, whatever the language. criterion: by which this
+    user's summaries are judged.
     Raises CalibratorError for a file that is no calibrator, or one for another model, another version of its
     prompt, another criterion, or features that this version does not compute: with what to do.
     """
@@ -109,7 +101,7 @@ def read_foreign(path: Path, uses: Sequence[Use], criterion: str = MOST_AGREE) -
     return calibrator
 
 
-def _used(calibrator: Calibrator, uses: Sequence[Use]) -> ModelIdentity:
+def _used(calibrator: Calibrator, uses: Sequence[Purpose]) -> ModelIdentity:
     """The model here that a calibrator is for. Raises CalibratorError without one."""
     purpose = calibrator.purpose
     same_model = [use for use in uses if use.task == purpose.task and _is_of(calibrator, use.model)]

@@ -11,6 +11,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Any
 
 import attrs
@@ -23,7 +24,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted, in_order, is_plain
 from lsp_calib.calibration.calibrators.ledger_file import Held, editing
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER
-from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE
+from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE, LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult, compare, refit, seen_until
 from lsp_calib.calibration.certificates import AS_BEFORE, LEAST_CONFIDENCE, Ledger, Promise, Wish
@@ -119,21 +120,18 @@ def open_for(
         likely = confidence >= LEAST_CONFIDENCE
         if not held.ledger.holds(calibrator.id):  # a certificate of another says nothing of these
             confidence = np.full(len(seen), np.nan)
-        aside = int(np.count_nonzero(likely & np.array(set_aside(store, held.ledger, seen), dtype=np.bool_)))
+        aside = int(np.count_nonzero(likely & set_aside(store, held.ledger, seen)))
         held.ledger = held.ledger.read(aside, confidence, _correct(seen), max(row.at for row in rows))
 
 
-def set_aside(store: FeedbackStore, ledger: Ledger, rows: Sequence[LabelledRow]) -> list[bool]:
-    """For each label, whether it is kept for certificates, so that no fit may see it.
+def set_aside(store: FeedbackStore, ledger: Ledger, rows: Sequence[LabelledRow]) -> BoolArray:
+    """For each label, whether it is kept for certificates, so that no fit may see it. Shape (n,).
 
     Labels of replayed lines never are: they are other lines than those with labels of what was shown.
     """
-    if ledger.promise is None:
-        return [False] * len(rows)
-    late = [is_shown(row) and row.at > ledger.used_until for row in rows]
-    names = list(dict.fromkeys(row.episode for row, is_late in zip(rows, late, strict=True) if is_late))
-    half = dict(zip(names, store.holdout_mask(names), strict=True)) if names else {}
-    return [ledger.is_aside(half.get(row.episode, False), row.at) for row in rows]
+    late = [is_shown(row) and ledger.is_unused(row.at) for row in rows]
+    half = store.holdout({row.episode for row in compress(rows, late)})
+    return np.array([row.episode in half for row in rows], dtype=np.bool_) & np.array(late, dtype=np.bool_)
 
 
 def is_shown(row: LabelledRow) -> bool:
@@ -141,7 +139,7 @@ def is_shown(row: LabelledRow) -> bool:
     return row.source is Source.SHOWN
 
 
-def visits(rows: Iterable[LabelledRow], *, most_of_a_line: int | None = None) -> list[LabelledRow]:
+def visits(rows: Iterable[LabelledRow], *, most_of_a_line: float = math.inf) -> list[LabelledRow]:
     """One label for each visit to a line, in their order.
 
     A certificate counts independent ones. The first that was shown stands for its visit: a visit ends with
@@ -150,20 +148,16 @@ def visits(rows: Iterable[LabelledRow], *, most_of_a_line: int | None = None) ->
     """
     rows = list(rows)
     drawn: dict[str, LabelledRow] = {}
-    for row in rows:
-        other = drawn.get(row.episode)
-        if other is None or (row.shown_at, row.suggestion_id) < (other.shown_at, other.suggestion_id):
-            drawn[row.episode] = row
-    kept = [row for row in rows if drawn[row.episode] is row]
-    if most_of_a_line is None:
-        return kept
+    for row in sorted(rows, key=lambda row: (row.shown_at, row.suggestion_id)):
+        drawn.setdefault(row.episode, row)
     counts: Counter[str] = Counter()
     found = []
-    for row in kept:
-        line = line_of(row)
-        counts[line] += 1
-        if counts[line] <= most_of_a_line:
-            found.append(row)
+    for row in rows:
+        if drawn[row.episode] is row:
+            line = line_of(row)
+            counts[line] += 1
+            if counts[line] <= most_of_a_line:
+                found.append(row)
     return found
 
 
@@ -282,20 +276,25 @@ def refit_languages(
 
     If there is none, the language of `purpose` is used.
     """
+    return _refits(store, calibrators, _in_languages(store, purpose) or [purpose], today, promise)
+
+
+def _in_languages(store: FeedbackStore, purpose: Purpose) -> list[Purpose]:
+    """The purpose in every language that its model and task have labels in, the one with most first."""
     languages = store.languages(purpose.model, purpose.prompt_version, purpose.task)
-    return Refits(
-        tuple(
-            (
-                language,
-                refit_from_feedback(
-                    store, calibrators, attrs.evolve(purpose, language=language), today, promise=promise
-                ),
-            )
-            for language in languages or [purpose.language]
-        ),
-        purpose.model.name,
-        sure=move_prefix_curve(store, calibrators, purpose),
+    return [attrs.evolve(purpose, language=language) for language in languages]
+
+
+def _refits(
+    store: FeedbackStore, calibrators: CalibratorStore, purposes: Sequence[Purpose], today: str, promise: Wish
+) -> Refits:
+    """purposes: of one model, prompt and task; at least one."""
+    results = tuple(
+        (one.language, refit_from_feedback(store, calibrators, one, today, promise=promise))
+        for one in purposes
     )
+    sure = move_prefix_curve(store, calibrators, purposes[0])
+    return Refits(results, purposes[0].model.name, sure=sure)
 
 
 def move_prefix_curve(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> int:
@@ -343,24 +342,22 @@ def refit_from_feedback(
         if promise is None or held.ledger.promise is None:
             held.ledger = held.ledger.closed(_last(rows))
         aside = set_aside(store, held.ledger, rows)
-        fitting = [row for row, is_aside in zip(rows, aside, strict=True) if not is_aside]
+        fitting = list(compress(rows, ~aside))
         current = calibrators.choose(purpose).calibrator
         earlier = calibrators.earlier(purpose)
         result = refit(
             current,
             [row.evidence for row in fitting],
             [row.correct for row in fitting],
+            _weights_of(fitting),
             created=today,
             base=calibrators.base(purpose),
             seen=seen_by(current, fitting),
             until=_until(fitting) if fitting else None,
             earlier=earlier.calibrator if earlier else None,
             same_model=earlier is None or earlier.same_model,
-            **_of_rows(fitting),
         )
-        result = with_certificate(
-            held, current, result, [row for row, is_aside in zip(rows, aside, strict=True) if is_aside]
-        )
+        result = with_certificate(held, current, result, list(compress(rows, aside)))
         held.ledger = replace(
             held.ledger, tried_until=_last(rows), tried_n=len({row.episode for row in rows})
         )
@@ -388,27 +385,28 @@ def try_out(
         aside = set_aside(store, held.ledger, every)
         if held.ledger.promise is None:
             held.ledger = held.ledger.closed(_last(every))  # they choose a calibrator: no longer unseen
-        rows = [row for row, is_aside in zip(every, aside, strict=True) if not is_aside]
+        rows = list(compress(every, ~aside))
         current = calibrators.choose(new.purpose).calibrator
         return compare(
             new,
             current,
             [row.evidence for row in rows],
             [row.correct for row in rows],
+            _weights_of(rows),
             seen=seen_by(current, rows),
             new_seen=seen_by(new, rows) if own else None,
-            **_of_rows(rows),
         )
 
 
-def _of_rows(rows: Sequence[LabelledRow]) -> dict[str, list[Any]]:
-    """The arguments of `refit` that say how much each label counts."""
-    return {
-        "episodes": [row.episode for row in rows],
-        "lines": [line_of(row) for row in rows],
-        "shown": [row.shown_probability for row in rows],
-        "times": [row.shown_at for row in rows],
-    }
+def _weights_of(rows: Sequence[LabelledRow]) -> LabelWeights:
+    """How much each label counts."""
+    return LabelWeights.of(
+        len(rows),
+        episodes=[row.episode for row in rows],
+        lines=[line_of(row) for row in rows],
+        shown=[row.shown_probability for row in rows],
+        times=[row.shown_at for row in rows],
+    )
 
 
 def seen_by(current: Calibrator, rows: Sequence[LabelledRow]) -> int:
@@ -454,15 +452,8 @@ def refit_where_due(
 
     Raises LspCalibError if store or calibrators cannot be used.
     """
-    results = []
-    for language in store.languages(purpose.model, purpose.prompt_version, purpose.task):
-        one = attrs.evolve(purpose, language=language)
-        if is_due(store, calibrators, one):
-            results.append((language, refit_from_feedback(store, calibrators, one, today, promise=promise)))
-    if not results:
-        return None
-    sure = move_prefix_curve(store, calibrators, purpose)
-    return Refits(tuple(results), purpose.model.name, sure=sure)
+    due = [one for one in _in_languages(store, purpose) if is_due(store, calibrators, one)]
+    return _refits(store, calibrators, due, today, promise) if due else None
 
 
 def is_due(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> bool:

@@ -14,6 +14,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 
 from lsp_calib.completion.context import shared_ends
+from lsp_calib.confidence.features import is_word
 from lsp_calib.text_lines import normalised_line
 
 # So many characters that come at once, and end where a word ends, are an accepted part. Two are often two
@@ -221,7 +222,7 @@ def is_part(old: str, new: str, expected: str) -> bool:
     if before + after < len(old) or len(added) < LEAST_PART:
         return False
     end, _ = shared_ends(new, expected)
-    return not (_is_of_a_word(expected[end - 1 : end]) and _is_of_a_word(expected[end : end + 1]))
+    return not (is_word(expected[end - 1 : end]) and is_word(expected[end : end + 1]))
 
 
 def solid(text: str) -> str:
@@ -232,10 +233,6 @@ def solid(text: str) -> str:
 def is_on_the_way(line: str, expected: str) -> bool:
     """Whether a line is the expected one but for a piece that is still to come."""
     return sum(shared_ends(line, expected)) == len(line)
-
-
-def _is_of_a_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
 
 
 def at_once(old: str, new: str, suggested: str) -> bool:

@@ -43,21 +43,18 @@ OFFERED = "git-offers"
 """The file of the workspaces for which the user was asked whether to calibrate on commits."""
 
 
-def empty_logs(state: Path) -> int:
-    """Empty the logs in the state folder; returns how many held something.
+def _empty_logs(state: Path) -> None:
+    """Empty the logs in the state folder.
 
     They are emptied rather than deleted: a running model process goes on writing to its own.
     Raises LspCalibError if one cannot be emptied.
     """
-    emptied = 0
     for path in sorted((state / "log").glob("*.log")):
         try:
             if path.stat().st_size:
                 os.truncate(path, 0)
-                emptied += 1
         except OSError as error:
             raise LspCalibError(f"The log {path} cannot be emptied: {error.strerror}.") from error
-    return emptied
 
 
 def remove_everything(store: FeedbackStore, state: Path) -> int:
@@ -71,7 +68,7 @@ def remove_everything(store: FeedbackStore, state: Path) -> int:
     shutil.rmtree(state / CALIBRATING, ignore_errors=True)
     with contextlib.suppress(OSError):
         (state / OFFERED).unlink(missing_ok=True)
-    empty_logs(state)
+    _empty_logs(state)
     return n
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import attrs
@@ -16,18 +15,12 @@ from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.refit import COMMITS
+from lsp_calib.calibration.validation import Interval
 from lsp_calib.feedback import report_data
-from lsp_calib.feedback.comparison import (
-    Accuracy,
-    Comparison,
-    Share,
-    compare,
-    outcome_of,
-)
-from lsp_calib.feedback.events import SURVIVAL, EventKind
-from lsp_calib.feedback.report_data import Statistics, moment
+from lsp_calib.feedback.comparison import Accuracy, Comparison, Share, compare
+from lsp_calib.feedback.events import EventKind
+from lsp_calib.feedback.report_data import Period, Statistics, Survival, moment
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.values import Tier
 
 MOST_LABELS = 1000
 """The last so many labels are replayed: older ones may be of another way of working."""
@@ -113,27 +106,6 @@ LIMITS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 @attrs.frozen
-class Period:
-    """Labels of some time. start, end: Unix seconds of the first and the last one."""
-
-    start: float
-    end: float
-    outcome: Accuracy
-
-
-@attrs.frozen
-class Survival:
-    """Inserted suggestions some seconds later: the share of visits whose line was unchanged then.
-
-    tier: "" for all. Those whose document was closed before are not counted.
-    """
-
-    seconds: int
-    tier: str
-    share: Share
-
-
-@attrs.frozen
 class Hidden:
     """What is not shown.
 
@@ -199,23 +171,20 @@ def make_report(
     """
     listed = tuple(calibrators.listed()[0])
     found = report_data.statistics(store, now)
-    sums_by = partial(report_data.sums_by, store)
     compared = report_data.compared(store, calibrators, measure, most_compared)
     last = compared.after[-MOST_LABELS:].tolist(), compared.correct[-MOST_LABELS:].tolist()
     return FeedbackReport(
         made_at=now,
         statistics=found,
-        overall=next((outcome_of("", sums) for _, sums in sums_by("''")), None),
+        overall=next(iter(report_data.outcomes_by(store, "''")), None),
         tiers=found.tiers,
-        languages=tuple(outcome_of(name, sums) for name, sums in sums_by("s.language")),
+        languages=report_data.outcomes_by(store, "s.language"),
         sources=(
-            *(outcome_of(name, sums) for name, sums in sums_by(report_data.POPULATION, report_data.ALL)),
+            *report_data.outcomes_by(store, report_data.POPULATION, report_data.ALL),
             *from_commits(listed),
         ),
-        periods=tuple(
-            Period(start, end, outcome_of("", sums)) for start, end, sums in report_data.periods(store, now)
-        ),
-        survival=_survival(report_data.survival(store)),
+        periods=report_data.periods(store, now),
+        survival=report_data.survival(store),
         comparison=compare(compared),
         hidden=Hidden(
             *report_data.explored(store),
@@ -243,27 +212,9 @@ def from_commits(calibrators: Sequence[Listed]) -> Iterator[Accuracy]:
             found[c.purpose] = c
     for purpose, c in found.items():
         name = "git" if len(found) == 1 else f"git, {purpose.language}, {purpose.model.name}"
-        brier, skill = (c.metrics.get(metric) for metric in ("brier", "skill"))
-        yield Accuracy(
-            name,
-            c.n,
-            Share.of(c.n_correct, c.n),
-            None,
-            brier.value if brier else None,
-            skill.value if skill else None,
-            skill.low if skill else None,
-            skill.high if skill else None,
-        )
-
-
-def _survival(found: Mapping[tuple[int, str], tuple[float, float]]) -> tuple[Survival, ...]:
-    tiers = ["", *(tier.value for tier in Tier)]
-    return tuple(
-        Survival(seconds, tier, Share.of(found[seconds, tier][1], found[seconds, tier][0]))
-        for tier in tiers
-        for seconds in SURVIVAL
-        if (seconds, tier) in found
-    )
+        share = Share.of(c.n_correct, c.n)
+        brier, skill = (c.metrics.get(metric, Interval(None, None, None)) for metric in ("brier", "skill"))
+        yield Accuracy(name, c.n, share, None, brier.value, skill.value, skill.low, skill.high)
 
 
 def to_wire(report: FeedbackReport) -> dict[str, Any]:

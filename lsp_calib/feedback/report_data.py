@@ -18,13 +18,12 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.feedback.comparison import Accuracy, Compared, Share, Sums
+from lsp_calib.feedback.comparison import Accuracy, Compared, Share, Sums, outcome_of
 from lsp_calib.feedback.events import SURVIVAL, EventKind
 from lsp_calib.feedback.learning import believable, seen_by
-from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, readable
+from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, numbers_of, readable
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import SHOWN, SOURCE
-from lsp_calib.json_text import parse_json
 from lsp_calib.languages import bounded
 from lsp_calib.values import ModelIdentity, Tier
 
@@ -127,12 +126,11 @@ def _ages(store: FeedbackStore, now: float) -> tuple[Part, ...]:
 
 
 def _by_tier(store: FeedbackStore) -> Iterator[Accuracy]:
-    found = dict(sums_by(store, "s.tier"))
+    """What each tier promised and kept, without the scores."""
+    found = {one.name: one for one in outcomes_by(store, "s.tier")}
     for tier in Tier:
-        sums = found.get(tier.value)
-        share = Share.of(sums.right, sums.n) if sums else Share.of(0.0, 0.0)
-        mean = sums.promised / sums.n if sums and share.n else None
-        yield Accuracy(tier.value, sums.labels if sums else 0, share, mean)
+        one = found.get(tier.value) or Accuracy(tier.value, 0, Share.of(0.0, 0.0), None)
+        yield Accuracy(one.name, one.labels, one.share, one.promised)
 
 
 MOST_COMPARED = 10_000
@@ -162,11 +160,12 @@ _LABELLED = f"{ALL} AND {SHOWN}"
 _OF_LABEL = "l.episode AS e, s.confidence AS c, l.correct AS y, s.shown_at AS t, s.id AS i"
 
 
-def sums_by(store: FeedbackStore, by: str, labels: str = _LABELLED) -> tuple[tuple[str, Sums], ...]:
-    """The sums for each value of an expression of SQL, that with most visits first. labels: which ones."""
+def outcomes_by(store: FeedbackStore, by: str, labels: str = _LABELLED) -> tuple[Accuracy, ...]:
+    """The outcome for each value of an expression of SQL, that with most visits first. labels: which ones."""
     rows = store.read(_summed(f"SELECT {by} AS g, {_OF_LABEL} {labels}"))
     found = [(str(name), Sums(*numbers)) for name, *numbers in rows]
-    return tuple(sorted(found, key=lambda pair: (-pair[1].n, pair[0])))
+    found.sort(key=lambda pair: (-pair[1].n, pair[0]))
+    return tuple(outcome_of(name, sums) for name, sums in found)
 
 
 def _summed(labels: str, extra: str = "") -> str:
@@ -182,8 +181,17 @@ def _summed(labels: str, extra: str = "") -> str:
     )
 
 
-def periods(store: FeedbackStore, now: float) -> tuple[tuple[float, float, Sums], ...]:
-    """The labels by time, oldest first: Unix seconds of the first and the last one, and sums.
+@attrs.frozen
+class Period:
+    """Labels of some time. start, end: Unix seconds of the first and the last one."""
+
+    start: float
+    end: float
+    outcome: Accuracy
+
+
+def periods(store: FeedbackStore, now: float) -> tuple[Period, ...]:
+    """The labels by time, oldest first.
 
     In parts of equally many: a part by the calendar would have none in a holiday.
     """
@@ -204,11 +212,23 @@ def periods(store: FeedbackStore, now: float) -> tuple[tuple[float, float, Sums]
         labels,
         now + DAY,
     )
-    return tuple((first, last, Sums(*numbers)) for _, *numbers, first, last in rows)
+    return tuple(Period(first, last, outcome_of("", Sums(*numbers))) for _, *numbers, first, last in rows)
 
 
-def survival(store: FeedbackStore) -> dict[tuple[int, str], tuple[float, float]]:
-    """For (seconds after the insertion, tier or "" for all): visits, and those with an unchanged line."""
+@attrs.frozen
+class Survival:
+    """Inserted suggestions some seconds later: the share of visits whose line was unchanged then.
+
+    tier: "" for all. Those whose document was closed before are not counted.
+    """
+
+    seconds: int
+    tier: str
+    share: Share
+
+
+def survival(store: FeedbackStore) -> tuple[Survival, ...]:
+    """For all inserted suggestions, then for those of each tier, after each time."""
     # The data of these events are two numbers in a fixed form: {"seconds": 30, "unchanged": true}.
     events = (
         "SELECT CAST(substr(e.data, 13) AS INTEGER) AS seconds, {by} AS tier, "
@@ -224,8 +244,13 @@ def survival(store: FeedbackStore) -> dict[tuple[int, str], tuple[float, float]]
             f"FROM ({events.format(by=by)})) WHERE tier IS NOT NULL GROUP BY seconds, tier",
             EventKind.SURVIVED.value,
         )
-        found.update({(seconds, tier): (n, kept) for seconds, tier, n, kept in rows if seconds in SURVIVAL})
-    return found
+        found.update({(tier, seconds): Share.of(kept, n) for seconds, tier, n, kept in rows})
+    return tuple(
+        Survival(seconds, tier, found[tier, seconds])
+        for tier in ("", *(tier.value for tier in Tier))
+        for seconds in SURVIVAL
+        if (tier, seconds) in found
+    )
 
 
 def explored(store: FeedbackStore) -> tuple[int, int, int, float]:
@@ -246,15 +271,7 @@ def reasons(store: FeedbackStore, kind: EventKind) -> dict[str, int]:
         "SELECT data, COUNT(*) FROM events WHERE kind = ? GROUP BY data ORDER BY 2 DESC, 1 LIMIT 50",
         kind.value,
     )
-    return {bounded(name): n for data, n in rows for name in _keys(data)}
-
-
-def _keys(data: str) -> Iterable[str]:
-    try:
-        found = parse_json(data)
-    except ValueError:
-        return []
-    return list(found) if isinstance(found, dict) else []
+    return {bounded(name): n for data, n in rows for name in numbers_of(data)}
 
 
 def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted, newest: int) -> Compared:

@@ -177,6 +177,12 @@ def parsed(text: Any) -> Any:
         return None
 
 
+def numbers_of(event: Any) -> dict[str, Any]:
+    """The data of an event as its column holds them, by name; empty if it is damaged."""
+    data = parsed(event)
+    return data if isinstance(data, dict) else {}
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON.")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,6 +29,7 @@ from lsp_calib.feedback.rows import (
     alike,
     last_of_each,
     latest,
+    numbers_of,
     parsed,
     plain,
     readable,
@@ -135,7 +136,7 @@ class FeedbackStore(StoreFile):
         row = {
             "id": suggestion.id,
             "shown_at": at,
-            "kind": _stored_kind(suggestion),
+            "kind": suggestion.kind if suggestion.rank == 1 else f"{suggestion.kind}-{suggestion.rank}",
             "language": bounded(language),
             "model": model.name,
             "model_sha256": model.sha256,
@@ -160,9 +161,8 @@ class FeedbackStore(StoreFile):
 
         def insert(connection: sqlite3.Connection) -> None:
             self._own[suggestion.id] = None
-            told = {_LINE: normalised_line(line), _WORKSPACE: workspace}
-            hashes = self._hash.each({kind: text for kind, text in told.items() if text})
-            connection.execute(statement, (*row.values(), *map(hashes.get, told)))
+            hashes = self._hashed(_LINE, normalised_line(line)), self._hashed(_WORKSPACE, workspace)
+            connection.execute(statement, (*row.values(), *hashes))
             _insert_labels(connection, [label] if label else [])
             self._insert_events(connection, events)
 
@@ -257,9 +257,7 @@ class FeedbackStore(StoreFile):
         for whole, shown, settled, line, at in reversed(rows):
             if not isinstance(at, float | int):
                 continue
-            promised, came = parsed(shown), parsed(settled)
-            part = promised.get("sureConfidence") if isinstance(promised, dict) else None
-            right = came.get("sureRight") if isinstance(came, dict) else None
+            part, right = numbers_of(shown).get("sureConfidence"), numbers_of(settled).get("sureRight")
             if isinstance(part, float) and isinstance(right, bool) and 0.0 <= whole < 1.0 and part <= 1.0:
                 found.append(ShownPart(float(whole), part, right, str(line), float(at)))
         return found
@@ -272,12 +270,14 @@ class FeedbackStore(StoreFile):
         )
         return int(known[0][0]) < len(set(suggestions))
 
-    def holdout_mask(self, episodes: Sequence[str]) -> list[bool]:
-        """For each visit to a line, whether it is of the half that certificates may rest on.
+    def holdout(self, visits: Collection[str]) -> set[str]:
+        """Those of some visits to lines that are of the half that certificates may rest on.
 
         Decided by a hash with this installation's key: always the same for one visit, and as good as drawn.
         """
-        return self._write(lambda _: [int(self._hash.of(_HALF, one), 16) % 2 == 1 for one in episodes])
+        if not visits:
+            return set()
+        return self._write(lambda _: {one for one in visits if int(self._hash.of(_HALF, one), 16) % 2 == 1})
 
     def key_mark(self) -> str:
         """A number that tells the key of the hashes: with another key there is another, and other halves."""
@@ -512,10 +512,6 @@ def _of(model: ModelIdentity) -> tuple[str, str]:
 def _by_time(after: float) -> str:
     """Of the new ones, few are read; SQLite would otherwise take the index by model, and read all."""
     return _BY_TIME if after > SETTLES_WITHIN else ""
-
-
-def _stored_kind(suggestion: Suggestion) -> str:
-    return suggestion.kind if suggestion.rank == 1 else f"{suggestion.kind}-{suggestion.rank}"
 
 
 def export_to(store: FeedbackStore, stream: TextIO) -> int:

@@ -17,7 +17,7 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,16 +47,8 @@ class KeyedHash:
 
     def of(self, kind: str, text: str) -> str:
         """16 hexadecimal digits; the same text gives others for another kind. Raises OSError."""
-        return self.each({kind: text})[kind]
-
-    def each(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """`of` texts by their kinds, with one look at the key; none is needed for none. Raises OSError."""
-        key = self._current() if texts else b""
-        messages = {kind: f"{kind}\0{text}".encode("utf-8", "surrogatepass") for kind, text in texts.items()}
-        return {
-            kind: hmac.new(key, message, hashlib.sha256).hexdigest()[:_DIGITS]
-            for kind, message in messages.items()
-        }
+        message = f"{kind}\0{text}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._current(), message, hashlib.sha256).hexdigest()[:_DIGITS]
 
     def forget(self) -> None:
         """Remove the key: all hashes made with it are random numbers from now on. Raises OSError."""
@@ -166,13 +158,21 @@ def create_tables(connection: sqlite3.Connection, name: str) -> None:
     """
     if _is_ready(connection, name):
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(connection):
         # Another process may have created them while this one waited for the lock.
         if not _is_ready(connection, name):
             for statement in _TABLES:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """On disk when the block ends, or undone if it raises."""
+    # IMMEDIATE: a transaction that reads first and writes later cannot wait for another's lock.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -381,30 +381,21 @@ class StoreFile:
         in a new one."""
         with translated(self.path):
             try:
-                return self._transaction(work)
+                return self._in_transaction(work)
             except sqlite3.DatabaseError as error:
                 if not is_corrupt(error):
                     raise
             self._connection.close()
             self._begin_afresh(self._which)
-            return self._transaction(work)
+            return self._in_transaction(work)
 
-    def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if not self._in_place():
             # Another process has moved the file aside: nobody would find data written to it now.
             self._connection.close()
             self._reopen()
-        connection = self._connection
-        # IMMEDIATE: a transaction that reads first and writes later cannot wait for another's lock.
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            result = work(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return result
+        with _transaction(self._connection):
+            return work(self._connection)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

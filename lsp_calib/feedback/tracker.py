@@ -394,16 +394,17 @@ class Tracker:
         if document is not None and document.lines != lines:
             events += self.changed(uri, lines, now)
         self._active(uri, line, now)
-        if suggestion.rank == 1 and uri in self._documents:  # alternatives stand beside the first
-            for other in self._documents[uri].followed.values():
+        document = self._documents.get(uri)
+        if document is not None and suggestion.rank == 1:  # alternatives stand beside the first
+            for other in document.followed.values():
                 if other.line == line and other.suggestion.id != suggestion.id:
                     other.replaced(now)
         if any(self._named(suggestion.id)):
-            if uri in self._documents and (one := self._documents[uri].followed.get(suggestion.id)):
+            if document is not None and (one := document.followed.get(suggestion.id)):
                 one.on_line(line, lines[line], now)
                 one.shown_again(now)
                 if one.line == line:
-                    self._documents[uri].visit = _Visit(line, one.episode)
+                    document.visit = _Visit(line, one.episode)
             return events
         events.append(Event(suggestion.id, EventKind.SHOWN, now, dict(data)))
         # An empty document is one empty line, however the caller splits it.

@@ -16,6 +16,8 @@ from lsp_calib.errors import ModelFileError
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.values import Distributions, Generation, Token
 
+OnTokens = Callable[[list[Token]], None]
+
 
 class Interrupted(Exception):
     """The interrupt flag stopped a run. Nothing is lost: the next `advance` resumes it."""
@@ -60,14 +62,15 @@ class Hardware:
     """The hardware that a backend finds on this machine before it loads a model.
 
     build: names the compiled library; another compilation has another name. amx: the library has code for
-    AMX, and the processor has AMX. gpu: the library has found a GPU it can use. converts: it can convert
-    weights.
+    AMX, and the processor has AMX. gpu: the library has found a GPU it can use.
+    convert: the file with a model's weights in 8 bits, made if there is none; raises OSError or
+        ModelFileError if it cannot be made. None where the library cannot.
     """
 
     build: str
     amx: bool = False
     gpu: bool = False
-    converts: bool = False
+    convert: Callable[[Path], Path] | None = None
 
 
 @attrs.frozen
@@ -168,13 +171,7 @@ class Backend(Protocol):
         """Threads it decodes with at present."""
         ...
 
-    def begin(
-        self,
-        request: Request | ScoreRequest,
-        *,
-        on_tokens: Callable[[list[Token]], None],
-        tell_after: int = 0,
-    ) -> Run:
+    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens, tell_after: int = 0) -> Run:
         """Make a run for a request; nothing is evaluated yet.
 
         on_tokens: called from `advance`. For a score: with the scored tokens, piece by piece. For a
@@ -213,11 +210,4 @@ class Factory(Protocol):
 
     def hardware(self) -> Hardware:
         """The hardware that this kind of backend finds on the machine."""
-        ...
-
-    def convert(self, path: Path, /) -> Path:
-        """The file with a model's weights in 8 bits, made if there is none; only if `Hardware.converts`.
-
-        Raises OSError or ModelFileError if it cannot be made.
-        """
         ...

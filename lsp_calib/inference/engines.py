@@ -23,11 +23,4 @@ def open_engine(choice: EngineChoice, on_state: StateListener | None = None) -> 
         return RemoteEngine(choice.remote, on_state=on_state or ignore_state)
     from lsp_calib.inference.process.client import ModelProcess
 
-    return ModelProcess(
-        choice.model,
-        threads=choice.threads,
-        gpu_layers=choice.gpu_layers,
-        mlock=choice.mlock,
-        linger=choice.linger,
-        on_state=on_state or ignore_state,
-    )
+    return ModelProcess(choice, on_state=on_state or ignore_state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lsp_calib.badges import counted, percent
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
@@ -11,7 +11,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.refit import seen_until
 from lsp_calib.calibration.reliability import ReliabilityBin
 from lsp_calib.feedback.comparison import Accuracy
-from lsp_calib.feedback.report import Period, Survival
+from lsp_calib.feedback.report_data import Period, Survival
 from lsp_calib.report.markup import Markup, tag
 from lsp_calib.report.words import (
     clock,
@@ -29,6 +29,8 @@ _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Pixels between the labels of two lines that stand close together.
 _LABEL_APART = 44.0
 _Axis = Callable[[float], float]
+_Height = Callable[[float | None], float]
+"""That of a value; None, which is undefined, has that of 0."""
 
 
 def figure(width: float, height: float, label: str, *children: Markup) -> Markup:
@@ -49,17 +51,34 @@ def figure(width: float, height: float, label: str, *children: Markup) -> Markup
 
 def _line(x1: float, x2: float, y1: float, y2: float, kind: str, title: str | None = None) -> Markup:
     """title: what is shown where the pointer rests on it."""
-    about = None if title is None else tag("title", title)
-    return tag("line", about, x1=x1, x2=x2, y1=y1, y2=y2, class_=kind)
+    return tag("line", _about(title), x1=x1, x2=x2, y1=y1, y2=y2, class_=kind)
 
 
 def _rect(x: float, y: float, width: float, height: float, kind: str, title: str | None = None) -> Markup:
-    about = None if title is None else tag("title", title)
-    return tag("rect", about, x=x, y=y, width=width, height=height, class_=kind)
+    return tag("rect", _about(title), x=x, y=y, width=width, height=height, class_=kind)
+
+
+def _dot(x: float, y: float, r: float, kind: str, title: str | None = None) -> Markup:
+    return tag("circle", _about(title), cx=x, cy=y, r=r, class_=kind)
+
+
+def _about(title: str | None) -> Markup | None:
+    return None if title is None else tag("title", title)
 
 
 def _text(words: str, x: float, y: float, kind: str) -> Markup:
     return tag("text", words, x=x, y=y, class_=kind)
+
+
+def _points(x: _Axis, y: _Height, places: Iterable[tuple[float, float | None]]) -> str:
+    """Places, as a polygon or a line has them."""
+    return " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in places)
+
+
+def _levels(left: float, width: float, y: _Height, names: Mapping[float, str]) -> list[Markup]:
+    """A line across the figure for each value, and its name beside it."""
+    lines = [_line(left, left + width, y(at), y(at), "grid") for at in names]
+    return lines + [_text(name, left - 8, y(at) + 4, "small end") for at, name in names.items()]
 
 
 def scale(outcome: Accuracy, tier: str = "") -> Markup:
@@ -77,7 +96,7 @@ def scale(outcome: Accuracy, tier: str = "") -> Markup:
         if outcome.promised is not None:
             at = x(outcome.promised)
             parts.append(_line(at, at, middle - 9, middle + 9, "promise"))
-        parts.append(tag("circle", cx=x(s.value), cy=middle, r=4.5, class_=f"dot {tier}"))
+        parts.append(_dot(x(s.value), middle, 4.5, f"dot {tier}"))
     label = (
         f"promised {share(outcome.promised)}, right {share(s.value)}, interval {share(s.low)} to "
         f"{share(s.high)}"
@@ -98,20 +117,16 @@ def reliability(bins: Sequence[ReliabilityBin], name: str) -> Markup:
 
     parts = _grid(x, y, "promised", "right")
     parts.append(tag("line", x1=x(0), y1=y(0), x2=x(1), y2=y(1), class_="diagonal"))
-    for item in bins:
-        if item.lower is None or item.upper is None or not item.n:
-            continue
-        parts.append(_bar(item, x, y, top - 8.0, strip, most))
+    parts += [_bar(item, x, y, top - 8.0, strip, most) for item in bins if item.n]
     return figure(left + size + 20, top + size + 44, f"Reliability, {name}", *parts)
 
 
 def _bar(item: ReliabilityBin, x: _Axis, y: _Axis, base: float, strip: float, most: int) -> Markup:
-    """One bin: its count, bar, band of a calibrated confidence, and point with its interval."""
-    lower, upper = item.lower or 0.0, item.upper or 1.0
-    accuracy, confidence = item.accuracy or 0.0, item.confidence or 0.0
-    low, high = item.low or 0.0, 1.0 if item.high is None else item.high
-    band_low, band_high = item.band_low or 0.0, 1.0 if item.band_high is None else item.band_high
-    middle, width = (x(lower) + x(upper)) / 2.0, x(upper) - x(lower)
+    """One bin with visits: its count, bar, band of a calibrated confidence, and point with its interval."""
+    shares = (item.accuracy, item.confidence, item.low, item.high, item.band_low, item.band_high)
+    accuracy, confidence, low, high, band_low, band_high = (value or 0.0 for value in shares)
+    left, right = x(item.lower), x(item.upper)
+    middle, width = (left + right) / 2.0, right - left
     tall = max(strip * item.n / most, 1.0)
     words = (
         f"promised {share(confidence)}, right {share(accuracy)} of {counted(item.n, 'visit')} (interval "
@@ -120,12 +135,12 @@ def _bar(item: ReliabilityBin, x: _Axis, y: _Axis, base: float, strip: float, mo
     return tag(
         "g",
         tag("title", words),
-        _rect(x(lower) + 1, base - tall, width - 2, tall, "count"),
+        _rect(left + 1, base - tall, width - 2, tall, "count"),
         _text(f"{item.n:,}", middle, base - tall - 4, "small centre"),
-        _rect(x(lower) + 1, y(accuracy), width - 2, y(0) - y(accuracy), "bar"),
+        _rect(left + 1, y(accuracy), width - 2, y(0) - y(accuracy), "bar"),
         _rect(middle - width * 0.3, y(band_high), width * 0.6, max(y(band_low) - y(band_high), 1.0), "band"),
         _line(x(confidence), x(confidence), y(low), y(high), "whisker"),
-        tag("circle", cx=x(confidence), cy=y(accuracy), r=4, class_="point"),
+        _dot(x(confidence), y(accuracy), 4, "point"),
     )
 
 
@@ -152,16 +167,14 @@ def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) ->
 
     step = next(step for step in (0.1, 0.2, 0.5) if (high - low) / step <= 6 or step == 0.5)
     ticks = [n * step for n in range(-10, 11) if low <= n * step <= high]
-    parts = [_line(left, left + width, y(at), y(at), "grid") for at in ticks]
-    parts += [_text(signed(at, 1) if at else "0", left - 8, y(at) + 4, "small end") for at in ticks]
+    parts = _levels(left, width, y, {at: signed(at, 1) if at else "0" for at in ticks})
     parts.append(_line(left, left + width, y(0.0), y(0.0), "zero"))
     parts += _arrivals(periods, calibrators, x, top, height)
     banded = [(at, one.outcome) for at, one in known if one.outcome.skill_low is not None]
     if len(banded) > 1:
-        edge = [f"{x(at):.1f},{y(o.skill_high):.1f}" for at, o in banded]
-        edge += [f"{x(at):.1f},{y(o.skill_low):.1f}" for at, o in reversed(banded)]
-        parts.append(tag("polygon", points=" ".join(edge), class_="area"))
-    line = " ".join(f"{x(at):.1f},{y(one.outcome.skill):.1f}" for at, one in known)
+        edge = [(at, o.skill_high) for at, o in banded] + [(at, o.skill_low) for at, o in reversed(banded)]
+        parts.append(tag("polygon", points=_points(x, y, edge), class_="area"))
+    line = _points(x, y, ((at, one.outcome.skill) for at, one in known))
     parts.append(tag("polyline", points=line, class_="line"))
     for at, one in known:
         o = one.outcome
@@ -169,7 +182,7 @@ def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) ->
             f"{from_to(one.start, one.end)}: skill {signed(o.skill)} ({signed(o.skill_low)} to "
             f"{signed(o.skill_high)}), {counted(o.share.n, 'visit')}"
         )
-        parts.append(tag("circle", tag("title", words), cx=x(at), cy=y(o.skill), r=4, class_="mark"))
+        parts.append(_dot(x(at), y(o.skill), 4, "mark", words))
     before = ""
     for at in range(0, len(periods), max(len(periods) // 6, 1)):
         # A day is named once; then the hours tell the parts of a short time from each other.
@@ -234,27 +247,23 @@ def survival(found: Sequence[Survival]) -> Markup | None:
         return top + (1.0 - max(value or 0.0, floor)) / (1.0 - floor) * height
 
     ticks = [floor + n * (1.0 - floor) / 5 for n in range(6)]
-    parts = [_line(left, left + width, y(at), y(at), "grid") for at in ticks]
-    parts += [_text(percent(at), left - 8, y(at) + 4, "small end") for at in ticks]
-    edge = [f"{x(0):.1f},{y(1):.1f}", *(f"{x(o.seconds):.1f},{y(o.share.high):.1f}" for o in overall)]
-    edge += [f"{x(o.seconds):.1f},{y(o.share.low):.1f}" for o in reversed(overall)]
-    parts.append(tag("polygon", points=" ".join(edge), class_="area"))
+    parts = _levels(left, width, y, {at: percent(at) for at in ticks})
+    edge = [(0, 1.0), *((o.seconds, o.share.high) for o in overall)]
+    edge += [(o.seconds, o.share.low) for o in reversed(overall)]
+    parts.append(tag("polygon", points=_points(x, y, edge), class_="area"))
     ends: dict[str, float] = {}
     for tier in ("", *(tier.value for tier in Tier)):
         mine = [one for one in found if one.tier == tier and one.share.n]
         if not mine:
             continue
-        points = " ".join(
-            [f"{x(0):.1f},{y(1):.1f}", *(f"{x(o.seconds):.1f},{y(o.share.value):.1f}" for o in mine)]
-        )
+        points = _points(x, y, [(0, 1.0), *((o.seconds, o.share.value) for o in mine)])
         parts.append(tag("polyline", points=points, class_=f"line {tier or 'all'}"))
         for one in mine:
             words = (
                 f"{tier or 'all'} after {seconds_words(one.seconds)}: {share(one.share.value)} unchanged of "
                 f"{counted(one.share.n, 'visit')} ({share(one.share.low)} to {share(one.share.high)})"
             )
-            at, kind = y(one.share.value), f"mark {tier or 'all'}"
-            parts.append(tag("circle", tag("title", words), cx=x(one.seconds), cy=at, r=3.5, class_=kind))
+            parts.append(_dot(x(one.seconds), y(one.share.value), 3.5, f"mark {tier or 'all'}", words))
         if mine[-1].seconds == times[-1]:
             ends[tier or "all"] = y(mine[-1].share.value)
     parts += [
@@ -290,13 +299,7 @@ def endings(counts: Mapping[str, int], names: Mapping[str, str]) -> Markup | Non
 def half_bar(value: float | None, kind: str) -> Markup:
     """A share as a bar. kind: the class that colours it."""
     wide = 0.0 if value is None else value * 140.0
-    return figure(
-        140,
-        12,
-        share(value),
-        _rect(0, 0, 140, 12, "track"),
-        _rect(0, 0, wide, 12, kind),
-    )
+    return figure(140, 12, share(value), _rect(0, 0, 140, 12, "track"), _rect(0, 0, wide, 12, kind))
 
 
 def _grid(x: _Axis, y: _Axis, below: str, beside: str) -> list[Markup]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 
 from lsp_calib.characters import without_hidden
@@ -75,9 +75,10 @@ def prose(text: str) -> Markup:
     return joined(*(tag("code", part) if at % 2 else part for at, part in enumerate(parts)))
 
 
-def key(mark: Markup) -> Markup:
-    """A mark of a figure, to stand in a legend."""
-    return tag("svg", mark, viewBox="0 0 12 12", width=12, height=12, aria_hidden="true")
+def legend(items: Iterable[tuple[Markup, str]]) -> Markup:
+    """What the marks of a figure mean."""
+    size: dict[str, str | float] = {"viewBox": "0 0 12 12", "width": 12, "height": 12, "aria_hidden": "true"}
+    return tag("ul", *(tag("li", tag("svg", mark, **size), text) for mark, text in items), class_="legend")
 
 
 def table(

@@ -16,7 +16,7 @@ from lsp_calib.feedback.comparison import Accuracy, Comparison, Judged, Share
 from lsp_calib.feedback.report import AtCost, FeedbackReport, Hidden, Latency
 from lsp_calib.files import open_file, write_atomically
 from lsp_calib.report import ThemeName, figures, words
-from lsp_calib.report.markup import Markup, joined, key, prose, section, style, table, tag
+from lsp_calib.report.markup import Markup, joined, legend, prose, section, style, table, tag
 
 _MARK = '<meta name="generator" content="lsp-calib report">'
 
@@ -51,15 +51,12 @@ def _head() -> Markup:
 
 def _body(report: FeedbackReport) -> Markup:
     if not report.statistics.suggestions:
-        return tag("main", _nothing_yet(), _history(report.calibrators), _footer(report))
+        title = "There is nothing to report yet: no suggestion was shown."
+        rest = (_todo("What to do"), _history(report.calibrators), _footer(report))
+        return tag("main", _header(title), *rest)
     return tag(
         "main",
-        tag(
-            "header",
-            tag("p", words.PURPOSE),
-            tag("h1", words.headline(report)),
-            tag("p", words.period(report)),
-        ),
+        _header(words.headline(report), words.period(report)),
         tag("div", *(_card(one) for one in report.tiers), class_="cards"),
         None if report.overall else _todo("No suggestion has a known outcome yet"),
         _compared(report.comparison),
@@ -76,15 +73,8 @@ def _body(report: FeedbackReport) -> Markup:
     )
 
 
-def _nothing_yet() -> Markup:
-    return joined(
-        tag(
-            "header",
-            tag("p", words.PURPOSE),
-            tag("h1", "There is nothing to report yet: no suggestion was shown."),
-        ),
-        _todo("What to do"),
-    )
+def _header(title: str, lead: str | None = None) -> Markup:
+    return tag("header", tag("p", words.PURPOSE), tag("h1", title), tag("p", lead) if lead else None)
 
 
 def _todo(title: str) -> Markup:
@@ -152,7 +142,7 @@ def _reading() -> Markup:
         ),
         (tag("rect", x=1, y=2, width=10, height=8, class_="count"), "visits, above"),
     )
-    return tag("ul", *(tag("li", key(mark), text) for mark, text in marks), class_="legend")
+    return legend(marks)
 
 
 def _scores(found: Comparison) -> Markup:
@@ -258,14 +248,8 @@ def _survival(report: FeedbackReport) -> Markup | None:
     drawn = figures.survival(report.survival)
     if drawn is None:
         return None
-    times = list(dict.fromkeys(one.seconds for one in report.survival))
-    found = {(one.tier, one.seconds): one.share for one in report.survival}
-    rows = [
-        [tier or "all", *(_lasted(found.get((tier, seconds))) for seconds in times)]
-        for tier in dict.fromkeys(one.tier for one in report.survival)
-    ]
-    head = ("unchanged after", *(words.seconds_words(seconds) for seconds in times))
-    listed = table(head, rows, right=range(1, len(head)))
+    times, rows = words.lasting(report.survival, _lasted)
+    listed = table(("unchanged after", *times), rows, right=range(1, len(times) + 1))
     return section(
         "What lasts",
         "Of the suggestions that you inserted, the share whose line was unchanged some time later. Lines "
@@ -288,11 +272,9 @@ def _endings(report: FeedbackReport) -> Markup | None:
     if drawn is None:
         return None
     keys = [
-        tag(
-            "li",
-            key(tag("rect", x=1, y=1, width=10, height=10, class_=f"end{at}")),
-            f"{words.ENDINGS[name]} ",
-            tag("b", f"{counts[name]:,}"),
+        (
+            tag("rect", x=1, y=1, width=10, height=10, class_=f"end{at}"),
+            joined(f"{words.ENDINGS[name]} ", tag("b", f"{counts[name]:,}")),
         )
         for at, name in enumerate(words.ENDINGS)
         if counts.get(name)
@@ -301,7 +283,7 @@ def _endings(report: FeedbackReport) -> Markup | None:
         "All suggestions with an outcome, each counted. What was kept or typed just so counts as right; what "
         "was gone too soon, or lost sight of, does not count."
     )
-    return section("How they ended", lead, drawn, tag("ul", *keys, class_="legend"))
+    return section("How they ended", lead, drawn, legend(keys))
 
 
 def _costs(costs: Sequence[AtCost]) -> Markup | None:
@@ -365,13 +347,11 @@ def _calibrators(calibrators: Sequence[Listed]) -> Markup:
     rows = []
     for one in calibrators:
         c = one.calibrator
-        skill = c.metrics.get("skill")
+        skill, chip = c.metrics.get("skill"), "chip on" if one.in_force else "chip"
         rows.append(
             [
                 tag("code", c.id),
-                tag("span", "in force", class_="chip on")
-                if one.in_force
-                else tag("span", "kept", class_="chip"),
+                tag("span", "in force" if one.in_force else "kept", class_=chip),
                 f"{c.purpose.answers} by {c.purpose.model.name}, prompt {c.purpose.prompt_version}",
                 c.source,
                 f"{c.n:,}",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from lsp_calib.badges import counted, percent
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.lent import carried_from
-from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Comparison
+from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Comparison, Share
 from lsp_calib.feedback.report import AtCost, FeedbackReport, Hidden
+from lsp_calib.feedback.report_data import Survival
 from lsp_calib.values import Tier
 
 PURPOSE = "Did the probabilities on your suggestions come true, and what has learning changed?"
@@ -109,11 +110,7 @@ def headline(report: FeedbackReport) -> str:
     if accept is None or accept.verdict == "tooFew" or accept.share.value is None:
         n = accept.share.n if accept else 0
         return f"Too few suggestions were marked accept to judge that mark ({counted(n, 'visit')})."
-    ending = {
-        "asPromised": "as promised",
-        "more": "better than promised",
-        "less": "worse than promised: read before you accept",
-    }[accept.verdict]
+    ending = _VERDICTS[accept.verdict] + (": read before you accept" if accept.verdict == "less" else "")
     right, promised = percent(accept.share.value), percent(accept.promised)
     if _differs_by_chance(accept):
         visits = counted(accept.share.n, "visit")
@@ -153,11 +150,9 @@ def comparison(found: Comparison) -> Iterator[str]:
 def gain(found: Comparison) -> str:
     """The change of the Brier score, and whether it is more than chance."""
     amount = f"The Brier score changed from {found.before.brier:.3f} to {found.after.brier:.3f}"
-    if found.gain_low is None or found.gain_high is None:
+    if found.gain_low is None or found.gain_high is None or found.n < ENOUGH:
         return f"{amount}: too few to say whether that is chance."
     interval = f"{signed(-found.gain_high, 3)} to {signed(-found.gain_low, 3)}, 95 %"
-    if found.n < ENOUGH:
-        return f"{amount}: too few to say whether that is chance."
     if found.gain_low > 0.0:
         return f"{amount}, better by more than chance ({interval})."
     if found.gain_high < 0.0:
@@ -183,6 +178,17 @@ def cost_row(one: AtCost) -> list[str]:
     right = f"{one.right / one.accepted:.0%}".replace("%", " %") if one.accepted else ""
     saved = f"{one.saved:+,.0f}".replace("-", "−")
     return [f"{one.cost:g} readings", share(one.accept_from), f"{one.accepted:,}", right, saved]
+
+
+def lasting(
+    found: Sequence[Survival], cell: Callable[[Share | None], str]
+) -> tuple[list[str], list[list[str]]]:
+    """The times after which lines were looked at, and a row of cells for each tier, and for all."""
+    times = list(dict.fromkeys(one.seconds for one in found))
+    shares = {(one.tier, one.seconds): one.share for one in found}
+    tiers = dict.fromkeys(one.tier for one in found)
+    rows = [[tier or "all", *(cell(shares.get((tier, at))) for at in times)] for tier in tiers]
+    return [seconds_words(at) for at in times], rows
 
 
 def is_own(listed: Listed) -> bool:
@@ -216,9 +222,9 @@ def clock(at: float) -> str:
     return f"{moment.hour}:{moment:%M}"
 
 
-def iso_day(at: float) -> str:
-    """The local date of a time in Unix seconds, as an ISO date."""
-    return datetime.datetime.fromtimestamp(at).astimezone().date().isoformat()
+def iso_day(at: float | None) -> str:
+    """The local date of a time in Unix seconds, as an ISO date; empty for None."""
+    return "" if at is None else datetime.datetime.fromtimestamp(at).astimezone().date().isoformat()
 
 
 def signed(value: float | None, digits: int = 2) -> str:

@@ -429,12 +429,14 @@ _STATES = 64
 @attrs.define
 class _Document:
     """bulk_at: time of the last change in bulk, None once a request has been held back for it.
-    returned_at: of the last change that led back to an earlier state. saving_at: of the save under way."""
+    returned_at: of the last change that led back to an earlier state. saving_at: of the save under way, which
+    the editor makes `by_itself` or the user by hand."""
 
     states: deque[int] = attrs.field(factory=lambda: deque(maxlen=_STATES))
     bulk_at: float | None = None
     returned_at: float | None = None
     saving_at: float | None = None
+    by_itself: bool = False
 
 
 class Documents:
@@ -465,13 +467,17 @@ class Documents:
 
     def save_begins(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
         """What changes until the end of the save is changed by a formatter."""
-        self._documents.setdefault(uri, _Document()).saving_at = self._clock()
-        self._events.send(on.SaveBegins(uri, reason))
+        document = self._documents.setdefault(uri, _Document())
+        document.saving_at = self._clock()
+        # An editor's automatic save after a pause in typing does not mean that the line is finished.
+        document.by_itself = reason is types.TextDocumentSaveReason.AfterDelay
 
     def saved(self, uri: str) -> None:
-        if (document := self._documents.get(uri)) is not None:
-            document.saving_at = None
-        self._events.send(on.DocumentSaved(uri))
+        document = self._documents.get(uri) or _Document()
+        document.saving_at = None
+        if not document.by_itself:
+            self._events.send(on.DocumentSaved(uri))
+        document.by_itself = False
 
     def closed(self, uri: str, *, comes_back: bool = False) -> None:
         self._documents.pop(uri, None)

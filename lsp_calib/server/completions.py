@@ -378,11 +378,16 @@ class Completions:
             same += 1
         return max(same - 1, 0)
 
-    async def _alternatives(self, document: CalibDocument, first: Completion) -> tuple[Completion, ...]:
-        made = await self._service.alternatives(first, document=document.file)
+    async def _alternatives(
+        self, document: CalibDocument, first: Completion
+    ) -> tuple[tuple[Completion, ...], LspCalibError | None]:
+        try:
+            made = await self._service.alternatives(first, document=document.file)
+        except LspCalibError as error:
+            return (), error
         for one in made:  # for the requests that come while they are typed
             self._memory.remember(document, one.cursor, one)
-        return made
+        return made, None
 
     def _decide_like(self, file: str, first: Completion) -> Decide:
         return partial(
@@ -555,7 +560,7 @@ class Completions:
             self._events.send(on.SuggestionMade(outcome.suggestion, outcome))
             return (outcome,)
         if isinstance(outcome, Hidden):
-            self._events.send(on.CompletionHidden(outcome))
+            self._status.hidden(outcome)
         else:
             self._events.send(on.CompletionWithheld(outcome.removal))
         self._last.concluded(document.uri, cursor, absence_of(outcome))

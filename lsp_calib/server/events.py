@@ -17,11 +17,9 @@ import attrs
 from lsp_calib.errors import LspCalibError
 
 if TYPE_CHECKING:
-    from lsprotocol import types
-
     from lsp_calib.completion.context import Cursor
     from lsp_calib.completion.postprocess import Removal
-    from lsp_calib.completion.service import Completion, Hidden
+    from lsp_calib.completion.service import Completion
     from lsp_calib.feedback.events import Event
     from lsp_calib.inference.engine import LoadedModel
     from lsp_calib.server.text import CalibDocument, Changes
@@ -54,19 +52,8 @@ class DocumentChanged:
 
 
 @attrs.frozen
-class SaveBegins:
-    uri: str
-    reason: types.TextDocumentSaveReason
-
-
-@attrs.frozen
 class DocumentSaved:
-    uri: str
-
-
-@attrs.frozen
-class LinesFinished:
-    """The user has saved a document by hand: what is in it is finished."""
+    """By hand: what is in it is finished."""
 
     uri: str
 
@@ -113,11 +100,6 @@ class SuggestionMade:
 
     suggestion: Suggestion
     completion: Completion | None = None
-
-
-@attrs.frozen
-class CompletionHidden:
-    hidden: Hidden
 
 
 @attrs.frozen
@@ -180,13 +162,6 @@ class LabelsRecorded:
     """n: how many are new."""
 
     n: int
-
-
-@attrs.frozen
-class LineReplayed:
-    """A line of the user's was completed afterwards. correct: the completion was the rest of it."""
-
-    correct: bool
 
 
 @attrs.frozen
@@ -280,7 +255,7 @@ class Pace:
 _TYPING = (DocumentChanged, CompletionRequested)
 WORK: tuple[tuple[str, tuple[type[object], ...], bool], ...] = (
     ("summaries", (*_TYPING, DocumentOpened, UserMoved), True),
-    ("replay", (*_TYPING, SummaryRequested, LinesFinished, DocumentClosed), True),
+    ("replay", (*_TYPING, SummaryRequested, DocumentSaved, DocumentClosed), True),
     ("refit", _TYPING, False),
 )
 """Each work by its name in `Pace`: the events after which it waits anew, and whether they stop it as well."""
@@ -331,9 +306,9 @@ class Idle:
                 work.at = now + work.after
         self._arm()
 
-    def resume(self, *names: str) -> None:
-        """What stood in the way may be gone, such as a pause; names: of all work unless given."""
-        for work in map(self._works.__getitem__, names or self._works):
+    def resume(self) -> None:
+        """What stood in the way may be gone, such as a pause."""
+        for work in self._works.values():
             if work.piece is not None and work.at is None and not self._runs(work):
                 work.at = asyncio.get_running_loop().time() + work.after
         self._arm()

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +24,7 @@ from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import UserMessages
-from lsp_calib.summarization import Summary
+from lsp_calib.summarization.service import Summary
 from lsp_calib.values import new_suggestion_id
 
 logger = logging.getLogger(__name__)
@@ -36,17 +35,14 @@ T = TypeVar("T")
 class FeedbackRecorder:
     """Owns the thread of the feedback store: writes keep their order and never delay a keystroke.
 
-    It keeps nothing while the settings turn feedback off, or once it is stopped.
-    file: the store's; None: that of the state folder. It is opened on that thread when it is first needed,
-        which may raise LspCalibError.
+    It keeps nothing while the settings turn feedback off, or once it is stopped. The store is opened on that
+    thread when it is first needed, which may raise LspCalibError.
     """
 
-    def __init__(
-        self, connection: Connection, messages: UserMessages, events: Events, file: Path | None = None
-    ) -> None:
+    def __init__(self, connection: Connection, messages: UserMessages, events: Events) -> None:
         self._connection = connection
         self._messages = messages
-        self._path = file
+        self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feedback")
         self._store: FeedbackStore | None = None
         self._reported_damage: Path | None = None
@@ -59,9 +55,6 @@ class FeedbackRecorder:
 
     def _enabled(self) -> bool:
         return self._connection.settings.feedback and not self._stopped
-
-    def _file(self) -> Path:
-        return self._path or home.feedback_file()
 
     def stop(self) -> None:
         """Keep nothing new."""
@@ -166,7 +159,7 @@ class FeedbackRecorder:
         await self.run(lambda _: None)
 
         def work() -> FeedbackReport:
-            store = FeedbackStore(self._file())
+            store = FeedbackStore(home.feedback_file())
             try:
                 now = time.time()
                 return make_report(store, calibrators, now, measure, latency)
@@ -195,52 +188,49 @@ class FeedbackRecorder:
         if now < self._expires_at:
             return
         self._expires_at = now + _DAY
-        if not (self._enabled() or self._file().exists()):
+        if not (self._enabled() or home.feedback_file().exists()):
             return
-        loop, kept = asyncio.get_running_loop(), self._connection.trusted.retention_days * _DAY
-        self._in_background(lambda store: self._expire(store, believed(store, now) - kept, loop))
+        kept = self._connection.trusted.retention_days * _DAY
+        self._in_background(lambda store: self._expire(store, believed(store, now) - kept))
 
-    def _expire(self, store: FeedbackStore, before: float, loop: asyncio.AbstractEventLoop) -> None:
+    def _expire(self, store: FeedbackStore, before: float) -> None:
         """On the store's thread."""
         if store.expire(before):
-            loop.call_soon_threadsafe(self._expire_more, before)
+            self._loop.call_soon_threadsafe(self._expire_more, before)
 
     def _expire_more(self, before: float) -> None:
         if not self._closed:
-            loop = asyncio.get_running_loop()
-            self._in_background(lambda store: self._expire(store, before, loop))
+            self._in_background(lambda store: self._expire(store, before))
 
     def _in_background(self, work: Callable[[FeedbackStore], object]) -> None:
-        self._submit(work).add_done_callback(partial(self._report_failure, asyncio.get_running_loop()))
+        self._submit(work).add_done_callback(self._report_failure)
 
     def _submit(self, work: Callable[[FeedbackStore], T]) -> Future[T]:
-        loop = asyncio.get_running_loop()
-
         def run() -> T:
             if self._store is None:
-                self._store = FeedbackStore(self._file())
+                self._store = FeedbackStore(home.feedback_file())
             try:
                 return work(self._store)
             finally:
-                self._report_damage(loop, self._store)
+                self._report_damage(self._store)
 
         return self._thread.submit(run)
 
-    def _report_damage(self, loop: asyncio.AbstractEventLoop, store: FeedbackStore) -> None:
+    def _report_damage(self, store: FeedbackStore) -> None:
         aside = store.moved_aside
         if aside is not None and aside != self._reported_damage:
             self._reported_damage = aside
             moved = f"{store.path} was damaged. It was moved, unchanged, to {aside}"
-            self._warn(loop, f"{moved}, and a new store was started.")
+            self._warn(f"{moved}, and a new store was started.")
 
-    def _report_failure(self, loop: asyncio.AbstractEventLoop, future: Future[object]) -> None:
+    def _report_failure(self, future: Future[object]) -> None:
         error = future.exception()
         if isinstance(error, LspCalibError):
             logger.error("Feedback could not be stored: %s", error)
-            self._warn(loop, f"Feedback on suggestions cannot be stored: {error}")
+            self._warn(f"Feedback on suggestions cannot be stored: {error}")
         elif error is not None:
             logger.error("Feedback could not be stored.", exc_info=error)
 
-    def _warn(self, loop: asyncio.AbstractEventLoop, message: str) -> None:
+    def _warn(self, message: str) -> None:
         """Warn the user, from the store's thread."""
-        loop.call_soon_threadsafe(self._messages.warn, message)
+        self._loop.call_soon_threadsafe(self._messages.warn, message)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 import attrs
 
-from lsp_calib.completion.block import lines_before
 from lsp_calib.completion.context import Cursor, in_data, next_place
 from lsp_calib.completion.postprocess import closed_by_editors
 from lsp_calib.completion.service import Completion, CompletionService, Hidden, Nothing
@@ -23,12 +23,15 @@ from lsp_calib.server.admission import Admission
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.model import Model
 from lsp_calib.server.text import CalibDocument
-from lsp_calib.values import Prompt, Sure, Timing
+from lsp_calib.values import Prompt, Timing
 
 logger = logging.getLogger(__name__)
 
 Made = tuple[Completion, ...]
 """Alternatives to a suggestion, or the lines of a block; none where none can be made, or none is ready."""
+
+_Result = tuple[Made, LspCalibError | None]
+"""What was made, and why the model could not be asked for all of it, None if it could."""
 
 # Seconds that the work for a line goes on when no request waits for it any more: the next key cancels one
 # request and sends another.
@@ -38,13 +41,12 @@ GRACE = 1.0
 @attrs.define
 class _Work:
     """line: what the cursor's line becomes with the suggestion. waiting: requests that wait for it without a
-    time limit. superseded: its result is not delivered. end: of the work, unless another request waits.
-    task: its result, and whether the model could not be asked for all of it."""
+    time limit. superseded: its result is not delivered. end: of the work, unless another request waits."""
 
     what: object
     cursor: Cursor
     line: str
-    task: asyncio.Task[tuple[Made, bool]]
+    task: asyncio.Task[_Result]
     waiting: int = 0
     superseded: bool = False
     end: asyncio.TimerHandle | None = None
@@ -56,22 +58,22 @@ class _Work:
 
     @property
     def has_failed(self) -> bool:
-        return self.is_there and self.task.exception() is None and self.task.result()[1]
+        return self.is_there and self.task.exception() is None and self.task.result()[1] is not None
 
 
 @attrs.define(eq=False, repr=False, slots=False)
 class DerivedSuggestions:
     """Follow-ups of suggestions, by document. Each is made once; a request elsewhere in the document ends it.
 
-    make: makes the follow-up of a suggestion in a document. Raises LspCalibError: what has failed is made
-        anew when it is wanted again. Of a block the lines above the failure are there all the same.
+    make: makes the follow-up of a suggestion in a document. What has failed is made anew when it is wanted
+        again. Of a block the lines above the failure are there all the same.
     of_line: whether it is the same for a line of the document, however much of its suggestion is typed; then
         its making goes on while that is typed.
     grace: seconds that the work for a line goes on when no request waits for it any more.
     is_stale: whether a result is out of date and is made again, as one that has labels already.
     """
 
-    _make: Callable[[CalibDocument, Completion], Awaitable[Made]]
+    _make: Callable[[CalibDocument, Completion], Awaitable[_Result]]
     _of_line: bool = False
     _grace: float = GRACE
     _is_stale: Callable[[Made], bool] = lambda _: False
@@ -187,13 +189,12 @@ class DerivedSuggestions:
                 else:
                     work.task.cancel()
 
-    async def _made(self, document: CalibDocument, first: Completion) -> tuple[Made, bool]:
-        try:
-            return await self._make(document, first), False
-        except LspCalibError as error:
+    async def _made(self, document: CalibDocument, first: Completion) -> _Result:
+        made, failure = await self._make(document, first)
+        if failure is not None:
             # The suggestion itself is there; that nothing follows it is no failure to the user.
-            logger.debug("No follow-up, or not all of it: %s", error)
-            return lines_before(error), True
+            logger.debug("No follow-up, or not all of it: %s", failure)
+        return made, failure
 
 
 # Completions that are remembered of a document: more than a user goes back to. Each takes a few kilobytes,
@@ -239,13 +240,11 @@ class CompletionMemory:
         key = outcome.key or self._key(document, cursor)
         if key is None:
             return
-        text = ""
+        rank, text = 1, ""
         if isinstance(outcome, Completion):
-            text = outcome.suggestion.text
+            rank, text = outcome.suggestion.rank, outcome.suggestion.text
             outcome = attrs.evolve(outcome, cursor=_NOWHERE)
-        rank = outcome.suggestion.rank if isinstance(outcome, Completion) else 1
-        if (known := self._documents.get(document.uri)) is None:
-            known = self._documents[document.uri] = LRU(MOST_REMEMBERED)
+        known = self._documents.setdefault(document.uri, LRU(MOST_REMEMBERED))
         known[key, rank] = _Remembered(outcome, cursor.column, text)
 
     def recall(self, document: CalibDocument, cursor: Cursor) -> Outcome | None:
@@ -259,12 +258,10 @@ class CompletionMemory:
         if not known:
             return None
         before = cursor.before
-        keys: dict[tuple[int, int], bytes | None] = {}
 
+        @cache
         def key_of(typed: int, closed: int) -> bytes | None:
-            if (typed, closed) not in keys:
-                keys[typed, closed] = self._key(document, _without(cursor, typed, closed))
-            return keys[typed, closed]
+            return self._key(document, _without(cursor, typed, closed))
 
         # What is typed may begin several of one place: the first suggestion counts, not an alternative.
         latest = reversed(known.items())
@@ -306,33 +303,10 @@ def _rest(outcome: Outcome, cursor: Cursor, typed: int, closed: int) -> Outcome:
     """An outcome at `cursor`, once so many characters of its text stand before it and after it."""
     if not isinstance(outcome, Completion):
         return outcome
-    text = outcome.suggestion.text[typed : len(outcome.suggestion.text) - closed]
-    suggestion = attrs.evolve(
-        outcome.suggestion,
-        text=text,
-        source="memory",
-        timing=Timing(),
-        doubt=_moved(outcome.suggestion.doubt, typed, len(text)),
-        sure=_left(outcome.suggestion.sure, typed, len(text)),
-    )
-    left = [_left(one, typed, len(text)) for one in outcome.beginnings]
-    beginnings = tuple(one for one in left if one is not None)
-    return attrs.evolve(outcome, suggestion=suggestion, cursor=cursor, beginnings=beginnings, key=None)
-
-
-def _moved(span: tuple[int, int] | None, by: int, most: int) -> tuple[int, int] | None:
-    """Shift a span `by` characters to the left, clipped to [0, most]; None if nothing of it is left."""
-    if span is None or span[1] <= by or span[0] - by >= most:
-        return None
-    return max(span[0] - by, 0), min(span[1] - by, most)
-
-
-def _left(sure: Sure | None, typed: int, most: int) -> Sure | None:
-    """What can be trusted of a text without its first `typed` characters, of which there are `most`; None
-    once all of it is typed."""
-    if sure is None or sure.end <= typed:
-        return None
-    return attrs.evolve(sure, end=min(sure.end - typed, most))
+    text = outcome.suggestion.text
+    rest = outcome.with_text(text[typed : len(text) - closed], -typed)
+    suggestion = attrs.evolve(rest.suggestion, source="memory", timing=Timing())
+    return attrs.evolve(rest, suggestion=suggestion, cursor=cursor, key=None)
 
 
 def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:
@@ -340,9 +314,7 @@ def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:
     if not typed:
         return cursor
     column = cursor.column - typed
-    line = cursor.before[:column] + cursor.after[closed:]
-    lines = (*cursor.lines[: cursor.line], line, *cursor.lines[cursor.line + 1 :])
-    return Cursor(lines, cursor.line, column, cursor.language)
+    return cursor.in_line(cursor.before[:column] + cursor.after[closed:], column)
 
 
 # Seconds between a reply and the start of the work.

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import attrs
 from lsprotocol import types
+from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.report import MOST_LABELS, PAGE, Latency, Replay
+from lsp_calib.feedback.report import MOST_LABELS, PAGE, Replay
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.report.page import write_page
@@ -53,10 +54,8 @@ class ReportPage:
             the path.
         Raises LspCalibError if it cannot be written.
         """
-        estimator, latency = self._estimator, self._status.latency()
-        report = await self._recorder.report(
-            estimator.store, estimator.measure, Latency(*latency) if latency else None
-        )
+        estimator = self._estimator
+        report = await self._recorder.report(estimator.store, estimator.measure, self._status.latency())
         await asyncio.to_thread(write_page, report, self._path)
         self.stop()
         self._opening = asyncio.create_task(self._open(opens=opens))
@@ -68,8 +67,7 @@ class ReportPage:
             self._opening.cancel()
 
     async def _open(self, *, opens: bool) -> None:
-        window = self._connection.client_capabilities.window
-        can = window is not None and window.show_document is not None and window.show_document.support
+        can = get_capability(self._connection.client_capabilities, "window.show_document.support")
         if not (opens and can and await self._opened()):
             self._messages.inform(f"The report is {self._path}. Open it in a browser.")
 

@@ -225,7 +225,7 @@ async def _follow(stream: asyncio.StreamReader, bar: ProgressBar) -> list[str]:
         text = line.decode("utf-8", "replace").strip()
         try:
             row = json.loads(text)
-            bar.report(int(row["done"]), int(row["all"]), "lines")
+            bar.report(int(row["done"]), int(row["all"]))
         except (ValueError, TypeError, KeyError):
             said = [*said[-99:], text] if text else said
     return said

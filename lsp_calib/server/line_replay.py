@@ -34,9 +34,10 @@ from lsp_calib.server.events import Clock, Events, Idle, Pace
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.model import Status
 from lsp_calib.server.summary_requests import SummaryRequests
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.syntax import prose_lines
 from lsp_calib.syntax.magics import CommandLine
-from lsp_calib.text_lines import normalised_line
+from lsp_calib.text_lines import same_line
 
 logger = logging.getLogger(__name__)
 
@@ -387,7 +388,7 @@ class LineReplay:
             on.SuggestionShown,
             lambda one: self._typed.shown(one.uri, one.completion.cursor.own_line, one.below),
         )
-        self._events.on(on.LinesFinished, lambda one: self._typed.saved(one.uri, self._clock()))
+        self._events.on(on.DocumentSaved, lambda one: self._typed.saved(one.uri, self._clock()))
         self._events.on(on.DocumentClosed, lambda one: self._typed.closed(one.uri))
         self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
 
@@ -454,34 +455,35 @@ class LineReplay:
 
     async def _replayed(self, found: FinishedLine) -> float | None:
         """Replay a line; the seconds that it took, None if the model could not be asked."""
+        begun = self._clock()
         document = self._connection.open_document(found.uri)
-        if document is None:
-            self._typed.take(found)
-            return 0.0
-        begun, language, own = self._clock(), document.language, found.lines
-        lines, first = document.in_its_text(own)
-        line = first + found.line
-        is_command = isinstance(lines[line], CommandLine)
-        if is_command or found.line in await asyncio.to_thread(prose_lines, own, language):
-            # Comments, documentation and commands of notebooks: the shipped calibrators have not seen them.
-            self._typed.take(found)
-            return 0.0
-        _, column = drawn_place(found.text, random.Random(found.draw))
-        shown = (*lines[:line], found.text[:column], *lines[line + 1 :])
-        if in_data(Cursor.at(shown, line, column, language)):
+        cursor = None if document is None else await _cursor_in(found, document)
+        if document is None or cursor is None:
             self._typed.take(found)
             return 0.0
         self._asked.append(begun)
         try:
-            outcome = await self._completions.replay(
-                document, Cursor.at(shown, line, column, language, first)
-            )
+            outcome = await self._completions.replay(document, cursor)
         except LspCalibError as error:
             logger.debug("A line could not be replayed: %s", error)
             return None
         if self._typed.take(found) and isinstance(outcome, Completion) and outcome.evidence.logprobs:
-            correct = normalised_line(outcome.expected_line) == normalised_line(found.text)
+            correct = same_line(found.text, outcome.expected_line)
             self._recorder.replayed(document, outcome, found.text, correct, time.time())
-            self._events.send(on.LineReplayed(correct))
+            self._status.replayed(correct=correct)
             self._events.send(on.LabelsRecorded(1))
         return self._clock() - begun
+
+
+async def _cursor_in(found: FinishedLine, document: CalibDocument) -> Cursor | None:
+    """A place in a line, drawn for it; None in comments, documentation and commands of notebooks, which the
+    shipped calibrators have not seen, and in data."""
+    language, own = document.language, found.lines
+    lines, first = document.in_its_text(own)
+    line = first + found.line
+    is_command = isinstance(lines[line], CommandLine)
+    if is_command or found.line in await asyncio.to_thread(prose_lines, own, language):
+        return None
+    _, column = drawn_place(found.text, random.Random(found.draw))
+    cursor = Cursor.at(lines, line, 0, language, first).in_line(found.text[:column], column)
+    return None if in_data(cursor) else cursor

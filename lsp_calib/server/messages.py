@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from cattrs import transform_error
 from lsprotocol import types
 from pygls import uris
+from pygls.capabilities import get_capability
 from pygls.exceptions import (
     FeatureNotificationError,
     JsonRpcException,
@@ -182,20 +183,13 @@ def _folders(params: types.InitializeParams) -> Sequence[types.WorkspaceFolder]:
 
 
 def has_inline_completion(client: types.ClientCapabilities) -> bool:
-    document = client.text_document
-    return document is not None and document.inline_completion is not None
+    return get_capability(client, "text_document.inline_completion") is not None
 
 
 def pulls_diagnostics(client: types.ClientCapabilities) -> bool:
     """Whether the client pulls diagnostics and can be asked to pull again; otherwise they are pushed."""
-    document, workspace = client.text_document, client.workspace
-    return (
-        document is not None
-        and document.diagnostic is not None
-        and workspace is not None
-        and workspace.diagnostics is not None
-        and bool(workspace.diagnostics.refresh_support)
-    )
+    pulls = get_capability(client, "text_document.diagnostic") is not None
+    return pulls and bool(get_capability(client, "workspace.diagnostics.refresh_support"))
 
 
 logger = logging.getLogger(__name__)

@@ -17,6 +17,7 @@ from lsp_calib.completion.postprocess import Cut, Removal
 from lsp_calib.completion.prompt import LayoutChooser, WindowSize, line_purpose
 from lsp_calib.completion.service import Hidden
 from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.report import Latency
 from lsp_calib.inference.engine import EngineState, LoadedModel
 from lsp_calib.inference.models.cards import explained
 from lsp_calib.inference.models.speeds import Answers
@@ -38,7 +39,7 @@ class Chosen:
     window: its size, None before the model is loaded.
     """
 
-    window: str | None = None
+    window: WindowSize | None = None
     model_words: str | None = None
     window_words: str | None = None
 
@@ -74,10 +75,8 @@ class Status:
         self.loads_again = False  # and has not answered since
         self._closed = False
         events.on(on.SuggestionMade, self.made)
-        events.on(on.CompletionHidden, lambda one: self.hidden(one.hidden))
         events.on(on.CompletionWithheld, lambda one: self.withheld(one.removal))
         events.on(on.SuggestionShown, lambda one: self.shown(one.completion.suggestion))
-        events.on(on.LineReplayed, lambda one: self._replayed.update([one.correct]))
         events.on(on.CalibratorChanged, self._calibrator_changed)
         events.on(on.PauseChanged, self._pause_changed)
 
@@ -116,6 +115,10 @@ class Status:
         self._shown[suggestion.id] = None
         self._tiers[suggestion.confidence.tier.value] += 1
 
+    def replayed(self, *, correct: bool) -> None:
+        """A line of the user's was completed afterwards. correct: the completion was the rest of it."""
+        self._replayed[correct] += 1
+
     def _calibrator_changed(self, changed: on.CalibratorChanged) -> None:
         self.calibrator = changed.ref
         self.send()
@@ -129,16 +132,15 @@ class Status:
         """What an answer of the model waits for, a sentence; "" if the model is at work."""
         return self.message if self.state in (EngineState.STARTING, EngineState.LOADING) else ""
 
-    def latency(self) -> tuple[float, float] | None:
-        """Half of the last answers, and 95 % of them, came within so many milliseconds; None without any."""
+    def latency(self) -> Latency | None:
+        """Of the last answers; None without any."""
         if not self._latencies:
             return None
         p50, p95 = np.percentile(self._latencies, [50, 95])
-        return float(p50), float(p95)
+        return Latency(float(p50), float(p95))
 
     def to_wire(self) -> dict[str, Any]:
-        p50, p95 = self.latency() or (None, None)
-        ref = self.calibrator
+        latency, ref = self.latency(), self.calibrator
         state, message = self.state.value, self.message
         if self.pause and self.state not in (EngineState.NO_MODEL, EngineState.ERROR):
             state, message = "paused", self.pause
@@ -163,8 +165,8 @@ class Status:
                 "correct": self._replayed[True],
             },
             "latencyMs": {
-                "p50": None if p50 is None else round(p50, 1),
-                "p95": None if p95 is None else round(p95, 1),
+                "p50": None if latency is None else round(latency.p50, 1),
+                "p95": None if latency is None else round(latency.p95, 1),
             },
         }
 
@@ -261,17 +263,12 @@ class Model:
 
     def _explained(self, loaded: LoadedModel) -> Chosen:
         trusted = self._connection.trusted
-        window, window_words = self._window_of(loaded)
+        window, window_words = self.layouts.explained(loaded.card, loaded.identity)
         if trusted.remote_url is not None:
             words = f"The model is {loaded.identity.name}, of the server that `remote.url` names."
         else:
             words = explained(trusted.model, loaded.card)
         return Chosen(window, words, window_words)
-
-    def _window_of(self, loaded: LoadedModel) -> tuple[str, str]:
-        """The size of the window that a model gets; why, and how to change that, in sentences."""
-        size, why = self.layouts.explained(loaded.card, loaded.identity)
-        return size.value, why
 
     def _wanted_window(self) -> WindowSize | None:
         window = self._connection.settings.window
@@ -280,7 +277,7 @@ class Model:
     def _settings_changed(self) -> None:
         self.layouts.settings_changed()
         if self.loaded is not None:
-            window, words = self._window_of(self.loaded)
+            window, words = self.layouts.explained(self.loaded.card, self.loaded.identity)
             self._status.chosen = attrs.evolve(self._status.chosen, window=window, window_words=words)
 
     def _made(self, made: on.SuggestionMade) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pygls.capabilities import get_capability
+
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
@@ -31,8 +33,8 @@ class Session:
         self._connection = connection
         self._closed = False
         pace = connection.pace or Pace()
-        window = connection.client_capabilities.window
-        work_done = connection.work_done_progress if window and window.work_done_progress else None
+        shows_bars = get_capability(connection.client_capabilities, "window.work_done_progress")
+        work_done = connection.work_done_progress if shows_bars else None
         self._events = events = Events()
         self.messages = messages = UserMessages(connection)
         estimator = ConfidenceEstimator(

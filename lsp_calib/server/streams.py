@@ -131,8 +131,8 @@ class Output:
     on_gone: called in the event loop once the client has closed its end.
     """
 
-    def __init__(self, stdout: BinaryIO, on_gone: _Act = lambda: None) -> None:
-        self.on_gone = on_gone
+    def __init__(self, stdout: BinaryIO) -> None:
+        self.on_gone: _Act = lambda: None
         self.gone = False
         self._descriptor = stdout.fileno()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -21,7 +21,7 @@ from lsp_calib.server.events import Clock, Events
 from lsp_calib.server.messages import pulls_diagnostics
 from lsp_calib.server.text import CalibDocument, Changes, part_of_line, whole_line
 from lsp_calib.settings import Settings
-from lsp_calib.text_lines import normalised_line
+from lsp_calib.text_lines import indentation_of, same_line
 from lsp_calib.values import Suggestion
 
 logger = logging.getLogger(__name__)
@@ -64,15 +64,15 @@ class SuggestionTracking:
         self._tracker = Tracker()
         self._timer: asyncio.TimerHandle | None = None
         self._marked: dict[str, list[tuple[int, str]]] = {}
-        self._saved_by_itself: set[str] = set()
         self._spans = LRU[str, tuple[int, int]](_SPANS)  # in the normalised line, by suggestion id
         self._settled = LRU[str, None](_SETTLED)  # ids
         self._closed = False
         events.on(on.CompletionRequested, lambda one: self.requested(one.uri, one.cursor.own_line))
         events.on(on.DocumentOpened, lambda one: self.opened(one.document.uri, one.lines))
         events.on(on.DocumentChanged, lambda one: self.changed(one.document.uri, one.lines, typed=one.typed))
-        events.on(on.SaveBegins, lambda one: self.will_save(one.uri, one.reason))
-        events.on(on.DocumentSaved, lambda one: self.saved(one.uri))
+        events.on(
+            on.DocumentSaved, lambda one: self._report(self._tracker.saved(one.uri, self._now()), one.uri)
+        )
         events.on(on.DocumentClosed, lambda one: self.closed(one.uri, comes_back=one.comes_back))
 
     def requested(self, uri: str, line: int) -> None:
@@ -107,7 +107,7 @@ class SuggestionTracking:
         if first:
             if suggestion.doubt is not None:
                 # An edit may change the indentation of the line, and nothing else of it.
-                moved = len(cursor.before) - (len(expected) - len(expected.lstrip()))
+                moved = len(cursor.before) - len(indentation_of(expected))
                 self._spans[suggestion.id] = suggestion.doubt[0] + moved, suggestion.doubt[1] + moved
             self._events.send(on.SuggestionFirstShown(document, completion, now, events))
         self._report(events, uri, sent=first)
@@ -167,20 +167,6 @@ class SuggestionTracking:
         """Whether it is decided what became of a suggestion: shown once more, it is another one."""
         return suggestion_id in self._settled
 
-    def will_save(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
-        # An editor's automatic save after a pause in typing does not mean that the line is finished.
-        if reason is types.TextDocumentSaveReason.AfterDelay:
-            self._saved_by_itself.add(uri)
-        else:
-            self._saved_by_itself.discard(uri)
-
-    def saved(self, uri: str) -> None:
-        if uri in self._saved_by_itself:
-            self._saved_by_itself.discard(uri)
-        else:
-            self._report(self._tracker.saved(uri, self._now()), uri)
-            self._events.send(on.LinesFinished(uri))
-
     def closed(self, uri: str, *, comes_back: bool = False) -> None:
         """comes_back: a part of a file is gone with its lines. If it is opened again, they are back."""
         if comes_back:
@@ -188,14 +174,11 @@ class SuggestionTracking:
             return
         self._report(self._tracker.closed(uri, self._now()), uri)
         self._marked.pop(uri, None)
-        self._saved_by_itself.discard(uri)
 
     def reviewed(self, suggestion_id: str) -> None:
         """The user has marked a suggestion as reviewed."""
         if self._tracker.reviewed(suggestion_id):
             self._report([Event(suggestion_id, EventKind.REVIEWED, self._now())])
-            for uri in self.marked():
-                self._refresh(uri)
 
     def inserted(self, uri: str) -> list[tuple[int, Suggestion]]:
         """(line from 0, suggestion) of each inserted suggestion that is neither settled nor reviewed."""
@@ -208,7 +191,7 @@ class SuggestionTracking:
         line: the text of the line, unchanged but for the white space at its ends.
         """
         span = self._spans.get(suggestion_id)
-        indentation = len(line) - len(line.lstrip())
+        indentation = len(indentation_of(line))
         return None if span is None else (span[0] + indentation, span[1] + indentation)
 
     def marked(self) -> list[str]:
@@ -322,9 +305,7 @@ class Refused:
 
     def shown(self, uri: str, completion: Completion) -> None:
         """A suggestion is about to be shown."""
-        if (document := self._documents.get(uri)) is None:
-            document = self._documents[uri] = _Document()
-        shown = document.shown
+        shown = self._documents.setdefault(uri, _Document()).shown
         suggestion, line = completion.suggestion, completion.cursor.own_line
         one, text = shown.get(suggestion.id), hash(completion.present_line)
         if one is None or one.line != line:
@@ -361,7 +342,7 @@ class Refused:
         if one.taken and one.text in one.present:
             one.taken = False
             document.refuse(one)
-        elif normalised_line(text) == normalised_line(one.expected) or not (typed or one.text in one.present):
+        elif same_line(text, one.expected) or not (typed or one.text in one.present):
             one.taken = one.taken or self._tracking.is_taken(id_)
 
     def rejected(self, suggestion_id: str) -> None:
@@ -457,17 +438,12 @@ class Diagnostics:
         if severity == "off":
             return None
         span = self._tracking.doubtful(suggestion.id, text)
+        reason = tier_sentence(confidence) if suggestion.kind == "summary" else suggestion.reason
         return types.Diagnostic(
             range=part_of_line(document, line, text, *span) if span else whole_line(document, line, text),
-            message=f"{tier_words(confidence.tier, suggestion.kind)}: {_reason(suggestion)}",
+            message=f"{tier_words(confidence.tier, suggestion.kind)}: {reason}",
             severity=_SEVERITY[severity],
             code=confidence.tier.value,
             source=SOURCE,
             data={"id": suggestion.id},
         )
-
-
-def _reason(suggestion: Suggestion) -> str:
-    if suggestion.kind != "summary":
-        return suggestion.reason
-    return tier_sentence(suggestion.confidence)

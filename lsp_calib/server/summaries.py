@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 from lsprotocol import types
+from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcInvalidRequest
 
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
@@ -31,9 +32,9 @@ from lsp_calib.server.summary_requests import (
 )
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import SummaryProgress
-from lsp_calib.summarization import Summary, SummaryService
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.insertion import Insertion, insertion
+from lsp_calib.summarization.service import Summary, SummaryService
 from lsp_calib.syntax import Function
 
 # What keeps a summary from being inserted, for the user.
@@ -45,7 +46,7 @@ REFUSED = "The editor did not apply the change."
 
 def applies_edits(client: types.ClientCapabilities) -> bool:
     """Whether a client changes documents when it is asked to."""
-    return client.workspace is not None and bool(client.workspace.apply_edit)
+    return bool(get_capability(client, "workspace.apply_edit"))
 
 
 def _same(found: Sequence[Function], wanted: Function) -> Function | None:
@@ -206,9 +207,8 @@ class Summaries:
         end = "\r\n" if document.lines and document.lines[0].endswith("\r\n") else "\n"
         place = types.Position(made.line, 0)
         change = types.TextEdit(types.Range(place, place), "".join(f"{line}{end}" for line in made.lines))
-        workspace = self._connection.client_capabilities.workspace
-        edits = workspace.workspace_edit if workspace else None
-        if edits is None or not edits.document_changes:
+        client = self._connection.client_capabilities
+        if not get_capability(client, "workspace.workspace_edit.document_changes"):
             return types.WorkspaceEdit(changes={document.uri: [change]})
         name = types.OptionalVersionedTextDocumentIdentifier(uri=document.uri, version=document.version)
         return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(name, [change])])
@@ -258,8 +258,8 @@ class Summaries:
 
     def _refresh_lenses(self) -> None:
         self._refresh = None
-        workspace = self._connection.client_capabilities.workspace
-        if workspace and workspace.code_lens and workspace.code_lens.refresh_support:
+        client = self._connection.client_capabilities
+        if get_capability(client, "workspace.code_lens.refresh_support"):
             self._connection.workspace_code_lens_refresh(None)
 
 

@@ -28,9 +28,9 @@ from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events
 from lsp_calib.server.text import CalibDocument, part_of_line, path_of, path_of_folder, place_in, whole_line
 from lsp_calib.server.user_messages import SummaryProgress
-from lsp_calib.summarization import Summary, SummaryService
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.service import Summary, SummaryService
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Call, Function, call_at, functions, has_grammar, may_mean
 from lsp_calib.values import ModelIdentity, Suggestion

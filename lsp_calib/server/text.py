@@ -15,6 +15,7 @@ from pygls import uris
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
 from lsp_calib.languages import bounded, identifier_of
+from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from lsp_calib.completion.context import Cursor
@@ -217,10 +218,10 @@ class CalibDocument(TextDocument):
     def _apply_full_change(self, change: types.TextDocumentContentChangeEvent) -> None:
         from lsp_calib.completion.context import shared_ends
 
-        old = [*self.bare_lines]
+        old = self.bare_lines
         super()._apply_full_change(change)
         self._split = self._snapshot = self._functions = None
-        new = [*self.bare_lines]
+        new = self.bare_lines
         above, below = shared_ends(old, new)
         removed, inserted = old[above : len(old) - below], new[above : len(new) - below]
         if removed or inserted:
@@ -467,24 +468,12 @@ def selected_at(
     return Selected.at(cursor, start, end, info.text)
 
 
-def position_of(document: CalibDocument, cursor: Cursor) -> types.Position:
-    """The LSP position of a cursor, in the client's units."""
-    return types.Position(cursor.own_line, column_units(document, cursor.before, cursor.column))
-
-
-def column_units(document: CalibDocument, line: str, column: int) -> int:
-    """A column, given in code points, in the client's units."""
-    return int(document.position_codec.client_num_units(line[:column]))
-
-
 def whole_line(document: CalibDocument, line: int, text: str) -> types.Range:
     """The range of a line's text without its indentation."""
-    return part_of_line(document, line, text, len(text) - len(text.lstrip()), len(text))
+    return part_of_line(document, line, text, len(indentation_of(text)), len(text))
 
 
 def part_of_line(document: CalibDocument, line: int, text: str, start: int, end: int) -> types.Range:
     """The range of a part of a line's text, given in code points."""
-    return types.Range(
-        start=types.Position(line, column_units(document, text, start)),
-        end=types.Position(line, column_units(document, text, end)),
-    )
+    units = document.position_codec.client_num_units
+    return types.Range(types.Position(line, units(text[:start])), types.Position(line, units(text[:end])))

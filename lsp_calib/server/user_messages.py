@@ -153,11 +153,11 @@ class ProgressBar:
         work_done.begin(token, types.WorkDoneProgressBegin(title, cancellable=True, message=message))
         return cls(work_done, token)
 
-    def report(self, done: int, of_all: int, what: str) -> None:
-        """Show how much of the work is done. what: is counted, such as lines."""
+    def report(self, done: int, of_all: int) -> None:
+        """Show how many of the lines are done."""
         if self._work_done is None or of_all < 1:
             return
-        message = f"{done} of {of_all} {what}"
+        message = f"{done} of {of_all} lines"
         if message != self._shown:
             self._shown = message
             value = types.WorkDoneProgressReport(message=message, percentage=min(100, 100 * done // of_all))

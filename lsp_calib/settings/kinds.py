@@ -223,11 +223,7 @@ def override(value: object) -> Override | None:
     if path is not None and not (isinstance(path, str) and is_pattern(path)):
         return None
     accept, reject = (given.get(name, 0) for name in _SHARES)
-    if not (_is_share(accept) and _is_share(reject)):
+    if not all(_between(0, one, 1, (int, float)) for one in (accept, reject)):
         return None
     language = None if language is None else identifier_of(language)
     return Override(language=language, path=path, accept_from=float(accept), reject_below=float(reject))
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1

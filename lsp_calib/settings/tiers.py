@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from lsp_calib.calibration.tiers import Policy, TierWishes, TooMild, policy_of
 from lsp_calib.settings.sources import not_counted
 from lsp_calib.settings.table import DEFAULTS, Settings, Trusted
@@ -9,26 +11,15 @@ from lsp_calib.settings.table import DEFAULTS, Settings, Trusted
 
 def tier_policy(trusted: Trusted, settings: Settings = DEFAULTS) -> tuple[Policy, list[str]]:
     """The policy, and a message for each setting of a workspace that would loosen it and does not count."""
-    own = TierWishes(
-        policy=trusted.policy,
-        preset=trusted.preset,
-        accept_from=trusted.accept_from,
-        reject_below=trusted.reject_below,
-        risk=trusted.risk,
-        delta=_delta(trusted.tiers_confidence),
-        wrong_accepted=trusted.wrong_accepted,
-        right_rejected=trusted.right_rejected,
-    )
-    wished = TierWishes(
-        policy=settings.policy,
-        preset=settings.preset,
-        accept_from=settings.accept_from,
-        reject_below=settings.reject_below,
-        risk=settings.risk,
-        delta=_delta(settings.tiers_confidence),
-    )
-    policy, refused = policy_of(own, wished)
+    policy, refused = policy_of(_wishes(trusted), _wishes(settings))
     return policy, [_not_counted(one) for one in refused]
+
+
+def _wishes(settings: Settings | Trusted) -> TierWishes:
+    """The settings of the tiers; those of a workspace hold no costs."""
+    own = (name for name in attrs.fields_dict(TierWishes) if name != "delta")
+    named = {name: getattr(settings, name, None) for name in own}
+    return TierWishes(**named, delta=_delta(settings.tiers_confidence))
 
 
 def _delta(confidence: float | None) -> float | None:

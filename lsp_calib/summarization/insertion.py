@@ -17,6 +17,7 @@ import attrs
 
 from lsp_calib.characters import without_hidden
 from lsp_calib.syntax import Function, functions
+from lsp_calib.text_lines import indentation_of
 
 WIDTH = 100
 """Columns, with the indentation, beyond which a comment takes several lines."""
@@ -110,7 +111,7 @@ def insertion(lines: Sequence[str], function: Function, language: str, sentence:
     before = functions(lines, language)
     for line in _places(lines, function, style):
         beside = lines[function.body] if style.inside else lines[line]
-        indentation = beside[: len(beside) - len(beside.lstrip())]
+        indentation = indentation_of(beside)
         room = max(WIDTH - len(indentation.expandtabs(4)), _LEAST_WIDTH)
         made = Insertion(line, tuple(f"{indentation}{one}" for one in style.write(text, room)))
         after = functions(made.apply(lines), language)

@@ -20,15 +20,16 @@ _OTHER = (
     "What does this function do? Write the first line of its documentation: one short sentence, nothing else."
 )
 _WRITER = "The developer of this function writes summaries of at most one line."
-_TRUE_FALSE = (
+# Questions about a summary: the answer is one word, a probability in words, a rating from 1 to 4.
+TRUE_FALSE = (
     "Is this summary correct, and does it say what the developer would have written? "
     "Answer with one word: True or False."
 )
-_PROBABILITY = (
+PROBABILITY = (
     "How likely is it that this summary is correct and says what the developer would have written? "
     "Answer with a probability in per cent, and nothing else."
 )
-_SCALE = (
+SCALE = (
     "Does this summary say the same as the developer's own would? Rate it: 1 for strongly disagree, "
     "2 for disagree, 3 for agree, 4 for strongly agree. Answer with the number alone."
 )
@@ -36,26 +37,15 @@ _SCALE = (
 
 def other_prompt(function: Function, language: str, chat: ChatFormat, window: int) -> Prompt:
     """Asks for a summary in other words than `build_prompt`, and without examples."""
-    return _asking(function, language, chat, window, _OTHER, "Documentation:")
+    return about_code(function.code[:window], language, chat, _OTHER, "Documentation:")
 
 
-def true_false_prompt(
-    function: Function, language: str, chat: ChatFormat, window: int, summary: str
+def judging_prompt(
+    function: Function, language: str, chat: ChatFormat, window: int, summary: str, question: str
 ) -> Prompt:
-    """Asks whether a summary is right; the answer is one word."""
-    return _asking(function, language, chat, window, _about(summary, _TRUE_FALSE))
-
-
-def probability_prompt(
-    function: Function, language: str, chat: ChatFormat, window: int, summary: str
-) -> Prompt:
-    """Asks for a probability in words."""
-    return _asking(function, language, chat, window, _about(summary, _PROBABILITY))
-
-
-def scale_prompt(function: Function, language: str, chat: ChatFormat, window: int, summary: str) -> Prompt:
-    """Asks for a rating from 1 to 4, without examples."""
-    return _asking(function, language, chat, window, _about(summary, _SCALE))
+    """Asks about a summary, without examples. question: `TRUE_FALSE`, `PROBABILITY` or `SCALE`."""
+    text = f"{_WRITER}\n\nSummary: {summary}\n\n{question}"
+    return about_code(function.code[:window], language, chat, text)
 
 
 def follow_up(prompt: Prompt, answer: str, chat: ChatFormat) -> Prompt:
@@ -63,7 +53,7 @@ def follow_up(prompt: Prompt, answer: str, chat: ChatFormat) -> Prompt:
 
     prompt: of the answer, by `build_prompt`. answer: as the model wrote it: its tokens are in the cache.
     """
-    question = f"{_WRITER} {_TRUE_FALSE}"
+    question = f"{_WRITER} {TRUE_FALSE}"
     if not chat.user_open:
         ((kind, text),) = prompt.segments
         return _version(((kind, f"{text}{answer}\n\n# {question}\n# Answer:"),))
@@ -102,16 +92,6 @@ def about_code(code: str, language: str, chat: ChatFormat, question: str, lead: 
             (Segment.CONTROL, chat.user_close + chat.assistant_open),
         )
     )
-
-
-def _about(summary: str, question: str) -> str:
-    return f"{_WRITER}\n\nSummary: {summary}\n\n{question}"
-
-
-def _asking(
-    function: Function, language: str, chat: ChatFormat, window: int, question: str, lead: str = "Answer:"
-) -> Prompt:
-    return about_code(function.code[:window], language, chat, question, lead)
 
 
 def _version(segments: tuple[tuple[Segment, str], ...]) -> Prompt:

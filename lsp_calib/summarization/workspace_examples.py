@@ -11,6 +11,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path, PurePath
 
 import attrs
@@ -208,7 +209,7 @@ class WorkspaceExamples:
         )
 
     def _keep(self, name: str, language: str, lines: Sequence[str], stamp: Stamp | None) -> None:
-        found = list(self._documented(name, language, lines))
+        found = list(islice(self._documented(name, language, lines), _MOST_OF_FILE))
         family, size = family_of(language), sum(map(len, lines))
         with self._lock:
             old = self._files.pop(name, None)
@@ -232,14 +233,10 @@ class WorkspaceExamples:
             return
         if is_made_by_a_program(name.rpartition("/")[2], lines):
             return
-        left = _MOST_OF_FILE
         for function in functions(lines, language):
             place = self._place(function, language, lines)
             if place is not None:
                 yield place, terms_of(function.code)
-                left -= 1
-                if not left:
-                    return
 
     def _place(self, function: Function, language: str, lines: Sequence[str]) -> _Place | None:
         documented = function.documented

@@ -2,7 +2,7 @@
 
 from lsp_calib.syntax.calls import Call, call_at, may_mean
 from lsp_calib.syntax.documentation import documentation_sentence, first_sentence_end
-from lsp_calib.syntax.functions import function_at, functions, has_grammar, innermost_function, prose_lines
+from lsp_calib.syntax.functions import functions, has_grammar, innermost_function, prose_lines
 from lsp_calib.syntax.languages.rules import Function
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "call_at",
     "documentation_sentence",
     "first_sentence_end",
-    "function_at",
     "functions",
     "has_grammar",
     "innermost_function",

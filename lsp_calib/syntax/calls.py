@@ -9,6 +9,7 @@ import attrs
 
 from lsp_calib.languages import family_of
 from lsp_calib.syntax.languages.rules import Function
+from lsp_calib.text_lines import indentation_of
 
 _CALL = re.compile(r"(?<![\w$])([^\W\d][\w$]*)\s*\(")
 # What may stand before the dot of a call to a method of the same object; `super()` is of another class.
@@ -78,15 +79,11 @@ def _needs_object(function: Function, lines: Sequence[str], language: str) -> bo
 
 def _holder(function: Function, lines: Sequence[str]) -> str:
     """The line that the function stands below, by indentation; "" if it stands at the outermost level."""
-    deep = _indentation(lines[function.start])
+    deep = len(indentation_of(lines[function.start]))
     if not deep:
         return ""
     for at in range(function.start - 1, -1, -1):
         line = lines[at]
-        if not _BESIDE.match(line) and _indentation(line) < deep:
+        if not _BESIDE.match(line) and len(indentation_of(line)) < deep:
             return line
     return ""
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())

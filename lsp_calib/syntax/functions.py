@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, count, islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import attrs
@@ -56,28 +56,17 @@ def functions(lines: Sequence[str], language: str) -> list[Function]:
         return []
 
 
-def function_at(lines: Sequence[str], line: int, language: str) -> Function | None:
-    """The function whose signature holds `line` (from 0), None if there is none."""
-    try:
-        return next((f for f in _each(lines, language) if f.start <= line < f.signature_end), None)
-    except Overrun:
-        return None
-
-
 def innermost_function(lines: Sequence[str], line: int, language: str) -> Function | None:
     """The function that holds `line` (from 0) and no other one that does, None if there is none.
 
     Its documentation belongs to it, as do lines between that and its definition.
     """
     found = None
-    try:
-        for function in _each(lines, language):  # a function comes before those in it
-            documented = function.documented
-            first = function.start if documented is None else min(documented[0], function.start)
-            if first <= line < function.end and (found is None or function.end <= found.end):
-                found = function
-    except Overrun:
-        return None
+    for function in functions(lines, language):  # a function comes before those in it
+        documented = function.documented
+        first = function.start if documented is None else min(documented[0], function.start)
+        if first <= line < function.end and (found is None or function.end <= found.end):
+            found = function
     return found
 
 
@@ -134,7 +123,6 @@ def _below(
     # and the siblings of a node, asked for, are looked for from the root.
     pending: list[Iterator[tuple[Node, Sequence[Node], int]]] = [_placed((root,))]
     within = [""]  # the classes that hold each of the pending ones
-    opened = 0
     while pending:
         place = next(pending[-1], None)
         if place is None:
@@ -142,16 +130,14 @@ def _below(
             within.pop()
             continue
         node, siblings, index = place
-        if node.type in rules.definitions:
-            function = rules.function(node, Place(siblings, index), lines)
+        if (define := rules.functions.get(node.type)) is not None:
+            function = define(node, Place(siblings, index), lines)
             if function is not None:
                 yield attrs.evolve(function, within=within[-1])
             allowance.check()
         if node.descendant_count < _FEWEST_AROUND:
             continue
-        opened += 1
-        if not opened % allowance.often:
-            allowance.check()
+        allowance.step()
         children = node.children
         within.append(_class_of(node, within[-1]))
         if node.type in rules.wrappers:
@@ -193,27 +179,22 @@ def prose_lines(lines: Sequence[str], language: str) -> set[int]:
     """Indices (from 0) of lines wholly taken by comments or documentation; empty without a grammar, and for a
     text that takes too long."""
     rules, root = rules_of(language), parse(lines, language)
+    rows = set[int]()
     if rules is None or root is None:
-        return set()
-    try:
-        return set(_prose_rows(root, rules, lines))
-    except Overrun:
-        return set()
-
-
-def _prose_rows(root: Node, rules: LanguageRules, lines: Sequence[str]) -> Iterator[int]:
+        return rows
     pending = [root]
     allowance = Allowance.to_walk(sum(map(len, lines)))
-    for looked_at in count(1):
-        if not pending:
-            return
-        if not looked_at % allowance.often:
-            allowance.check()
-        node = pending.pop()
-        if rules.is_prose(node) or (node.type in rules.comments and stands_alone(node, lines)):
-            yield from range(node.start_point.row, last_row(node) + 1)
-        else:
-            pending.extend(node.children)
+    try:
+        while pending:
+            allowance.step()
+            node = pending.pop()
+            if rules.is_prose(node) or (node.type in rules.comments and stands_alone(node, lines)):
+                rows.update(range(node.start_point.row, last_row(node) + 1))
+            else:
+                pending.extend(node.children)
+    except Overrun:
+        return set()
+    return rows
 
 
 @attrs.frozen
@@ -293,11 +274,8 @@ def _pieces(root: Node, allowance: Allowance) -> Iterator[Node]:
     """The nodes that can be parsed, and the leaves between them, in order: each bracket in one of the former
     has its partner there."""
     pending = [root]
-    for looked_at in count(1):
-        if not pending:
-            return
-        if not looked_at % allowance.often:
-            allowance.check()
+    while pending:
+        allowance.step()
         node = pending.pop()
         if node.is_missing or node.start_byte == node.end_byte:
             continue

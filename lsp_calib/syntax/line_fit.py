@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages import LanguageRules
-from lsp_calib.syntax.languages.braces import BRACKETS
+from lsp_calib.syntax.languages.rules import BRACKETS
 from lsp_calib.syntax.source_tree import (
     ABOVE,
     BELOW,
@@ -24,6 +24,7 @@ from lsp_calib.syntax.source_tree import (
     leaves_of,
     missing_below,
 )
+from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from tree_sitter import Tree
@@ -132,7 +133,7 @@ def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[Lea
         if last.kind == "," and missing:
             line = _without(line, last)
     base = source.tree_with(row, "", [" ".join(before)]) if before else source.tree
-    indentation = line[: _indentation(line)]
+    indentation = indentation_of(line)
     for text in filter(None, imagined):
         below = [indentation + one for one in text.split("\n")]
         then = source.tree_with(row, line, below)
@@ -193,15 +194,16 @@ def _misleads(rules: LanguageRules, row: int, line: str, leaves: list[Leaf], bel
     code = _code(leaves, rules)
     if not rules.block_openings or not leaves or line.rstrip().endswith("\\"):
         return False
+    deeper = len(indentation_of(below)) > len(indentation_of(line))
     if not code:
         # A comment stands where something should open the block below.
-        return leaves[-1].alone and _indentation(below) > _indentation(line)
+        return leaves[-1].alone and deeper
     last = code[-1]
     if last.statement[1] > row:
         return False  # it goes on below
     if last.alone and last.kind in rules.block_openings:
-        return _indentation(below) <= _indentation(line)
-    return last.statement[0] == row and _indentation(below) > _indentation(line)
+        return not deeper
+    return last.statement[0] == row and deeper
 
 
 def _code(leaves: list[Leaf], rules: LanguageRules) -> list[Leaf]:
@@ -210,10 +212,6 @@ def _code(leaves: list[Leaf], rules: LanguageRules) -> list[Leaf]:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 @attrs.frozen

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from lsp_calib.text_lines import indentation_of
+
 # Cell magics whose cell is Python all the same. The text below any other one is of another language, such as
 # that of `%%bash`, or is not run as it stands.
 _PYTHON_BELOW = frozenset(
@@ -104,10 +106,6 @@ class CellReader:
         self._lines, self._read, self._states = lines, read, states
 
 
-def _may_be_command(line: str) -> bool:
-    return "%" in line or "!" in line or "?" in line
-
-
 def _next(line: str, state: _State) -> tuple[str, _State]:
     """A line as it is read behind others, and what is open at its end."""
     goes_on = line.endswith("\\")
@@ -124,11 +122,11 @@ def _read(line: str) -> str | None:
 
     That is nothing, and in a block a statement that does nothing: without one the block would have no end.
     """
-    if not _may_be_command(line):
+    if "%" not in line and "!" not in line and "?" not in line:
         return None
     text = line.strip()
     if _COMMAND.match(text):
-        return line[: len(line) - len(line.lstrip())] + "pass" if line[:1].isspace() else ""
+        return indentation_of(line) + "pass" if line[:1].isspace() else ""
     assigned = _ASSIGNED.match(line)
     return None if assigned is None else f"{assigned[0]}..."
 

@@ -64,16 +64,16 @@ class Budget:
 BUDGET = Budget()
 
 
+# Nodes of a walk after which the clock is looked at.
+_OFTEN = 256
+
+
 class Allowance:
-    """Processor time of this thread for other work on a text, from now on. seconds: how much.
-
-    often: nodes of a walk after which to check it.
-    """
-
-    often = 256
+    """Processor time of this thread for other work on a text, from now on. seconds: how much."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
+        self._steps = 0
         self._wall = time.perf_counter()
         self._began: float | None = None
 
@@ -81,6 +81,12 @@ class Allowance:
     def to_walk(cls, size: int) -> Allowance:
         """For a walk through the tree of a text of so many characters: several times what real files take."""
         return cls(BUDGET.walk + BUDGET.walk_per_character * size)
+
+    def step(self) -> None:
+        """Called for each node of a walk, of which it checks every `_OFTEN`th. Raises Overrun."""
+        self._steps += 1
+        if not self._steps % _OFTEN:
+            self.check()
 
     def check(self) -> None:
         """Raises Overrun once the time is spent, or twice of it if the thread never rests."""

@@ -63,8 +63,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, model_path: Path, model_card:
 def report(home: Path) -> dict[str, Any]:
     done = command("bench", "--short", "--steps", "24", "--json", home=home)
     assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
+    return json.loads(done.stdout)
 
 
 def test_every_keystroke_is_counted_once(report: dict[str, Any]) -> None:
@@ -124,13 +123,6 @@ def test_nothing_is_left_behind_that_would_choose_another_model(
     assert known_speed(model_card) is None
     assert not (home / "feedback.db").exists()
     assert not (home / "run").exists()
-
-
-def test_without_a_model_it_says_so(tmp_path: Path) -> None:
-    done = command("bench", "--short", "--json", home=tmp_path / "empty")
-    assert done.returncode == 4
-    assert "lsp-calib models pull" in done.stderr
-    assert done.stdout == ""
 
 
 def test_a_peer_that_is_not_there_is_found_out_before_anything_is_measured(home: Path) -> None:
@@ -248,7 +240,6 @@ def test_stopped_amid_its_parts_it_has_the_keystrokes_so_far(home: Path) -> None
     with bench(home, "--steps", "240", "--no-raw") as running:
         begun = 0
         while begun < 2:  # then all keystrokes of the first document have been typed
-            assert running.process.stderr is not None
             line = running.process.stderr.readline()
             assert line, "the bench ended"
             begun += " keystrokes of " in line

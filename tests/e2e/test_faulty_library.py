@@ -23,7 +23,7 @@ pytest.importorskip("llama_cpp")
 pytestmark = [pytest.mark.model, pytest.mark.skipif(os.name != "posix", reason="signals")]
 # What can be tried with the default model here, and what is used where nothing is wrong.
 HARDWARE = backends.find().hardware()
-CANDIDATES = acceleration.candidates(HARDWARE, 0, slow_weights=True)
+CANDIDATES = acceleration.Question(HARDWARE, 0, slow_weights=True).candidates
 # Beside AMX or a GPU the speeds of trials decide between these, so that a busy moment does.
 PLAIN = tuple(one.name for one in CANDIDATES if one.repack)
 FAULTY = Path(__file__).resolve().parents[1] / "faulty_library"

@@ -22,6 +22,7 @@ from marks import repetitions
 from real_server import PATIENCE
 
 from lsp_calib.errors import EngineError, ModelError, ModelFileError
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.models.gguf import Metadata, read_front, read_metadata
 from lsp_calib.inference.process.client import ModelProcess
@@ -159,14 +160,14 @@ async def test_whatever_llama_cpp_makes_of_a_damaged_model_the_client_is_told(
     pytest.importorskip("llama_cpp")
     told: list[str] = []
     for path in sound(files, LOADED):
-        engine = ModelProcess(str(path), threads=1, linger=0)
+        engine = ModelProcess(EngineChoice(str(path), threads=1, linger=0))
         try:
             told += [await asked(engine) for _ in range(3)]
         finally:
             await engine.close()
         assert told[-1] == "an answer" or path.name in told[-1] or "3 times" in told[-1], told[-3:]
     assert all(told)
-    engine = ModelProcess(str(model_path), threads=1, linger=0)
+    engine = ModelProcess(EngineChoice(str(model_path), threads=1, linger=0))
     try:
         assert (await engine.generate(REQUEST)).tokens, "the next model works"
     finally:
@@ -179,7 +180,7 @@ async def test_a_front_that_is_not_in_order_starts_no_process(
 ) -> None:
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
     for path in itertools.islice((path for path in files if fault(path)), 50):
-        engine = ModelProcess(str(path))
+        engine = ModelProcess(EngineChoice(str(path)))
         with pytest.raises(ModelFileError, match=re.escape(path.name)):
             await engine.generate(REQUEST)
         assert engine.pid is None

@@ -268,8 +268,6 @@ def test_initialize_is_little_more_than_importing_the_protocol(environment, tmp_
         with subprocess.Popen(
             SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=tmp_path
         ) as server:
-            assert server.stdin is not None
-            assert server.stdout is not None
             server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(message), message))
             server.stdin.flush()
             assert server.stdout.readline().startswith(b"Content-Length")
@@ -289,7 +287,6 @@ def _wire(item):
 
 
 def _pid(editor: Editor) -> int:
-    assert editor._server is not None
     return editor._server.pid
 
 

@@ -16,10 +16,9 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from blind import shipped_for
-from observed_evidence import read
+from offered_lines import Offered, read, shipped_for
 
-from lsp_calib.calibration.arrays import group_codes, quietly
+from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.tiers import PRESETS
@@ -40,18 +39,16 @@ def main() -> None:
     header, records = read(given.records)
     known = {record.item for record in read(given.fitted)[1]} if given.fitted else set()
     card, file = locate(header.model.name)
-    offered = [one for one in records if one.shown and one.logprobs and one.item not in known]
-    groups = [record.group for record in offered]
-    correct = np.array([record.correct["exact"] for record in offered], dtype=np.bool_)
-    evidence = [record.evidence(header) for record in offered]
+    offered = Offered.of(header, [one for one in records if one.item not in known])
+    correct, groups = offered.correct, offered.groups
     if given.fitted:
-        confidence = shipped_for(header).probabilities(evidence)
+        confidence = shipped_for(header).probabilities(offered.evidences)
     else:
-        data = FeatureData.of(evidence, correct, group_codes(np.array(groups), len(groups)), RECIPES)
+        data = FeatureData.of(offered.evidences, correct, offered.codes, RECIPES)
         with quietly():
             confidence = data.nested(data.usable(RECIPES))
     behind, closed = [], []
-    for one in rebuild(header, offered, given.sources, card, _pieces(file)):
+    for one in rebuild(header, offered.records, given.sources, card, _pieces(file)):
         before = one.item.cursor.before
         closers = closed_by_editors(before) if before.endswith(_OPENERS) else ""
         behind.append(bool(closers))

@@ -18,13 +18,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
+from offered_lines import Offered, accepted, shipped_for
 
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.reliability import wilson_interval
-from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import summarise
 from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError
@@ -35,19 +32,6 @@ from lsp_calib.evaluation.recomputed import recompute_features
 from lsp_calib.evaluation.records import Record, read_records, sources_of
 
 ROWS = {"condition": (INSERTING, WRITING_ON, NEW_LINE), "stratum": tuple(STRATA)}
-CALIBRATORS = Path(__file__).parents[2] / "models" / "calibrators"
-
-
-def shipped_for(header: Header) -> Calibrator:
-    """The calibrator that ships for the model and prompt of records. Raises DataError if there is none."""
-    purpose = Purpose(header.model, header.prompt_version, "line", header.language)
-    for path in sorted(CALIBRATORS.glob("*.json")):
-        calibrator = Calibrator.load(path)
-        if calibrator.purpose == purpose:
-            return calibrator
-    raise DataError(
-        f"No calibrator ships for {header.model.name}, {header.prompt_version}, {header.language}."
-    )
 
 
 def table(
@@ -77,26 +61,19 @@ def table(
 
 
 def _row(name: str, judge: str, header: Header, records: Sequence[Record], calibrator: Calibrator) -> str:
-    offered = [record for record in records if record.shown and record.logprobs]
-    confidence = calibrator.probabilities([record.evidence(header) for record in offered])
-    correct = np.array([record.correct[judge] for record in offered], dtype=np.bool_)
+    offered = Offered.of(header, records, judge)
+    confidence = calibrator.probabilities(offered.evidences)
     with quietly():
-        metrics = summarise(confidence, correct, [record.group for record in offered])
-    policy = PRESETS["balanced"]
-    accepted = [policy.decide(p, source="shipped")[0].value == "accept" for p in confidence.tolist()]
-    n = sum(accepted)
-    right = int(correct[np.array(accepted, dtype=np.bool_)].sum())
-    held = f"{n / len(offered):.0%}" + (
-        f" @ {right / n:.0%} ({wilson_interval(right, n)[0]:.0%})" if n else ""
-    )
+        metrics = summarise(confidence, offered.correct, offered.groups)
     share = sum(record.correct[judge] for record in records if record.shown) / len(records)
-    cells = [f"{name}, {judge}", f"{len(records)}", f"{share:.1%}", f"{len(offered)}"]
+    cells = [f"{name}, {judge}", f"{len(records)}", f"{share:.1%}", f"{len(offered.records)}"]
     cells += [
         format(metrics["skill"], "+.2f"),
         format(metrics["auc"], ".2f"),
         format(metrics["ece"], ".3f"),
+        accepted(confidence, offered.correct),
     ]
-    return f"| {' | '.join([*cells, held])} |"
+    return f"| {' | '.join(cells)} |"
 
 
 def recomputed(file: Path, sources: Path) -> tuple[Header, list[Record]]:

@@ -35,6 +35,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from offered_lines import parser_of
 
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -93,7 +94,7 @@ def stretches(root: Path, layout: Layout, *, writing_on: bool, seed: int = 1) ->
 def place(root: Path, path: Path, lines: Sequence[str], at: int, *, writing_on: bool) -> LineItem:
     """The beginning of a line, in a document without the block that begins there."""
     indentation = len(lines[at]) - len(lines[at].lstrip())
-    item = _item(root, root.name, path, lines, at, indentation, "after-indentation", _LANGUAGE)
+    item = _item(root, root.name, path, lines, at, indentation, "after-indentation", _LANGUAGE, ())
     return without_block(item, len(true_block(item, lines)), writing_on=writing_on)
 
 
@@ -172,11 +173,14 @@ async def block_at(
     first = await service.complete(cursor, document=document)
     if not isinstance(first, Completion):
         return ()
-    return await block.lines_of(
+    lines, failure = await block.lines_of(
         lambda cursor: service.complete(cursor, document=document),
         first,
         lambda p: estimator.tier(p, first.suggestion.confidence),
     )
+    if failure is not None:
+        raise failure
+    return lines
 
 
 def first_lines(rows: Sequence[Row], projects: Sequence[Path], least: float) -> Task:
@@ -189,7 +193,7 @@ def first_lines(rows: Sequence[Row], projects: Sequence[Path], least: float) -> 
         group, _, below = name.partition("/")
         path, stratum = roots[group] / below, "after-indentation" if int(column) > 1 else "line-start"
         lines = read_lines_of(path, _LANGUAGE)
-        item = _item(roots[group], group, path, lines, int(line) - 1, int(column) - 1, stratum, _LANGUAGE)
+        item = _item(roots[group], group, path, lines, int(line) - 1, int(column) - 1, stratum, _LANGUAGE, ())
         items.append(item.writing_on() if row["condition"] == WRITING_ON else item.new_line())
     return Task("line", tuple((item.id, plain(item)) for item in items))
 
@@ -263,18 +267,14 @@ def _cells(lines: Sequence[tuple[float, bool, str, str]]) -> list[str]:
     if 0 < right.sum() < right.size:
         with quietly():
             found = summarise(p, right.astype(np.bool_), groups)
-        skill, ece = found["skill"], found["ece"]
-        cells[3] = f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})"
-        cells[4] = f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})"
+        cells[3:] = [format(found["skill"], "+.2f"), format(found["ece"], ".3f")]
     accepted = right[tiers == Tier.ACCEPT.value]
     cells.append(f"{accepted.size / right.size:.0%} @ {accepted.mean():.0%}" if accepted.size else "none")
     return cells
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("projects", nargs="*", type=Path)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--window", choices=[size.value for size in WindowSize], default="large")

@@ -22,9 +22,10 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.fitting import fit_calibrator
+from lsp_calib.calibration.calibrators.fitting import LabelledAnswers, fit_calibrator
+from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.calibrators.refit import refit
+from lsp_calib.calibration.calibrators.refit import FEEDBACK, refit
 from lsp_calib.calibration.certificates import LEAST_CONFIDENCE, Ledger, Promise
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.evaluation.records import read_records
@@ -92,13 +93,15 @@ def users(path: Path) -> list[User]:
     found = []
     for k in range(5):
         fitted = fit_calibrator(
-            Purpose(header.model, header.prompt_version, "line", header.language),
-            [evidence for evidence, one in zip(evidences, fold, strict=True) if one != k],
-            right[fold != k],
-            groups[fold != k],
-            source="shipped",
-            state="shipped",
-            created="2026-01-01",
+            LabelledAnswers(
+                Purpose(header.model, header.prompt_version, "line", header.language),
+                [evidence for evidence, one in zip(evidences, fold, strict=True) if one != k],
+                right[fold != k],
+                groups[fold != k],
+                source="shipped",
+                state="shipped",
+                created="2026-01-01",
+            )
         ).calibrator
         for group in np.unique(groups[fold == k]):
             chosen = np.flatnonzero(groups == group)
@@ -143,8 +146,10 @@ class Stream:
             self.calibrator,
             [self.user.evidences[line] for line in lines[~aside]],
             correct[~aside],
+            LabelWeights.of(int(np.count_nonzero(~aside))),
             created="2026-01-02",
             base=self.user.start,
+            seen=sum(one.items for one in self.calibrator.provenance if one.name == FEEDBACK),
         )
         chosen = result.calibrator or self.calibrator
         asked = self.ledger.asking(chosen.id, self.user.confidences(chosen)[lines[aside]], correct[aside])

@@ -29,7 +29,7 @@ from lsp_calib.inference.backend import LoadOptions
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.local.llama import LlamaModel
 from lsp_calib.inference.models.cards import locate
-from lsp_calib.values import Generation, Prompt, Stop, Token
+from lsp_calib.values import Generation, Prompt, Stop
 
 STRATA = ("mid-word", "after-indentation")
 _WORD = re.compile(r"\w*\Z")
@@ -158,14 +158,10 @@ def clean_prompt(healed: Prompt, cursor: Cursor, boundary: int) -> Prompt:
 
 def complete(model: LlamaModel, prompt: Prompt) -> Generation:
     # Afresh: where two tokens are as likely as each other, what the cache holds from other steps may decide.
-    run = model.begin(Request(prompt, MOST_TOKENS, reuse=False), on_tokens=_ignore)
+    run = model.begin(Request(prompt, MOST_TOKENS, reuse=False), on_tokens=lambda _: None)
     generation = run.advance()
     assert isinstance(generation, Generation)
     return generation
-
-
-def _ignore(_: list[Token]) -> None:
-    pass
 
 
 if __name__ == "__main__":

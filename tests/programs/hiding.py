@@ -17,7 +17,7 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.fitting import fit_calibrator
+from lsp_calib.calibration.calibrators.fitting import LabelledAnswers, fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
@@ -71,13 +71,15 @@ def _fitted(
     header: Header, evidences: Sequence[Evidence], right: BoolArray, groups: np.ndarray, kept: BoolArray
 ) -> Calibrator:
     return fit_calibrator(
-        Purpose(header.model, header.prompt_version, "line", header.language),
-        [evidence for evidence, is_kept in zip(evidences, kept, strict=True) if is_kept],
-        right[kept],
-        groups[kept],
-        source="workspace",
-        state="ready",
-        created="2026-01-01",
+        LabelledAnswers(
+            Purpose(header.model, header.prompt_version, "line", header.language),
+            [evidence for evidence, is_kept in zip(evidences, kept, strict=True) if is_kept],
+            right[kept],
+            groups[kept],
+            source="workspace",
+            state="ready",
+            created="2026-01-01",
+        )
     ).calibrator
 
 

@@ -22,7 +22,7 @@ from lsp_calib.evaluation.git_history.committed_lines import (
     read_commit,
     read_text,
 )
-from lsp_calib.evaluation.git_history.objects import ObjectReader
+from lsp_calib.evaluation.git_history.objects import ObjectReader, object_reader
 from lsp_calib.evaluation.git_history.repository import find_repository
 from lsp_calib.evaluation.lines import LineItem
 from lsp_calib.text_lines import split_lines
@@ -49,7 +49,7 @@ class Step:
 
 def steps(root: Path = ROOT, head: str = HEAD) -> Iterator[Step]:
     """The commits, oldest first. Raises DataError if the history is not complete."""
-    with ObjectReader(find_repository(root)) as reader:
+    with object_reader(find_repository(root)) as reader:
         added = AddedLines(reader, PurePosixPath("."), LANGUAGE, lambda _: "", Counter())
         for commit in reversed(_first_parents(reader, head)):
             before = read_commit(reader, commit.parents[0]) if commit.parents else None

@@ -11,8 +11,8 @@ the same projects' files, and how many of them have documentation.
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,13 +43,11 @@ class Shares:
 
 
 def main() -> None:
-    arguments = sys.argv[1:]
-    count = 400
-    if "--lines" in arguments:
-        at = arguments.index("--lines")
-        count = int(arguments[at + 1])
-        del arguments[at : at + 2]
-    folder, *languages = arguments
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("languages", nargs="*")
+    parser.add_argument("--lines", type=int, default=400)
+    given = parser.parse_intermixed_args()
     titles = (
         "lines",
         "broken",
@@ -66,13 +64,13 @@ def main() -> None:
     pinned = {language for _, language in sets}
     sets += [(f"projects-{language}", language) for language in LANGUAGES if language not in pinned]
     for name, language in sets:
-        projects = sorted((Path(folder) / name).glob("[!.]*"))
-        if not projects or (languages and language not in languages):
+        projects = sorted((given.folder / name).glob("[!.]*"))
+        if not projects or (given.languages and language not in given.languages):
             continue
         shares = Shares()
         rng = random.Random(0)
         for project in projects:
-            for item in sample_lines(project, project.name, -(-count // len(projects)), 0, language):
+            for item in sample_lines(project, project.name, -(-given.lines // len(projects)), 0, language):
                 judge(item, shares, rng)
         found, documented = count_functions(projects, language)
         n, m = max(shares.lines, 1), max(shares.maimed, 1)

@@ -17,55 +17,29 @@ from pathlib import Path
 
 import attrs
 import numpy as np
-from blind import shipped_for
-from observed_evidence import read
+from offered_lines import Offered, accepted, read, shipped_for
 
 from lsp_calib import home
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, quietly
+from lsp_calib.calibration.arrays import FloatArray, IntArray, group_codes, quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
 from lsp_calib.calibration.calibrators.promotion import LabelWeights
-from lsp_calib.calibration.calibrators.refit import refit_curve
-from lsp_calib.calibration.reliability import wilson_interval
-from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.calibrators.refit import expected_shift, refit_curve
 from lsp_calib.calibration.validation import grouped_folds, summarise
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.languages import name_of
-from lsp_calib.values import Evidence
 
 BASE = "python"
 MOST_FOLDS = 5
 
 
-@attrs.frozen(eq=False)
-class Labels:
-    """The lines of one language that were offered."""
-
-    evidences: list[Evidence]
-    correct: BoolArray
-    groups: list[str]
-
-    @classmethod
-    def of(cls, header: Header, records: Sequence[Record]) -> Labels:
-        offered = [record for record in records if record.shown and record.logprobs]
-        return cls(
-            [record.evidence(header) for record in offered],
-            np.array([record.correct["exact"] for record in offered], dtype=np.bool_),
-            [record.group for record in offered],
-        )
-
-    @property
-    def codes(self) -> IntArray:
-        return group_codes(np.array(self.groups), len(self.groups))
-
-
-def predictions(own: Labels, base: Calibrator, others: Labels) -> Mapping[str, FloatArray]:
+def predictions(own: Offered, base: Calibrator, others: Offered) -> Mapping[str, FloatArray]:
     """Each line's probability, by the name of the row. base, others: of Python."""
     fold = grouped_folds(own.codes, MOST_FOLDS)
     moved = refit_curve(
         base.curves[0],
-        base.source,
+        expected_shift(base.curves[0], base.source),
         own.evidences,
         own.correct,
         LabelWeights.of(own.correct.size),
@@ -80,7 +54,7 @@ def predictions(own: Labels, base: Calibrator, others: Labels) -> Mapping[str, F
     }
 
 
-def together(own: Labels, others: Labels, fold: IntArray) -> FloatArray:
+def together(own: Offered, others: Offered, fold: IntArray) -> FloatArray:
     """Own lines by fits on the others and on own lines of other folds."""
     predicted = np.empty(own.correct.size)
     for k in range(int(fold.max()) + 1):
@@ -98,19 +72,15 @@ def together(own: Labels, others: Labels, fold: IntArray) -> FloatArray:
 
 
 def rows(
-    header: Header, records: Sequence[Record], found: Mapping[str, FloatArray], own: Labels
+    header: Header, records: Sequence[Record], found: Mapping[str, FloatArray], own: Offered
 ) -> list[str]:
     """The lines of one language by each calibrator, as cells of Markdown."""
     table = list[str]()
     for name, p in found.items():
         with quietly():
             metrics = summarise(p, own.correct, own.groups)
-        tiers = [PRESETS["balanced"].decide(one, source="shipped")[0].value for one in p.tolist()]
-        accepted = np.array([tier == "accept" for tier in tiers])
-        n, right = int(accepted.sum()), int(own.correct[accepted].sum())
-        held = f"{n / p.size:.0%}" + (f" @ {right / n:.0%} ({wilson_interval(right, n)[0]:.0%})" if n else "")
         cells = [name, format(metrics["skill"], "+.2f"), f"{metrics['auc'].value:.2f}"]
-        cells += [format(metrics["ece"], ".3f"), f"{p.mean():.0%}", held]
+        cells += [format(metrics["ece"], ".3f"), f"{p.mean():.0%}", accepted(p, own.correct)]
         first = ["", "", "", ""]
         if not table:
             exact = sum(record.shown and record.correct["exact"] for record in records) / len(records)
@@ -131,8 +101,8 @@ def table(paths: Sequence[Path]) -> list[str]:
     for path in paths:
         header, records = read(path)
         base = shipped_for(attrs.evolve(header, language=BASE))
-        own = Labels.of(header, records)
-        others = Labels.of(*read_records(records_of(base)))
+        own = Offered.of(header, records)
+        others = Offered.of(*read_records(records_of(base)))
         found += rows(header, records, predictions(own, base, others), own)
     return found
 

@@ -10,8 +10,6 @@ that is not finished can be given as well: its lines are a fair sample.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,14 +17,12 @@ from pathlib import Path
 import attrs
 import numpy as np
 import numpy.typing as npt
+from offered_lines import Offered, parser_of, read
 
-from lsp_calib.calibration.arrays import group_codes
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
 from lsp_calib.calibration.scores import auc, skill_score
-from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import WRITING_ON
-from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.scores import groups_of
+from lsp_calib.evaluation.records import Record
 
 Column = Callable[[Record], float]
 
@@ -82,14 +78,6 @@ IDEAS: Mapping[str, Mapping[str, Column]] = {
 }
 
 
-def read(path: Path) -> tuple[Header, list[Record]]:
-    """Records, or the journal of an unfinished run."""
-    if path.suffix != ".journal":
-        return read_records(path)
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return Header.from_row(rows[0]["header"]), [Record.from_row(row["record"]) for row in rows[1:]]
-
-
 def states(records: Sequence[Record]) -> npt.NDArray[np.float64]:
     """The first principal components of the states, shape (n, components). Labels play no part in them."""
     table = np.array(
@@ -100,20 +88,15 @@ def states(records: Sequence[Record]) -> npt.NDArray[np.float64]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("records", type=Path)
     parser.add_argument("--seeds", type=int, default=8)
     given = parser.parse_args()
     header, every = read(given.records)
-    records = [record for record in every if record.shown and record.logprobs and record.newlines]
-    correct = np.array([record.correct["exact"] for record in records], dtype=np.bool_)
-    groups = groups_of(records)
+    offered = Offered.of(header, [record for record in every if record.newlines])
+    records, correct = offered.records, offered.correct
     base = RECIPES[0]
-    data = FeatureData.of(
-        [record.evidence(header) for record in records], correct, group_codes(groups, len(records)), RECIPES
-    )
+    data = FeatureData.of(offered.evidences, correct, offered.codes, RECIPES)
     columns = {
         name: np.array([column(record) for record in records])
         for idea in IDEAS.values()

@@ -9,13 +9,12 @@ that an editor would not have been offered counts as wrong. Intervals are by boo
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 import numpy as np
-from observed_evidence import read
+from offered_lines import parser_of, read
 
 from lsp_calib.calibration.validation import Interval, bootstrap_mean
 from lsp_calib.evaluation.header import Header
@@ -95,20 +94,16 @@ def table(parts: Parts, header: Header) -> str:
     ]
     for name, pairs in parts.items():
         for one in compare(pairs, header):
-            low, high = one.difference.low, one.difference.high
-            ends = "" if low is None or high is None else f" ({low:+.3f} to {high:+.3f})"
             title = f"{name}: {one.name}" if name else one.name
             rows.append(
                 f"| {title} | {len(pairs)} | {one.first:.3f} | {one.other:.3f} | "
-                f"{one.difference.value:+.3f}{ends} | {one.only_first} | {one.only_other} |"
+                f"{one.difference:+.3f} | {one.only_first} | {one.only_other} |"
             )
     return "\n".join(rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("records", type=Path)
     parser.add_argument("other", type=Path)
     parser.add_argument("--by", action="append", choices=sorted(_BY), default=[])

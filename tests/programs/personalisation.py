@@ -24,7 +24,6 @@ stream, where every line is shown, and labels until they are revoked when half a
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import tempfile
@@ -35,25 +34,25 @@ from typing import Any
 import attrs
 import numpy as np
 from labelled_store import Labelled, Stored, add
+from offered_lines import parser_of, read
 from scipy import stats
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.fitting import fit_calibrator
+from lsp_calib.calibration.calibrators.fitting import LabelledAnswers, fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.certificates import Promise
 from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING
-from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.records import Record
 from lsp_calib.feedback.learning import refit_from_feedback, refit_where_due, watch_labels
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence
 
 OTHERS = Path(__file__).parents[2] / "models" / "records" / "line-smollm2-135m-large.jsonl"
-JOURNAL = ".journal"
 # The probability that what is right, and what is wrong, is kept.
 RULES = ((0.95, 0.10), (1.0, 0.0))
 AFTER = (5, 10, 20, 30, 50, 100)
@@ -131,18 +130,6 @@ class Learner:
         refit_from_feedback(self.store, self.calibrators, self.purpose, TODAY, promise=None)
 
 
-def read(path: Path) -> tuple[Header, list[Record]]:
-    """Records of a file, or of the journal of a run that goes on."""
-    if path.suffix != JOURNAL:
-        return read_records(path)
-    first, *rows = (json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1])
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "records.jsonl"
-        lines = [first["header"], *(row["record"] for row in rows)]
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-        return read_records(file)
-
-
 def streams_of(paths: Sequence[Path], like: Header) -> dict[str, list[tuple[Record, Header]]]:
     """The lines of each project, in the order of its files. like: of records of the same model and prompt."""
     streams: dict[str, list[tuple[Record, Header]]] = {}
@@ -169,13 +156,15 @@ def users(paths: Sequence[Path], others: Path, *, fewest: int) -> list[User]:
     for k in {fold[name] for name in streams}:
         rest = [record for record in known if fold[record.group] != k]
         starts[k] = fit_calibrator(
-            Purpose(header.model, header.prompt_version, "line", header.language),
-            [record.evidence(header) for record in rest],
-            [record.correct["exact"] for record in rest],
-            np.array([record.group for record in rest]),
-            source="shipped",
-            state="shipped",
-            created="2026-01-01",
+            LabelledAnswers(
+                Purpose(header.model, header.prompt_version, "line", header.language),
+                [record.evidence(header) for record in rest],
+                [record.correct["exact"] for record in rest],
+                np.array([record.group for record in rest]),
+                source="shipped",
+                state="shipped",
+                created="2026-01-01",
+            )
         ).calibrator
     found = []
     for name, stream in sorted(streams.items()):
@@ -401,9 +390,7 @@ def tables(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("records", nargs="*", type=Path, default=[OTHERS])
     parser.add_argument("--others", type=Path, default=OTHERS)
     parser.add_argument("--seeds", type=int, default=3)

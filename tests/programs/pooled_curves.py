@@ -37,7 +37,7 @@ from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, PooledCurve
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, summarise
-from lsp_calib.commands.calibrate import nine_digits, rounded_metrics
+from lsp_calib.commands.calibrate import nine_digits
 from lsp_calib.confidence.features import GRAMMAR
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import read_records
@@ -193,22 +193,15 @@ def fit(pool: Pool) -> Pooled:
         metrics = summarise(pool.unseen[judged], pool.correct[judged], pool.projects[judged])
     return Pooled(
         model=pool.model,
-        curves=tuple(_rounded(pool.fit(every, names, measure)) for measure, names in kinds.items()),
+        curves=tuple(nine_digits(pool.fit(every, names, measure)) for measure, names in kinds.items()),
         raw_measure=raw,
         n=every.size,
         n_correct=int(np.count_nonzero(pool.correct)),
-        metrics=rounded_metrics(metrics),
+        metrics=nine_digits(metrics),
         provenance=pool.origins,
         created=max(one.version for one in pool.origins),
         ranks=pool.base.ranks,
     )
-
-
-def _rounded(one: PooledCurve) -> PooledCurve:
-    def numbers(found: Mapping[str, float]) -> dict[str, float]:
-        return {name: nine_digits(value) for name, value in found.items()}
-
-    return PooledCurve(one.curve.rounded(nine_digits), numbers(one.languages), numbers(one.prompts))
 
 
 @functools.cache
@@ -256,12 +249,11 @@ class Cell:
         return n, right, least_rate(right, n, 0.975), 1.0 - least_rate(n - right, n, 0.975)
 
     def row(self) -> str:
-        skill, ece = self.metrics["skill"], self.metrics["ece"]
         n, right, low, high = self.accepted
         cells = [
             *(self.name, self.prompt, f"{self.correct.size:,}", percent(self.correct.mean())),
-            *(percent(self.promised.mean()), f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})"),
-            f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})",
+            *(percent(self.promised.mean()), format(self.metrics["skill"], "+.2f")),
+            format(self.metrics["ece"], ".3f"),
             f"{percent(n / self.correct.size)}, {percent(right / max(n, 1))} "
             f"({100 * low:.0f} to {100 * high:.0f})",
         ]

@@ -161,7 +161,7 @@ def typed(model: LlamaModel, card: ModelCard, count: int) -> Iterator[Answer]:
             line, column = step.apply(lines)
             if at % every == 0 and at // every < each:
                 prompt = build_prompt(Cursor(lines, line, column, "python"), Layout.of(card))
-                run = model.begin(Request(prompt, MOST_TOKENS), on_tokens=_ignore)
+                run = model.begin(Request(prompt, MOST_TOKENS), on_tokens=lambda _: None)
                 generation = run.advance()
                 assert isinstance(generation, Generation)
                 given = [*model._tokenize_prompt(prompt, _CONTEXT), *generation.healing]
@@ -191,10 +191,6 @@ def batch_costs(model: LlamaModel, rounds: int) -> dict[int, float]:
             times = [(seconds(1), seconds(1), seconds(size)) for _ in range(2)]
             found.append(min(batch for *_, batch in times) / min(one for _, one, _ in times))
     return {1: 1.0} | {size: statistics.median(found) for size, found in ratios.items()}
-
-
-def _ignore(_: object) -> None:
-    pass
 
 
 if __name__ == "__main__":

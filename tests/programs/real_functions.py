@@ -21,26 +21,26 @@ import asyncio
 import hashlib
 import json
 import random
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from lsp_calib.commands.engine import estimator_for, with_engine
+from lsp_calib.commands.engine import estimator_for, settings_in_force, with_engine
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.lines import source_files
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
-from lsp_calib.summarization import SummaryService
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.service import SummaryService
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
+from lsp_calib.terminal import tell
 from lsp_calib.text_lines import split_lines
 
 FEWEST, MOST = 8, 40
@@ -77,13 +77,13 @@ def main() -> None:
     chosen = [
         one for language in languages if (one := choose(projects_of(given.folders, language), language))
     ]
-    trusted = Trusted(model=given.model, threads=given.threads)
+    trusted = settings_in_force(Trusted(model=given.model, threads=given.threads), tell)
 
     async def ask(engine: Engine) -> list[dict[str, Any]]:
         service = SummaryService(engine, estimator_for(trusted), installed_encoder())
         return [await summarised(service, one) for one in chosen]
 
-    rows = with_engine(ask, trusted, lambda text: print(text, file=sys.stderr))
+    rows = with_engine(ask, trusted, tell)
     if given.json:
         given.json.write_text(json.dumps(rows, ensure_ascii=False, indent=2) + "\n", "utf-8")
     for row in rows:

@@ -19,7 +19,6 @@ words that a summary adds to the function's name as one more feature.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
@@ -27,7 +26,7 @@ from pathlib import Path
 
 import attrs
 import numpy as np
-from observed_evidence import read
+from offered_lines import parser_of, read
 
 from lsp_calib.calibration.arrays import FloatArray, group_codes, quietly
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
@@ -321,9 +320,7 @@ THRESHOLDS = shipped_models() / "thresholds" / "all-minilm-l6-v2-int8.json"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("records", nargs="+", type=Path)
     parser.add_argument("--final", action="store_true", help="score the repositories that were left out")
     parser.add_argument("--hold-out", type=Path, metavar="FILE", help="write the records to this file")
@@ -333,7 +330,7 @@ def main() -> None:
     if given.fit:
         header, records = together(given.records)
         with quietly():
-            fit_records(header, records, shipped=True, created=header.created).save(given.fit)
+            fit_records(header, records, shipped=True, created=header.created)[0].calibrator.save(given.fit)
         return
     if given.table:
         models = [read_records(path)[0].model.name for path in given.records]

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import attrs
 import numpy as np
+from offered_lines import shipped_for
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
@@ -29,6 +30,7 @@ from lsp_calib.calibration.calibrators.curve import Weighted
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve
 from lsp_calib.calibration.document import written
 from lsp_calib.calibration.logistic import fit_standardised, sigmoid
+from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.completion.service import longest
@@ -180,10 +182,8 @@ def wilson(right: int, n: int) -> str:
     """A share with its 95 % interval, in percent."""
     if not n:
         return ""
-    z, p = 1.959964, right / n
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return f"{100 * p:.0f} % ({100 * (middle - half):.0f} to {100 * (middle + half):.0f})"
+    low, high = wilson_interval(right, n)
+    return f"{100 * right / n:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 @attrs.frozen
@@ -247,17 +247,6 @@ def deciles(found: Sequence[tuple[Line, list[Sure]]]) -> str:
     return "\n".join(rows)
 
 
-def calibrator_of(header: Header) -> Calibrator:
-    """The shipped calibrator of the records' model, prompt and language."""
-    found = [Calibrator.load(path) for path in sorted((MODELS / "calibrators").glob("line-*.json"))]
-    about = header.model.sha256, header.prompt_version, header.language
-    return next(
-        one
-        for one in found
-        if (one.purpose.model.sha256, one.purpose.prompt_version, one.purpose.language) == about
-    )
-
-
 def records_of(folders: Sequence[str]) -> dict[tuple[str, str], list[Path]]:
     """The files of records by model and version of the prompt, Python first."""
     found: dict[tuple[str, str], list[Path]] = {}
@@ -286,7 +275,7 @@ def main() -> None:
             one = read_records(path)[0]
             name = "projects" if one.language == "python" else f"projects-{one.language}"
             sources = data / ("projects-blind" if options.blind else name)
-            languages[one.language] = lines_of(path, sources, calibrator_of(one))
+            languages[one.language] = lines_of(path, sources, shipped_for(one))
         every = [line for lines in languages.values() for line in lines]
         target = MODELS / FOLDER / f"{paths[0].stem}.json"
         if options.write:

@@ -14,9 +14,16 @@ Connect = Callable[..., Awaitable[Editor]]
 
 
 @pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """A file that is not there: scripted answers can be held until it is."""
+    return tmp_path / "release"
+
+
+@pytest.fixture
 async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """A function that starts a server with a script and connects to it: `await connect({...}, **options)`.
 
+    text: of a Python document that is opened at once.
     The server runs on a thread of this process, unless `process` is true or its options belong to one.
     A test fails if its server sent an invalid message, or one beyond the declared capabilities.
     """
@@ -24,13 +31,21 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
 
     patch = pytest.MonkeyPatch()
 
-    async def make(script: dict[str, Any] | None = None, *, process: bool = False, **options: Any) -> Editor:
+    async def make(
+        script: dict[str, Any] | None = None,
+        *,
+        text: str | None = None,
+        process: bool = False,
+        **options: Any,
+    ) -> Editor:
         script = script or {}
         if process or not options.get("forked", True) or "env" in options or script.keys() & {"tcp", "log"}:
             editor = await start(tmp_path, script, **options)
         else:
             editor = await start(tmp_path, script, here=patch, **options)
         editors.append(editor)
+        if text is not None:
+            editor.open(text)
         return editor
 
     try:

@@ -75,7 +75,7 @@ class Author:
         self, line: int = AT, column: int | None = None, uri: str = URI, *, by_hand: bool = False
     ) -> list[dict[str, Any]]:
         before = self.lines(uri)[line][:column]
-        return suggestions(await self.editor.inline(line, _units(before), uri, by_hand=by_hand))
+        return suggestions(await self.editor.items(line, _units(before), uri, by_hand=by_hand))
 
     async def from_menu(self) -> None:
         """Gets a suggestion in the completion menu, and looks at it for a second."""
@@ -486,12 +486,10 @@ accepted("accept it, add a comment behind it", "edited", ("type", "  # all"), wh
 # Accepted in part
 
 
-@situation("accept it word by word", "kept in parts")
-async def _(a: Author) -> None:
-    await a.sees()
-    for word in ("net", " +", " tax"):
-        await a.insert(AT, None, word)
-    await a.moves_on()
+WORD_BY_WORD: list[Step] = [("insert", AT, None, word) for word in ("net", " +", " tax")]
+
+
+seen("accept it word by word", "kept in parts", *WORD_BY_WORD)
 
 
 @situation("accept it by the editor's partial accept, which asks again after each word", "kept in parts")
@@ -549,16 +547,14 @@ seen(
 )
 
 
-@situation("accept it word by word, change its end", "edited", why="all of it was in the line")
-async def _(a: Author) -> None:
-    await a.sees()
-    for word in ("net", " +", " tax"):
-        await a.insert(AT, None, word)
-    await a.backspace(3)
-    await a.type("vat")
-    await a.moves_on()
-
-
+seen(
+    "accept it word by word, change its end",
+    "edited",
+    *WORD_BY_WORD,
+    ("backspace", 3),
+    ("type", "vat"),
+    why="all of it was in the line",
+)
 told(
     "accept its first word, type on, another one comes, accept that",
     {"first": "taken in part", "second": "kept"},
@@ -998,26 +994,22 @@ async def _(a: Author) -> None:
     await a.moves_on(uri)
 
 
-@situation(
-    "have one in each of two like lines, accept only the second", {"upper": "ignored", "lower": "kept"}
-)
-async def _(a: Author) -> None:
-    uri = "file:///two.py"
-    a.open("x = \nx = \n\n#\n", uri)
-    await a.sees("upper", line=0, uri=uri)
-    await a.sees("lower", line=1, uri=uri)
-    await a.accept(1, uri=uri)
-    await a.moves_on(uri)
+TWO = "file:///two.py"
 
 
-@situation("have one in each of two like lines, accept only the first", {"upper": "kept", "lower": "ignored"})
-async def _(a: Author) -> None:
-    uri = "file:///two.py"
-    a.open("x = \nx = \n\n#\n", uri)
-    await a.sees("upper", line=0, uri=uri)
-    await a.sees("lower", line=1, uri=uri)
-    await a.accept(0, uri=uri)
-    await a.moves_on(uri)
+for _name, _line, _labels in (
+    ("second", 1, {"upper": "ignored", "lower": "kept"}),
+    ("first", 0, {"upper": "kept", "lower": "ignored"}),
+):
+    told(
+        f"have one in each of two like lines, accept only the {_name}",
+        _labels,
+        ("open", "x = \nx = \n\n#\n", TWO),
+        ("sees", "upper", {"line": 0, "uri": TWO}),
+        ("sees", "lower", {"line": 1, "uri": TWO}),
+        ("accept", _line, {"uri": TWO}),
+        ("moves_on", TWO),
+    )
 
 
 BLANK = "file:///project/blank.py"
@@ -1241,14 +1233,9 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-def _in(uri: str) -> Story:
-    async def story(a: Author) -> None:
-        a.open(TEXT, uri)
-        await a.sees(uri=uri)
-        await a.accept(uri=uri)
-        await a.moves_on(uri)
-
-    return story
+def _in_a_document(title: str, uri: str, text: str = TEXT) -> None:
+    steps: list[Step] = [("open", text, uri), ("sees", {"uri": uri}), ("accept", {"uri": uri})]
+    told(title, "kept", *steps, ("moves_on", uri))
 
 
 for _what, _uri in (
@@ -1256,7 +1243,7 @@ for _what, _uri in (
     ("an untitled document", "untitled:Untitled-1"),
     ("a file on another machine", "vscode-remote://ssh-remote%2Bhost/project/module.py"),
 ):
-    situation(f"accept it in {_what}", "kept")(_in(_uri))
+    _in_a_document(f"accept it in {_what}", _uri)
 
 
 def _in_notebook(
@@ -1323,22 +1310,14 @@ _in_notebook(
 )
 
 
-@situation("accept it in a file with Windows line ends", "kept")
-async def _(a: Author) -> None:
-    uri = "file:///project/windows.py"
-    a.open(TEXT.replace("\n", "\r\n"), uri)
-    await a.sees(uri=uri)
-    await a.accept(uri=uri)
-    await a.moves_on(uri)
-
-
-@situation("accept it behind characters of two UTF-16 units", "kept")
-async def _(a: Author) -> None:
-    uri = "file:///project/pairs.py"
-    a.open(TEXT.replace("total = ", "total = '\N{SNAKE}\N{SNAKE}' * "), uri)
-    await a.sees(uri=uri)
-    await a.accept(uri=uri)
-    await a.moves_on(uri)
+_in_a_document(
+    "accept it in a file with Windows line ends", "file:///project/windows.py", TEXT.replace("\n", "\r\n")
+)
+_in_a_document(
+    "accept it behind characters of two UTF-16 units",
+    "file:///project/pairs.py",
+    TEXT.replace("total = ", "total = '\N{SNAKE}\N{SNAKE}' * "),
+)
 
 
 @situation("accept it, leave the editor without saving", "kept", why="leaving decides, as closing does")
@@ -1357,8 +1336,7 @@ async def _(a: Author) -> None:
     await a.sees()
     await a.accept()
     await a.later(1.0)
-    assert a.editor.client.process.stdin is not None
-    a.editor.client.process.stdin.close()
+    a.editor.client.hang_up()
     await a.editor.client.gone()
 
 

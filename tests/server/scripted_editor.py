@@ -89,6 +89,11 @@ class Client(LanguageClient):
             with contextlib.suppress(ProcessLookupError):
                 self.process.kill()
 
+    def hang_up(self) -> None:
+        """End the server's input, as an editor does that dies."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
     def report_server_error(self, error: Exception, source: Any) -> None:
         if "Parse" not in getattr(source, "__name__", ""):
             self.complaints.append(f"{getattr(source, '__name__', source)}: {error}")
@@ -229,9 +234,17 @@ class Editor:
         )
         return await asyncio.wait_for(sent, PATIENCE)
 
+    async def items(
+        self, line: int, character: int, uri: str = URI, **how: Any
+    ) -> Sequence[types.InlineCompletionItem]:
+        """The items at a place. None of them takes old ghost text away; null would leave it."""
+        answer = await self.inline(line, character, uri, **how)
+        assert answer is not None
+        return answer.items
+
     async def suggestion(self, line: int, character: int, uri: str = URI) -> dict[str, Any]:
         """The suggestion object of the only inline completion at this place."""
-        (suggestion,) = suggestions(await self.inline(line, character, uri))
+        (suggestion,) = suggestions(await self.items(line, character, uri))
         return suggestion
 
     async def complete(
@@ -255,6 +268,13 @@ class Editor:
     async def hover(self, line: int, character: int, uri: str = URI) -> types.Hover | None:
         params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
         return await asyncio.wait_for(self.client.text_document_hover_async(params), PATIENCE)
+
+    async def hovered(self, line: int, character: int, uri: str = URI) -> types.MarkupContent:
+        """What a hover shows, which there is."""
+        hover = await self.hover(line, character, uri)
+        assert hover is not None
+        assert isinstance(hover.contents, types.MarkupContent)
+        return hover.contents
 
     async def actions(
         self, line: int, character: int, uri: str = URI, context: types.CodeActionContext | None = None
@@ -347,6 +367,16 @@ class Editor:
     async def settled(self, n: int = 1) -> dict[str, str]:
         await until(lambda: len(self.labels()) >= n, f"{n} labels")
         return self.labels()
+
+    async def saved(self, n: int = 1) -> dict[str, str]:
+        """The labels after a save, as soon as there are `n`."""
+        self.save()
+        return await self.settled(n)
+
+    async def stored(self, query: str) -> list[tuple[Any, ...]]:
+        """The result of a query, once all that was done before is written."""
+        await self.in_order()
+        return self.rows(query)
 
     async def in_order(self) -> None:
         """Wait until the server has handled all earlier messages and finished its writes."""
@@ -455,10 +485,9 @@ class Notebook:
         self.editor.client.notebook_document_did_change(types.DidChangeNotebookDocumentParams(named, change))
 
 
-def suggestions(answer: types.InlineCompletionList | None) -> list[dict[str, Any]]:
+def suggestions(items: Sequence[types.InlineCompletionItem]) -> list[dict[str, Any]]:
     """The suggestion objects of inline completions."""
-    assert answer is not None
-    commands = [item.command for item in answer.items]
+    commands = [item.command for item in items]
     return [dict(command.arguments[0]) for command in commands if command and command.arguments]
 
 

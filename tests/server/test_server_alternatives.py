@@ -26,39 +26,35 @@ FIRST: dict[str, Any] = {
 
 
 async def test_an_invoked_request_gets_three_and_an_automatic_one_the_first(connect: Connect) -> None:
-    editor = await connect({"otherwise": FIRST})
-    editor.open("task.")
-    (first,) = suggestions(await editor.inline(0, 5))
+    editor = await connect({"otherwise": FIRST}, text="task.")
+    (first,) = suggestions(await editor.items(0, 5))
     assert editor.engine.read("other") == []
-    answer = await editor.inline(0, 5, by_hand=True)
-    again, second, third = suggestions(answer)
+    items = await editor.items(0, 5, by_hand=True)
+    again, second, third = suggestions(items)
     assert (again["id"], again["text"], again["rank"]) == (first["id"], "run(x)", 1)
     assert [(one["text"], one["rank"]) for one in (second, third)] == [("stop()", 2), ("run()", 3)]
-    assert answer is not None
-    assert [item.insert_text for item in answer.items] == ["run(x)", "stop()", "run()"]
+    assert [item.insert_text for item in items] == ["run(x)", "stop()", "run()"]
     assert len({one["id"] for one in (first, second, third)}) == 3
     assert [entry["given"] for entry in editor.engine.read("other")] == [[50], [0, 60]]
 
 
 async def test_one_stays_while_it_is_typed(connect: Connect) -> None:
     """As the first does; who asks by hand there gets a first one of that place again."""
-    editor = await connect({"otherwise": FIRST})
-    editor.open("task.")
-    _, second, _ = suggestions(await editor.inline(0, 5, by_hand=True))
+    editor = await connect({"otherwise": FIRST}, text="task.")
+    _, second, _ = suggestions(await editor.items(0, 5, by_hand=True))
     editor.insert(0, 5, "sto")
-    (rest,) = suggestions(await editor.inline(0, 8))
+    (rest,) = suggestions(await editor.items(0, 8))
     assert (rest["text"], rest["id"], rest["rank"]) == ("p()", second["id"], 2)
     assert rest["confidence"] == second["confidence"]
     assert len(editor.engine.read("asked")) == 1, "for the first, not again while one is typed"
-    assert suggestions(await editor.inline(0, 8, by_hand=True))[0]["rank"] == 1
+    assert suggestions(await editor.items(0, 8, by_hand=True))[0]["rank"] == 1
 
 
 async def test_one_that_opens_documentation_has_no_number(connect: Connect) -> None:
     """As a first suggestion that does; the code beside it keeps its number."""
     opening = {**FIRST["ways"], "50": {"text": '"""', "tokens": ['""'], "logprobs": [0.0]}}
-    editor = await connect({"otherwise": {**FIRST, "ways": opening}})
-    editor.open("def f():\n    \n")
-    found = suggestions(await editor.inline(1, 4, by_hand=True))
+    editor = await connect({"otherwise": {**FIRST, "ways": opening}}, text="def f():\n    \n")
+    found = suggestions(await editor.items(1, 4, by_hand=True))
     assert [one["text"] for one in found] == ["run(x)", '"""', "run()"]
     assert (found[1]["confidence"], found[1]["tier"], found[1]["doubt"]) == (None, "review", None)
     assert found[1]["reason"].startswith("text in a comment or a documentation string: ")
@@ -67,9 +63,8 @@ async def test_one_that_opens_documentation_has_no_number(connect: Connect) -> N
 
 async def test_the_confidences_of_a_place_add_up_to_one_at_most(connect: Connect) -> None:
     """Raw probabilities 0.4, 0.2 and 0.05: of what the first leaves, a third and a twelfth."""
-    editor = await connect({"otherwise": FIRST})
-    editor.open("task.")
-    first, *others = suggestions(await editor.inline(0, 5, by_hand=True))
+    editor = await connect({"otherwise": FIRST}, text="task.")
+    first, *others = suggestions(await editor.items(0, 5, by_hand=True))
     left = 1 - first["confidence"]
     assert [one["confidence"] for one in others] == pytest.approx([left / 3, left / 12])
     for one in others:
@@ -87,20 +82,18 @@ async def test_an_alternative_is_never_accept(connect: Connect) -> None:
         "seconds": [[math.log(0.01 / 0.98), 50], [100.0, None], [100.0, None]],
     }
     mild = {"acceptFrom": 0.2, "rejectBelow": 0.1}
-    editor = await connect({"otherwise": answer}, options={"trusted": {"tiers": mild}})
-    editor.open("task.")
-    _, second = suggestions(await editor.inline(0, 5, by_hand=True))
+    editor = await connect({"otherwise": answer}, options={"trusted": {"tiers": mild}}, text="task.")
+    _, second = suggestions(await editor.items(0, 5, by_hand=True))
     assert second["confidence"] > 0.2
     assert second["tier"] == "review"
 
 
 async def test_asked_again_they_are_the_same(connect: Connect) -> None:
     """Stepping through them asks again in some editors: they keep their ids, and nothing is decoded."""
-    editor = await connect({"otherwise": FIRST})
-    editor.open("task.")
-    before = suggestions(await editor.inline(0, 5, by_hand=True))
+    editor = await connect({"otherwise": FIRST}, text="task.")
+    before = suggestions(await editor.items(0, 5, by_hand=True))
     n = len(editor.engine.read("other"))
-    after = suggestions(await editor.inline(0, 5, by_hand=True))
+    after = suggestions(await editor.items(0, 5, by_hand=True))
     assert [one["id"] for one in after] == [one["id"] for one in before]
     assert len(editor.engine.read("other")) == n
     assert (await editor.status())["tiers"] == {"accept": 0, "review": 1, "reject": 2}
@@ -109,24 +102,21 @@ async def test_asked_again_they_are_the_same(connect: Connect) -> None:
 async def test_where_the_tokens_show_no_other_way_answers_are_drawn(connect: Connect) -> None:
     """As with a remote engine. What says the same as another is not offered, nor what is cleaned away."""
     draws = [{"text": text, "logprobs": [-1.0]} for text in ("run(x)", "", "stop() ", "stop()", "wait()")]
-    editor = await connect({"otherwise": {"text": "run(x)", "draws": draws}})
-    editor.open("task.")
-    found = suggestions(await editor.inline(0, 5, by_hand=True))
+    editor = await connect({"otherwise": {"text": "run(x)", "draws": draws}}, text="task.")
+    found = suggestions(await editor.items(0, 5, by_hand=True))
     assert [one["text"] for one in found] == ["run(x)", "stop()", "wait()"]
     assert len(editor.engine.read("other")) == 5
 
 
 async def test_there_may_be_none(connect: Connect) -> None:
-    editor = await connect({"otherwise": {"text": "run(x)"}})
-    editor.open("task.")
-    assert len(suggestions(await editor.inline(0, 5, by_hand=True))) == 1
+    editor = await connect({"otherwise": {"text": "run(x)"}}, text="task.")
+    assert len(suggestions(await editor.items(0, 5, by_hand=True))) == 1
 
 
 async def test_what_is_late_is_left_out(connect: Connect, tmp_path: Path) -> None:
     never = {"text": "never", "heldUntil": str(tmp_path / "never")}
-    editor = await connect({"otherwise": {**FIRST, "ways": {**FIRST["ways"], "60": never}}})
-    editor.open("task.")
-    found = suggestions(await editor.inline(0, 5, by_hand=True))
+    editor = await connect({"otherwise": {**FIRST, "ways": {**FIRST["ways"], "60": never}}}, text="task.")
+    found = suggestions(await editor.items(0, 5, by_hand=True))
     assert [one["text"] for one in found] == ["run(x)", "stop()"]
     await editor.engine.until("cancelled")
 
@@ -141,37 +131,32 @@ async def test_a_later_request_elsewhere_ends_them(connect: Connect, tmp_path: P
     assert (await editor.suggestion(1, 1))["text"] == "y"
     await editor.engine.until("cancelled")
     assert await request is None
-    await editor.in_order()
-    assert editor.rows("SELECT COUNT(*) FROM events WHERE kind = 'shown'") == [(1,)]
+    assert await editor.stored("SELECT COUNT(*) FROM events WHERE kind = 'shown'") == [(1,)]
 
 
 async def test_an_error_costs_the_alternatives_alone(connect: Connect) -> None:
     died = {"text": "x", "error": ["EngineDiedError", "It ended."]}
-    editor = await connect({"otherwise": {**FIRST, "ways": {"50": died, "60": died}}})
-    editor.open("task.")
-    assert [one["text"] for one in suggestions(await editor.inline(0, 5, by_hand=True))] == ["run(x)"]
+    editor = await connect({"otherwise": {**FIRST, "ways": {"50": died, "60": died}}}, text="task.")
+    assert [one["text"] for one in suggestions(await editor.items(0, 5, by_hand=True))] == ["run(x)"]
     assert editor.messages == []
 
 
 async def test_no_alternative_is_hidden_since_the_user_asks_for_them(connect: Connect) -> None:
-    editor = await connect({"otherwise": FIRST}, options={"hideBelow": 0.05})
-    editor.open("task.")
-    found = suggestions(await editor.inline(0, 5, by_hand=True))
+    editor = await connect({"otherwise": FIRST}, options={"hideBelow": 0.05}, text="task.")
+    found = suggestions(await editor.items(0, 5, by_hand=True))
     assert len(found) == 3
     assert min(one["confidence"] for one in found) < 0.05
 
 
 async def test_each_gets_its_own_label_and_a_refit_uses_the_first_alone(connect: Connect) -> None:
-    editor = await connect({"otherwise": FIRST})
-    editor.open("task.")
-    first, second, third = suggestions(await editor.inline(0, 5, by_hand=True))
+    editor = await connect({"otherwise": FIRST}, text="task.")
+    first, second, third = suggestions(await editor.items(0, 5, by_hand=True))
     editor.insert(0, 5, "stop()")
     await editor.command("accepted", second)
     await until(editor.pushed, "a diagnostic")
     (diagnostic,) = editor.pushed()
     assert diagnostic.data["id"] == second["id"]  # type: ignore[index, call-overload]
-    editor.save()
-    labels = await editor.settled(3)
+    labels = await editor.saved(3)
     assert labels[second["id"]] == "kept"
     assert labels[first["id"]] == labels[third["id"]] == "typed over"
     kinds = editor.rows("SELECT s.kind, l.correct FROM suggestions s JOIN labels l ON s.id = l.suggestion_id")
@@ -180,8 +165,7 @@ async def test_each_gets_its_own_label_and_a_refit_uses_the_first_alone(connect:
 
 
 async def test_the_menu_offers_them_when_it_is_invoked(connect: Connect) -> None:
-    editor = await connect({"otherwise": FIRST}, options={"completion": {"enabled": True}})
-    editor.open("task.")
+    editor = await connect({"otherwise": FIRST}, options={"completion": {"enabled": True}}, text="task.")
     seen: list[types.CompletionItem] = []
 
     async def menu(line: int, n: int, **how: bool) -> None:

@@ -43,8 +43,7 @@ async def test_a_block_with_a_tier_for_each_line(connect: Connect) -> None:
 async def test_it_ends_above_a_line_that_hide_below_would_hide(connect: Connect) -> None:
     """The product of 0.9, 0.8 and 0.8 is below 0.7, though none of them is."""
     script = after(line("    y = 2", 0.8), line("    return y", 0.8))
-    editor = await connect(script, options=BLOCK | {"hideBelow": 0.7})
-    editor.open(ABOVE)
+    editor = await connect(script, options=BLOCK | {"hideBelow": 0.7}, text=ABOVE)
     block = await editor.suggestion(1, 4)
     assert block["text"] == "x = 1\n    y = 2"
     assert [one["confidence"] for one in block["lines"]] == pytest.approx([0.9, 0.72])
@@ -52,20 +51,17 @@ async def test_it_ends_above_a_line_that_hide_below_would_hide(connect: Connect)
 
 async def test_without_the_setting_and_in_a_line_that_is_begun_there_is_one_line(connect: Connect) -> None:
     script = after(line("    y = 2"))
-    editor = await connect(script)
-    editor.open(ABOVE)
+    editor = await connect(script, text=ABOVE)
     plain = await editor.suggestion(1, 4)
     assert (plain["kind"], plain["text"]) == ("line", "x = 1")
     assert "lines" not in plain
     script["answers"]["    x"] = line(" = 2")
-    editor = await connect(script, options=BLOCK)
-    editor.open(ABOVE + "x")
+    editor = await connect(script, options=BLOCK, text=ABOVE + "x")
     assert (await editor.suggestion(1, 5))["text"] == " = 2"
 
 
 async def test_while_its_first_line_is_typed_the_rest_stays(connect: Connect) -> None:
-    editor = await connect(after(line("    y = 2")), options=BLOCK)
-    editor.open(ABOVE)
+    editor = await connect(after(line("    y = 2")), options=BLOCK, text=ABOVE)
     block = await editor.suggestion(1, 4)
     n = len(editor.engine.read("asked"))
     for column, char in enumerate("x =", start=4):
@@ -86,16 +82,14 @@ async def test_what_the_editor_closes_while_the_first_line_is_typed_is_covered(
     """The lines below would come before it otherwise: the bracket would stand at the end of the last one."""
     script = after(line("    y = 2"), line("    return y"))
     script["answers"]["    "] = line(first)
-    editor = await connect(script, options=BLOCK)
-    editor.open(ABOVE)
+    editor = await connect(script, options=BLOCK, text=ABOVE)
     block = await editor.suggestion(1, 4)
     n = len(editor.engine.read("asked"))
     editor.insert(1, 4, typed + behind)
     column = 4 + len(typed)
-    answer = await editor.inline(1, column)
-    assert answer is not None
+    (item,) = await editor.items(1, column)
     assert len(editor.engine.read("asked")) == n
-    (rest,), (item,) = suggestions(answer), answer.items
+    (rest,) = suggestions([item])
     assert (rest["id"], rest["kind"]) == (block["id"], "block")
     assert item.insert_text == rest["text"] == block["text"].removeprefix(typed)
     assert item.range == types.Range(types.Position(1, column), types.Position(1, column + len(behind)))
@@ -103,16 +97,14 @@ async def test_what_the_editor_closes_while_the_first_line_is_typed_is_covered(
     accepted = present[:column] + item.insert_text + present[column + len(behind) :]
     assert accepted == "    " + block["text"]
     editor.change((1, column), (1, column + len(behind)), item.insert_text)
-    editor.save()
-    assert await editor.settled() == {block["id"]: "kept in parts"}
+    assert await editor.saved() == {block["id"]: "kept in parts"}
 
 
 async def test_alternatives_are_lines(connect: Connect) -> None:
     script = after(line("    y = 2"))
     script["answers"]["    "]["draws"] = [line("z = 3")]
-    editor = await connect(script, options=BLOCK)
-    editor.open(ABOVE)
-    found = suggestions(await editor.inline(1, 4, by_hand=True))
+    editor = await connect(script, options=BLOCK, text=ABOVE)
+    found = suggestions(await editor.items(1, 4, by_hand=True))
     assert [(one["kind"], one["text"]) for one in found] == [("block", "x = 1\n    y = 2"), ("line", "z = 3")]
 
 
@@ -120,8 +112,7 @@ async def test_a_late_line_is_left_out_and_a_request_elsewhere_ends_the_block(
     connect: Connect, tmp_path: Path
 ) -> None:
     never = {**line("    z = 3"), "heldUntil": str(tmp_path / "never")}
-    editor = await connect(after(line("    y = 2"), never, never), options=BLOCK)
-    editor.open(ABOVE + "\n\n    a\n")
+    editor = await connect(after(line("    y = 2"), never, never), options=BLOCK, text=ABOVE + "\n\n    a\n")
     assert (await editor.suggestion(1, 4))["text"] == "x = 1\n    y = 2"
     await editor.engine.until("cancelled")
     editor.insert(0, 0, "\n")
@@ -139,8 +130,7 @@ class TestFailure:
         """An editor that has got two lines, since the third has failed."""
         fails = {**line("    return y"), "error": ["EngineError", "No answer."]}
         script = after(line("    y = 2"), fails, line("    y = 2"), line("    return y"))
-        editor = await connect(script, options=BLOCK)
-        editor.open(ABOVE)
+        editor = await connect(script, options=BLOCK, text=ABOVE)
         assert (await editor.suggestion(1, 4))["text"] == "x = 1\n    y = 2"
         return editor
 
@@ -161,8 +151,7 @@ class TestTypedWhileItIsMade:
         late = {**line("    y = 2"), "heldUntil": str(release)}
         script = after(late)
         script["answers"]["    z"] = line(" = 3")
-        editor = await connect(script, options=BLOCK)
-        editor.open(ABOVE + "\n\n    a\n")
+        editor = await connect(script, options=BLOCK, text=ABOVE + "\n\n    a\n")
         request = asyncio.ensure_future(editor.inline(1, 4, request_id="first"))
         await editor.engine.until("asked", 2)
         return editor, request
@@ -189,21 +178,18 @@ class TestTypedWhileItIsMade:
 class TestPause:
     async def test_it_stops_a_block_that_is_being_made(self, connect: Connect, tmp_path: Path) -> None:
         never = {**line("    y = 2"), "heldUntil": str(tmp_path / "never")}
-        editor = await connect(after(never, never), options=BLOCK)
-        editor.open(ABOVE)
+        editor = await connect(after(never, never), options=BLOCK, text=ABOVE)
         request = asyncio.ensure_future(editor.inline(1, 4))
         await editor.engine.until("asked", 2)
         await editor.command("pause")
         assert await request is None
         await editor.engine.until("cancelled")
         assert (await editor.command("explain"))["reason"] == "paused"
-        await editor.in_order()
-        assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(0,)]
+        assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(0,)]
 
     async def test_and_alternatives_with_what_waits_for_them(self, connect: Connect, tmp_path: Path) -> None:
         never = {**line("z = 3"), "heldUntil": str(tmp_path / "never")}
-        editor = await connect({"answers": {"    ": {**line("x = 1"), "draws": [never]}}})
-        editor.open(ABOVE)
+        editor = await connect({"answers": {"    ": {**line("x = 1"), "draws": [never]}}}, text=ABOVE)
         request = asyncio.ensure_future(editor.inline(1, 4, by_hand=True))
         await editor.engine.until("other")
         await editor.command("pause")
@@ -211,8 +197,7 @@ class TestPause:
         assert (await editor.command("explain"))["reason"] == "paused"
 
     async def test_what_is_made_already_stays(self, connect: Connect) -> None:
-        editor = await connect(after(line("    y = 2")), options=BLOCK)
-        editor.open(ABOVE)
+        editor = await connect(after(line("    y = 2")), options=BLOCK, text=ABOVE)
         block = await editor.suggestion(1, 4)
         n = len(editor.engine.read("asked"))
         await editor.command("pause")
@@ -228,8 +213,7 @@ class TestNextLine:
     @pytest.mark.parametrize("n", [1, 2, 3])
     async def test_of_so_many_lines(self, connect: Connect, n: int) -> None:
         script = after(line("    y = 2"), line("    return y"))
-        editor = await connect(script, options=BLOCK)
-        editor.open(ABOVE + "\n\nz = f()\n")
+        editor = await connect(script, options=BLOCK, text=ABOVE + "\n\nz = f()\n")
         block = await editor.suggestion(1, 4)
         accepted = block["text"].split("\n")[:n]
         assert len(accepted) == n

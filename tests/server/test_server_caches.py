@@ -20,8 +20,7 @@ def asked(editor: Editor) -> int:
 
 async def test_typing_along_and_back(connect: Connect) -> None:
     """The same suggestion all the way: id, confidence and tier."""
-    editor = await connect(FOO)
-    editor.open("x = \ny = 1\n")
+    editor = await connect(FOO, text="x = \ny = 1\n")
     first = await editor.suggestion(0, 4)
     for column, char in enumerate("foo", start=4):
         editor.insert(0, column, char)
@@ -34,14 +33,12 @@ async def test_typing_along_and_back(connect: Connect) -> None:
         same = ("id", "confidence", "rawConfidence", "tier", "calibrator")
         assert [back[key] for key in same] == [first[key] for key in same]
     assert asked(editor) == 1
-    await editor.in_order()
-    assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(1,)]
+    assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(1,)]
     assert (await editor.status())["tiers"] == {"accept": 1, "review": 0, "reject": 0}
 
 
 async def test_back_to_before_the_suggestion_and_to_it_again(connect: Connect) -> None:
-    editor = await connect(FOO)
-    editor.open("x =\n")
+    editor = await connect(FOO, text="x =\n")
     before = await editor.suggestion(0, 3)
     editor.insert(0, 3, " ")
     first = await editor.suggestion(0, 4)
@@ -56,28 +53,24 @@ async def test_an_accepted_suggestion_that_was_undone_is_the_same_when_asked_by_
     connect: Connect,
 ) -> None:
     """It is one prediction: it is followed once, and has one label."""
-    editor = await connect(FOO, options={"prefetch": {"enabled": False}})
-    editor.open("x = \ny = 1\n")
+    editor = await connect(FOO, options={"prefetch": {"enabled": False}}, text="x = \ny = 1\n")
     first = await editor.suggestion(0, 4)
     editor.insert(0, 4, "foo(bar)")
     await until(lambda: editor.pushed(), "a diagnostic")
     editor.change((0, 4), (0, 12), "")
-    assert suggestions(await editor.inline(0, 4)) == [], "by itself it does not come back"
-    (again,) = suggestions(await editor.inline(0, 4, by_hand=True))
+    assert suggestions(await editor.items(0, 4)) == [], "by itself it does not come back"
+    (again,) = suggestions(await editor.items(0, 4, by_hand=True))
     assert (again["id"], again["text"], again["source"]) == (first["id"], "foo(bar)", "memory")
     editor.insert(0, 4, "foo(bar)")
-    editor.save()
-    assert await editor.settled() == {first["id"]: "kept"}
-    await editor.in_order()
-    assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(1,)]
+    assert await editor.saved() == {first["id"]: "kept"}
+    assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(1,)]
     assert editor.rows("SELECT COUNT(*) FROM events WHERE kind = 'shown'") == [(1,)]
 
 
 async def test_a_place_that_one_returns_to(connect: Connect) -> None:
     """Also where the document was changed out of the model's sight; not where it sees the change."""
     far = "".join(f"value_{n:03} = compute({n:03})\n" for n in range(200))
-    editor = await connect(FOO)
-    editor.open(f"{far}x = \ny =\n")
+    editor = await connect(FOO, text=f"{far}x = \ny =\n")
     first = await editor.suggestion(200, 4)
     await editor.suggestion(201, 3)
     editor.change((0, 0), (0, 5), "other")
@@ -94,20 +87,17 @@ async def test_a_suggestion_after_its_label_is_the_same_answer_with_a_label_of_i
 ) -> None:
     """Shown again after a save, it is another suggestion: a label that is given stays. Both are of one visit,
     so that they count once; the model is not asked for it."""
-    editor = await connect(FOO)
-    editor.open("x = \ny = 1\n")
+    editor = await connect(FOO, text="x = \ny = 1\n")
     first = await editor.suggestion(0, 4)
     await asyncio.sleep(0.8)  # long enough to be read
     editor.insert(0, 4, "no")
-    editor.save()
-    assert await editor.settled() == {first["id"]: "typed over"}
+    assert await editor.saved() == {first["id"]: "typed over"}
     editor.change((0, 4), (0, 6), "")
     second = await editor.suggestion(0, 4)
     assert (second["text"], second["source"]) == ("foo(bar)", "memory")
     assert (await editor.suggestion(0, 4))["id"] == second["id"] != first["id"]
     editor.insert(0, 4, "foo(bar)")
-    editor.save()
-    assert await editor.settled(2) == {first["id"]: "typed over", second["id"]: "kept"}
+    assert await editor.saved(2) == {first["id"]: "typed over", second["id"]: "kept"}
     assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(2,)]
     assert editor.rows("SELECT DISTINCT episode FROM labels") == [(first["id"],)]
 
@@ -115,8 +105,7 @@ async def test_a_suggestion_after_its_label_is_the_same_answer_with_a_label_of_i
 async def test_the_same_lines_in_two_places_are_two_predictions(connect: Connect) -> None:
     """Where nothing in sight of the model differs."""
     block = "".join(f"value_{n:03} = compute({n:03})\n" for n in range(160))
-    editor = await connect(FOO)
-    editor.open(f"{block}x = \n{block}x = \n{block}")
+    editor = await connect(FOO, text=f"{block}x = \n{block}x = \n{block}")
     first = await editor.suggestion(160, 4)
     second = await editor.suggestion(321, 4)
     assert (second["text"], second["source"], second["id"] == first["id"]) == ("foo(bar)", "model", False)
@@ -124,8 +113,7 @@ async def test_the_same_lines_in_two_places_are_two_predictions(connect: Connect
 
 @pytest.mark.parametrize("change", ["policy", "hideBelow", "calibrator", "closed"])
 async def test_what_is_out_of_date_is_forgotten(connect: Connect, change: str, tmp_path: Path) -> None:
-    editor = await connect(FOO, settings={})
-    editor.open("x = \n")
+    editor = await connect(FOO, settings={}, text="x = \n")
     first = await editor.suggestion(0, 4)
     if change == "calibrator":
         install_calibrator(tmp_path / "home", intercept=1.0)
@@ -163,17 +151,14 @@ class TestNextLine:
         await editor.engine.until("answered", 2)
         (_, ahead) = editor.engine.read("asked")
         assert ahead["idle"]
-        await editor.in_order()
-        assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(1,)], "it is not shown yet"
+        assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(1,)], "it is not shown yet"
         editor.insert(2, 12, "\n")
         suggestion = await editor.suggestion(3, 0)
         assert (suggestion["text"], suggestion["source"]) == ("other", "memory")
         assert asked(editor) == 2
         editor.insert(3, 0, "other")
-        editor.save()
-        assert (await editor.settled(2))[suggestion["id"]] == "kept"
-        await editor.in_order()
-        assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(2,)]
+        assert (await editor.saved(2))[suggestion["id"]] == "kept"
+        assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(2,)]
 
     async def test_with_the_indentation_that_the_editor_will_put_there(self, connect: Connect) -> None:
         editor = await connect({"answers": {"def ": {"text": "f(a):"}}, "otherwise": {"text": "pass"}})
@@ -201,8 +186,7 @@ class TestNextLine:
         "options", [{"prefetch": {"enabled": False}}, {"languages": ["go"]}], ids=["prefetch", "languages"]
     )
     async def test_it_can_be_turned_off(self, connect: Connect, options: dict[str, Any]) -> None:
-        editor = await connect(self.SCRIPT, options=options)
-        editor.open("x = \n\ny = 1\n")
+        editor = await connect(self.SCRIPT, options=options, text="x = \n\ny = 1\n")
         assert (await editor.inline(0, 4, by_hand=True)).items  # type: ignore[union-attr]
         editor.insert(0, 4, "foo(bar)")
         await until(lambda: editor.pushed(), "a diagnostic")
@@ -210,8 +194,7 @@ class TestNextLine:
         assert asked(editor) == 1
 
     async def test_typing_the_suggestion_is_not_accepting_it(self, connect: Connect) -> None:
-        editor = await connect(self.SCRIPT)
-        editor.open("x = \n\ny = 1\n")
+        editor = await connect(self.SCRIPT, text="x = \n\ny = 1\n")
         await editor.suggestion(0, 4)
         for column, char in enumerate("foo(bar)", start=4):
             editor.insert(0, column, char)

@@ -79,8 +79,7 @@ async def until_certificate(editor: Editor, name: str, value: object) -> dict[st
 
 async def certified(connect: Connect, **options: Any) -> Editor:
     """An editor whose calibrator has just got a certificate."""
-    editor = await connect(SCRIPT, options=RISK | options)
-    editor.open("sure\npoor\n")
+    editor = await connect(SCRIPT, options=RISK | options, text="sure\npoor\n")
     await editor.suggestion(0, 4)
     learn(editor.home, 300)
     result = await editor.command("refit")
@@ -89,8 +88,7 @@ async def certified(connect: Connect, **options: Any) -> Editor:
 
 
 async def test_without_enough_labels_nothing_is_accepted_and_the_reason_counts_them(connect: Connect) -> None:
-    editor = await connect(SCRIPT, options=RISK)
-    editor.open("sure\npoor\n")
+    editor = await connect(SCRIPT, options=RISK, text="sure\npoor\n")
     suggestion = await editor.suggestion(0, 4)
     assert (suggestion["tier"], suggestion["certified"]) == ("review", False)
     assert "nothing is certified to be accepted: not enough labels yet: 0 of 27" in suggestion["reason"]
@@ -125,7 +123,7 @@ async def test_drift_revokes_it_for_good_and_the_status_says_why(connect: Connec
     assert states[-1] == "drifted"
     await until(lambda: any("is revoked" in text for text in logged(editor)), "the line in the log")
     assert editor.messages == [], "no message interrupts"
-    suggestion, *_ = suggestions(await editor.inline(0, 4, by_hand=True))
+    suggestion, *_ = suggestions(await editor.items(0, 4, by_hand=True))
     assert (suggestion["tier"], suggestion["certified"]) == ("review", False)
     assert suggestion["calibrator"]["state"] == "drifted"
     await editor.leave()
@@ -138,8 +136,7 @@ async def test_drift_revokes_it_for_good_and_the_status_says_why(connect: Connec
 
 async def test_a_workspace_cannot_loosen_what_the_user_asked_for(connect: Connect) -> None:
     options = {"trusted": {"tiers": {"policy": "risk", "risk": 0.05}}, "tiers": {"risk": 0.3}}
-    editor = await connect(SCRIPT, options=options)
-    editor.open("sure\npoor\n")
+    editor = await connect(SCRIPT, options=options, text="sure\npoor\n")
     await editor.suggestion(0, 4)
     assert (await certificate(editor))["risk"] == 0.05
     await until(lambda: editor.messages, "the message")
@@ -148,8 +145,7 @@ async def test_a_workspace_cannot_loosen_what_the_user_asked_for(connect: Connec
 
 
 async def test_by_threshold_nothing_is_promised(connect: Connect) -> None:
-    editor = await connect(SCRIPT)
-    editor.open("sure\n")
+    editor = await connect(SCRIPT, text="sure\n")
     suggestion = await editor.suggestion(0, 4)
     assert (suggestion["tier"], suggestion["certified"]) == ("accept", False)
     assert await certificate(editor) is None
@@ -165,8 +161,7 @@ async def test_a_refit_by_itself_in_a_pause_is_a_line_in_the_log(connect: Connec
     """Also of labels from an earlier session."""
     learn(tmp_path / "home", 300)
     script = SCRIPT | {"afterLabels": {"soon": 0.05, "idle": 0.5}}
-    editor = await connect(script, options=RISK)
-    editor.open("sure\npoor\n")
+    editor = await connect(script, options=RISK, text="sure\npoor\n")
     before = await editor.suggestion(0, 4)
     await until(lambda: logged(editor), "a line in the log")
     (line,) = logged(editor)
@@ -186,8 +181,7 @@ async def test_a_refit_by_itself_in_a_pause_is_a_line_in_the_log(connect: Connec
 async def test_no_refit_by_itself_where_it_is_turned_off(connect: Connect, tmp_path: Path) -> None:
     learn(tmp_path / "home", 300)
     script = SCRIPT | {"afterLabels": {"soon": 0.05, "idle": 0.1}}
-    editor = await connect(script, options={"autoRefit": False})
-    editor.open("sure\npoor\n")
+    editor = await connect(script, options={"autoRefit": False}, text="sure\npoor\n")
     before = await editor.suggestion(0, 4)
     await asyncio.sleep(1.0)
     assert logged(editor) == []

@@ -19,8 +19,7 @@ SCRIPT = {"otherwise": {"text": "xy", "logprobs": [-0.1]}}
 
 async def test_an_accepted_suggestion_is_on_disk_when_answered(connect: Connect) -> None:
     """The answer acknowledges the event: it is there if the server is killed the moment after."""
-    editor = await connect(SCRIPT, process=True)
-    editor.open("a")
+    editor = await connect(SCRIPT, process=True, text="a")
     suggestion = await editor.suggestion(0, 1)
     assert await editor.command("accepted", suggestion) is None
     editor.client.process.kill()
@@ -32,8 +31,7 @@ async def test_an_accepted_suggestion_is_on_disk_when_answered(connect: Connect)
 
 async def test_an_editor_that_drops_results_shows_them_as_messages(connect: Connect) -> None:
     """Helix shows nothing of what a command answers; in other editors the editor's part here does."""
-    editor = await connect(SCRIPT, name="helix")
-    editor.open("a")
+    editor = await connect(SCRIPT, name="helix", text="a")
     await editor.suggestion(0, 1)
     for name, *arguments in (("status",), ("refit",), ("explain",), ("pause", {"minutes": 5}), ("resume",)):
         await editor.command(name, *arguments)
@@ -81,8 +79,7 @@ async def test_bad_arguments_are_invalid_params(connect: Connect) -> None:
 
 async def test_the_status_object(connect: Connect) -> None:
     """State, model, calibrator, counts by tier and latencies: as a command and as a notification."""
-    editor = await connect(SCRIPT)
-    editor.open("a")
+    editor = await connect(SCRIPT, text="a")
     await editor.suggestion(0, 1)
     status = await editor.status()
     counts = {"tiers", "hidden", "withheld", "cut", "replay", "latencyMs"}
@@ -103,8 +100,7 @@ async def test_a_model_that_can_be_loaded_later_is_named(connect: Connect, tmp_p
     """It is pulled, or a remote server is started, while the editor runs."""
     there = tmp_path / "there"
     script = {"failure": ["EngineError", "The server does not answer."], "worksAgainAt": str(there)}
-    editor = await connect({**script, "otherwise": {"text": "xy"}})
-    editor.open("a = ")
+    editor = await connect({**script, "otherwise": {"text": "xy"}}, text="a = ")
     assert await editor.inline(0, 4) is None
     assert (await editor.status())["model"] is None
     there.touch()
@@ -166,8 +162,7 @@ async def test_a_refit_without_enough_labels(connect: Connect) -> None:
 
 async def test_a_refit_that_is_promoted_is_in_force_at_once(connect: Connect) -> None:
     """The new calibrator applies to all later suggestions, also to remembered ones."""
-    editor = await connect(SCRIPT, calibrated=False)
-    editor.open("a")
+    editor = await connect(SCRIPT, calibrated=False, text="a")
     assert (await editor.suggestion(0, 1))["calibrator"]["source"] == "prior"
     learn(editor, 40)
     learn_nothing = editor.rows("SELECT COUNT(*) FROM labels")
@@ -244,8 +239,7 @@ async def test_every_language_with_labels_is_refitted(connect: Connect) -> None:
 
 async def test_a_calibrator_put_in_force_by_a_command_is_noticed(connect: Connect) -> None:
     """By the next request: suggestions assessed by the old one are not served again."""
-    editor = await connect(SCRIPT)
-    editor.open("a\nb\n")
+    editor = await connect(SCRIPT, text="a\nb\n")
     old = await editor.suggestion(0, 1)
     assert (await editor.suggestion(0, 1))["source"] == "memory"
     file = install_calibrator(editor.home, intercept=-9.0)
@@ -285,8 +279,7 @@ async def test_a_rollback_is_in_force_at_once_and_can_be_undone(connect: Connect
 
 async def test_a_rollback_before_any_suggestion(connect: Connect) -> None:
     """It is about the calibrator of the open document."""
-    editor = await connect(SCRIPT)
-    editor.open("a\n")
+    editor = await connect(SCRIPT, text="a\n")
     answer = await editor.command("rollbackCalibrator")
     assert (answer["before"]["source"], answer["calibrator"]["source"]) == ("personal", "prior")
 

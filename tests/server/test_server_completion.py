@@ -17,8 +17,7 @@ TEXT = "def add(a, b):\n    return to  # sum\n"
 
 async def test_a_quick_answer_is_in_the_first_menu(connect: Connect) -> None:
     """The menu waits a moment for the model. A busy machine may take longer than that now and then."""
-    editor = await connect(OFFERED)
-    editor.open(TEXT)
+    editor = await connect(OFFERED, text=TEXT)
     first = [await editor.complete(1, 13)]
     for tries in range(1, 30):
         if first[-1].items:
@@ -36,8 +35,7 @@ async def test_the_item(connect: Connect) -> None:
     assert client.text_document.completion is not None
     assert client.text_document.completion.completion_item is not None
     client.text_document.completion.completion_item.label_details_support = True
-    editor = await connect(OFFERED, client=client)
-    editor.open(TEXT)
+    editor = await connect(OFFERED, client=client, text=TEXT)
     answer = await editor.menu(1, 13)
     assert answer.is_incomplete
     (item,) = answer.items
@@ -60,8 +58,7 @@ async def test_the_item(connect: Connect) -> None:
 
 async def test_without_label_details_the_tier_is_in_the_detail(connect: Connect) -> None:
     """Helix, Emacs and others do not show `labelDetails`: nothing is sent that they did not declare."""
-    editor = await connect(OFFERED, client=capabilities("helix"))
-    editor.open(TEXT)
+    editor = await connect(OFFERED, client=capabilities("helix"), text=TEXT)
     (item,) = (await editor.menu(1, 13)).items
     assert item.label_details is None
     assert item.detail == "accept · 99 %"
@@ -71,8 +68,7 @@ async def test_without_label_details_the_tier_is_in_the_detail(connect: Connect)
 @pytest.mark.parametrize("name", ["helix", "Helix"])
 async def test_where_only_labels_are_drawn_the_mark_is_in_the_label(connect: Connect, name: str) -> None:
     """Helix's menu has no room for the detail. What is filtered by and inserted stays the text alone."""
-    editor = await connect(OFFERED, client=capabilities("helix"), name=name)
-    editor.open(TEXT)
+    editor = await connect(OFFERED, client=capabilities("helix"), name=name, text=TEXT)
     (item,) = (await editor.menu(1, 13)).items
     badges = editor.server.experimental["lspCalib"]["badges"]  # type: ignore[index, call-overload]
     assert item.label == f"{badges['accept']['mark']} total(a) + b"
@@ -82,12 +78,10 @@ async def test_where_only_labels_are_drawn_the_mark_is_in_the_label(connect: Con
     assert item.detail == "accept · 99 %"
 
 
-async def test_the_menu_does_not_wait_for_a_slow_model(connect: Connect, tmp_path: Path) -> None:
+async def test_the_menu_does_not_wait_for_a_slow_model(connect: Connect, release: Path) -> None:
     """A completion that takes longer than 0.1 s comes with the next request; the model runs only once."""
-    release = tmp_path / "release"
     slow = {"text": "y", "heldUntil": str(release)}
-    editor = await connect({"otherwise": slow}, client=capabilities())
-    editor.open("x")
+    editor = await connect({"otherwise": slow}, client=capabilities(), text="x")
     await editor.engine.until("loading")
     await editor.status()
     before = time.monotonic()
@@ -106,42 +100,30 @@ async def test_the_menu_does_not_wait_for_a_slow_model(connect: Connect, tmp_pat
     assert editor.engine.read("cancelled") == []
 
 
-async def test_a_late_suggestion_is_still_learned_from(connect: Connect, tmp_path: Path) -> None:
-    """A suggestion first shown by a later request is in the store with its numbers and its label."""
-    release = tmp_path / "release"
-    editor = await connect({"otherwise": {"text": "yz", "heldUntil": str(release)}}, client=capabilities())
-    editor.open("x")
-    assert not (await editor.complete(0, 1)).items
-    release.touch()
-    await editor.engine.until("answered")
-    (item,) = (await editor.menu(0, 1)).items
-    assert isinstance(item.data, dict)
-    editor.insert(0, 1, "yz")
-    editor.save()
-    assert await editor.settled() == {item.data["id"]: "kept"}
-    assert editor.rows("SELECT id, logprobs FROM suggestions") == [(item.data["id"], "[-0.05,-0.05,-0.05]")]
-
-
-async def test_a_late_suggestion_counts_as_shown_when_it_is_shown(connect: Connect, tmp_path: Path) -> None:
-    """Not when it is made, and not again with each typed key that matches it."""
-    release = tmp_path / "release"
-    editor = await connect({"otherwise": {"text": "yz", "heldUntil": str(release)}}, client=capabilities())
-    editor.open("x")
+async def test_a_late_suggestion_is_still_learned_from(connect: Connect, release: Path) -> None:
+    """In the store with its numbers and its label. It counts as shown when it is shown: not when it is made,
+    and not again with each typed key that matches it."""
+    editor = await connect(
+        {"otherwise": {"text": "y + zz", "heldUntil": str(release)}}, client=capabilities(), text="x"
+    )
     assert not (await editor.complete(0, 1)).items
     release.touch()
     await editor.engine.until("answered")
     assert (await editor.status())["tiers"] == {"accept": 0, "review": 0, "reject": 0}
-    assert (await editor.menu(0, 1)).items
+    (item,) = (await editor.menu(0, 1)).items
+    assert isinstance(item.data, dict)
     editor.insert(0, 1, "y")
     assert (await editor.menu(0, 2)).items
     assert (await editor.status())["tiers"] == {"accept": 1, "review": 0, "reject": 0}
+    editor.insert(0, 2, " + zz")
+    assert await editor.saved() == {item.data["id"]: "kept"}
+    assert editor.rows("SELECT id, logprobs FROM suggestions") == [(item.data["id"], "[-0.05,-0.05,-0.05]")]
 
 
 async def test_no_suggestion_is_an_empty_menu(connect: Connect) -> None:
     """Nothing to offer, a dying engine, no model: an empty list each time, and never an error."""
     death = {"text": "x", "error": ["EngineDiedError", "It ended."]}
-    editor = await connect({"answers": {"b": death}}, client=capabilities())
-    editor.open("a\nb\n")
+    editor = await connect({"answers": {"b": death}}, client=capabilities(), text="a\nb\n")
     assert not (await editor.complete(0, 1)).items
     assert not (await editor.complete(1, 1)).items
     (item,) = (await editor.menu(1, 1)).items
@@ -162,12 +144,10 @@ async def test_it_can_be_turned_off_later(connect: Connect) -> None:
     assert editor.engine.read("asked") == []
 
 
-async def test_menu_and_ghost_text_share_one_answer(connect: Connect, tmp_path: Path) -> None:
+async def test_menu_and_ghost_text_share_one_answer(connect: Connect, release: Path) -> None:
     """An editor that asks for both at one place costs the model one generation."""
-    release = tmp_path / "release"
     editor = await connect(
         {"otherwise": {"text": "x", "heldUntil": str(release)}},
-        client=capabilities(inline=True),
         options={"completion": {"enabled": True}},
     )
     editor.open("a")

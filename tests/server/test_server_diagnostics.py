@@ -24,8 +24,7 @@ def lines(diagnostics: list[types.Diagnostic]) -> list[int]:
 @pytest.mark.parametrize("pull", [False, True], ids=["push", "pull"])
 async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> None:
     """It comes with the inserted suggestion, moves with its line, and goes when that line is changed."""
-    editor = await connect(SCRIPT, client=capabilities(inline=True, pull=pull))
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, client=capabilities(inline=True, pull=pull), text=TEXT)
     suggestion = await editor.suggestion(3, 12)
     assert await seen(editor) == []
     editor.insert(3, 12, " + b")
@@ -59,8 +58,7 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
 @pytest.mark.parametrize("pull", [False, True], ids=["push", "pull"])
 async def test_a_document_that_is_opened_twice(connect: Connect, pull: bool) -> None:
     """With another text, and without a close between: the diagnostic is where its line is now, or nowhere."""
-    editor = await connect(SCRIPT, client=capabilities(inline=True, pull=pull))
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, client=capabilities(inline=True, pull=pull), text=TEXT)
     await editor.suggestion(3, 12)
     editor.insert(3, 12, " + b")
     assert lines(await seen(editor)) == [3]
@@ -96,8 +94,7 @@ async def test_what_ends_a_diagnostic(connect: Connect) -> None:
 
 async def test_typed_by_hand_is_not_marked(connect: Connect) -> None:
     """A user who types the suggestion letter by letter has read it."""
-    editor = await connect(SCRIPT)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, text=TEXT)
     await editor.suggestion(3, 12)
     for offset, letter in enumerate(" + b"):
         editor.insert(3, 12 + offset, letter)
@@ -108,8 +105,7 @@ async def test_severities(connect: Connect) -> None:
     """Hint, information and warning by default; the user can turn each off, a workspace raise it."""
     answers = {"a": {"text": "11", "logprobs": [-0.01]}, "c": {"text": "33", "logprobs": [-3.0]}}
     answers["b"] = {"text": "22", "logprobs": [-0.5]}
-    editor = await connect({"answers": answers}, client=capabilities(inline=True))
-    editor.open("a\nb\nc\n")
+    editor = await connect({"answers": answers}, text="a\nb\nc\n")
     for line, text in enumerate(("11", "22", "33")):
         await editor.suggestion(line, 1)
         editor.insert(line, 1, text)
@@ -135,8 +131,7 @@ async def test_the_user_can_turn_marks_off(connect: Connect) -> None:
     answers = {"a": {"text": "11", "logprobs": [-0.01]}, "b": {"text": "22", "logprobs": [-0.5]}}
     for mine, left in (({"severity": {"accept": "off"}}, {"review"}), ({"enabled": False}, set())):
         options = {"trusted": {"diagnostics": mine}}
-        editor = await connect({"answers": answers}, client=capabilities(inline=True), options=options)
-        editor.open("a\nb\n")
+        editor = await connect({"answers": answers}, options=options, text="a\nb\n")
         for line, text in enumerate(("11", "22")):
             await editor.suggestion(line, 1)
             editor.insert(line, 1, text)

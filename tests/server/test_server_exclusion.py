@@ -110,22 +110,6 @@ async def test_the_model_is_not_asked_before_the_exclusions_are_known(connect: C
     assert await is_used(editor, "file:///project/other.py")
 
 
-async def test_a_document_excluded_during_a_request_gets_no_suggestion(
-    connect: Connect, tmp_path: Path
-) -> None:
-    held = tmp_path / "go"
-    editor = await connect({"otherwise": {"text": "x", "heldUntil": str(held)}})
-    editor.open("a")
-    asked = asyncio.create_task(editor.inline(0, 1))
-    await editor.engine.until("asked")
-    editor.configure({"exclude": ["module.py"]}, push=True)
-    await editor.engine.until("cancelled")
-    held.touch()
-    answer = await asyncio.wait_for(asked, PATIENCE)
-    assert answer is None or not answer.items
-    assert await editor.inline(0, 1) is None
-
-
 async def test_nothing_of_an_excluded_document_is_evaluated_ahead(connect: Connect) -> None:
     """A long document, which would be evaluated ahead after each answer, is not even asked about."""
     editor = await connect({"otherwise": {"text": "x"}})

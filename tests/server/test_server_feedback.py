@@ -41,8 +41,7 @@ async def live(editor: Editor) -> dict[str, str]:
 
 async def test_no_source_text_and_no_path_on_disk(connect: Connect) -> None:
     """The store has the numbers of a suggestion, and nothing of the text or of where it was."""
-    editor = await connect(SCRIPT)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, text=TEXT)
     await live(editor)
     await editor.leave()
     written = b"".join(path.read_bytes() for path in editor.home.rglob("*") if path.is_file())
@@ -65,15 +64,13 @@ async def test_shutdown_settles_and_writes_everything(connect: Connect) -> None:
 
 async def test_an_editor_that_does_not_wait_for_the_answer_to_shutdown(connect: Connect) -> None:
     """Neovim sends `shutdown` and disconnects: the labels are written nevertheless."""
-    editor = await connect(SCRIPT)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, text=TEXT)
     identity = (await editor.suggestion(0, 4))["id"]
     editor.insert(0, 4, SECRET)
     await editor.status()
     request = asyncio.ensure_future(editor.client.shutdown_async(None))
     await asyncio.sleep(0)
-    assert editor.client.process.stdin is not None
-    editor.client.process.stdin.close()
+    editor.client.hang_up()
     await editor.client.gone()
     await asyncio.wait({request})
     request.exception()
@@ -82,22 +79,19 @@ async def test_an_editor_that_does_not_wait_for_the_answer_to_shutdown(connect: 
 
 async def test_focus_out_and_plain_saves_settle(connect: Connect) -> None:
     """A save on leaving the window, and one without `willSave`, are the user's."""
-    editor = await connect(SCRIPT)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, text=TEXT)
     first = (await editor.suggestion(0, 4))["id"]
     editor.insert(0, 4, SECRET)
     editor.save(reason=types.TextDocumentSaveReason.FocusOut)
     assert await editor.settled() == {first: "kept"}
     second = (await editor.suggestion(1, 6))["id"]
     editor.insert(1, 6, SECRET)
-    editor.save()
-    assert await editor.settled(2) == {first: "kept", second: "kept"}
+    assert await editor.saved(2) == {first: "kept", second: "kept"}
 
 
 async def test_turned_off_it_stores_nothing(connect: Connect) -> None:
     """With `feedback.enabled: false` there is no store at all; diagnostics and answers are as ever."""
-    editor = await connect(SCRIPT, options={"feedback": {"enabled": False}})
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, options={"feedback": {"enabled": False}}, text=TEXT)
     suggestion = await editor.suggestion(0, 4)
     editor.insert(0, 4, SECRET)
     await editor.command("accepted", suggestion)
@@ -111,8 +105,7 @@ async def test_only_the_owner_can_read_the_state(connect: Connect, tmp_path: Pat
     """The folder is 0700 and every file in it 0600, also if the folder was open before, and empty."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home").chmod(0o755)
-    editor = await connect(SCRIPT, calibrated=False)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, calibrated=False, text=TEXT)
     await editor.suggestion(0, 4)
     await editor.in_order()
     assert stat.S_IMODE(editor.home.stat().st_mode) == 0o700
@@ -182,8 +175,9 @@ async def test_the_workspace_folder_is_kept_as_a_hash(connect: Connect) -> None:
     for uri in ("file:///code/a%20project/m.py", "file:///code/b.py", "untitled:Untitled-1"):
         editor.open(TEXT, uri=uri)
         await editor.suggestion(0, 4, uri)
-    await editor.in_order()
-    folders = [folder for (folder,) in editor.rows("SELECT workspace FROM suggestions ORDER BY shown_at")]
+    folders = [
+        folder for (folder,) in await editor.stored("SELECT workspace FROM suggestions ORDER BY shown_at")
+    ]
     assert folders[0] != folders[1]
     assert folders[2] is None
     store = FeedbackStore(editor.home / "feedback.db")
@@ -191,8 +185,7 @@ async def test_the_workspace_folder_is_kept_as_a_hash(connect: Connect) -> None:
     store.close()
     assert b"project" not in b"".join(path.read_bytes() for path in editor.home.glob("feedback*"))
     await editor.suggestion(1, 6, "file:///code/b.py")
-    await editor.in_order()
-    assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(3,)], "the server goes on"
+    assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(3,)], "the server goes on"
 
 
 async def test_a_language_of_any_length_is_kept_as_other(connect: Connect) -> None:
@@ -200,14 +193,12 @@ async def test_a_language_of_any_length_is_kept_as_other(connect: Connect) -> No
     editor = await connect(SCRIPT)
     editor.open(TEXT, language=SECRET * 50_000)
     assert await editor.suggestion(0, 4)
-    await editor.in_order()
-    assert editor.rows("SELECT language FROM suggestions") == [("other",)]
+    assert await editor.stored("SELECT language FROM suggestions") == [("other",)]
 
 
 async def test_export_and_purge_over_the_protocol(connect: Connect, tmp_path: Path) -> None:
     """Export writes a new file, for its owner alone; purge empties the store while the server runs on."""
-    editor = await connect(SCRIPT)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, text=TEXT)
     first = await editor.suggestion(0, 4)
     editor.insert(0, 4, first["text"])
     await editor.in_order()
@@ -230,7 +221,6 @@ async def test_export_and_purge_over_the_protocol(connect: Connect, tmp_path: Pa
     # The line that stands there now would be a label of what is gone.
     editor.save()
     assert (await editor.suggestion(1, 6))["id"] != first["id"]
-    await editor.in_order()
-    assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(1,)]
+    assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(1,)]
     assert editor.rows("SELECT suggestion_id FROM labels") == []
     assert editor.rows(f"SELECT kind FROM events WHERE suggestion_id = '{first['id']}'") == []

@@ -36,34 +36,29 @@ async def shown(editor: Editor) -> list[int]:
     """The lines that get a suggestion, each asked twice."""
     found = []
     for line in range(4):
-        answers = [await editor.inline(line, 4), await editor.inline(line, 4)]
-        texts = [[item.insert_text for item in answer.items] for answer in answers if answer is not None]
-        assert len(texts) == 2, "an empty list removes ghost text; null would leave it"
-        assert texts[0] == texts[1]
-        if texts[0]:
+        first, again = [[item.insert_text for item in await editor.items(line, 4)] for _ in ("", "again")]
+        assert first == again
+        if first:
             found.append(line)
     return found
 
 
 async def test_completions_below_the_limit_are_not_shown_and_counted(connect: Connect) -> None:
     """They cost no more than their first tokens, are asked for once, and leave no label."""
-    editor = await connect(SCRIPT, options={"hideBelow": 0.5})
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, options={"hideBelow": 0.5}, text=TEXT)
     assert await shown(editor) == [0]
     status = await editor.status()
     assert (status["hidden"], status["tiers"]) == (2, {"accept": 1, "review": 0, "reject": 0})
     assert [entry["line"] for entry in editor.engine.read("stopped")] == ["long"]
     asked = [entry["line"] for entry in editor.engine.read("asked")]
     assert (asked.count("good"), asked.count("poor"), asked.count("long")) == (1, 1, 1)
-    editor.save()
-    await editor.settled()
+    await editor.saved()
     assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(1,)]
 
 
 async def test_what_is_shown_although_it_was_to_be_hidden_says_so(connect: Connect) -> None:
     """With its small chance of being shown, which a later fit has to know."""
-    editor = await connect(SCRIPT | {"explored": 1.0}, options={"hideBelow": 0.5})
-    editor.open(TEXT)
+    editor = await connect(SCRIPT | {"explored": 1.0}, options={"hideBelow": 0.5}, text=TEXT)
     good, poor, long = [await editor.suggestion(line, 4) for line in range(3)]
     assert "hideBelow" not in good["reason"]
     for suggestion in (poor, long):
@@ -72,8 +67,7 @@ async def test_what_is_shown_although_it_was_to_be_hidden_says_so(connect: Conne
         )
     assert (await editor.status())["hidden"] == 0
     assert editor.engine.read("stopped") == []
-    await editor.in_order()
-    kept = dict(editor.rows("SELECT suggestion_id, data FROM events WHERE kind = 'shown'"))
+    kept = dict(await editor.stored("SELECT suggestion_id, data FROM events WHERE kind = 'shown'"))
     assert {name: json.loads(data)["shownProbability"] for name, data in kept.items()} == {
         good["id"]: 1.0,
         poor["id"]: 0.01,
@@ -82,25 +76,24 @@ async def test_what_is_shown_although_it_was_to_be_hidden_says_so(connect: Conne
 
 
 async def test_nothing_is_hidden_by_default_and_the_chance_of_being_shown_is_kept(connect: Connect) -> None:
-    editor = await connect(SCRIPT)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, text=TEXT)
     assert await shown(editor) == [0, 1, 2]
     assert (await editor.status())["hidden"] == 0
     assert editor.engine.read("stopped") == []
-    await editor.in_order()
-    kept = [json.loads(data) for (data,) in editor.rows("SELECT data FROM events WHERE kind = 'shown'")]
+    kept = [
+        json.loads(data) for (data,) in await editor.stored("SELECT data FROM events WHERE kind = 'shown'")
+    ]
     assert kept == [{"shownProbability": 1.0}] * 3
     assert not [message for message in editor.messages if TOLD in message]
 
 
 async def test_by_default_a_model_s_card_says_what_is_hidden(connect: Connect) -> None:
     """The message about a setting is of a limit that the user has set."""
-    editor = await connect(SCRIPT | {"hideBelow": 0.5})
-    editor.open(TEXT)
+    editor = await connect(SCRIPT | {"hideBelow": 0.5}, text=TEXT)
     assert await shown(editor) == [0]
     assert (await editor.status())["hidden"] == 2
     assert [entry["line"] for entry in editor.engine.read("stopped")] == ["long"]
-    assert not suggestions(await editor.inline(2, 4))
+    assert not suggestions(await editor.items(2, 4))
     explained = await editor.command("explain", {"uri": URI})
     assert "hideBelow is 50 %. Lower hideBelow, or set it to false" in explained["message"]
     assert not [message for message in editor.messages if TOLD in message]
@@ -112,16 +105,14 @@ async def test_false_turns_the_default_off(connect: Connect, tmp_path: Path, whe
     if where == "config.toml":
         (tmp_path / "home").mkdir(exist_ok=True)
         (tmp_path / "home" / "config.toml").write_text("hideBelow = false\n")
-    editor = await connect(SCRIPT | {"hideBelow": 0.5}, options=options.get(where, {}))
-    editor.open(TEXT)
+    editor = await connect(SCRIPT | {"hideBelow": 0.5}, options=options.get(where, {}), text=TEXT)
     assert await shown(editor) == [0, 1, 2]
     assert editor.engine.read("stopped") == []
 
 
 async def test_a_guess_hides_nothing_by_default(connect: Connect) -> None:
     """Without labels of the model its confidence is one; a limit of the user's own counts even then."""
-    editor = await connect(SCRIPT | {"hideBelow": 0.99}, calibrated=False)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT | {"hideBelow": 0.99}, calibrated=False, text=TEXT)
     assert (await editor.suggestion(0, 4))["calibrator"]["source"] == "prior"
     assert await shown(editor) == [0, 1, 2]
     editor.configure({"hideBelow": 0.99}, push=True)
@@ -131,29 +122,23 @@ async def test_a_guess_hides_nothing_by_default(connect: Connect) -> None:
 @pytest.mark.parametrize("options", [{}, {"hideBelow": 0.5}])
 async def test_what_is_asked_for_by_hand_is_shown(connect: Connect, options: dict[str, Any]) -> None:
     """Also where an automatic request has just had nothing; and it stays there once it was seen."""
-    editor = await connect(SCRIPT | {"hideBelow": 0.5}, options=options)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT | {"hideBelow": 0.5}, options=options, text=TEXT)
     assert await shown(editor) == [0]
     for line in (1, 2):
-        found = await editor.inline(line, 4, by_hand=True)
-        assert found is not None
-        assert found.items[0].insert_text == f" = {line + 1}"
+        found = await editor.items(line, 4, by_hand=True)
+        assert found[0].insert_text == f" = {line + 1}"
     assert await shown(editor) == [0, 1, 2]
     assert (await editor.status())["hidden"] == 2
 
 
 async def test_by_hand_beside_the_editors_own_request_at_the_same_place(connect: Connect) -> None:
-    editor = await connect(SCRIPT | {"hideBelow": 0.5})
-    editor.open(TEXT)
-    own, asked = await asyncio.gather(editor.inline(1, 4), editor.inline(1, 4, by_hand=True))
-    assert own is not None, "answered"
-    assert asked is not None
-    assert [item.insert_text for item in asked.items] == [" = 2"]
+    editor = await connect(SCRIPT | {"hideBelow": 0.5}, text=TEXT)
+    _, asked = await asyncio.gather(editor.items(1, 4), editor.items(1, 4, by_hand=True))
+    assert [item.insert_text for item in asked] == [" = 2"]
 
 
 async def test_the_limit_takes_effect_at_the_next_request(connect: Connect) -> None:
-    editor = await connect(SCRIPT, client=capabilities(inline=True))
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, text=TEXT)
     assert await shown(editor) == [0, 1, 2]
     editor.configure({"hideBelow": 0.5}, push=True)
     assert await shown(editor) == [0]
@@ -162,8 +147,7 @@ async def test_the_limit_takes_effect_at_the_next_request(connect: Connect) -> N
 
 
 async def test_the_menu_hides_as_well(connect: Connect) -> None:
-    editor = await connect(SCRIPT, client=capabilities(), options={"hideBelow": 0.5})
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, client=capabilities(), options={"hideBelow": 0.5}, text=TEXT)
     assert len((await editor.menu(0, 4)).items) == 1
     assert not (await editor.complete(1, 4)).items
     await until(lambda: editor.engine.read("answered"), "the answer")
@@ -223,16 +207,14 @@ def install_two_curves(home: Path) -> None:
 async def test_the_measure_is_the_one_that_the_user_has_set(connect: Connect, tmp_path: Path) -> None:
     install_two_curves(tmp_path / "home")
     options = {"trusted": {"confidence": {"measure": "geometric-mean"}}}
-    editor = await connect(SCRIPT, calibrated=False, options=options)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, calibrated=False, options=options, text=TEXT)
     first = await editor.suggestion(0, 4)
     assert (first["measure"], first["confidence"]) == (
         "geometric-mean-first-4",
         pytest.approx(math.exp(-0.1)),
     )
     await editor.leave()
-    editor = await connect(SCRIPT, calibrated=False)
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, calibrated=False, text=TEXT)
     second = await editor.suggestion(0, 4)
     # To the last digits: nothing is rounded on the way.
     assert (second["measure"], second["confidence"]) == ("total", pytest.approx(math.exp(-0.2), rel=1e-12))
@@ -244,8 +226,7 @@ async def test_the_word_in_doubt_is_named_and_marked(connect: Connect) -> None:
     """In UTF-16 units of the text; the diagnostic is on that word alone, also after the line was indented."""
     tokens = ["'🐍' ", "+ ", "time", "out"]
     script = {"otherwise": {"text": "".join(tokens), "tokens": tokens, "logprobs": [-0.1, -0.2, -0.9, -0.1]}}
-    editor = await connect(script)
-    editor.open("x = \n")
+    editor = await connect(script, text="x = \n")
     suggestion = await editor.suggestion(0, 4)
     assert suggestion["doubt"] == {"start": 7, "end": 14}
     editor.insert(0, 4, suggestion["text"])
@@ -268,8 +249,7 @@ async def test_the_word_that_a_reason_names_is_neither_logged_nor_stored(
     log = tmp_path / "server.log"
     word = {"text": "secret_word", "logprobs": [-2.0, -2.0]}
     script = {"otherwise": word, "log": str(log), "explored": 1.0}
-    editor = await connect(script, calibrated=False, options={"hideBelow": 0.5})
-    editor.open("x = \nsecret_line\n")
+    editor = await connect(script, calibrated=False, options={"hideBelow": 0.5}, text="x = \nsecret_line\n")
     suggestion = await editor.suggestion(0, 4)
     assert suggestion["reason"].startswith("shown although it is below hideBelow (0.5), to keep learning; ")
     assert "`secret_word`" in suggestion["reason"]
@@ -286,26 +266,23 @@ async def test_the_word_that_a_reason_names_is_neither_logged_nor_stored(
 async def test_in_prose_there_is_no_number_and_nothing_is_hidden_nor_learned(connect: Connect) -> None:
     """The words of a comment are seldom the very same: good ones were red, by labels of code."""
     answer = {"text": " sum", "logprobs": [-2.0, -2.0]}
-    editor = await connect({"otherwise": answer}, options={"hideBelow": 0.5})
-    editor.open("# The\nx = 1\n")
+    editor = await connect({"otherwise": answer}, options={"hideBelow": 0.5}, text="# The\nx = 1\n")
     comment = await editor.suggestion(0, 5)
     assert (comment["confidence"], comment["tier"], comment["doubt"]) == (None, "review", None)
     assert comment["reason"].startswith("text in a comment or a documentation string: ")
-    found = suggestions(await editor.inline(0, 5, by_hand=True))
+    found = suggestions(await editor.items(0, 5, by_hand=True))
     assert {(one["confidence"], one["tier"]) for one in found} == {(None, "review")}
-    assert not suggestions(await editor.inline(1, 5)), "code beside it is hidden by the same answer"
+    assert not suggestions(await editor.items(1, 5)), "code beside it is hidden by the same answer"
     editor.insert(0, 5, comment["text"])
     await editor.command("accepted", comment)
-    editor.save()
-    await editor.settled()
+    await editor.saved()
     assert (await editor.command("refit"))["n"] == 0
 
 
 async def test_a_line_that_opens_documentation_has_no_number(connect: Connect) -> None:
     """Labels are of lines of code: three quotes below a head were marked accept, and never right."""
     opening = {"text": '"""', "logprobs": [-0.01]}
-    editor = await connect({"otherwise": opening})
-    editor.open("def f():\n    \n")
+    editor = await connect({"otherwise": opening}, text="def f():\n    \n")
     suggestion = await editor.suggestion(1, 4)
     assert suggestion["text"] == '"""'
     assert (suggestion["confidence"], suggestion["tier"], suggestion["doubt"]) == (None, "review", None)
@@ -317,6 +294,5 @@ async def test_what_opens_documentation_is_hidden_as_lines_of_code_are(
     connect: Connect, limit: float
 ) -> None:
     unlikely = {"text": '"""', "logprobs": [-3.0]}
-    editor = await connect({"otherwise": unlikely}, options={"hideBelow": limit})
-    editor.open("def f():\n    \n")
-    assert len(suggestions(await editor.inline(1, 4))) == (not limit)
+    editor = await connect({"otherwise": unlikely}, options={"hideBelow": limit}, text="def f():\n    \n")
+    assert len(suggestions(await editor.items(1, 4))) == (not limit)

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 from conftest import Connect
-from scripted_editor import Editor, capabilities
+from scripted_editor import Editor
 
 TEXT = "def f(net, tax):\n    total = \n    return total\n"
 SHOWN, PART = "textDocument/didShowCompletion", "textDocument/didPartiallyAcceptCompletion"
 
 
 async def editor_of(connect: Connect) -> tuple[Editor, dict[str, Any]]:
-    editor = await connect({"otherwise": {"text": "net + tax"}}, client=capabilities(inline=True))
-    editor.open(TEXT)
+    editor = await connect({"otherwise": {"text": "net + tax"}}, text=TEXT)
     return editor, await editor.suggestion(1, 12)
 
 

@@ -11,11 +11,17 @@ from scripted_editor import Editor, capabilities
 TEXT = 'x = 1\n\n\n@decorated\ndef add(\n    a, b\n):\n    """Old words."""\n    return a + b\n'
 
 
-async def shown(editor: Editor, line: int = 4, character: int = 5) -> types.MarkupContent:
-    hover = await editor.hover(line, character)
-    assert hover is not None
-    assert isinstance(hover.contents, types.MarkupContent)
-    return hover.contents
+async def shown(editor: Editor) -> types.MarkupContent:
+    return await editor.hovered(4, 5)
+
+
+def plain_text() -> types.ClientCapabilities:
+    """Those of an editor without Markdown."""
+    client = capabilities()
+    assert client.text_document is not None
+    assert client.text_document.hover is not None
+    client.text_document.hover.content_format = [types.MarkupKind.PlainText]
+    return client
 
 
 async def test_summary_tier_and_words(connect: Connect) -> None:
@@ -53,8 +59,7 @@ async def test_summary_tier_and_words(connect: Connect) -> None:
 
 async def test_without_labels_for_summaries_there_is_no_number(connect: Connect) -> None:
     """No calibrator of lines, and none of another model, says how likely a summary is to be right."""
-    editor = await connect({"summary": {"text": "Add.", "logprobs": [-0.001]}}, calibrated=False)
-    editor.open(TEXT)
+    editor = await connect({"summary": {"text": "Add.", "logprobs": [-0.001]}}, calibrated=False, text=TEXT)
     (tier,) = [part for part in (await shown(editor)).value.split("\n\n") if "**" in part]
     assert "**May say what its author would**" in tier
     assert "no labels for summaries of this model yet" in tier
@@ -64,8 +69,7 @@ async def test_without_labels_for_summaries_there_is_no_number(connect: Connect)
 
 async def test_only_on_a_signature(connect: Connect) -> None:
     """Every line of a signature has it; bodies, other code and other languages do not, and cost nothing."""
-    editor = await connect()
-    editor.open(TEXT)
+    editor = await connect(text=TEXT)
     editor.open("def f(): pass\n", uri="untitled:x", language="plaintext")
     assert await editor.hover(8, 5) is None
     assert await editor.hover(0, 0) is None
@@ -78,8 +82,7 @@ async def test_only_on_a_signature(connect: Connect) -> None:
 async def test_a_summary_is_shown_as_plain_text(connect: Connect) -> None:
     """Links, images, code, HTML, autolinks and control characters from a model do not reach the renderer."""
     wild = "See [x](http://a.b) ![i](http://a.b/i.png) <img src=x> `c` *e* https://a.b/ \x1b[31m \\"
-    editor = await connect({"summary": {"text": wild}})
-    editor.open(TEXT)
+    editor = await connect({"summary": {"text": wild}}, text=TEXT)
     text = (await shown(editor)).value.split("\n\n")[0]
     bare = text.replace("\\\\", "")
     for mark in "[]<>`*":
@@ -97,13 +100,9 @@ def _read_markdown(text: str) -> str:
 
 async def test_plain_text_for_editors_without_markdown(connect: Connect) -> None:
     """The same words as they are: nothing escaped, and no character of the summary lost."""
-    client = capabilities()
-    assert client.text_document is not None
-    assert client.text_document.hover is not None
-    client.text_document.hover.content_format = [types.MarkupKind.PlainText]
+    client = plain_text()
     wild = "Multiply a * b and keep C:\\new_name"
-    editor = await connect({"summary": {"text": wild}}, client=client)
-    editor.open(TEXT)
+    editor = await connect({"summary": {"text": wild}}, client=client, text=TEXT)
     contents = await shown(editor)
     assert contents.kind is types.MarkupKind.PlainText
     assert contents.value.startswith(wild + "\n\n")
@@ -113,26 +112,29 @@ async def test_plain_text_for_editors_without_markdown(connect: Connect) -> None
 
 
 async def test_over_budget_the_hover_says_so_and_a_later_one_has_the_summary(
-    connect: Connect, tmp_path: Path
+    connect: Connect, release: Path
 ) -> None:
-    """After `hover.budgetMs` the hover says that it is not ready; the work continues for the next one."""
-    release = tmp_path / "release"
-    slow = {"text": "Add.", "heldUntil": str(release)}
-    editor = await connect({"summary": slow}, options={"hover": {"budgetMs": 30}})
-    editor.open(TEXT)
+    """After `hover.budgetMs` the hover says that it is not ready; the work continues for the next one. The
+    summary counts once it was shown: not before, and not again by each later hover."""
+    slow = {"text": "Add.", "logprobs": [-0.7], "heldUntil": str(release)}
+    editor = await connect({"summary": slow}, options={"hover": {"budgetMs": 30}}, text=TEXT)
     assert "hover again in a moment" in (await shown(editor)).value
     assert "hover again in a moment" in (await shown(editor)).value
     release.touch()
     await editor.engine.until("answered")
-    assert (await shown(editor)).value.startswith("Add.")
+    status = await editor.status()
+    assert status["tiers"] == {"accept": 0, "review": 0, "reject": 0}
+    assert status["latencyMs"]["p50"] is not None
+    for _ in range(2):
+        assert (await shown(editor)).value.startswith("Add.")
+        assert (await editor.status())["tiers"] == {"accept": 0, "review": 1, "reject": 0}
     assert len(editor.engine.read("asked")) == 1
 
 
 async def test_a_failing_engine_and_an_empty_answer_are_no_hover(connect: Connect) -> None:
     """Null, so that the editor shows other servers' hovers; the next hover tries again."""
     death = {"text": " ", "error": ["EngineDiedError", "It ended."]}
-    editor = await connect({"summary": death})
-    editor.open(TEXT)
+    editor = await connect({"summary": death}, text=TEXT)
     assert await editor.hover(4, 5) is None
     assert await editor.hover(4, 5) is None
     assert len(editor.engine.read("asked")) == 2
@@ -141,8 +143,7 @@ async def test_a_failing_engine_and_an_empty_answer_are_no_hover(connect: Connec
 
 async def test_it_can_be_turned_off(connect: Connect) -> None:
     """With `hover.enabled: false` nothing is parsed and the model is not asked."""
-    editor = await connect(options={"hover.enabled": False})
-    editor.open(TEXT)
+    editor = await connect(options={"hover.enabled": False}, text=TEXT)
     assert await editor.hover(4, 5) is None
     assert editor.engine.read("asked") == []
 
@@ -151,8 +152,7 @@ async def test_a_new_policy_applies_to_remembered_suggestions(connect: Connect) 
     """Summaries and ghost text made under other thresholds do not keep their old tiers."""
     summary = {"text": "Add two numbers.", "logprobs": [-0.2]}
     script = {"summary": summary, "otherwise": {"text": "x", "logprobs": [-0.2]}}
-    editor = await connect(script, client=capabilities(inline=True))
-    editor.open(TEXT)
+    editor = await connect(script, text=TEXT)
     assert "**Likely says what its author would**" in (await shown(editor)).value
     assert (await editor.suggestion(0, 5))["tier"] == "accept"
     editor.configure({"tiers": {"acceptFrom": 0.95}}, push=True)
@@ -162,39 +162,17 @@ async def test_a_new_policy_applies_to_remembered_suggestions(connect: Connect) 
 
 async def test_a_summary_that_only_repeats_the_name_is_not_green(connect: Connect) -> None:
     """However sure the model is; the hover says why."""
-    editor = await connect({"summary": {"text": "This is the add function.", "logprobs": [-0.2]}})
-    editor.open(TEXT)
+    editor = await connect({"summary": {"text": "This is the add function.", "logprobs": [-0.2]}}, text=TEXT)
     text, tier, note, _ = (await shown(editor)).value.split("\n\n")
     assert text == "This is the add function."
     assert tier.startswith("🟡 **May say what its author would**: about 8 in 10 summaries like this")
     assert note == "It says little beyond the function's name."
 
 
-async def test_a_summary_counts_once_it_was_shown(connect: Connect, tmp_path: Path) -> None:
-    """Not by a hover that is answered before it is made, and not again by each later hover."""
-    release = tmp_path / "release"
-    summary = {"text": "Add two numbers.", "logprobs": [-0.7], "heldUntil": str(release)}
-    editor = await connect({"summary": summary}, options={"hover.budgetMs": 0})
-    editor.open(TEXT)
-    assert "hover again in a moment" in (await shown(editor)).value
-    release.touch()
-    await editor.engine.until("answered")
-    status = await editor.status()
-    assert status["tiers"] == {"accept": 0, "review": 0, "reject": 0}
-    assert status["latencyMs"]["p50"] is not None
-    for _ in range(2):
-        assert "Add two numbers" in (await shown(editor)).value
-        assert (await editor.status())["tiers"] == {"accept": 0, "review": 1, "reject": 0}
-
-
 async def test_plain_text_has_no_marks_around_a_command(connect: Connect) -> None:
-    client = capabilities()
-    assert client.text_document is not None
-    assert client.text_document.hover is not None
-    client.text_document.hover.content_format = [types.MarkupKind.PlainText]
+    client = plain_text()
     summary = {"text": "Sum `a`.", "logprobs": [-0.001]}
-    editor = await connect({"summary": summary}, calibrated=False, client=client)
-    editor.open(TEXT)
+    editor = await connect({"summary": summary}, calibrated=False, client=client, text=TEXT)
     text, tier, _ = (await shown(editor)).value.split("\n\n")
     assert text == "Sum `a`.", "the model's words stay as they are"
     assert '"lsp-calib calibrate PATH --task summary"' in tier

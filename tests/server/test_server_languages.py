@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from conftest import Connect
 from language_samples import SAMPLES
-from lsprotocol import types
 from real_functions import with_call_begun_above
 
 from lsp_calib.syntax import functions
@@ -27,10 +26,7 @@ FUNCTIONS = {
 async def test_a_hover_summarises_the_code_without_its_documentation(connect: Connect, language: str) -> None:
     editor = await connect({"summary": {"text": "Add two numbers.", "logprobs": [-0.1]}})
     editor.open(FUNCTIONS[language], uri="file:///a", language=language)
-    hover = await editor.hover(1, 0, "file:///a")
-    assert hover is not None
-    assert isinstance(hover.contents, types.MarkupContent)
-    assert hover.contents.value.startswith("Add two numbers")
+    assert (await editor.hovered(1, 0, "file:///a")).value.startswith("Add two numbers")
     (asked,) = editor.engine.read("asked")
     assert "a + b" in asked["prompt"]
     assert "Old words" not in asked["prompt"]
@@ -51,18 +47,14 @@ async def test_a_hover_works_below_a_call_that_is_being_typed(connect: Connect, 
     text, function = found[-1]
     editor = await connect({"summary": {"text": "Sum it up.", "logprobs": [-0.1]}})
     editor.open("\n".join(text), uri="file:///a", language=language)
-    hover = await editor.hover(function.start + 1, 0, "file:///a")
-    assert hover is not None
-    assert isinstance(hover.contents, types.MarkupContent)
-    assert hover.contents.value.startswith("Sum it up")
+    assert (await editor.hovered(function.start + 1, 0, "file:///a")).value.startswith("Sum it up")
     (asked,) = editor.engine.read("asked")
     assert function.code[:200] in asked["prompt"]
 
 
 async def test_a_language_without_labels_says_so_and_is_never_accepted(connect: Connect) -> None:
     """The same answer is accepted in Python, where there are labels; in Go it is a guess, and says so."""
-    editor = await connect({"otherwise": {"text": "x", "logprobs": [-0.001]}})
-    editor.open("a = ")
+    editor = await connect({"otherwise": {"text": "x", "logprobs": [-0.001]}}, text="a = ")
     assert (await editor.suggestion(0, 4))["tier"] == "accept"
     editor.open("func f() {\n\ta := \n", uri="file:///a.go", language="go")
     suggestion = await editor.suggestion(1, 6, "file:///a.go")

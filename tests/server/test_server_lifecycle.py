@@ -27,8 +27,7 @@ SCRIPT: dict[str, Any] = {"child": True, "otherwise": {"text": "xy"}}
 
 async def working(connect: Connect, script: dict[str, Any] | None = None) -> tuple[Editor, int]:
     """A server in the middle of its work, and the process of its engine."""
-    editor = await connect(SCRIPT | (script or {}))
-    editor.open("def f():\n    return a\n")
+    editor = await connect(SCRIPT | (script or {}), text="def f():\n    return a\n")
     ((child),) = await editor.engine.until("child")
     return editor, child["child"]
 
@@ -58,8 +57,7 @@ async def test_a_normal_session_ends_quietly(connect: Connect) -> None:
 
 
 async def test_an_idle_server_rests(connect: Connect) -> None:
-    editor = await connect({"otherwise": {"text": "xy"}}, forked=False)
-    editor.open("def f():\n    return a\n")
+    editor = await connect({"otherwise": {"text": "xy"}}, forked=False, text="def f():\n    return a\n")
     await editor.suggestion(1, 12)
     await asyncio.sleep(1)  # work that follows the last answer
     server = psutil.Process(editor.client.process.pid)
@@ -86,8 +84,7 @@ async def test_a_client_that_is_killed_takes_the_server_with_it(
     request = asyncio.ensure_future(editor.inline(1, 12)) if busy else None
     if request is not None:
         await editor.engine.until("asked")
-    assert editor.client.process.stdin is not None
-    editor.client.process.stdin.close()
+    editor.client.hang_up()
     await editor.client.gone()
     if request is not None:
         await asyncio.wait({request})
@@ -109,8 +106,7 @@ async def test_a_client_that_dies_while_its_workspace_is_read_does_not_wait_for_
     editor.open("def bill(items):\n    return sum(items)\n", uri)
     await editor.hover(0, 5, uri)
     await asyncio.sleep(0.5)
-    assert editor.client.process.stdin is not None
-    editor.client.process.stdin.close()
+    editor.client.hang_up()
     started = asyncio.get_running_loop().time()
     await editor.client.gone()
     # All files would take 50 s, and as long in rests.
@@ -130,8 +126,7 @@ async def test_a_thread_that_never_ends_does_not_keep_the_server(
     if leaves:
         assert await editor.leave() == 0
     else:
-        assert editor.client.process.stdin is not None
-        editor.client.process.stdin.close()
+        editor.client.hang_up()
         assert await editor.client.gone() == 1
     assert asyncio.get_running_loop().time() - started < 20
     assert b"Traceback" not in editor.client.stderr
@@ -265,8 +260,7 @@ def framed(*messages: dict[str, Any]) -> bytes:
 
 async def test_a_request_is_about_the_document_as_it_was_when_it_was_sent(connect: Connect) -> None:
     """Even if the change that follows it arrives at the same moment."""
-    editor = await connect({"otherwise": {"text": "x"}})
-    editor.open("first")
+    editor = await connect({"otherwise": {"text": "x"}}, text="first")
     await editor.inline(0, 5)
     document = {"uri": URI, "version": 7}
     start, end = {"line": 0, "character": 0}, {"line": 0, "character": 5}
@@ -291,8 +285,7 @@ async def test_a_request_is_about_the_document_as_it_was_when_it_was_sent(connec
 
 
 async def test_a_server_that_is_told_to_shut_down_and_to_exit_at_once_does_both(connect: Connect) -> None:
-    editor = await connect({"otherwise": {"text": "x"}})
-    editor.open("first")
+    editor = await connect({"otherwise": {"text": "x"}}, text="first")
     await editor.inline(0, 5)
     assert editor.client.process.stdin is not None
     editor.client.process.stdin.write(framed({"id": "end", "method": "shutdown"}, {"method": "exit"}))

@@ -59,9 +59,7 @@ async def test_a_cell_is_shown_to_the_model_as_its_place_in_one_file(connect: Co
 async def test_a_suggestion_in_a_cell_has_the_cells_position(connect: Connect) -> None:
     editor = await begin(connect)
     book = Notebook(editor, {"a": SCORE, "b": USE, "c": LAST})
-    answer = await editor.inline(1, len(TYPED), book.cell_uri("b"))
-    assert answer is not None
-    (item,) = answer.items
+    (item,) = await editor.items(1, len(TYPED), book.cell_uri("b"))
     assert item.insert_text == REST["text"]
     assert item.range == types.Range(types.Position(1, len(TYPED)), types.Position(1, len(TYPED)))
     menu = await editor.menu(1, len(TYPED), book.cell_uri("b"))
@@ -119,9 +117,7 @@ async def test_what_is_undone_in_a_later_cell_does_not_come_back(connect: Connec
     editor = await connect({"otherwise": {"text": "xyz"}}, client=client, options=options)
     book = Notebook(editor, {"a": "import os\nimport sys\n", "b": "a = \nb = 1\n"})
     uri = book.cell_uri("b")
-    first = await editor.inline(0, 4, uri)
-    assert first is not None
-    assert first.items
+    assert await editor.items(0, 4, uri)
     book.insert("b", 0, 4, "xyz")
     book.change("b", (0, 4), (0, 7), "")
     again = await editor.inline(0, 4, uri)
@@ -139,15 +135,7 @@ async def test_a_label_comes_with_the_saving_of_the_notebook(connect: Connect) -
     assert editor.labels() == {}
     book.save()
     assert await editor.settled() == {seen["id"]: "kept"}
-
-
-async def test_a_label_comes_with_the_closing_of_the_notebook(connect: Connect) -> None:
-    editor = await begin(connect)
-    book = Notebook(editor, {"a": SCORE, "b": USE})
-    seen = await editor.suggestion(1, len(TYPED), book.cell_uri("b"))
-    book.insert("b", 1, len(TYPED), REST["text"])
     book.close()
-    assert await editor.settled() == {seen["id"]: "kept"}
     assert await editor.inline(1, 3, book.cell_uri("b")) is None
 
 

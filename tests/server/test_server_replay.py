@@ -235,8 +235,7 @@ class TestWhen:
 
     async def test_not_without_a_model(self, connect: Connect, tmp_path: Path) -> None:
         gate = tmp_path / "gate"
-        editor = await connect(script(readyWhen=str(gate)))
-        editor.open(TEXT)
+        editor = await connect(script(readyWhen=str(gate)), text=TEXT)
         type_line(editor, 1, LINE)
         await never(editor)
         gate.touch()

@@ -21,8 +21,7 @@ async def one_kept(editor: Editor) -> None:
     editor.open(TEXT)
     await editor.suggestion(0, 4)
     editor.insert(0, 4, "_secret_text")
-    editor.save()
-    await editor.settled(1)
+    await editor.saved(1)
 
 
 async def test_the_client_opens_the_page(connect: Connect) -> None:

@@ -19,11 +19,10 @@ async def shown(
     editor: Editor, character: int, selected: types.SelectedCompletionInfo
 ) -> list[tuple[str, int, int]]:
     """(text, start, end) of each suggestion in the first line."""
-    answer = await editor.inline(0, character, selected=selected)
-    texts = [suggestion["text"] for suggestion in suggestions(answer)]
-    assert answer is not None
-    assert [item.insert_text for item in answer.items] == texts
-    spans = [item.range for item in answer.items if item.range is not None]
+    items = await editor.items(0, character, selected=selected)
+    texts = [suggestion["text"] for suggestion in suggestions(items)]
+    assert [item.insert_text for item in items] == texts
+    spans = [item.range for item in items if item.range is not None]
     return [(text, span.start.character, span.end.character) for text, span in zip(texts, spans, strict=True)]
 
 
@@ -46,25 +45,22 @@ async def test_the_model_is_asked_as_if_the_item_stood_there(
     found: tuple[str, int, int],
 ) -> None:
     """The reply begins with the item and replaces what the item would."""
-    editor = await connect({"answers": {asked: {"text": ".join(a)"}}})
-    editor.open(line)
+    editor = await connect({"answers": {asked: {"text": ".join(a)"}}}, text=line)
     assert await shown(editor, character, selected) == [found]
     assert [entry["line"] for entry in editor.engine.read("asked")] == [asked]
 
 
 async def test_another_item_gets_another_suggestion(connect: Connect) -> None:
     answers = {"os.path": {"text": ".join(a)"}, "os.pardir": {"text": " + b"}}
-    editor = await connect({"answers": answers})
-    editor.open("os.pa")
+    editor = await connect({"answers": answers}, text="os.pa")
     assert await shown(editor, 5, item(3, 5, "path")) == [("path.join(a)", 3, 5)]
     assert await shown(editor, 5, item(3, 5, "pardir")) == [("pardir + b", 3, 5)]
     assert await shown(editor, 5, item(3, 5, "parent")) == []
 
 
 async def test_accepted_in_the_menu_it_goes_on_from_memory_as_the_same_suggestion(connect: Connect) -> None:
-    editor = await connect({"answers": {"os.path": {"text": ".join(a)"}}})
-    editor.open("os.pa")
-    (before,) = suggestions(await editor.inline(0, 5, selected=item(3, 5, "path")))
+    editor = await connect({"answers": {"os.path": {"text": ".join(a)"}}}, text="os.pa")
+    (before,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
     editor.change((0, 3), (0, 5), "path")
     after = await editor.suggestion(0, 7)
     assert (after["id"], after["text"], after["source"]) == (before["id"], ".join(a)", "memory")
@@ -74,15 +70,13 @@ async def test_accepted_in_the_menu_it_goes_on_from_memory_as_the_same_suggestio
 async def test_it_is_followed_to_its_label(connect: Connect) -> None:
     """Accepted at once, with the letters that the item replaces."""
     answer = {"text": ".join(a)", "tokens": [".", "join", "(a)"], "logprobs": [-0.1, -2.0, -0.1]}
-    editor = await connect({"answers": {"os.path": answer}})
-    editor.open("os.Pa()")
-    (suggestion,) = suggestions(await editor.inline(0, 5, selected=item(3, 5, "path")))
+    editor = await connect({"answers": {"os.path": answer}}, text="os.Pa()")
+    (suggestion,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
     doubt = suggestion["doubt"]
     assert suggestion["text"][doubt["start"] : doubt["end"]] == "join"
     editor.change((0, 3), (0, 5), suggestion["text"])
     await until(editor.pushed, "a diagnostic")
-    editor.save()
-    assert await editor.settled() == {suggestion["id"]: "kept"}
+    assert await editor.saved() == {suggestion["id"]: "kept"}
 
 
 @pytest.mark.parametrize(
@@ -98,8 +92,7 @@ async def test_it_is_followed_to_its_label(connect: Connect) -> None:
 async def test_nothing_where_no_suggestion_can_go_on_from_it(
     connect: Connect, selected: types.SelectedCompletionInfo
 ) -> None:
-    editor = await connect({"otherwise": {"text": "x"}})
-    editor.open("os.pa\nab")
+    editor = await connect({"otherwise": {"text": "x"}}, text="os.pa\nab")
     assert await shown(editor, 5, selected) == []
     assert editor.engine.read("asked") == []
     assert (await editor.command("explain"))["reason"] == "selectedItem"
@@ -107,10 +100,9 @@ async def test_nothing_where_no_suggestion_can_go_on_from_it(
 
 async def test_with_alternatives_each_begins_with_it(connect: Connect) -> None:
     draws = [{"text": ".exists(a)", "logprobs": [-1.0]}]
-    editor = await connect({"answers": {"os.path": {"text": ".join(a)", "draws": draws}}})
-    editor.open("os.pa")
-    answer = await editor.inline(0, 5, by_hand=True, selected=item(3, 5, "path"))
-    assert [one["text"] for one in suggestions(answer)] == ["path.join(a)", "path.exists(a)"]
+    editor = await connect({"answers": {"os.path": {"text": ".join(a)", "draws": draws}}}, text="os.pa")
+    found = await editor.items(0, 5, by_hand=True, selected=item(3, 5, "path"))
+    assert [one["text"] for one in suggestions(found)] == ["path.join(a)", "path.exists(a)"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])

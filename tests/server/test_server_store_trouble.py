@@ -70,15 +70,13 @@ async def test_a_server_that_can_make_no_file_says_so_and_works_once_it_can(
     home = small_disk / "home"
     env = {"LSP_CALIB_HOME": str(home)}
     if made:
-        earlier = await connect(SCRIPT, env=env)
-        earlier.open("a\n")
+        earlier = await connect(SCRIPT, env=env, text="a\n")
         await earlier.suggestion(0, 1)
         assert await earlier.leave() == 0
     else:
         home.mkdir(mode=0o700)
     names = fill_names(small_disk)
-    editor = await connect(SCRIPT, env=env)
-    editor.open("a\nb\n")
+    editor = await connect(SCRIPT, env=env, text="a\nb\n")
     with contextlib.suppress(JsonRpcException):
         await editor.suggestion(0, 1)
     await until(lambda: any("full" in message for message in editor.messages), "a message")
@@ -92,8 +90,7 @@ async def test_a_full_disk_costs_no_answer_and_is_survived(connect: Connect, sma
     """One message, no crash, no damage; with space again, everything is recorded again."""
     home = small_disk / "home"
     home.mkdir(mode=0o700)
-    editor = await connect(SCRIPT, env={"LSP_CALIB_HOME": str(home)})
-    editor.open("a\nb\nc\n")
+    editor = await connect(SCRIPT, env={"LSP_CALIB_HOME": str(home)}, text="a\nb\nc\n")
     known = await editor.suggestion(0, 1)
     await editor.command("accepted", known)
     ballast = fill(small_disk)
@@ -102,8 +99,7 @@ async def test_a_full_disk_costs_no_answer_and_is_survived(connect: Connect, sma
     assert refused, "a hint that cannot be kept is not acknowledged"
     assert all(isinstance(error, JsonRpcException) for error in refused)
     assert {"full" in str(error) and "Free some space" in str(error) for error in refused} == {True}
-    another = await connect(SCRIPT, env={"LSP_CALIB_HOME": str(home)})
-    another.open("a\n")
+    another = await connect(SCRIPT, env={"LSP_CALIB_HOME": str(home)}, text="a\n")
     assert await another.suggestion(0, 1), "a server starts on a full disk"
     assert await another.leave() == 0
     assert await editor.suggestion(1, 1), "suggestions go on"

@@ -51,8 +51,7 @@ def place(line: int, character: int, uri: str = URI) -> dict[str, Any]:
 class TestPlaces:
     async def test_a_call_shows_the_function_of_this_file(self, connect: Connect) -> None:
         """With the range of the name. A method of another object, or an unknown name, shows nothing."""
-        editor = await connect(SUMMARY)
-        editor.open(TEXT)
+        editor = await connect(SUMMARY, text=TEXT)
         hover = await editor.hover(9, 17)
         assert hover is not None
         assert hover.range == types.Range(types.Position(9, 15), types.Position(9, 19))
@@ -63,8 +62,7 @@ class TestPlaces:
         assert await editor.hover(6, 10) is None
 
     async def test_with_the_scope_function_a_body_shows_the_innermost_one(self, connect: Connect) -> None:
-        editor = await connect(SUMMARY, options={"hover.scope": "function"})
-        editor.open(TEXT)
+        editor = await connect(SUMMARY, options={"hover.scope": "function"}, text=TEXT)
         for line in (3, 6, 13):
             assert await editor.hover(line, 9) is not None
         assert len(asked(editor)) == 3
@@ -74,8 +72,7 @@ class TestPlaces:
     async def test_a_moved_function_keeps_its_summary_and_a_changed_one_does_not(
         self, connect: Connect
     ) -> None:
-        editor = await connect(SUMMARY)
-        editor.open(TEXT)
+        editor = await connect(SUMMARY, text=TEXT)
         await hovered(editor, 12, 5)
         editor.insert(0, 0, "import os\n\n")
         await hovered(editor, 14, 5)
@@ -85,12 +82,10 @@ class TestPlaces:
         assert asked(editor) == ["free"] * 2
 
 
-async def test_a_hover_that_does_not_wait_shows_progress(connect: Connect, tmp_path: Path) -> None:
+async def test_a_hover_that_does_not_wait_shows_progress(connect: Connect, release: Path) -> None:
     """The name and what goes on at once; the progress ends with the summary; cancelling it stops the work."""
-    release = tmp_path / "release"
     slow = {"summary": {"text": "Return a number.", "heldUntil": str(release)}}
-    editor = await connect(slow, options={"hover.budgetMs": 0}, client=capabilities(progress=True))
-    editor.open(TEXT)
+    editor = await connect(slow, options={"hover.budgetMs": 0}, client=capabilities(progress=True), text=TEXT)
     first = await hovered(editor, 12, 5) or ""
     # Before that it may say that the model is being loaded.
     assert first.endswith("**free**: *summarising… hover again in a moment*")
@@ -120,8 +115,7 @@ async def test_a_hover_that_does_not_wait_shows_progress(connect: Connect, tmp_p
 class TestAhead:
     async def test_after_a_hover_the_functions_around_are_made_when_idle(self, connect: Connect) -> None:
         """The nearest first, as idle work; the next hover has its summary without asking."""
-        editor = await connect({**SUMMARY, "summariesAfter": 0.05})
-        editor.open(TEXT)
+        editor = await connect({**SUMMARY, "summariesAfter": 0.05}, text=TEXT)
         await asyncio.sleep(0.3)
         assert asked(editor) == [], "nobody has looked at a summary yet"
         await hovered(editor, 12, 5)
@@ -145,12 +139,10 @@ class TestAhead:
         await until(lambda: len(asked(editor)) > 1, "idle work")
         assert asked(editor) == ["free", "last"]
 
-    async def test_a_key_stops_it_and_a_hover_keeps_it(self, connect: Connect, tmp_path: Path) -> None:
-        release = tmp_path / "release"
+    async def test_a_key_stops_it_and_a_hover_keeps_it(self, connect: Connect, release: Path) -> None:
         release.touch()
         script = {"summary": {"text": "Return.", "heldUntil": str(release)}, "summariesAfter": 0.5}
-        editor = await connect(script, options={"hover.budgetMs": 20_000})
-        editor.open(TEXT)
+        editor = await connect(script, options={"hover.budgetMs": 20_000}, text=TEXT)
         await hovered(editor, 12, 5)
         release.unlink()
         editor.insert(0, 0, "\n")
@@ -173,15 +165,13 @@ class TestAhead:
         "options", [{"hover.ahead": False}, {"languages": ["go"]}, {"hover.enabled": False}]
     )
     async def test_where_it_is_off_nothing_is_made(self, connect: Connect, options: dict[str, Any]) -> None:
-        editor = await connect({**SUMMARY, "summariesAfter": 0.02}, options=options)
-        editor.open(TEXT)
+        editor = await connect({**SUMMARY, "summariesAfter": 0.02}, options=options, text=TEXT)
         await hovered(editor, 12, 5)
         await asyncio.sleep(0.3)
         assert len(asked(editor)) <= 1
 
     async def test_not_in_a_pause(self, connect: Connect) -> None:
-        editor = await connect({**SUMMARY, "summariesAfter": 0.02})
-        editor.open(TEXT)
+        editor = await connect({**SUMMARY, "summariesAfter": 0.02}, text=TEXT)
         await editor.command("pause")
         await hovered(editor, 12, 5)
         await asyncio.sleep(0.3)
@@ -190,8 +180,7 @@ class TestAhead:
 
 class TestLenses:
     async def test_off_by_default(self, connect: Connect) -> None:
-        editor = await connect(SUMMARY)
-        editor.open(TEXT)
+        editor = await connect(SUMMARY, text=TEXT)
         assert await editor.lenses() is None
 
     async def test_one_for_each_function_and_its_summary_once_known(self, connect: Connect) -> None:
@@ -272,8 +261,7 @@ class TestActions:
         review = types.CodeActionContext([diagnostic])
         assert "Mark suggestion as reviewed" in await editor.actions(13, 6, context=review)
         assert "Insert summary as docstring" not in await editor.actions(12, 4)
-        editor.save()
-        assert await editor.settled() == {done["suggestion"]["id"]: "kept"}
+        assert await editor.saved() == {done["suggestion"]["id"]: "kept"}
         ((kind, language, line),) = editor.rows("SELECT kind, language, line IS NOT NULL FROM suggestions")
         assert (kind, language, line) == ("summary", "python", 1)
         assert await editor.pull() == []
@@ -284,8 +272,7 @@ class TestActions:
         editor.open(TEXT)
         await editor.command("insertSummary", place(12, 4))
         editor.change((13, 7), (13, 13), "Give back")
-        editor.save()
-        assert list((await editor.settled()).values()) == ["edited"]
+        assert list((await editor.saved()).values()) == ["edited"]
 
     async def test_an_edit_that_is_refused_leaves_nothing(self, connect: Connect) -> None:
         editor = await connect(SUMMARY, client=capabilities(edits=True))
@@ -295,8 +282,7 @@ class TestActions:
         assert not done["applied"]
         assert done["reason"] in editor.messages
         editor.insert(13, 0, '    """Return a number."""\n')
-        await editor.in_order()
-        assert editor.rows("SELECT * FROM suggestions") == []
+        assert await editor.stored("SELECT * FROM suggestions") == []
 
     async def test_an_answer_of_null_is_no_error(self, connect: Connect) -> None:
         """Some editors make the change and answer with nothing."""
@@ -305,45 +291,36 @@ class TestActions:
         editor.open(TEXT)
         done = await editor.command("insertSummary", place(12, 4))
         assert (done["applied"], done["reason"], len(applied)) == (True, None, 1)
-        editor.save()
-        assert await editor.settled() == {done["suggestion"]["id"]: "kept"}
+        assert await editor.saved() == {done["suggestion"]["id"]: "kept"}
 
+    @pytest.mark.parametrize("how", ["changed", "opened again"])
     async def test_a_function_that_changes_meanwhile_is_left_alone(
-        self, connect: Connect, tmp_path: Path
+        self, connect: Connect, release: Path, how: str
     ) -> None:
-        release = tmp_path / "release"
+        """A document that is opened again is read again."""
         slow = {"summary": {"text": "Return a number.", "heldUntil": str(release)}}
         editor = await connect(slow, client=capabilities(edits=True))
         applied = editor.apply_edits()
         editor.open(TEXT)
         waiting = asyncio.create_task(editor.command("insertSummary", place(12, 4)))
         await editor.engine.until("asked")
-        editor.insert(13, 12, " + 1")
+        if how == "changed":
+            editor.insert(13, 12, " + 1")
+        else:
+            editor.close()
+            editor.open(f"import os\n\n\n{TEXT}")
         await editor.in_order()
         release.touch()
-        assert "changed" in (await waiting)["reason"]
-        assert applied == []
-
-    async def test_a_document_that_was_opened_again_meanwhile_is_read_again(
-        self, connect: Connect, tmp_path: Path
-    ) -> None:
-        release = tmp_path / "release"
-        slow = {"summary": {"text": "Return a number.", "heldUntil": str(release)}}
-        editor = await connect(slow, client=capabilities(edits=True))
-        applied = editor.apply_edits()
-        editor.open(TEXT)
-        waiting = asyncio.create_task(editor.command("insertSummary", place(12, 4)))
-        await editor.engine.until("asked")
-        editor.close()
-        editor.open(f"import os\n\n\n{TEXT}")
-        await editor.in_order()
-        release.touch()
-        assert (await waiting)["applied"]
-        assert [edit.range.start for edit in applied] == [types.Position(16, 0)]
+        done = await waiting
+        if how == "changed":
+            assert "changed" in done["reason"]
+            assert applied == []
+        else:
+            assert done["applied"]
+            assert [edit.range.start for edit in applied] == [types.Position(16, 0)]
 
     async def test_a_report_is_a_label_and_the_hover_says_so(self, connect: Connect) -> None:
-        editor = await connect(SUMMARY, client=capabilities(edits=True))
-        editor.open(TEXT)
+        editor = await connect(SUMMARY, client=capabilities(edits=True), text=TEXT)
         with pytest.raises(JsonRpcException, match="no summary yet"):
             await editor.command("reportSummary", place(12, 4))
         await hovered(editor, 12, 5)
@@ -365,8 +342,7 @@ class TestActions:
 
     async def test_another_wording_has_no_confidence(self, connect: Connect) -> None:
         summary = {**SUMMARY["summary"], "draws": [{"text": ""}, {"text": "Give a number."}]}
-        editor = await connect({"summary": summary}, client=capabilities(edits=True))
-        editor.open(TEXT)
+        editor = await connect({"summary": summary}, client=capabilities(edits=True), text=TEXT)
         await hovered(editor, 12, 5)
         made = await editor.command("regenerateSummary", place(12, 4))
         assert (made["text"], made["confidence"], made["tier"]) == ("Give a number.", None, "review")
@@ -375,8 +351,7 @@ class TestActions:
         assert "another wording" in text
 
     async def test_clients_that_apply_no_edits_are_offered_none(self, connect: Connect) -> None:
-        editor = await connect(SUMMARY)
-        editor.open(TEXT)
+        editor = await connect(SUMMARY, text=TEXT)
         assert await editor.actions(12, 4) == {}
         with pytest.raises(JsonRpcException, match="workspace/applyEdit"):
             await editor.command("insertSummary", place(12, 4))
@@ -386,14 +361,12 @@ class TestActions:
         [None, {}, {"uri": URI}, {"uri": URI, "position": {"line": -1, "character": 0}}, {"uri": 1}, "x"],
     )
     async def test_wrong_arguments_are_answered(self, connect: Connect, argument: Any) -> None:
-        editor = await connect(SUMMARY)
-        editor.open(TEXT)
+        editor = await connect(SUMMARY, text=TEXT)
         with pytest.raises(JsonRpcException, match="position"):
             await editor.command("showSummary", argument)
 
     async def test_places_without_a_function_are_answered(self, connect: Connect) -> None:
-        editor = await connect(SUMMARY)
-        editor.open(TEXT)
+        editor = await connect(SUMMARY, text=TEXT)
         for where in (place(0, 0), place(12, 0, "file:///other.py")):
             with pytest.raises(JsonRpcException):
                 await editor.command("showSummary", where)
@@ -402,8 +375,7 @@ class TestActions:
 
 async def test_excluded_documents_get_nothing(connect: Connect) -> None:
     options = {"exclude": ["**/module.py"], "codeLens.enabled": True}
-    editor = await connect(SUMMARY, options=options, client=capabilities(edits=True))
-    editor.open(TEXT)
+    editor = await connect(SUMMARY, options=options, client=capabilities(edits=True), text=TEXT)
     assert await hovered(editor, 12, 5) is None
     assert await editor.lenses() is None
     assert await editor.actions(12, 4) == {}

@@ -42,9 +42,7 @@ TEXT = "x = \ny = \nz = f()\n"
 async def editor(connect: Connect, tmp_path: Path, request: pytest.FixtureRequest) -> Editor:
     options = getattr(request, "param", {})
     install_curve(tmp_path / "home")
-    found = await connect(SCRIPT, options=options)
-    found.open(TEXT)
-    return found
+    return await connect(SCRIPT, options=options, text=TEXT)
 
 
 async def test_the_part_that_can_be_trusted_is_on_the_wire(editor: Editor) -> None:
@@ -87,8 +85,7 @@ async def test_cut_offers_the_part_alone_and_follows_the_whole_line(editor: Edit
     assert suggestion["confidence"] == suggestion["sure"]["confidence"]
     editor.insert(0, 4, "alpha(")
     editor.insert(0, 10, "other)")
-    editor.save()
-    await editor.settled()
+    await editor.saved()
     ((how, correct, data),) = editor.rows(
         "SELECT l.how, l.correct, e.data FROM labels l JOIN events e USING (suggestion_id) "
         "WHERE e.kind = 'settled'"
@@ -102,9 +99,7 @@ async def test_cut_offers_the_part_alone_and_follows_the_whole_line(editor: Edit
 async def test_cut_replaces_what_the_selected_item_of_a_menu_replaces(editor: Editor) -> None:
     editor.change((0, 0), (0, 4), "os")
     place = types.Range(types.Position(0, 0), types.Position(0, 2))
-    answer = await editor.inline(0, 2, selected=types.SelectedCompletionInfo(place, "x = "))
-    assert answer is not None
-    (item,) = answer.items
+    (item,) = await editor.items(0, 2, selected=types.SelectedCompletionInfo(place, "x = "))
     assert (item.insert_text, item.range) == ("x = alpha(", place)
 
 
@@ -112,8 +107,7 @@ async def test_a_menu_offers_the_part_before_closers_with_its_own_probability(
     connect: Connect, tmp_path: Path
 ) -> None:
     install_curve(tmp_path / "home")
-    editor = await connect(SCRIPT, client=capabilities())
-    editor.open(TEXT)
+    editor = await connect(SCRIPT, client=capabilities(), text=TEXT)
     (item,) = (await editor.menu(2, 6)).items
     assert isinstance(item.data, dict)
     assert item.data["text"] == "alpha, beta"

@@ -91,6 +91,12 @@ class Server:
             socket.send(data)
         return socket
 
+    async def joined(self, **options: Any) -> Socket:
+        """A client that shows the token of these tests, once it is accepted."""
+        client = await self.connect(initialize({"token": TOKEN, **options}))
+        assert "result" in await client.answer(0)
+        return client
+
     async def says(self, words: str) -> None:
         await until(lambda: words in self.said, words)
 
@@ -157,8 +163,7 @@ async def test_one_client_with_the_token_that_was_printed(serve: Serve) -> None:
 async def test_the_server_ends_when_its_client_disconnects(serve: Serve, token_file: str) -> None:
     """Without `shutdown` with exit code 1, as over standard input."""
     server = await serve(token_file=token_file)
-    client = await server.connect(initialize({"token": TOKEN}))
-    await client.answer(0)
+    client = await server.joined()
     client.writer.close()
     assert await asyncio.wait_for(server.process.wait(), PATIENCE) == 1
     assert "Traceback" not in server.said
@@ -176,8 +181,7 @@ async def test_a_wrong_token_is_answered_and_the_connection_closed(serve: Serve,
         assert await wrong.closed() == b""
     await server.says("initializationOptions.token is missing")
     await server.says("initializationOptions.token is wrong")
-    right = await server.connect(initialize({"token": TOKEN}))
-    assert "result" in await right.answer(0)
+    await server.joined()
     assert TOKEN not in server.said
     assert "tesT" not in server.said
 
@@ -187,8 +191,7 @@ async def test_connections_without_the_token_keep_nobody_out(serve: Serve, token
     server = await serve(token_file=token_file)
     waiting = [await server.connect() for _ in range(40)]
     waiting += [await server.connect(b"Content-Length: 500\r\n\r\n{") for _ in range(4)]
-    client = await server.connect(initialize({"token": TOKEN}))
-    assert "result" in await client.answer(0)
+    client = await server.joined()
     for stranger in waiting:
         assert await stranger.closed() == b""
     client.send({"id": 1, **STATUS})
@@ -211,8 +214,7 @@ async def test_a_connection_that_sends_too_much_is_closed(serve: Serve, token_fi
     await server.says("sent 5000 bytes without showing the token")
     large = await server.connect(initialize({"token": TOKEN, "more": "x" * 5000}))
     assert await large.closed() == b""
-    client = await server.connect(initialize({"token": TOKEN}))
-    assert "result" in await client.answer(0)
+    client = await server.joined()
     # The limits no longer apply once the token is shown.
     client.send({"id": 1, **STATUS, "params": {"command": "lsp-calib.status", "arguments": ["x" * 20_000]}})
     assert "result" in await client.answer(1)
@@ -251,10 +253,7 @@ async def test_a_client_over_tcp_cannot_set_what_is_trusted(serve: Serve, token_
     """Neither model nor server; one message says so. Its plain settings count."""
     server = await serve(token_file=token_file)
     trusted = {"model": "/tmp/evil.gguf", "remote": {"url": "http://evil.example"}}
-    client = await server.connect(
-        initialize({"token": TOKEN, "trusted": trusted, "hover": {"enabled": False}})
-    )
-    await client.answer(0)
+    client = await server.joined(trusted=trusted, hover={"enabled": False})
     client.send({"method": "initialized", "params": {}})
     await until(lambda: server.journal.exists() and "\n" in server.journal.read_text(), "the engine")
     made = json.loads(server.journal.read_text().splitlines()[0])
@@ -271,8 +270,7 @@ async def test_a_client_over_tcp_cannot_choose_the_file_of_an_export(
 ) -> None:
     """The state folder is the only place that it is written to."""
     server = await serve(token_file=token_file)
-    client = await server.connect(initialize({"token": TOKEN}))
-    await client.answer(0)
+    client = await server.joined()
     client.send({"method": "initialized", "params": {}})
     chosen = tmp_path / "chosen.jsonl"
     arguments = {"command": "lsp-calib.exportFeedback", "arguments": [{"path": str(chosen)}]}

@@ -18,9 +18,7 @@ LINES = "".join(f"line {n}\n" for n in range(20))
 async def refused(editor: Editor, line: int, column: int, reason: str) -> str:
     """A request is answered with nothing, for this reason, and the model is not asked; the message."""
     asked = len(editor.engine.read("asked"))
-    answer = await editor.inline(line, column)
-    assert answer is not None, "null would leave the last ghost text where it is"
-    assert not answer.items
+    assert not await editor.items(line, column)
     found = await editor.command("explain")
     assert found["reason"] == reason
     assert len(editor.engine.read("asked")) == asked
@@ -29,14 +27,12 @@ async def refused(editor: Editor, line: int, column: int, reason: str) -> str:
 
 async def by_hand(editor: Editor, line: int, column: int) -> bool:
     """Whether a request that the user makes is answered."""
-    answer = await editor.inline(line, column, by_hand=True)
-    return answer is not None and bool(answer.items)
+    return bool(await editor.items(line, column, by_hand=True))
 
 
 class TestPause:
     async def test_until_it_is_resumed(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT)
-        editor.open("a\nb\n")
+        editor = await connect(SCRIPT, text="a\nb\n")
         await editor.suggestion(0, 1)
         assert await editor.command("pause") is None
         status = await editor.status()
@@ -55,22 +51,12 @@ class TestPause:
         await editor.command("resume")
 
     async def test_for_some_minutes(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT)
-        editor.open("a\n")
+        editor = await connect(SCRIPT, text="a\n")
         await editor.command("pause", {"minutes": 30})
         assert "for 30 minutes" in await refused(editor, 0, 1, "paused")
         await editor.command("pause", {"minutes": 0.004})
         await until(lambda: editor.client.statuses[-1].state == "ready", "the end of the pause")
         await editor.suggestion(0, 1)
-
-    async def test_it_stops_the_work_under_way(self, connect: Connect, tmp_path: Path) -> None:
-        editor = await connect({"otherwise": {"text": "x", "heldUntil": str(tmp_path / "never")}})
-        editor.open("a\n")
-        request = asyncio.ensure_future(editor.inline(0, 1))
-        await editor.engine.until("asked")
-        await editor.command("pause")
-        await request
-        await editor.engine.until("cancelled")
 
     async def test_a_missing_model_is_worse_than_a_pause(self, connect: Connect) -> None:
         editor = await connect({"failure": ["NoModelError", "No model."]})
@@ -97,15 +83,11 @@ class TestLanguages:
             editor.open("a\n", f"file:///{number}", language)
             await editor.suggestion(0, 1, f"file:///{number}")
         editor.open("a\n", "file:///README.md", "markdown")
-        answer = await editor.inline(0, 1, "file:///README.md")
-        assert answer is not None
-        assert not answer.items
+        assert not await editor.items(0, 1, "file:///README.md")
         found = await editor.command("explain", {"uri": "file:///README.md"})
         assert found["reason"] == "languageOff"
         assert "markdown" in found["message"]
-        answer = await editor.inline(0, 1, "file:///README.md", by_hand=True)
-        assert answer is not None
-        assert answer.items
+        assert await editor.items(0, 1, "file:///README.md", by_hand=True)
 
     async def test_as_set(self, connect: Connect) -> None:
         client = capabilities(inline=True, configuration=True)
@@ -135,8 +117,7 @@ class TestBattery:
         return {**SCRIPT, "supplies": str(tmp_path / "supplies")}
 
     async def test_off(self, connect: Connect, script: dict[str, Any]) -> None:
-        editor = await connect(script, options={"onBattery": "off"})
-        editor.open("a\nb\n")
+        editor = await connect(script, options={"onBattery": "off"}, text="a\nb\n")
         answer = await editor.inline(0, 1)
         while answer is None or answer.items:  # until the first reading
             answer = await editor.inline(0, 1)
@@ -145,8 +126,7 @@ class TestBattery:
 
     async def test_off_on_mains(self, connect: Connect, script: dict[str, Any], tmp_path: Path) -> None:
         supply(tmp_path / "supplies" / "AC", online="1")
-        editor = await connect(script, options={"onBattery": "off"})
-        editor.open("a\n")
+        editor = await connect(script, options={"onBattery": "off"}, text="a\n")
         for _ in range(3):
             await editor.suggestion(0, 1)
 
@@ -166,22 +146,19 @@ class TestBattery:
 
 class TestBulkChanges:
     async def test_the_next_request_is_not_answered_and_the_one_after_it_is(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT)
-        editor.open(LINES)
+        editor = await connect(SCRIPT, text=LINES)
         editor.insert(3, 0, "pasted\n" * 9)
         assert "not typing" in await refused(editor, 12, 0, "bulkChange")
         await editor.suggestion(12, 0)
         assert await editor.command("explain") is None
 
     async def test_by_hand(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT)
-        editor.open(LINES)
+        editor = await connect(SCRIPT, text=LINES)
         editor.replace_all("another\n" * 20)
         assert await by_hand(editor, 12, 0)
 
     async def test_a_burst_of_undo_gets_nothing_not_even_from_memory(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT)
-        editor.open("a\nb\n")
+        editor = await connect(SCRIPT, text="a\nb\n")
         for column, word in ((1, "one"), (4, "two"), (7, "six")):
             editor.insert(0, column, word)
             await editor.suggestion(0, column + 3)
@@ -200,24 +177,20 @@ class TestRefused:
     """Undo and Escape mean no, until the line changes or the user asks by hand."""
 
     async def test_what_is_rejected_does_not_come_back(self, connect: Connect) -> None:
-        editor = await connect({"otherwise": {"text": "xyz"}})
-        editor.open("a = \nb = \n")
+        editor = await connect({"otherwise": {"text": "xyz"}}, text="a = \nb = \n")
         first = await editor.suggestion(0, 4)
         await editor.command("rejected", {"id": first["id"]})
         assert "dismissed" in await refused(editor, 0, 4, "refused")
         assert (await editor.suggestion(1, 4))["text"] == "xyz", "another place"
         editor.insert(0, 0, "import a\n")
-        moved = await editor.inline(1, 4)
-        assert moved is not None
-        assert not moved.items, "the model sees another prompt, and says the same"
+        assert not await editor.items(1, 4), "the model sees another prompt, and says the same"
         editor.insert(1, 4, "w")
         assert (await editor.suggestion(1, 5))["text"] == "xyz"
         editor.change((1, 4), (1, 5), "")
         assert (await editor.suggestion(1, 4))["text"] == "xyz", "the line has changed"
 
     async def test_asked_by_hand_it_comes_and_stays(self, connect: Connect) -> None:
-        editor = await connect({"otherwise": {"text": "xyz"}})
-        editor.open("a = \n")
+        editor = await connect({"otherwise": {"text": "xyz"}}, text="a = \n")
         await editor.command("rejected", {"id": (await editor.suggestion(0, 4))["id"]})
         await refused(editor, 0, 4, "refused")
         assert await by_hand(editor, 0, 4)
@@ -239,8 +212,7 @@ class TestRefused:
         assert (await editor.suggestion(0, 5))["text"] == "yz", "the line has changed: its rest may come"
 
     async def test_nor_a_part_of_it(self, connect: Connect) -> None:
-        editor = await connect({"otherwise": {"text": "net + tax"}})
-        editor.open("a = \n")
+        editor = await connect({"otherwise": {"text": "net + tax"}}, text="a = \n")
         await editor.suggestion(0, 4)
         editor.insert(0, 4, "net")
         assert (await editor.suggestion(0, 7))["text"] == " + tax"
@@ -248,8 +220,7 @@ class TestRefused:
         await refused(editor, 0, 4, "refused")
 
     async def test_what_is_typed_and_taken_back_comes_again(self, connect: Connect) -> None:
-        editor = await connect({"otherwise": {"text": "xyz"}})
-        editor.open("a = \n")
+        editor = await connect({"otherwise": {"text": "xyz"}}, text="a = \n")
         first = await editor.suggestion(0, 4)
         for column, key in enumerate("xyz", 4):
             editor.insert(0, column, key)
@@ -262,10 +233,8 @@ class TestRefused:
         second = {"text": "abc", "tokens": [""], "logprobs": [0.0]}
         answer = {"text": "xyz", "tokens": ["xyz", ""], "logprobs": [-0.7, 0.0], "ways": {"9": second}}
         answer["seconds"] = [[0.5, 9], [100.0, None]]
-        editor = await connect({"otherwise": answer})
-        editor.open("a = \n")
-        listed = await editor.inline(0, 4, by_hand=True)
-        shown = suggestions(listed)
+        editor = await connect({"otherwise": answer}, text="a = \n")
+        shown = suggestions(await editor.items(0, 4, by_hand=True))
         assert [one["text"] for one in shown] == ["xyz", "abc"]
         await editor.command("rejected", {"id": shown[1]["id"]})
         await refused(editor, 0, 4, "refused")
@@ -274,8 +243,7 @@ class TestRefused:
 class TestData:
     @pytest.mark.parametrize("line", ["漢" * 2000, 'x = "' + "ab cd " * 40 + '"', "f(a,b);" * 80])
     async def test_nothing_is_asked_by_itself(self, connect: Connect, line: str) -> None:
-        editor = await connect(SCRIPT)
-        editor.open(f"{line}\nb = \n")
+        editor = await connect(SCRIPT, text=f"{line}\nb = \n")
         await refused(editor, 0, len(line) // 2, "data")
         assert "by hand" in await refused(editor, 0, len(line) // 2 + 1, "data")
         assert await by_hand(editor, 0, len(line) // 2)
@@ -284,8 +252,7 @@ class TestData:
 
 
 async def test_with_a_debounce_only_the_last_of_several_keys_is_asked_for(connect: Connect) -> None:
-    editor = await connect(SCRIPT, options={"debounceMs": 300})
-    editor.open("abc\n")
+    editor = await connect(SCRIPT, options={"debounceMs": 300}, text="abc\n")
     early = [asyncio.ensure_future(editor.inline(0, column)) for column in (1, 2)]
     await asyncio.sleep(0)  # they are sent first
     last = await editor.suggestion(0, 3)

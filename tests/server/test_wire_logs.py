@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import functools
 import gzip
 import itertools
 import json
@@ -80,8 +81,19 @@ def session(script: Mapping[str, Any] | None = None, **options: Any) -> Callable
     return take
 
 
-def both(*names: str) -> dict[str, Any]:
-    return {"client": capabilities(*names, inline=True)}
+def asking(script: Mapping[str, Any] | None = None, **options: Any) -> Callable[[Acts], Acts]:
+    """As `session`, of one that begins with a request at the empty end of a line of CODE."""
+
+    def take(acts: Acts) -> Acts:
+        @functools.wraps(acts)
+        async def acts_then(s: Session, e: Editor) -> None:
+            e.open(CODE)
+            await s.step(e.inline(4, 12))
+            await acts(s, e)
+
+        return session(script, **options)(acts_then)
+
+    return take
 
 
 for _editor in ("plain", "helix", "visual-studio-code", "neovim", "emacs"):
@@ -97,19 +109,15 @@ for _editor in ("plain", "helix", "visual-studio-code", "neovim", "emacs"):
     SESSIONS[f"handshake of {_editor}"] = SESSIONS.pop("handshake")
 
 
-@session({"otherwise": SURE})
+@asking({"otherwise": SURE})
 async def accepted_and_saved(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.insert(4, 12, "net + tax"))
     await s.step(e.save())
     await s.step(e.command("status"))
 
 
-@session({"otherwise": SURE})
+@asking({"otherwise": SURE})
 async def typed_over(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.insert(4, 12, "n"), e.inline(4, 13))
     await s.step(e.insert(4, 13, "et + "), e.inline(4, 18))
     await s.step(e.insert(4, 18, "something"), e.inline(4, 27))
@@ -117,10 +125,8 @@ async def typed_over(s: Session, e: Editor) -> None:
     await s.step(e.close())
 
 
-@session({"otherwise": SURE}, client=capabilities(inline=True, pull=True))
+@asking({"otherwise": SURE}, client=capabilities(inline=True, pull=True))
 async def marks_that_are_pulled(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.insert(4, 12, "net + tax"), e.pull())
     await s.step(e.configure({"diagnostics": {"severity": {"accept": "hint"}}}, push=True), e.pull())
     await s.step(e.change((4, 12), (4, 15), "gross"), e.pull())
@@ -138,10 +144,8 @@ async def marks_that_are_pushed(s: Session, e: Editor) -> None:
     await s.step(e.close())
 
 
-@session({"otherwise": SURE}, options={"hideBelow": 0.97})
+@asking({"otherwise": SURE}, options={"hideBelow": 0.97})
 async def hidden_but_by_hand(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.command("explain", {"uri": URI}))
     await s.step(e.inline(4, 12, by_hand=True))
     await s.step(e.configure({"hideBelow": 0.5}, push=True))
@@ -193,20 +197,16 @@ async def over_closers(s: Session, e: Editor) -> None:
     await s.step(e.complete(0, 6))
 
 
-@session({"answers": {"    total = ": {"text": ""}, "x = ": {"text": "1", "stop": "length"}}})
+@asking({"answers": {"    total = ": {"text": ""}, "x = ": {"text": "1", "stop": "length"}}})
 async def nothing_to_offer(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.command("explain"))
     await s.step(e.insert(8, 0, "x = "), e.inline(8, 4))
     await s.step(e.command("explain"))
     await s.step(e.command("status"))
 
 
-@session({"otherwise": SURE})
+@asking({"otherwise": SURE})
 async def taken_back(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.insert(4, 12, "net + tax"))
     await s.step(e.change((4, 12), (4, 21), ""), e.inline(4, 12))
     await s.step(e.command("explain"))
@@ -265,14 +265,12 @@ async def settings_that_are_wrong(s: Session, e: Editor) -> None:
     await s.step(e.configure({"tiers": {"acceptFrom": 0.97}}, push=True), e.inline(4, 12))
 
 
-@session(
+@asking(
     {"otherwise": SURE},
     client=capabilities(inline=True, configuration=True),
     settings={"diagnostics": {"enabled": False}},
 )
 async def settings_that_are_fetched(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.insert(4, 12, "net + tax"))
     await s.step(e.configure({"diagnostics": {"enabled": True}}))
     await s.step(e.insert(4, 21, " "))
@@ -290,10 +288,8 @@ async def what_editors_report(s: Session, e: Editor) -> None:
     await s.step(e.save(reason=types.TextDocumentSaveReason.Manual))
 
 
-@session({"otherwise": SURE, "clock": True})
+@asking({"otherwise": SURE, "clock": True})
 async def settled_by_time(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.insert(4, 12, "net + tax\n"), e.inline(5, 0))
     for seconds in (20, 100, 1000):
         await s.step(e.client.protocol.notify("test/later", {"seconds": seconds}))
@@ -331,19 +327,15 @@ async def lines_replayed(s: Session, e: Editor) -> None:
     await s.step(e.command("status"))
 
 
-@session({"otherwise": SURE, "afterLabels": {"soon": 0.05, "idle": 0.3}})
+@asking({"otherwise": SURE, "afterLabels": {"soon": 0.05, "idle": 0.3}})
 async def after_labels(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.insert(4, 12, "net + tax"), e.save())
     await s.step(e.settled())
     await s.step(e.command("refit"))
 
 
-@session({"otherwise": SURE}, options={"tiers": {"policy": "risk", "risk": 0.1}})
+@asking({"otherwise": SURE}, options={"tiers": {"policy": "risk", "risk": 0.1}})
 async def a_promise(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(
         e.configure({"confidence": {"measure": "mean"}, "tiers": {"policy": "risk"}}, push=True),
         e.inline(4, 12),
@@ -368,10 +360,8 @@ async def commands(s: Session, e: Editor) -> None:
         await s.step(e.command(name, {"id": 3, "minutes": "x", "uri": 7}))
 
 
-@session({"otherwise": SURE}, options={"feedback.enabled": False})
+@asking({"otherwise": SURE}, options={"feedback.enabled": False})
 async def without_feedback(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.insert(4, 12, "net + tax"), e.save())
     await s.step(e.command("refit"))
 
@@ -430,20 +420,16 @@ async def no_summary(s: Session, e: Editor) -> None:
     await s.step(e.hover(0, 0))
 
 
-@session({"failure": ["NoModelError", "There is no model."]})
+@asking({"failure": ["NoModelError", "There is no model."]})
 async def no_model(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.command("explain"))
     await s.step(e.hover(3, 5))
     await s.step(e.command("refit"))
     await s.step(e.command("restartModel"))
 
 
-@session({"otherwise": {**SURE, "error": ["EngineError", "It broke."]}, "loading": [0.0, 0.5, 1.0]})
+@asking({"otherwise": {**SURE, "error": ["EngineError", "It broke."]}, "loading": [0.0, 0.5, 1.0]})
 async def an_engine_that_fails_once(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.command("explain"))
     await s.step(e.inline(4, 12))
     ready = sum(status.state == "ready" for status in e.client.statuses)
@@ -452,17 +438,13 @@ async def an_engine_that_fails_once(s: Session, e: Editor) -> None:
     await s.step(again, e.command("status"))
 
 
-@session({"otherwise": SURE}, calibrated=False)
+@asking({"otherwise": SURE}, calibrated=False)
 async def without_a_calibrator(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     await s.step(e.hover(3, 5))
 
 
-@session({"otherwise": SURE})
+@asking({"otherwise": SURE})
 async def documents_come_and_go(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    await s.step(e.inline(4, 12))
     e.open(CODE)
     await s.step(e.inline(4, 12))
     other = "file:///project/other.py"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import attrs
+
 from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label
+from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracker import Tracker
-from lsp_calib.values import CalibratorRef, Confidence, Suggestion, Tier, Timing
+from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Suggestion, Tier, Timing
 
 URI = "file:///a.py"
+MODEL = ModelIdentity("m", "Q8_0", "abc123")
 
 
 def suggestion(text: str, identity: str = "s") -> Suggestion:
@@ -21,6 +27,46 @@ def suggestion(text: str, identity: str = "s") -> Suggestion:
         first_tokens=4,
     )
     return Suggestion(identity, "line", text, confidence, "m", 3, "model", Timing())
+
+
+def in_haste(store: FeedbackStore) -> FeedbackStore:
+    """A store that does not wait for the disk: for hundreds of labels, where nothing is about a power cut."""
+    store._connection.execute("PRAGMA synchronous = OFF")
+    return store
+
+
+def show(
+    store: FeedbackStore,
+    identity: str = "s",
+    *,
+    text: str = "x",
+    rank: int = 1,
+    model: ModelIdentity = MODEL,
+    prompt: str = "p1",
+    language: str = "python",
+    at: float = 1000.0,
+    logprobs: tuple[float, ...] = (-0.5,),
+    features: dict[str, float] | None = None,
+    place: str = "",
+    doubtful: str = "",
+    **more: Any,
+) -> None:
+    """A suggestion is shown, as a store keeps it. more: as `FeedbackStore.record_shown` has it."""
+    store.record_shown(
+        attrs.evolve(suggestion(text, identity), rank=rank),
+        model=model,
+        prompt_version=prompt,
+        language=language,
+        evidence=Evidence(logprobs, features or {}, place, doubtful=doubtful),
+        at=at,
+        **more,
+    )
+
+
+def settle(store: FeedbackStore, identity: str, correct: bool, at: float, episode: str = "") -> None:
+    """It is kept, or edited."""
+    label = Label(identity, correct, How.KEPT if correct else How.EDITED, at, episode or identity)
+    store.record_events([Event(identity, EventKind.SETTLED, at, label=label)])
 
 
 class Editor:
@@ -105,6 +151,13 @@ class Editor:
 
     def marked(self) -> list[tuple[int, str]]:
         return [(line, one.id) for line, one in self.tracker.inserted(URI)]
+
+
+def offered(before: str, *shown: str, **options: str) -> Editor:
+    """With a suggestion at the end of the first of two lines."""
+    editor = Editor(before, "")
+    editor.show(0, *shown, **options)
+    return editor
 
 
 KEPT = (True, How.KEPT)

@@ -141,10 +141,6 @@ class ScriptedModel:
     def hardware() -> Hardware:
         return Hardware("scripted 1.0")
 
-    @staticmethod
-    def convert(path: Path) -> Path:
-        raise ModelFileError(f"{path} has no weights.")
-
     def begin(
         self,
         request: Request | ScoreRequest,

@@ -36,6 +36,7 @@ from lsp_calib.evaluation.ablation import (
     acceptable,
     run_ablation,
 )
+from lsp_calib.evaluation.figures import theme
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import Record, write_records
@@ -120,10 +121,7 @@ def test_labels_of_a_project_do_not_touch_its_own_predictions() -> None:
     records = made_up()
     apart = records[1].group
     turned = [
-        attrs.evolve(record, correct={"exact": not record.correct["exact"]})
-        if record.group == apart
-        else record
-        for record in records
+        attrs.evolve(one, correct={"exact": one.correct["exact"] != (one.group == apart)}) for one in records
     ]
     mine = [record.group == apart for record in records if record.shown]
     for step in FEW:
@@ -164,10 +162,9 @@ def test_files_are_not_called_projects() -> None:
         attrs.evolve(record, item=f"{record.group}/f{at % 8}.py:{at}:1") for at, record in enumerate(records)
     ]
     found = run_ablation(HEADER, moved, FEW[:1], resamples=20)
+    of_projects = run_ablation(HEADER, made_up(), FEW[:1], resamples=20)
     assert "240 lines of 8 files had an answer" in ablations.summary(found)
-    assert "240 lines of 12 projects had an answer" in ablations.summary(
-        run_ablation(HEADER, made_up(), FEW[:1], resamples=20)
-    )
+    assert "240 lines of 12 projects had an answer" in ablations.summary(of_projects)
 
 
 def test_the_last_row_is_what_ships() -> None:
@@ -256,10 +253,15 @@ def test_the_figures_checksum_changes_with_what_it_shows(ablation: Ablation) -> 
 
 
 def test_a_share_knows_its_precision_and_its_lower_bound() -> None:
-    share = Share(40, 38, 100)
+    share, nothing = Share(40, 38, 100), Share(0, 0, 100)
     assert (share.share, share.precision, share.least) == (0.4, 0.95, least_rate(38, 40))
-    assert Share(0, 0, 100).precision is None
-    assert Share(0, 0, 100).least is None
+    assert nothing.precision is nothing.least is None
+
+
+def drawn_once(draw: theme.Draw, path: Path, _description: str = "") -> list[Path]:
+    """The files of a figure that is made, and not written, which takes most of the time."""
+    draw(theme.LIGHT)
+    return [path.with_stem(f"{path.stem}-{one.name}") for one in theme.THEMES]
 
 
 class TestCommand:
@@ -301,6 +303,7 @@ class TestCommand:
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(evaluate, "run_ablation", partial(run_ablation, steps=FEW[:2]))
+        monkeypatch.setattr(theme, "save_both", drawn_once)
         other = tmp_path / "other.jsonl"
         write_records(other, attrs.evolve(HEADER, prompt_version="line-prefix-2"), made_up(100, 4, seed=1))
         report = evaluate.compare_evidence([file, other], tmp_path / "out", figure=True, resamples=20)
@@ -312,7 +315,7 @@ class TestCommand:
         keys = [(line["model"], line["prompt"], line["evidence"], line["metric"]) for line in lines]
         assert len(set(keys)) == len(keys)
         # The same prompt twice is drawn as well.
-        assert evaluate.compare_evidence([file, file], tmp_path / "twice", figure=True, resamples=20).files
+        assert len(ablations.draw(report.ablations[:1] * 2, tmp_path / "twice")) == 6
 
     def test_more_files_than_a_figure_shows_are_refused_before_anything_is_computed(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import attrs
@@ -10,19 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference.backend import Acceleration, Hardware
+from lsp_calib.inference.backend import Acceleration, Hardware, LoadOptions
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import (
     AccelerationChoice,
     Question,
     Tried,
-    candidates,
     choose,
 )
 
 PLAIN, AMX = Hardware("build"), Hardware("build", amx=True)
-CONVERTS = Hardware("build", converts=True)
+CONVERTS = Hardware("build", convert=lambda path: path)
 GPU = Hardware("build", gpu=True)
 NAMES = ("gpu", "cpu", "cpu-without-amx", "cpu-without-repacking")
 
@@ -45,7 +45,7 @@ class Machine:
 
 def acceleration_remembered(hardware: Hardware, choice: AccelerationChoice) -> list[AccelerationChoice]:
     """What `doctor` reads after the choice was kept."""
-    Question(hardware, "1" * 64, None, slow_weights=True).remember(choice)
+    Question(hardware, None, slow_weights=True, model="1" * 64).remember(choice)
     return acceleration.remembered(acceleration.machine(hardware))
 
 
@@ -56,28 +56,28 @@ class TestChoice:
             (CONVERTS, True, "cpu-eight-bit"),
             (CONVERTS, False, "cpu"),
             (PLAIN, True, "cpu"),
-            (attrs.evolve(AMX, converts=True), True, "cpu"),
+            (attrs.evolve(AMX, convert=CONVERTS.convert), True, "cpu"),
         ],
     )
     def test_slow_weights_are_converted_where_that_helps(
         self, hardware: Hardware, slow: bool, name: str
     ) -> None:
-        assert candidates(hardware, 0, slow_weights=slow)[0].name == name
+        assert Question(hardware, 0, slow).candidates[0].name == name
 
     @pytest.mark.usefixtures("home")
     def test_converted_weights_that_crash_are_not_used_again(self) -> None:
         machine = Machine(cpu_eight_bit="signal 4", cpu=1.0)
-        choice = choose(CONVERTS, 0, machine.attempt, slow_weights=True, careful=True)
+        choice = choose(Question(CONVERTS, 0, slow_weights=True), machine.attempt, careful=True)
         assert choice.acceleration == Acceleration()
         assert acceleration.failure(choice) == (
             "The model runs without weights of 8 bits: llama.cpp crashed with weights of 8 bits (signal 4)."
         )
         worse = Machine(cpu_eight_bit="signal 4", cpu="signal 4", cpu_without_repacking=1.0)
-        last = choose(CONVERTS, 0, worse.attempt, slow_weights=True, careful=True)
+        last = choose(Question(CONVERTS, 0, slow_weights=True), worse.attempt, careful=True)
         assert acceleration.failure(last) == (
             "The model runs without repacked weights: llama.cpp crashed with repacked weights (signal 4)."
         )
-        question = Question(CONVERTS, "0" * 64, 0, slow_weights=True)
+        question = Question(CONVERTS, 0, slow_weights=True, model="0" * 64)
         question.remember(choice)
         assert question.recall() == choice
 
@@ -85,14 +85,14 @@ class TestChoice:
     @pytest.mark.parametrize(("on_gpu", "name"), [(0.2, "gpu"), (3.0, "cpu-eight-bit")])
     def test_a_gpu_is_compared_with_converted_weights(self, on_gpu: float, name: str) -> None:
         machine = Machine(gpu=on_gpu, cpu_eight_bit=1.0, cpu=2.0)
-        hardware = attrs.evolve(GPU, converts=True)
-        choice = choose(hardware, None, machine.attempt, slow_weights=True)
+        hardware = attrs.evolve(GPU, convert=CONVERTS.convert)
+        choice = choose(Question(hardware, None, slow_weights=True), machine.attempt)
         assert choice.acceleration.name == name
         assert choice in acceleration_remembered(hardware, choice)
 
     def test_amx_that_crashes_is_withheld(self) -> None:
         machine = Machine(cpu="signal 11", cpu_without_amx=1.0)
-        choice = choose(AMX, None, machine.attempt)
+        choice = choose(Question(AMX, None), machine.attempt)
         assert choice.acceleration == Acceleration(amx=False)
         assert acceleration.failure(choice) == (
             "The model runs without AMX: llama.cpp crashed with AMX (signal 11)."
@@ -101,24 +101,24 @@ class TestChoice:
     @pytest.mark.parametrize(("with_amx", "name"), [(0.5, "cpu"), (1.0, "cpu"), (1.2, "cpu-without-amx")])
     def test_amx_that_works_is_used_if_it_is_not_slower(self, with_amx: float, name: str) -> None:
         machine = Machine(cpu=with_amx, cpu_without_amx=1.0)
-        assert choose(AMX, None, machine.attempt).acceleration.name == name
+        assert choose(Question(AMX, None), machine.attempt).acceleration.name == name
         assert machine.tried == ["cpu", "cpu-without-amx"]
 
     def test_what_crashed_although_it_was_tried_is_not_used_again(self) -> None:
         machine = Machine(cpu=1.0, cpu_without_repacking=2.0)
-        choice = choose(PLAIN, None, machine.attempt, careful=True, avoid=("cpu",))
+        choice = choose(Question(PLAIN, None), machine.attempt, careful=True, avoid=("cpu",))
         assert choice.acceleration.name == "cpu-without-repacking"
         assert machine.tried == ["cpu-without-repacking"]
         assert choice.failed[0].name == "cpu"
 
     def test_a_trial_that_was_ended_from_outside_demotes_nothing(self) -> None:
         machine = Machine(cpu=None)
-        assert choose(AMX, None, machine.attempt) == AccelerationChoice(Acceleration())
+        assert choose(Question(AMX, None), machine.attempt) == AccelerationChoice(Acceleration())
 
     def test_where_nothing_works_it_says_what_to_do(self) -> None:
         machine = Machine(cpu="signal 11", cpu_without_repacking="signal 11")
         with pytest.raises(ModelFileError, match=r"signal 11.*prebuilt.*remote\.url.*doctor"):
-            choose(PLAIN, None, machine.attempt, careful=True)
+            choose(Question(PLAIN, None), machine.attempt, careful=True)
 
     @given(
         amx=st.booleans(),
@@ -136,11 +136,11 @@ class TestChoice:
         machine = Machine()
         machine.outcomes = dict(outcomes)
         try:
-            choice = choose(hardware, layers, machine.attempt, careful=careful)
+            choice = choose(Question(hardware, layers), machine.attempt, careful=careful)
         except ModelFileError:
-            assert all(isinstance(outcomes[one.name], str) for one in candidates(hardware, layers))
+            assert all(isinstance(outcomes[one.name], str) for one in Question(hardware, layers).candidates)
             return
-        assert choice.acceleration in candidates(hardware, layers)
+        assert choice.acceleration in Question(hardware, layers).candidates
         if machine.tried:
             seconds = outcomes[choice.acceleration.name]
             assert isinstance(seconds, float)
@@ -150,7 +150,7 @@ class TestChoice:
     @pytest.mark.parametrize(("hardware", "layers"), [(PLAIN, None), (PLAIN, 0), (GPU, 0), (GPU, 12)])
     def test_nothing_is_tried_where_nothing_is_in_doubt(self, hardware: Hardware, layers: int | None) -> None:
         machine = Machine()
-        choice = choose(hardware, layers, machine.attempt)
+        choice = choose(Question(hardware, layers), machine.attempt)
         assert choice == AccelerationChoice(Acceleration(gpu_layers=layers or 0))
         assert machine.tried == []
 
@@ -161,7 +161,7 @@ class TestMemory:
         Acceleration(amx=False),
         (Tried("cpu", None, "signal 11"), Tried("cpu-without-amx", 1.5)),
     )
-    QUESTION = Question(AMX, "a" * 64, None)
+    QUESTION = Question(AMX, None, model="a" * 64)
 
     def test_what_was_found_out_is_remembered(self) -> None:
         assert self.QUESTION.recall() is None
@@ -203,3 +203,28 @@ class TestMemory:
         known = self.QUESTION.recall()
         assert known is None or known.acceleration == Acceleration()
         acceleration.remembered(acceleration.machine(AMX))
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds", "how"),
+    [
+        ("import time; time.sleep(600)", 1.0, "no answer in 1 s"),
+        ("print('no JSON')", 60.0, "no figures"),
+        ("import os; os._exit(9)", 60.0, "exit code 9"),
+    ],
+)
+def test_a_trial_without_figures_says_why(
+    program: str, seconds: float, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model.gguf"
+    model.touch()
+    monkeypatch.setattr(acceleration, "_SECONDS", seconds)
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-c", program])
+    assert acceleration.attempt(LoadOptions(model, 64)) == Tried("cpu", None, how)
+
+
+def test_a_trial_tells_its_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "model.gguf"
+    model.touch()
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-c", "print('{\"seconds\": 1.5}')"])
+    assert acceleration.attempt(LoadOptions(model, 64)) == Tried("cpu", 1.5)

@@ -106,8 +106,6 @@ def test_the_likeliest_way_is_tried_first(tree: Tree) -> None:
 
     def begins(at: int) -> float:
         seen = first.tokens[at].seen
-        assert seen is not None
-        assert seen.second is not None
         text = first.text[:at]
         beginning = math.prod(tree.softmax(text[:n])[text[n]] for n in range(at))
         return beginning * tree.softmax(text)[names[seen.second]]

@@ -10,8 +10,8 @@ from test_summarization import CHAT, EXAMPLE, Scripted, example
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.inference.models.cards import ChatFormat
-from lsp_calib.summarization import SummaryService
 from lsp_calib.summarization.prompt import augmentation, build_prompt
+from lsp_calib.summarization.service import SummaryService
 from lsp_calib.syntax.code_facts import CodeFacts, Flow, Name, code_facts
 
 PYTHON = """def total(self, items: list[Item], tax=0.1, *more, **kw) -> float:
@@ -49,12 +49,8 @@ def test_facts_on_python() -> None:
 def test_facts_on_java() -> None:
     facts = code_facts(JAVA, "java")
     assert facts.parameters == (Name("currency", "String"), Name("more"))
-    assert facts.variables == (
-        Name("total", "long"),
-        Name("other", "long"),
-        Name("item", "T"),
-        Name("x", "List<String>"),
-    )
+    names = (Name("total", "long"), Name("other", "long"), Name("item", "T"), Name("x", "List<String>"))
+    assert facts.variables == names
     assert facts.fields == ("count",)
     assert facts.calls == ("in", "price", "ArrayList")
     assert facts.returns == "long"
@@ -78,9 +74,7 @@ def test_facts_in_words_are_bounded() -> None:
     ]
     assert "key comes from tax" in text
     assert "total is computed from base, tax" in text
-    many = "def f(a):\n" + "".join(
-        f"    long_variable_name_{n} = long_function_name_{n}(a)\n" for n in range(200)
-    )
+    many = "".join(f"    long_variable_name_{n} = long_function_name_{n}(a)\n" for n in range(200))
     assert len(augmentation(f"def f(a):\n{many}", "python")) <= 600
 
 
@@ -102,10 +96,8 @@ def test_facts_stand_below_the_code_that_they_are_on(chat: ChatFormat) -> None:
     examples = [example(0), example(1)]
     prompt = build_prompt(EXAMPLE, "python", chat, 1600, examples, facts=["On 0.", "", "On it."])
     shown = "".join(text for _, text in prompt.segments)
-    at = [
-        shown.index(text)
-        for text in ("def f1", "Sentence 1", "def f0", "On 0.", "Sentence 0", EXAMPLE.code, "On it.")
-    ]
+    order = ("def f1", "Sentence 1", "def f0", "On 0.", "Sentence 0", EXAMPLE.code, "On it.")
+    at = [shown.index(text) for text in order]
     assert at == sorted(at)
     assert prompt.version == "summary-bm25-1-asap"
 
@@ -118,7 +110,6 @@ async def test_the_service_tells_the_facts_where_it_is_asked_to() -> None:
         summary = await service.summarize(
             EXAMPLE, "python", examples=[example(3)], augment=augment, repository="shop", path="area.py"
         )
-        assert summary is not None
         assert summary.prompt_version == ("summary-bm25-1-asap" if augment else "summary-bm25-1")
         shown = "".join(text for _, text in engine.asked[-1].prompt.segments)
         assert ("Repository: shop\nFile: area.py\nParameters: r" in shown) == augment

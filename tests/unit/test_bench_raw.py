@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from lsp_calib.errors import EngineError
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.tools.bench.processes import Raw, raw_process
@@ -28,7 +29,7 @@ async def raw(model_path: Path) -> AsyncIterator[Raw]:
 
 async def test_a_prompt_has_as_many_tokens_as_the_engine_counts(raw: Raw, home_with_model: Path) -> None:
     assert home_with_model.is_dir()
-    engine = ModelProcess(threads=1)
+    engine = ModelProcess(EngineChoice(threads=1))
     try:
         generation = await engine.generate(Request(PROMPT, 1))
     finally:

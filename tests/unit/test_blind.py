@@ -7,8 +7,9 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
-from blind import shipped_for, table
+from blind import table
 from click.testing import CliRunner, Result
+from offered_lines import shipped_for
 from test_runner_scores import HEADER, SHIPPED, made_up
 
 from lsp_calib import home as state
@@ -24,6 +25,7 @@ from lsp_calib.evaluation.records import read_records, sources_of, write_records
 BLIND = pinned.SETS[BLIND_SET]
 FITTED_ON = sorted((state.shipped_models() / "records").glob("line-*.jsonl"))
 SCORED = sorted((state.shipped_models() / "records" / "blind").glob("*.jsonl"))
+PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
 CALIBRATORS = sorted((state.shipped_models() / "calibrators").glob("*.json"))
 
 
@@ -144,9 +146,8 @@ class TestTheTable:
 @pytest.mark.parametrize("name", ["smollm2-135m-large", "qwen2.5-coder-1.5b"])
 def test_the_documentation_says_what_shipped_calibrators_are_worth_on_human_eval(name: str) -> None:
     header, records = read_records(state.shipped_models() / "records" / f"infill-{name}.jsonl")
-    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
     _, _, *rows = table(header, records, shipped_for(header))
-    assert "\n".join(rows[2:]) in page
+    assert "\n".join(rows[2:]) in PAGE
     assert len(rows) == 4, "exactly right, and right by tests"
 
 
@@ -155,13 +156,11 @@ def test_the_documentation_says_what_the_blind_records_and_the_shipped_calibrato
     """A calibrator that was fitted again after its score fails here: the page must say what was scored."""
     header, records = read_records(file)
     assert len(blind_among(source.name for source in sources_of(records))) == 40
-    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
     _, _, *rows = table(header, records, shipped_for(header))
-    assert "\n".join(rows) in page
+    assert "\n".join(rows) in PAGE
 
 
 def test_the_documentation_says_what_the_blind_records_say_of_each_kind_of_place() -> None:
     header, records = read_records(next(file for file in SCORED if "qwen" in file.stem))
-    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
     _, _, *rows = table(header, records, shipped_for(header), "stratum")
-    assert "\n".join(rows) in page
+    assert "\n".join(rows) in PAGE

@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.tiers import TierPolicy
-from lsp_calib.completion.block import (
-    MOST_LINES,
-    Scope,
-    block_of,
-    lines_of,
-    may_begin,
-    scope_of,
-)
+from lsp_calib.completion.block import MOST_LINES, Scope, block_of, lines_of, may_begin, scope_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.inference.choice import EngineChoice
@@ -87,8 +80,7 @@ def test_a_block_begins_on_an_empty_line(before: str, after: str, begins: bool) 
 def completion(
     text: str, cursor: Cursor, p: float | None, doubt: tuple[int, int] | None = None
 ) -> Completion:
-    made = suggestion(text)
-    tier = POLICY.decide(p, source="shipped")[0]
+    made, tier = suggestion(text), decide(p)[0]
     made = attrs.evolve(made, confidence=attrs.evolve(made.confidence, calibrated=p, tier=tier), doubt=doubt)
     return Completion(made, cursor, Evidence(), ModelIdentity("m", "", ""), "p")
 
@@ -114,7 +106,8 @@ class Model:
         return completion(self.lines[at][0], cursor, self.lines[at][1]) if at < len(self.lines) else None
 
     async def below(self, first: Completion) -> list[str]:
-        return [line.suggestion.text for line in await lines_of(self.complete, first, decide)][1:]
+        lines, _ = await lines_of(self.complete, first, decide)
+        return [line.suggestion.text for line in lines[1:]]
 
 
 async def test_each_line_is_asked_for_below_the_ones_above_it() -> None:
@@ -146,7 +139,8 @@ async def test_it_ends_above_what_would_be_hidden(hide_below: float, kept: int) 
     """By the probability of all lines up to that one, not by its own."""
     model = Model([("    y = 2", 0.8), ("    z = 3", 0.8)])
     first = completion("x = 1", START, 0.9)
-    assert len(await lines_of(model.complete, first, decide, hide_below=hide_below)) == kept
+    lines, _ = await lines_of(model.complete, first, decide, hide_below=hide_below)
+    assert len(lines) == kept
 
 
 @pytest.mark.parametrize(
@@ -211,7 +205,7 @@ async def test_nor_where_it_is_full() -> None:
 async def test_a_line_that_opens_a_block_stands_alone() -> None:
     model = Model([("", None)])
     first = completion("for a in b:", START, 1.0)
-    assert await lines_of(model.complete, first, decide) == (first,)
+    assert await lines_of(model.complete, first, decide) == ((first,), None)
 
 
 async def test_a_line_that_opens_a_block_counts_as_any_other() -> None:
@@ -225,10 +219,8 @@ def test_each_line_has_the_probability_that_all_up_to_it_are_right(
     ps: list[float], data: st.DataObject
 ) -> None:
     doubts = [data.draw(st.sampled_from([None, (0, 2), (1, 3)])) for _ in ps]
-    lines = [
-        completion(f"line {n} 😀", START, p, doubt)
-        for n, (p, doubt) in enumerate(zip(ps, doubts, strict=True))
-    ]
+    each = enumerate(zip(ps, doubts, strict=True))
+    lines = [completion(f"line {n} 😀", START, p, doubt) for n, (p, doubt) in each]
     block = block_of(lines[0], lines, decide)
     assert block.text.split("\n") == [line.suggestion.text for line in lines]
     products = [math.prod(ps[: n + 1]) for n in range(len(ps))]
@@ -291,7 +283,7 @@ async def test_with_the_real_model_a_line_that_opens_a_block_needs_no_line_in_it
         assert line.suggestion.text.startswith(":")
         assert line.evidence.features["broken"] == 0.0
         # Whatever it writes below, the block begins with the line, and goes down from there.
-        found = await lines_of(service.complete, line, decide)
+        found, _ = await lines_of(service.complete, line, decide)
         block = block_of(line, found, decide)
         assert block.text.split("\n")[0] == line.suggestion.text
         products = [one.calibrated or 0.0 for one in block.lines]

@@ -38,6 +38,13 @@ class Scene:
         connection: Any = SimpleNamespace(open_document=lambda _: self.document)
         self.bulk = Documents(connection, self.events, self.clock)
 
+    def arrives(self, change: types.TextDocumentContentChangeEvent) -> None:
+        self.document.apply_change(change)
+        self.bulk.changed(URI)
+
+    def pastes(self, lines: int) -> None:
+        self.arrives(change((3, 0), (3, 0), "x\n" * lines))
+
     def change(self, *changes: tuple[tuple[int, int], tuple[int, int], str], after: float = 0.1) -> bool:
         """One message with these changes; whether the next request is held back."""
         self.clock.now += after
@@ -108,32 +115,26 @@ def test_the_next_request_after_a_bulk_change_is_held_back_and_no_other(
 
 def test_it_is_held_back_for_a_short_time_only() -> None:
     scene = Scene()
-    scene.document.apply_change(change((3, 0), (3, 0), "x\n" * 6))
-    scene.bulk.changed(URI)
+    scene.pastes(6)
     scene.clock.now += HELD_BACK + 0.01
     assert not scene.bulk.holds_back(URI)
 
 
 def test_the_whole_text_sent_anew_counts_as_what_differs() -> None:
     scene = Scene()
-    scene.document.apply_change(
-        types.TextDocumentContentChangeWholeDocument(scene.text.replace("line 7\n", "line 7x\n"))
-    )
     taken: list[DocumentChanged] = []
     scene.events.on(DocumentChanged, taken.append)
-    scene.bulk.changed(URI)
+    scene.arrives(types.TextDocumentContentChangeWholeDocument(scene.text.replace("line 7\n", "line 7x\n")))
     (found,) = taken[0].changes.all
     assert (found.line, found.removed, found.inserted, found.small) == (7, 1, 1, True)
     assert not scene.bulk.holds_back(URI)
-    scene.document.apply_change(types.TextDocumentContentChangeWholeDocument("another\n" * 20))
-    scene.bulk.changed(URI)
+    scene.arrives(types.TextDocumentContentChangeWholeDocument("another\n" * 20))
     assert scene.bulk.holds_back(URI)
 
 
 def test_an_inserted_suggestion_is_not_held_back() -> None:
     scene = Scene()
-    scene.document.apply_change(change((3, 0), (3, 0), "x\n" * 9))
-    scene.bulk.changed(URI)
+    scene.pastes(9)
     scene.events.send(SuggestionInserted(URI, 3))
     assert not scene.bulk.holds_back(URI)
 
@@ -172,8 +173,7 @@ def test_what_a_formatter_changes_during_a_save_is_held_back() -> None:
 
 def test_a_closed_document_is_forgotten() -> None:
     scene = Scene()
-    scene.document.apply_change(change((3, 0), (3, 0), "x\n" * 9))
-    scene.bulk.changed(URI)
+    scene.pastes(9)
     scene.bulk.closed(URI)
     assert not scene.bulk.holds_back(URI)
 

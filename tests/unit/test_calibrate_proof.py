@@ -59,8 +59,7 @@ def calibrate(tmp_path: Path) -> Calibrate:
         write_records(path, HEADER, list(records))
         result = CliRunner().invoke(main, ["calibrate", "--records", str(path), "--json", *options])
         assert result.exit_code == 0, result.output
-        document: dict[str, Any] = json.loads(result.stdout)
-        return document
+        return json.loads(result.stdout)
 
     return run
 

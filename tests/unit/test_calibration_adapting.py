@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.fitting import RECIPES, adapt_calibrator, base_for, fit_calibrator
+from lsp_calib.calibration.calibrators.fitting import (
+    RECIPES,
+    LabelledAnswers,
+    adapt_calibrator,
+    base_for,
+    fit_calibrator,
+)
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.scores import log_loss
 from lsp_calib.confidence.features import FEATURES
@@ -14,6 +20,12 @@ from lsp_calib.values import Evidence, ModelIdentity
 PYTHON = Purpose(ModelIdentity("model", "Q4", "0" * 64), "line-test-1", "line", "python")
 GO = attrs.evolve(PYTHON, language="go")
 WEIGHTS = {"total": 1.0, "end-surprisal": -0.5, "broken": -1.5, "new-names": -0.7, "line-repeats": 0.8}
+
+ABOUT = {"source": "shipped", "state": "shipped", "created": "2026-11-23"}
+
+
+def without_entropies(one):
+    return attrs.evolve(one, features={k: v for k, v in one.features.items() if k != "entropy-sum"})
 
 
 def answers(n, seed, *, shift=0.0):
@@ -30,22 +42,17 @@ def answers(n, seed, *, shift=0.0):
 
 
 def fitted(n, seed, purpose=PYTHON, **more):
-    about = {"source": "shipped", "state": "shipped", "created": "2026-11-23"}
-    about["provenance"] = (Origin(f"of {purpose.language}", "1.0", n),)
-    about |= {"recipes": RECIPES[2:3], "candidates": (None,)}
-    return fit_calibrator(purpose, *answers(n, seed, **more), **about)
+    provenance = (Origin(f"of {purpose.language}", "1.0", n),)
+    labelled = LabelledAnswers(purpose, *answers(n, seed, **more), **ABOUT, provenance=provenance)
+    return fit_calibrator(labelled, recipes=RECIPES[2:3], candidates=(None,))
 
 
 def adapted(base, n, seed, **more):
-    return adapt_calibrator(
-        base,
-        GO,
-        *answers(n, seed, **more),
-        source="shipped",
-        state="shipped",
-        created="2026-11-23",
-        provenance=(Origin("of go", "1.0", n),),
-    )
+    return adapt(base, *answers(n, seed, **more), provenance=(Origin("of go", "1.0", n),))
+
+
+def adapt(base, evidences, right, groups, **more):
+    return adapt_calibrator(base, LabelledAnswers(GO, evidences, right, groups, **ABOUT, **more))
 
 
 @pytest.fixture(scope="module")
@@ -73,36 +80,25 @@ def test_its_metrics_are_of_labels_that_the_fit_has_not_seen(base):
     """Labels by chance: no fit predicts them, and one that had seen them would seem to."""
     evidences, _, groups = answers(100, 3)
     right = np.random.default_rng(4).random(100) < 0.5
-    found = adapt_calibrator(
-        base, GO, evidences, right, groups, source="shipped", state="shipped", created="2026-11-23"
-    )
+    found = adapt(base, evidences, right, groups)
     assert found.calibrator.metrics["skill"].value < 0.05
 
 
 def test_a_curve_whose_features_are_missing_is_left_out_and_without_any_there_is_none(base):
     evidences, right, groups = answers(100, 5)
-    about = {"source": "shipped", "state": "shipped", "created": "2026-11-23"}
-    without = [attrs.evolve(one, features={**one.features, "entropy-sum": None}) for one in evidences]
-    without = [
-        attrs.evolve(one, features={k: v for k, v in one.features.items() if v is not None})
-        for one in without
-    ]
-    found = adapt_calibrator(base, GO, without, right, groups, **about)
+    found = adapt(base, [without_entropies(one) for one in evidences], right, groups)
     assert found.calibrator.measure == "features-1-without-entropies"
     bare = [attrs.evolve(one, features={}) for one in evidences]
-    assert adapt_calibrator(base, GO, bare, right, groups, **about) is None
-    assert adapt_calibrator(base, GO, evidences, right, np.zeros(100), **about) is None
+    assert adapt(base, bare, right, groups) is None
+    assert adapt(base, evidences, right, np.zeros(100)) is None
 
 
 def test_an_answer_without_a_feature_gets_what_the_next_curve_says(base):
     """As in the editor; and the other answers keep theirs."""
     evidences, right, groups = answers(100, 7)
-    about = {"source": "shipped", "state": "shipped", "created": "2026-11-23"}
-    every = adapt_calibrator(base, GO, evidences, right, groups, **about)
-    evidences[3] = attrs.evolve(
-        evidences[3], features={k: v for k, v in evidences[3].features.items() if k != "entropy-sum"}
-    )
-    found = adapt_calibrator(base, GO, evidences, right, groups, **about)
+    every = adapt(base, evidences, right, groups)
+    evidences[3] = without_entropies(evidences[3])
+    found = adapt(base, evidences, right, groups)
     assert found.calibrator.measure == every.calibrator.measure == base.measure
     assert np.isfinite(found.confidence).all()
     assert found.confidence[3] == found.confidences["features-1-without-entropies"][3]

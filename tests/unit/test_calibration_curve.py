@@ -75,7 +75,6 @@ class TestScore:
         moved = BEST.shifted(Shift(slope=slope, intercept=intercept, slope_sd=0.25, intercept_sd=0.5))
         for place in ("mid-word", "mid-line"):
             before = BEST.score(evidence(place))
-            assert before is not None
             assert moved.score(evidence(place)) == pytest.approx(slope * before + intercept, abs=1e-9)
         assert moved.shift == Shift(slope=slope, intercept=intercept, slope_sd=0.25, intercept_sd=0.5)
 
@@ -228,7 +227,6 @@ class TestReason:
         """Alone neither entropies nor total pull as much as what is broken; together they pull more."""
         hesitant = attrs.evolve(evidence(entropy_sum=7.0, broken=0.9, new_names=0.2), logprobs=(-2.0,))
         found = BEST.contributions(hesitant)
-        assert found is not None
         assert found["broken"] < found["entropy-sum"] < found["total"] < 0
         assert self.reason(hesitant).startswith("the model hesitated between several ways to write this; ")
 
@@ -267,8 +265,7 @@ class TestReason:
 
 def other(name: str, *curves: Curve) -> Calibrator:
     purpose = attrs.evolve(make().purpose, model=attrs.evolve(MODEL, name=name, sha256=name[0] * 64))
-    calibrator: Calibrator = make(purpose=purpose, curves=curves)
-    return calibrator
+    return make(purpose=purpose, curves=curves)
 
 
 NEW = attrs.evolve(make().purpose, model=attrs.evolve(MODEL, name="new", sha256="0" * 64))

@@ -10,7 +10,13 @@ import pytest
 from test_calibration_calibrator import MODEL
 
 from lsp_calib.calibration.arrays import BoolArray, IntArray
-from lsp_calib.calibration.calibrators.fitting import FeatureData, Fitted, Recipe, fit_calibrator
+from lsp_calib.calibration.calibrators.fitting import (
+    FeatureData,
+    Fitted,
+    LabelledAnswers,
+    Recipe,
+    fit_calibrator,
+)
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.logistic import sigmoid
 from lsp_calib.calibration.scores import log_loss, skill_score
@@ -55,16 +61,18 @@ def fit(
     evidences: Sequence[Evidence], correct: BoolArray, groups: IntArray, *recipes: Recipe, seed: int = 0
 ) -> Fitted:
     return fit_calibrator(
-        PURPOSE,
-        evidences,
-        correct,
-        groups,
-        source="shipped",
-        state="shipped",
-        created="2026-11-22",
+        LabelledAnswers(
+            PURPOSE,
+            evidences,
+            correct,
+            groups,
+            source="shipped",
+            state="shipped",
+            created="2026-11-22",
+            seed=seed,
+        ),
         candidates=[2, 4],
         recipes=recipes,
-        seed=seed,
     )
 
 

@@ -16,7 +16,14 @@ from lsp_calib.calibration.calibrators import refit as refitting
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import Curve, Offset, Shift, Weighted
 from lsp_calib.calibration.calibrators.promotion import MOST_WEIGHT, LabelWeights
-from lsp_calib.calibration.calibrators.refit import INTERCEPT_SD, SLOPE_SD, WEIGHT_SD, refit, refit_curve
+from lsp_calib.calibration.calibrators.refit import (
+    FEEDBACK,
+    INTERCEPT_SD,
+    SLOPE_SD,
+    WEIGHT_SD,
+    expected_shift,
+    refit_curve,
+)
 from lsp_calib.calibration.logistic import PlattCalibrator, Prior, log_odds, sigmoid
 from lsp_calib.calibration.scores import log_loss
 from lsp_calib.calibration.validation import grouped_folds
@@ -25,6 +32,7 @@ from lsp_calib.values import Evidence
 
 SHIPPED = make(**platt(0.8, -1.2, "geometric-mean"))
 TODAY = "2026-12-01"
+USUAL = expected_shift(SHIPPED.curves[0], "shipped")
 
 
 def answer(*probabilities, **features):
@@ -43,6 +51,14 @@ def labels(n, shift=0.0, seed=0):
     raw = rng.beta(5, 1.5, 3000)
     correct = rng.random(3000) < sigmoid(0.8 * log_odds(raw) - 1.2 + shift)
     return [answer(r) for r in raw[:n]], correct[:n]
+
+
+def refit(current, evidences, correct, counting=None, *, base=None, seen=None, **options):
+    """By default each label is a visit, and those count as seen on which a personal calibrator was fitted."""
+    if seen is None:
+        seen = sum(origin.items for origin in current.provenance if origin.name == FEEDBACK)
+    counting = counting or LabelWeights.of(len(evidences))
+    return refitting.refit(current, evidences, correct, counting, base=base or current, seen=seen, **options)
 
 
 def run(n, shift=0.0, seed=0, current=SHIPPED, **options):
@@ -65,13 +81,8 @@ def test_a_different_user_gets_a_calibrator_of_his_own():
     assert result.after["logLoss"] < result.before["logLoss"]
     assert result.after["meanConfidence"] < result.before["meanConfidence"]
     new = result.calibrator
-    assert (new.source, new.state, new.n, new.parent, new.created) == (
-        "personal",
-        "ready",
-        60,
-        SHIPPED.id,
-        TODAY,
-    )
+    told = (new.source, new.state, new.n, new.parent, new.created)
+    assert told == ("personal", "ready", 60, SHIPPED.id, TODAY)
     assert new.purpose == SHIPPED.purpose
     assert new.curves[0].intercept < SHIPPED.curves[0].intercept - 0.5
     (curve,) = new.curves
@@ -150,9 +161,8 @@ def test_what_prior_and_labels_agree_on_is_not_pulled_towards_one_half():
     # Platt's smoothed targets would: 1/7 for five wrong ones that were given 4 %.
     current = make(**platt(1.0, -3.2, "geometric-mean"))
     answers, folds = [answer(0.5)] * 5, np.arange(5)
-    moved = refit_curve(
-        current.curves[0], "shipped", answers, np.zeros(5, bool), LabelWeights.of(5), folds
-    ).curve
+    counting, wrong = LabelWeights.of(5), np.zeros(5, bool)
+    moved = refit_curve(current.curves[0], USUAL, answers, wrong, counting, folds).curve
     assert moved.probability(answers[0]) < predict(current, 0.5)
 
 
@@ -173,7 +183,7 @@ def test_a_personal_one_is_judged_by_labels_it_has_not_seen():
 def test_an_episode_of_which_one_label_was_seen_is_not_fresh():
     first = run(30, shift=-1.0).calibrator
     episodes = [*range(30), *range(25, 30), *range(30, 55)]  # the 31st to 35th label: of visits begun before
-    result = run(60, shift=-1.0, current=first, base=SHIPPED, episodes=episodes)
+    result = run(60, shift=-1.0, current=first, base=SHIPPED, counting=LabelWeights.of(60, episodes))
     assert result.n == 55
     assert "on 25 labels" in result.reason
 
@@ -186,24 +196,15 @@ class TestEpisodes:
         """Each label once, or each up to nine times: as many visits, which weigh less than twice as much."""
         logprobs, correct = labels(n, shift=-2.0)
         times = np.arange(n) % 9 + 1
+        visits = np.repeat(np.arange(n), times)
         once = refit(SHIPPED, logprobs, correct, created=TODAY)
-        often = refit(
-            SHIPPED,
-            [logprobs[i] for i in np.repeat(np.arange(n), times)],
-            np.repeat(correct, times),
-            created=TODAY,
-            episodes=np.repeat(np.arange(n), times),
-        )
+        counting = LabelWeights.of(times.sum(), visits)
+        often = refit(SHIPPED, [logprobs[i] for i in visits], correct[visits], counting, created=TODAY)
         assert once.promoted
         assert often.promoted
         assert (often.n, often.calibrator.n, often.calibrator.n_correct) == (n, n, once.calibrator.n_correct)
-        twice = refit(
-            SHIPPED,
-            [*logprobs, *logprobs],
-            [*correct, *correct],
-            created=TODAY,
-            lines=[*range(n), *range(n, 2 * n)],
-        )
+        each = LabelWeights.of(2 * n, lines=[*range(2 * n)])
+        twice = refit(SHIPPED, [*logprobs] * 2, [*correct] * 2, each, created=TODAY)
         shifts = [one.calibrator.curves[0].shift.intercept for one in (once, often, twice)]
         assert shifts == sorted(shifts, reverse=True)
 
@@ -215,20 +216,16 @@ class TestEpisodes:
         episodes = np.arange(3 * n) % n
         weights = 0.5 ** (np.arange(3 * n) // n)
         scores = 0.8 * log_odds(raws(logprobs)) - 1.2
-        result = refit(SHIPPED, logprobs, correct, created=TODAY, episodes=episodes)
+        result = refit(SHIPPED, logprobs, correct, LabelWeights.of(3 * n, episodes), created=TODAY)
         folds = grouped_folds(episodes, n if n <= 50 else 5)
         predicted = np.empty(scores.size)
         for fold in np.unique(folds):
             out = folds == fold
             assert not np.isin(episodes[~out], episodes[out]).any()
-            fitted = PlattCalibrator.fit(  # over the score of the shipped curve
-                sigmoid(scores[~out]),
-                correct[~out],
-                weights=weights[~out],
-                prior=Prior(1.0, 0.0, SLOPE_SD, INTERCEPT_SD),
-                targets="plain",
-            )
-            predicted[out] = fitted.predict(sigmoid(scores[out]))
+            about = {"prior": Prior(1.0, 0.0, SLOPE_SD, INTERCEPT_SD), "targets": "plain"}
+            raw = sigmoid(scores)  # by the shipped curve
+            fitted = PlattCalibrator.fit(raw[~out], correct[~out], weights=weights[~out], **about)
+            predicted[out] = fitted.predict(raw[out])
         assert result.after["logLoss"] == pytest.approx(log_loss(predicted, correct, weights=weights))
         brier = np.average((predicted - correct) ** 2, weights=weights)
         assert result.after["brier"] == pytest.approx(brier)
@@ -236,7 +233,8 @@ class TestEpisodes:
     def test_labels_of_one_line_alone_are_no_ground_for_a_refit(self):
         """There is nothing to predict them from."""
         logprobs, correct = labels(12, shift=-2.0)
-        result = refit(SHIPPED, logprobs, correct, created=TODAY, lines=np.zeros(12, dtype=int))
+        counting = LabelWeights.of(12, lines=np.zeros(12, dtype=int))
+        result = refit(SHIPPED, logprobs, correct, counting, created=TODAY)
         assert (result.promoted, result.before) == (False, None)
         assert result.reason == "all 5 labels are of one line: at least one other is needed"
 
@@ -272,7 +270,8 @@ class TestWeights:
         correct = np.where(hidden, True, correct)
         plain = refit(SHIPPED, logprobs, correct, created=TODAY).after["meanConfidence"]
         shown = np.where(hidden, 0.01, 1.0)
-        weighted = refit(SHIPPED, logprobs, correct, created=TODAY, shown=shown).after["meanConfidence"]
+        counting = LabelWeights.of(len(logprobs), shown=shown)
+        weighted = refit(SHIPPED, logprobs, correct, counting, created=TODAY).after["meanConfidence"]
         assert weighted > plain
 
 
@@ -288,16 +287,11 @@ def test_old_labels_are_not_counted_twice():
 
 
 def test_a_borrowed_prior_knows_that_it_knows_little():
+    shift = Shift(slope_sd=0.5, intercept_sd=2.0)
     wide = make(
-        **platt(0.8, -1.2, "geometric-mean", shift=Shift(slope_sd=0.5, intercept_sd=2.0)),
-        source="prior",
-        n=0,
-        n_correct=0,
-        metrics={},
+        **platt(0.8, -1.2, "geometric-mean", shift=shift), source="prior", n=0, n_correct=0, metrics={}
     )
-    moved = [
-        abs(run(20, -2.0, 1, current).calibrator.curves[0].intercept + 1.2) for current in (SHIPPED, wide)
-    ]
+    moved = [abs(run(20, -2.0, 1, one).calibrator.curves[0].intercept + 1.2) for one in (SHIPPED, wide)]
     assert moved[1] > 1.3 * moved[0]
 
 
@@ -309,9 +303,7 @@ def test_labels_that_contradict_the_raw_confidence_are_not_believed():
 
 
 @settings(deadline=None, max_examples=40)
-@given(
-    items=st.lists(st.tuples(st.floats(-20.0, 0.0), st.booleans()), max_size=25),
-)
+@given(items=st.lists(st.tuples(st.floats(-20.0, 0.0), st.booleans()), max_size=25))
 def test_whatever_the_labels_the_wire_holds_json_without_nan(items):
     result = refit(SHIPPED, [Evidence((lp,)) for lp, _ in items], [y for _, y in items], created=TODAY)
     wire = json.loads(json.dumps(result.to_wire(), allow_nan=False))
@@ -332,7 +324,7 @@ def test_the_spread_of_the_prior_is_a_fair_trade():
         for seed in range(150):
             logprobs, correct = labels(n, shift, seed)
             counting, folds = LabelWeights.of(n), np.arange(n) % 5
-            fitted = refit_curve(SHIPPED.curves[0], "shipped", logprobs, correct, counting, folds).curve
+            fitted = refit_curve(SHIPPED.curves[0], USUAL, logprobs, correct, counting, folds).curve
             p = sigmoid(fitted.features[0].weight * log_odds(x) + fitted.intercept)
             losses.append(np.mean(-truth * np.log(p / truth) - (1 - truth) * np.log((1 - p) / (1 - truth))))
         return float(np.mean(losses))
@@ -421,13 +413,16 @@ class TestFeatures:
         answers, correct = rich_labels(20, FEATURES.shifted(LOWER))
         bare = [Evidence(one.logprobs) for one in answers]
         mixed = refit(
-            RICH, [*bare, *answers], [*correct, *correct], created=TODAY, episodes=[*range(20), *range(20)]
+            RICH,
+            [*bare, *answers],
+            [*correct, *correct],
+            LabelWeights.of(40, [*range(20), *range(20)]),
+            created=TODAY,
         )
         alone = refit(RICH, answers, correct, created=TODAY)
         assert mixed.n == 20
-        assert mixed.calibrator.curves[0].shift.intercept == pytest.approx(
-            alone.calibrator.curves[0].shift.intercept
-        )
+        both, one = (result.calibrator.curves[0].shift.intercept for result in (mixed, alone))
+        assert both == pytest.approx(one)
 
     def test_the_promotion_compares_the_confidences_in_force(self):
         """Labels without features are compared by the plain measure of either calibrator."""
@@ -448,7 +443,7 @@ class TestFeatures:
         )
         for n, truth, own in ((600, other, True), (200, other, False), (600, FEATURES, False)):
             result = refit_curve(
-                FEATURES, "shipped", *rich_labels(n, truth, seed=3), LabelWeights.of(n), np.arange(n) % 5
+                FEATURES, USUAL, *rich_labels(n, truth, seed=3), LabelWeights.of(n), np.arange(n) % 5
             )
             assert (result.curve.spread == WEIGHT_SD) == own, n
             if own:

@@ -1,4 +1,4 @@
-"""Reliability diagrams: what is in each bin, whether the intervals and the band cover, and JSON."""
+"""Reliability diagrams and risk-coverage curves: by hand, whether intervals and band cover, and JSON."""
 
 import json
 import math
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration.arrays import CalibrationWarning
-from lsp_calib.calibration.reliability import reliability, wilson_interval
+from lsp_calib.calibration.arrays import CalibrationWarning, quietly
+from lsp_calib.calibration.reliability import reliability, risk_coverage, wilson_interval
 from lsp_calib.calibration.scores import expected_calibration_error
 from lsp_calib.errors import DataError
 
@@ -47,10 +47,8 @@ def test_quantile_points():
 
 def test_equal_confidences_share_a_quantile_point():
     data = reliability([0.2] * 90 + [0.8] * 10, [True, False] * 50)
-    assert [(item.n, item.confidence) for item in data.points] == [
-        (90, pytest.approx(0.2)),
-        (10, pytest.approx(0.8)),
-    ]
+    found = [(item.n, item.confidence) for item in data.points]
+    assert found == [(90, pytest.approx(0.2)), (10, pytest.approx(0.8))]
 
 
 def test_ece_is_the_weighted_mean_of_its_gaps():
@@ -106,16 +104,82 @@ def test_wilson_ends():
             wilson_interval(*arguments)
 
 
-@pytest.mark.parametrize("options", [{"bins": 0}, {"resamples": 0}])
-def test_options_that_make_no_sense_are_refused(options):
-    with pytest.raises(DataError):
-        reliability([0.5, 0.9], [True, False], **options)
-
-
 def test_what_cannot_be_measured_is_refused_or_warned_of():
+    for options in ({"bins": 0}, {"resamples": 0}):
+        with pytest.raises(DataError):
+            reliability([0.5, 0.9], [True, False], **options)
     with pytest.raises(DataError):
         reliability([], [])
     with pytest.warns(CalibrationWarning, match="all 4 confidences"):
         reliability([0.5] * 4, [True, False] * 2)
     with pytest.warns(CalibrationWarning, match="2 labels are of one class"):
         reliability([0.1, 0.9], [True, True])
+
+
+coarse = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans()), min_size=1, max_size=60)
+
+
+def test_by_hand():
+    curve = risk_coverage([0.9, 0.5, 0.5, 0.1], [True, True, False, False])
+    assert curve.n == 4
+    assert curve.threshold.tolist() == [0.9, 0.5, 0.1]
+    assert curve.coverage.tolist() == [0.25, 0.75, 1.0]
+    assert curve.risk.tolist() == [0.0, pytest.approx(1 / 3), 0.5]
+    # Wrong ones by coverage c: 0 to 1/4, then (c - 1/4) / 2 to 3/4, then c - 1/2. Over c, integrated:
+    area = (0.25 - 0.125 * math.log(3)) + (0.25 - 0.5 * math.log(4 / 3))
+    assert curve.area == pytest.approx(area)
+
+
+def test_a_perfect_ranking_has_no_excess_and_the_published_area():
+    p = np.linspace(0, 1, 100)
+    curve = risk_coverage(p, p > 0.3)
+    error = np.mean(p <= 0.3)
+    assert curve.area == pytest.approx(error + (1 - error) * math.log(1 - error))
+    assert curve.excess_area == pytest.approx(0.0, abs=1e-12)
+    assert risk_coverage(p, p < 0.3).excess_area > 0.3
+
+
+def test_confidences_that_say_nothing_have_the_error_rate_everywhere():
+    curve = risk_coverage([0.5] * 10, [True] * 7 + [False] * 3)
+    assert curve.coverage.tolist() == [1.0]
+    assert curve.area == pytest.approx(0.3)
+
+
+def test_it_tends_to_the_sum_over_ranks():
+    rng = np.random.default_rng(0)
+    p = rng.random(20_000)
+    y = rng.random(20_000) < p
+    wrong = np.cumsum(~y[np.argsort(-p)])
+    assert risk_coverage(p, y).area == pytest.approx(np.mean(wrong / np.arange(1, p.size + 1)), abs=1e-3)
+    # A calibrated uniform score: risk at coverage c is c / 2.
+    assert risk_coverage(p, y).area == pytest.approx(0.25, abs=0.01)
+
+
+@given(items=coarse, data=st.data())
+def test_order_and_repetition_do_not_matter(items, data):
+    def curve(items):
+        with quietly():
+            return risk_coverage([p for p, _ in items], [y for _, y in items])
+
+    one = curve(items)
+    for other in (curve(data.draw(st.permutations(items))), curve(items * 3)):
+        assert other.area == pytest.approx(one.area, abs=1e-12)
+        assert other.excess_area == pytest.approx(one.excess_area, abs=1e-12)
+        np.testing.assert_allclose(other.risk, one.risk)
+        np.testing.assert_allclose(other.coverage, one.coverage)
+    assert 0.0 <= one.excess_area <= one.area + 1e-12 <= 1.0 + 1e-12
+    assert np.all((one.risk >= 0.0) & (one.risk <= 1.0))
+    assert one.coverage[-1] == 1.0
+
+
+@pytest.mark.parametrize(("label", "area"), [(True, 0.0), (False, 1.0)])
+def test_one_class_is_warned_of(label, area):
+    with pytest.warns(CalibrationWarning, match="all 3 labels"):
+        curve = risk_coverage([0.1, 0.2, 0.3], [label] * 3)
+    assert (curve.area, curve.excess_area) == (pytest.approx(area), pytest.approx(0.0))
+
+
+def test_what_cannot_be_measured_is_refused():
+    for p, y in (([], []), ([0.5], [True, False]), ([math.nan], [True])):
+        with pytest.raises(DataError):
+            risk_coverage(p, y)

@@ -28,15 +28,11 @@ def test_calibrated_scores_stay_within_all_limits_as_often_as_promised() -> None
     """Of draws from the confidences themselves, 95 % lie inside everywhere."""
     rng = np.random.default_rng(11)
     with quietly():
-        inside = [
-            all(
-                error.inside
-                for error in simultaneous_errors(
-                    P, rng.random(400) < P, SUBSETS, resamples=150, seed=draw
-                ).values()
-            )
+        draws = (
+            simultaneous_errors(P, rng.random(400) < P, SUBSETS, resamples=150, seed=draw).values()
             for draw in range(200)
-        ]
+        )
+        inside = [all(error.inside for error in errors) for errors in draws]
     # Three standard errors of a share of 0.95 in 200 draws are 0.046.
     assert np.mean(inside) == pytest.approx(0.95, abs=0.046)
 

@@ -49,14 +49,10 @@ def test_tiers_follow_the_thresholds(probability, preset, source):
     else:
         assert tier is Tier.ACCEPT
     shown = re.match(r"about ([\d.]+) %", reason)
-    if (
-        shown
-        and abs(probability - policy.accept_from) > 1e-6
-        and abs(probability - policy.reject_below) > 1e-6
-    ):
-        number = float(shown[1]) / 100
-        assert (number < policy.accept_from) == (probability < policy.accept_from)
-        assert (number < policy.reject_below) == (probability < policy.reject_below)
+    thresholds = (policy.accept_from, policy.reject_below)
+    if shown and all(abs(probability - one) > 1e-6 for one in thresholds):
+        for one in thresholds:
+            assert (float(shown[1]) / 100 < one) == (probability < one)
 
 
 def test_presets_get_stricter():
@@ -77,10 +73,10 @@ def test_thresholds_out_of_order_are_refused(accept, reject):
         TierPolicy(accept, reject)
 
 
-@pytest.mark.parametrize("bad", [math.nan, -0.1, 1.1])
-def test_what_is_no_probability_is_refused(bad):
-    with pytest.raises(DataError):
-        TierPolicy().decide(bad, source="shipped")
+def test_what_is_no_probability_is_refused():
+    for bad in (math.nan, -0.1, 1.1):
+        with pytest.raises(DataError):
+            TierPolicy().decide(bad, source="shipped")
 
 
 def certified(confidence=0.85, n=60, risk=0.1, delta=0.1, calibrator=""):
@@ -146,10 +142,9 @@ def test_what_is_to_be_rejected_is_never_accepted():
 
 
 def test_a_risk_policy_refuses_what_it_cannot_promise():
-    with pytest.raises(DataError, match="promises less"):
-        RiskPolicy(risk=0.05, certificate=certified(risk=0.1))
-    with pytest.raises(DataError, match="promises less"):
-        RiskPolicy(delta=0.05, certificate=certified(delta=0.1))
+    for name in ("risk", "delta"):
+        with pytest.raises(DataError, match="promises less"):
+            RiskPolicy(**{name: 0.05}, certificate=certified(**{name: 0.1}))
     assert RiskPolicy(risk=0.2, certificate=certified(risk=0.1)).certified
     for wrong in ({"risk": 0.0}, {"delta": 1.0}, {"reject_below": math.nan}):
         with pytest.raises(DataError):
@@ -169,14 +164,14 @@ def test_by_cost_the_cheapest_tier_wins(probability, wrong, missed):
 
 
 def test_by_cost_in_words():
-    assert CostPolicy(5.0, 4.0).decide(0.8, source="shipped") == (
+    policy = CostPolicy(5.0, 4.0)
+    assert policy.decide(0.8, source="shipped") == (
         Tier.ACCEPT,
         "about 80 % likely to be right; at least 80 % (a wrong one accepted costs 5 reviews, "
         "a right one rejected 4)",
     )
-    assert CostPolicy(5.0, 4.0).decide(0.25, source="shipped")[0] is Tier.REVIEW
-    assert CostPolicy(5.0, 4.0).decide(0.24, source="shipped")[0] is Tier.REJECT
-    assert CostPolicy(5.0, 4.0).decide(None, source="shipped")[0] is Tier.REVIEW
+    for p, tier in ((0.25, Tier.REVIEW), (0.24, Tier.REJECT), (None, Tier.REVIEW)):
+        assert policy.decide(p, source="shipped")[0] is tier
 
 
 @pytest.mark.parametrize("costs", [(-1.0, 1.0), (1.0, math.inf), (math.nan, 1.0), (0.0, 0.0)])

@@ -59,12 +59,7 @@ def test_full_ece_by_hand():
 def test_classwise_ece_by_hand():
     # Token 0: 0.1 0.05 | 0.2 | 0.7 hit; token 1: 0.1 0.05 hit | 0.2 | 0.7; token 2: 0.1 0.1 0.1 | 0.6 hit;
     # token 3: 0.1 0.1 0 hit | 0.8 (bins apart by a bar). Over N K = 16.
-    tokens = [
-        0.15 + 0.2 + abs(0.7 - 1),
-        abs(0.15 - 1) + 0.2 + 0.7,
-        0.3 + abs(0.6 - 1),
-        abs(0.2 - 1) + 0.8,
-    ]
+    tokens = [0.15 + 0.2 + abs(0.7 - 1), abs(0.15 - 1) + 0.2 + 0.7, 0.3 + abs(0.6 - 1), abs(0.2 - 1) + 0.8]
     assert classwise_ece(entries_of(K4, K4_TARGETS)) == pytest.approx(sum(tokens) / 16)
 
 

@@ -16,23 +16,21 @@ from typing import Any
 import attrs
 import pytest
 from click.testing import CliRunner, Result
-from feedback_scene import suggestion
+from feedback_scene import in_haste, settle, show
 
 from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve
-from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
 from lsp_calib.calibration.document import read
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.cli import main
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError
-from lsp_calib.feedback.events import Event, EventKind, How, Label
-from lsp_calib.feedback.importing import OTHERS, Use, import_calibrator, read_foreign
+from lsp_calib.feedback.importing import OTHERS, import_calibrator, read_foreign
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.values import Evidence
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -52,7 +50,7 @@ def test_an_export_numbers_the_projects(tmp_path: Path) -> None:
     own = mine(0.5, source="workspace", provenance=(*sources, Origin(SMALL.id, SMALL.created, SMALL.n)))
     CalibratorStore.open().promote(own)
     path = tmp_path / "shared.json"
-    assert invoke("export", own.id, str(path)).exit_code == 0
+    said("export", own.id, str(path))
     assert "acme" not in path.read_text("utf-8")
     assert "bravo" not in path.read_text("utf-8")
     names = [origin.name for origin in Calibrator.load(path).provenance]
@@ -61,8 +59,20 @@ def test_an_export_numbers_the_projects(tmp_path: Path) -> None:
     alone = attrs.evolve(own, provenance=sources[:2])
     CalibratorStore.open().promote(alone)
     other = tmp_path / "alone.json"
-    assert invoke("export", alone.id, str(other)).exit_code == 0
+    said("export", alone.id, str(other))
     assert [origin.name for origin in Calibrator.load(other).provenance] == ["project 1", "project 2"]
+
+
+def said(*arguments: str) -> str:
+    """What a command says that ends well."""
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def imported(file: Path, *options: str) -> dict[str, Any]:
+    """What `import FILE --json` says."""
+    return json.loads(invoke("import", str(file), *options, "--json").stdout)
 
 
 def mine(intercept: float, **changes: Any) -> Calibrator:
@@ -86,23 +96,15 @@ def mine(intercept: float, **changes: Any) -> Calibrator:
 
 def label(n: int, intercept: float = 0.0, *, calibrator: Calibrator = SMALL) -> None:
     """n labels of a user for whom the total, moved by the intercept, is the truth."""
-    chance = random.Random(5)
-    store = FeedbackStore(state.state_dir() / "feedback.db")
+    chance, of = random.Random(5), calibrator.purpose
+    store = in_haste(FeedbackStore(state.state_dir() / "feedback.db"))
     for number in range(n):
         logprob = -3.0 * chance.random() - 0.01
         odds = math.log(math.exp(logprob) / (1 - math.exp(logprob))) + intercept
         right = number == 1 or chance.random() < 1 / (1 + math.exp(-odds))
         name, at = f"{number:016x}", 1.7e9 + number
-        store.record_shown(
-            suggestion("x", name),
-            model=calibrator.purpose.model,
-            prompt_version=calibrator.purpose.prompt_version,
-            language="python",
-            evidence=Evidence((logprob,)),
-            at=at,
-        )
-        how = How.KEPT if right else How.EDITED
-        store.record_events([Event(name, EventKind.SETTLED, at, label=Label(name, right, how, at))])
+        show(store, name, model=of.model, prompt=of.prompt_version, logprobs=(logprob,), at=at)
+        settle(store, name, right, at)
     store.close()
 
 
@@ -122,9 +124,7 @@ class TestRollback:
         first, second = mine(-1.0), mine(-2.0, parent=mine(-1.0).id)
         store.promote(first)
         store.promote(second)
-        result = invoke("rollback")
-        assert result.exit_code == 0, result.output
-        assert f"{second.id} (personal, 60 labels) is no longer in force; {first.id}" in result.stdout
+        assert f"{second.id} (personal, 60 labels) is no longer in force; {first.id}" in said("rollback")
         assert in_force() == first
         assert "shipped" in invoke("rollback").stdout
         assert in_force() == SMALL
@@ -137,7 +137,7 @@ class TestRollback:
 
     def test_the_beginning_of_an_id_is_enough_and_a_wrong_one_is_explained(self) -> None:
         CalibratorStore.open().promote(mine(-1.0))
-        assert invoke("rollback", SMALL.id[:-2]).exit_code == 0
+        said("rollback", SMALL.id[:-2])
         assert in_force() == SMALL
         again = invoke("rollback", SMALL.id)
         assert again.exit_code == 3
@@ -167,20 +167,17 @@ class TestRollback:
         store.promote(mine(-1.0))
         named = re.findall(r"(line-\S+) \(", invoke("rollback").stderr)
         assert set(named) == {SMALL.id, borrowed.id}
-        result = invoke("rollback", borrowed.id[: len(borrowed.id) - shortened])
-        assert result.exit_code == 0, result.output
-        assert f"{own.id} (personal, 60 labels) is no longer in force; the pooled calibrator" in result.stdout
+        text = said("rollback", borrowed.id[: len(borrowed.id) - shortened])
+        assert f"{own.id} (personal, 60 labels) is no longer in force; the pooled calibrator" in text
         assert CalibratorStore.open().choose(elixir).calibrator == borrowed
         assert in_force() == mine(-1.0), "the other one stays"
-        assert invoke("rollback", own.id).exit_code == 0, "the way back"
+        said("rollback", own.id)  # the way back
 
 
 class TestExport:
     def test_what_is_exported_can_be_imported(self, tmp_path: Path) -> None:
         file = tmp_path / "team.json"
-        result = invoke("export", SMALL.id, str(file))
-        assert result.exit_code == 0, result.output
-        assert f"{SMALL.n} labels" in result.stderr
+        assert f"{SMALL.n} labels" in invoke("export", SMALL.id, str(file)).stderr
         assert Calibrator.load(file) == SMALL
         again = invoke("export", SMALL.id, str(file))
         assert again.exit_code == 2
@@ -200,7 +197,7 @@ class TestExport:
         assert failed.exit_code == DataError.exit_code
         assert "No space left on device" in failed.stderr
         assert not file.exists()
-        assert invoke("export", SMALL.id, str(file)).exit_code == 0
+        said("export", SMALL.id, str(file))
         assert Calibrator.load(file) == SMALL
 
 
@@ -215,7 +212,7 @@ class TestImport:
         assert (used.source, used.parent, used.curves) == ("workspace", SMALL.id, mine(0.0).curves)
         assert [origin.name for origin in used.provenance] == [f"imported {mine(0.0).id}", OTHERS]
         assert stat.S_IMODE(next((state.state_dir() / "calibrators").glob("*.json")).stat().st_mode) == 0o600
-        assert invoke("rollback").exit_code == 0
+        said("rollback")
         assert in_force() == SMALL
 
     def test_its_makers_labels_are_not_taken_for_the_users(self, tmp_path: Path) -> None:
@@ -223,7 +220,7 @@ class TestImport:
         label(60)
         late = mine(0.0, provenance=(Origin(FEEDBACK, "2030-01-01T00:00:00.000+00:00", 60),))
         assert invoke("import", str(written(tmp_path / "team.json", late)), "--install").exit_code == 0
-        worse = json.loads(invoke("import", str(written(tmp_path / "w", mine(-5.0))), "--json").stdout)
+        worse = imported(written(tmp_path / "w", mine(-5.0)))
         assert (worse["inForce"], worse["n"]) == (False, 60)
 
     def test_ones_own_is_not_judged_by_the_labels_that_it_was_fitted_on(self, tmp_path: Path) -> None:
@@ -235,15 +232,14 @@ class TestImport:
             own = mine(0.0, provenance=(Origin(FEEDBACK, last, 60),))
             store.promote(own)
             file.unlink(missing_ok=True)
-            assert invoke("export", own.id, str(file)).exit_code == 0
-            assert invoke("rollback").exit_code == 0
-            result = invoke("import", str(file))
+            said("export", own.id, str(file))
+            said("rollback")
             few = f"not enough new labels yet: {n_new} of 5 since {own.id}"
-            assert f"kept, not in force: {few}" in result.stdout
+            assert f"kept, not in force: {few}" in said("import", str(file))
             assert in_force() == SMALL
         assert {one.source for one in store.fitted_for(SMALL.purpose)} == {"personal"}
         # It is not another's afterwards: a refit knows which labels it has seen.
-        assert invoke("import", str(file), "--install").exit_code == 0
+        said("import", str(file), "--install")
         assert in_force() == own
 
     def test_what_takes_back_ones_own_leads_to_the_one_that_it_replaced(self, tmp_path: Path) -> None:
@@ -253,31 +249,29 @@ class TestImport:
         store.promote(first)
         second = mine(0.5, parent=first.id, created="2026-11-03")
         store.promote(second)
-        assert invoke("export", first.id, str(file)).exit_code == 0
-        said = invoke("import", str(file), "--install").stdout
-        assert in_force() == first, said
-        command = f"lsp-calib calibrators rollback {second.id}"
-        assert f"`{command}` takes it back" in said.replace("\n", " ")
-        assert invoke("rollback", second.id).exit_code == 0
+        said("export", first.id, str(file))
+        text = said("import", str(file), "--install")
+        assert in_force() == first, text
+        assert f"`lsp-calib calibrators rollback {second.id}` takes it back" in text.replace("\n", " ")
+        said("rollback", second.id)
         assert in_force() == second
 
     def test_ones_own_is_judged_by_labels_since(self, tmp_path: Path) -> None:
         label(200)
         own = mine(0.0, provenance=(Origin(FEEDBACK, "2023-11-14T22:15:20.000+00:00", 60),))
         CalibratorStore.open().keep(own)
-        wire = json.loads(invoke("import", str(written(tmp_path / "mine.json", own)), "--json").stdout)
+        wire = imported(written(tmp_path / "mine.json", own))
         assert (wire["inForce"], wire["id"], wire["n"]) == (True, own.id, 79)
 
     def test_one_that_predicts_worse_is_kept_unless_it_is_installed(self, tmp_path: Path) -> None:
         label(200)
         file = written(tmp_path / "team.json", mine(-6.0))
-        result = invoke("import", str(file))
-        assert "is kept, not in force: the present calibrator is better" in result.stdout
+        assert "is kept, not in force: the present calibrator is better" in said("import", str(file))
         assert in_force() == SMALL
-        wire = json.loads(invoke("import", str(file), "--json").stdout)
+        wire = imported(file)
         assert wire["inForce"] is False
         assert wire["after"]["logLoss"] > wire["before"]["logLoss"]
-        assert invoke("rollback", wire["id"]).exit_code == 0
+        said("rollback", wire["id"])
         assert in_force().curves == mine(-6.0).curves
         invoke("rollback")
         assert "installed as asked" in invoke("import", str(file), "--install").stdout
@@ -286,21 +280,19 @@ class TestImport:
 
     def test_of_what_is_in_force_nothing_is_advised_that_fails(self, tmp_path: Path) -> None:
         label(3)
-        shipped = invoke("import", str(written(tmp_path / "shipped.json", SMALL)))
-        assert "in force already" in shipped.stdout
-        assert "rollback" not in shipped.stdout
+        shipped = said("import", str(written(tmp_path / "shipped.json", SMALL)))
+        assert "in force already" in shipped
+        assert "rollback" not in shipped
         file = str(written(tmp_path / "team.json", mine(-6.0)))
         invoke("import", file, "--install")
-        own = invoke("import", file)
-        assert "in force already. `lsp-calib calibrators rollback` takes it back" in own.stdout
-        assert invoke("rollback").exit_code == 0
+        assert "in force already. `lsp-calib calibrators rollback` takes it back" in said("import", file)
+        said("rollback")
         assert in_force() == SMALL
 
     def test_six_labels_put_nothing_of_others_in_force(self, tmp_path: Path) -> None:
         """Of 20 lines, and better on the six labels here: a shipped one of 1,800 lines stays."""
         label(6)
-        file = written(tmp_path / "team.json", mine(0.0, n=20, n_correct=8))
-        wire = json.loads(invoke("import", str(file), "--json").stdout)
+        wire = imported(written(tmp_path / "team.json", mine(0.0, n=20, n_correct=8)))
         assert (wire["inForce"], wire["n"]) == (False, 6)
         assert wire["reason"] == "not enough labels to try it on: 6 of 20"
         assert in_force() == SMALL
@@ -312,8 +304,7 @@ class TestImport:
         CalibratorStore.open().promote(present)
         wires = []
         for intercept in (-0.05, 0.05):
-            file = written(tmp_path / "team.json", mine(intercept))
-            wires.append(json.loads(invoke("import", str(file), "--json").stdout))
+            wires.append(imported(written(tmp_path / "team.json", mine(intercept))))
         better = [wire for wire in wires if wire["after"]["logLoss"] <= wire["before"]["logLoss"]]
         assert len(better) == 1
         assert "not enough evidence yet that the present calibrator is wrong for you" in better[0]["reason"]
@@ -322,8 +313,8 @@ class TestImport:
     def test_one_without_skill_for_its_maker_is_kept(self, tmp_path: Path) -> None:
         label(200)
         poor = mine(0.0, metrics={"skill": Interval(-0.45, -0.9, 0.1)})
-        result = invoke("import", str(written(tmp_path / "team.json", poor)))
-        assert "kept, not in force: its skill on the labels of its maker is -0.45" in result.stdout
+        text = said("import", str(written(tmp_path / "team.json", poor)))
+        assert "kept, not in force: its skill on the labels of its maker is -0.45" in text
         assert in_force() == SMALL
 
     def test_it_has_one_id_for_its_maker_in_the_file_and_here(
@@ -335,25 +326,25 @@ class TestImport:
         made = mine(0.0, source="workspace", provenance=(Origin("acme", "", 20), own_labels))
         CalibratorStore.open().promote(made)
         file, again = tmp_path / "team.json", tmp_path / "again.json"
-        assert invoke("export", made.id, str(file)).exit_code == 0
+        said("export", made.id, str(file))
         assert Calibrator.load(file).id == made.id
-        assert invoke("rollback").exit_code == 0
-        assert json.loads(invoke("import", str(file), "--install", "--json").stdout)["id"] == made.id
+        said("rollback")
+        assert imported(file, "--install")["id"] == made.id
         assert in_force() == made, "one's own is as it was, with its names"
 
         elsewhere = tmp_path / "elsewhere"
         monkeypatch.setenv("LSP_CALIB_HOME", str(elsewhere))
         label(60)
-        assert json.loads(invoke("import", str(file), "--install", "--json").stdout)["id"] == made.id
+        assert imported(file, "--install")["id"] == made.id
         assert (in_force().id, in_force().parent) == (made.id, SMALL.id)
         assert in_force() != made
-        assert invoke("export", made.id, str(again)).exit_code == 0
+        said("export", made.id, str(again))
         assert Calibrator.load(again).id == made.id
 
     def test_the_shipped_one_comes_back_as_itself(self, tmp_path: Path) -> None:
         label(30)
         CalibratorStore.open().promote(mine(-6.0))
-        wire = json.loads(invoke("import", str(written(tmp_path / "s", SMALL)), "--install", "--json").stdout)
+        wire = imported(written(tmp_path / "s", SMALL), "--install")
         assert (wire["inForce"], wire["id"]) == (True, SMALL.id)
         assert in_force() == SMALL
 
@@ -375,15 +366,12 @@ class TestImport:
         team = attrs.evolve(shared, created="2026-11-01")
         CalibratorStore.open().keep(team)
         file = tmp_path / "s.json"
-        exported = invoke("export", team.id, str(file))
-        assert exported.exit_code == 0, exported.output
-        assert f"for summaries of {shared.purpose.language_name} by" in exported.stderr
+        exported = invoke("export", team.id, str(file)).stderr
+        assert f"for summaries of {shared.purpose.language_name} by" in exported
         next((state.state_dir() / "calibrators" / "history").glob("*.json")).unlink()
-        result = invoke("import", str(file))
-        assert result.exit_code == 0, result.output
-        assert "is kept, not in force: only summaries that somebody wanted" in result.stdout
+        assert "is kept, not in force: only summaries that somebody wanted" in said("import", str(file))
         assert CalibratorStore.open().choose(shared.purpose).calibrator == shared
-        wire = json.loads(invoke("import", str(file), "--install", "--json").stdout)
+        wire = imported(file, "--install")
         assert (wire["inForce"], wire["n"], wire["before"]) == (True, 0, None)
         assert CalibratorStore.open().choose(shared.purpose).calibrator.curves == shared.curves
 
@@ -398,7 +386,7 @@ class TestImport:
         assert refused.exit_code == 3
         assert "by the criterion best-f1; yours is most-agree" in refused.stderr
         (state.state_dir() / "config.toml").write_text('[summary]\ncriterion = "best-f1"\n')
-        wire = json.loads(invoke("import", file, "--install", "--json").stdout)
+        wire = imported(file, "--install")
         assert wire["inForce"] is True
         assert CalibratorStore.open().choose(former.purpose).calibrator.curves == former.curves
         assert CalibratorStore.open().choose(shared.purpose).calibrator == shared
@@ -426,7 +414,7 @@ class TestImport:
         named = attrs.evolve(purpose.model, sha256="", quantisation="")
         for theirs, ours in ((named, purpose.model), (purpose.model, named)):
             file = written(tmp_path / "f.json", mine(0.0, purpose=attrs.evolve(purpose, model=theirs)))
-            found = read_foreign(file, [Use(ours, purpose.prompt_version, "line")])
+            found = read_foreign(file, [Purpose(ours, purpose.prompt_version, "line", "")])
             assert found.purpose.model == ours
             with closing(FeedbackStore(state.feedback_file())) as store:
                 done = import_calibrator(found, store, CalibratorStore.open(), install=True)

@@ -42,8 +42,7 @@ def invoke(*arguments: str) -> Result:
 def listed() -> list[dict[str, Any]]:
     result = invoke("list", "--json")
     assert result.exit_code == 0, result.output
-    entries: list[dict[str, Any]] = json.loads(result.stdout)["calibrators"]
-    return entries
+    return json.loads(result.stdout)["calibrators"]
 
 
 def personal(created: str) -> Calibrator:
@@ -93,9 +92,8 @@ def test_answers_and_prompt_tell_the_shipped_ones_apart() -> None:
 @pytest.mark.parametrize("one", SHIPPED, ids=lambda one: one.id)
 def test_the_answers_that_one_is_about_are_named(one: Calibrator) -> None:
     answers = {"line": "Lines of ", "summary": "Summaries of "}[one.purpose.task]
-    assert f"{answers}{one.purpose.language_name} by {one.purpose.model.name}" in invoke(
-        "show", one.id
-    ).stdout.replace("\n", " ")
+    shown = invoke("show", one.id).stdout.replace("\n", " ")
+    assert f"{answers}{one.purpose.language_name} by {one.purpose.model.name}" in shown
 
 
 def test_the_weights_are_shown_in_words() -> None:
@@ -103,12 +101,11 @@ def test_the_weights_are_shown_in_words() -> None:
     CalibratorStore.open().promote(calibrator)
     result = CliRunner(env={"COLUMNS": "140"}).invoke(main, ["calibrators", "show", calibrator.id])
     assert result.exit_code == 0, result.output
-    assert FEATURES["total"].words in result.stdout
-    assert "odds × 3.49, more likely right" in result.stdout
-    assert "odds × 0.50, less likely right" in result.stdout
-    assert "no effect" in result.stdout
-    assert "the cursor's place: mid-word" in result.stdout
-    assert "5 right" in result.stdout
+    for words in (
+        *("odds × 3.49, more likely right", "odds × 0.50, less likely right", "no effect"),
+        *("the cursor's place: mid-word", "5 right"),
+    ):
+        assert words in result.stdout
     lines = [line for line in result.stdout.splitlines() if "odds ×" in line]
     assert FEATURES["total"].words in lines[0], "the strongest first"
 
@@ -194,11 +191,11 @@ def test_a_damaged_ledger_is_named_and_everything_else_listed() -> None:
 
 def test_the_list_separates_the_calibrators_of_installed_models(monkeypatch: pytest.MonkeyPatch) -> None:
     here, elsewhere = "Of installed models:", "Of models that are not installed here:"
-    lines = CliRunner().invoke(main, ["calibrators", "list"]).stdout.splitlines()
+    lines = invoke("list").stdout.splitlines()
     assert (lines[0], here in lines) == (elsewhere, False)
     installed = [attrs.evolve(one, installed=one.card.name == "smollm2-135m") for one in inventory()]
     monkeypatch.setattr("lsp_calib.commands.calibrators.inventory", lambda: installed)
-    lines = CliRunner().invoke(main, ["calibrators", "list"]).stdout.splitlines()
+    lines = invoke("list").stdout.splitlines()
     ids = [line for line in lines[: lines.index(elsewhere)] if line.startswith(("line-", "summary-"))]
     assert lines[0] == here
     assert ids

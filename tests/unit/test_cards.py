@@ -23,6 +23,8 @@ from lsp_calib.inference.models.cards import (
 )
 from lsp_calib.values import Timing
 
+pytestmark = pytest.mark.usefixtures("home")
+
 HEADER = struct.pack("<4sIQQ", b"GGUF", 3, 0, 0)
 
 
@@ -43,17 +45,11 @@ def test_a_shipped_card_says_all_that_is_needed_to_get_and_ask_its_model(name: s
     assert Path(card.file).name == card.file, "the file lies in the models folder itself"
     assert card.size > 1 << 20 or (card.size == 0 and not card.sha256), "a checksum comes with a size"
     assert card.parameters > 1e8
-    assert card.kv_bytes > 0
-    assert card.title
-    assert card.licence
-    assert card.quantisation
-    assert card.window > 0
+    assert all((card.kv_bytes, card.title, card.licence, card.quantisation, card.window > 0))
     assert card.window / 2 < card.context, "a window of source text fits, even where its tokens are short"
     assert card.completion.layout in ("prefix", "fim")
-    if card.completion.layout == "fim":
-        assert card.completion.fim_prefix
-        assert card.completion.fim_suffix
-        assert card.completion.fim_middle
+    fim = (card.completion.fim_prefix, card.completion.fim_suffix, card.completion.fim_middle)
+    assert all(fim) or card.completion.layout == "prefix"
     assert card.sources
     assert card.sources[0].kind == "hub", "a package index is the mirror"
     for source in card.sources:
@@ -77,14 +73,9 @@ def test_without_a_wish_the_largest_installed_model_is_taken(home: Path) -> None
     assert large.is_relative_to(home)
 
 
-@pytest.mark.usefixtures("home")
-def test_no_model_at_all_names_the_command_that_gets_one() -> None:
+def test_a_model_that_is_not_installed_names_the_command_that_gets_it() -> None:
     with pytest.raises(NoModelError, match="lsp-calib models pull smollm2-135m"):
         choose(None)
-
-
-@pytest.mark.usefixtures("home")
-def test_a_known_model_that_is_not_installed_names_the_command_that_gets_it() -> None:
     install("smollm2-135m")
     with pytest.raises(NoModelError, match=r"lsp-calib models pull qwen2\.5-coder-1\.5b"):
         choose("qwen2.5-coder-1.5b")
@@ -93,7 +84,6 @@ def test_a_known_model_that_is_not_installed_names_the_command_that_gets_it() ->
 @pytest.mark.parametrize(
     "name", ["gpt-9", "/no/such/file.gguf", "a" * 5000, "~nobody-of-that-name/m.gguf", "a\0b", "."]
 )
-@pytest.mark.usefixtures("home")
 def test_an_unknown_model_is_a_settings_error_that_lists_the_known_ones(name: str) -> None:
     with pytest.raises(SettingsError, match="smollm2-135m"):
         choose(name)
@@ -103,7 +93,6 @@ def test_an_unknown_model_is_a_settings_error_that_lists_the_known_ones(name: st
     "name",
     ["evil.gguf", "./evil.gguf", "models/evil.gguf", "models/../evil.gguf", "evil", "smollm2-135m.gguf"],
 )
-@pytest.mark.usefixtures("home")
 def test_a_relative_path_is_no_model_even_if_the_file_is_there(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +105,6 @@ def test_a_relative_path_is_no_model_even_if_the_file_is_there(
     assert choose(str(tmp_path / name))[1] == tmp_path / name
 
 
-@pytest.mark.usefixtures("home")
 def test_a_card_goes_before_a_file_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "smollm2-135m").write_bytes(HEADER)
@@ -124,7 +112,6 @@ def test_a_card_goes_before_a_file_of_its_name(tmp_path: Path, monkeypatch: pyte
     assert choose("smollm2-135m")[1] == installed
 
 
-@pytest.mark.usefixtures("home")
 def test_a_path_below_the_users_home_is_an_absolute_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +121,6 @@ def test_a_path_below_the_users_home_is_an_absolute_one(
     assert choose("~/my.gguf")[1] == tmp_path / "my.gguf"
 
 
-@pytest.mark.usefixtures("home")
 def test_a_path_to_any_file_gets_a_plain_card(tmp_path: Path) -> None:
     file = tmp_path / "my-own.Q8_0.gguf"
     file.write_bytes(HEADER)
@@ -144,7 +130,6 @@ def test_a_path_to_any_file_gets_a_plain_card(tmp_path: Path) -> None:
     assert card.completion.layout == "prefix", "an unknown model is not asked with control tokens it may lack"
 
 
-@pytest.mark.usefixtures("home")
 def test_a_path_to_a_known_file_gets_its_card(tmp_path: Path) -> None:
     card = attrs.evolve(load_cards()["smollm2-135m"], size=24)
     file = tmp_path / card.file
@@ -165,7 +150,6 @@ def test_a_damaged_card_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         load_cards()
 
 
-@pytest.mark.usefixtures("home")
 def test_a_damaged_file_is_named_before_anything_is_started() -> None:
     path = install("smollm2-135m")
     path.write_bytes(b"PK" + bytes(100))
@@ -192,16 +176,9 @@ def own(folder: Path, *tokens: str, template: str = "") -> ModelCard:
     return choose(str(path))[0]
 
 
-@pytest.mark.usefixtures("home")
 def test_a_file_without_a_card_is_asked_as_its_header_says(tmp_path: Path) -> None:
-    card = own(
-        tmp_path,
-        "a",
-        "<fim_middle>",
-        "<fim_prefix>",
-        "<fim_suffix>",
-        template="{{'<|im_start|>'}} <|im_end|>",
-    )
+    tokens = ("a", "<fim_middle>", "<fim_prefix>", "<fim_suffix>")
+    card = own(tmp_path, *tokens, template="{{'<|im_start|>'}} <|im_end|>")
     assert card.completion == CompletionFormat("fim", "<fim_prefix>", "<fim_suffix>", "<fim_middle>")
     assert card.chat == load_cards()["smollm2-135m"].chat
     assert card.context == 1024
@@ -210,7 +187,6 @@ def test_a_file_without_a_card_is_asked_as_its_header_says(tmp_path: Path) -> No
 
 
 @pytest.mark.model
-@pytest.mark.usefixtures("home")
 def test_a_card_agrees_with_what_the_file_says_of_itself(model_path: Path, model_card: ModelCard) -> None:
     metadata = gguf.inspect(model_path)
     assert metadata.quantisation == model_card.quantisation
@@ -225,7 +201,6 @@ SMALL, MIDDLE, LARGE = "smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b
 QUICK, SLOW, SLOWER = speeds.Speed(0.33, 40), speeds.Speed(0.9, 40), speeds.Speed(2.0, 20)
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("measured", "chosen"),
     [
@@ -253,7 +228,6 @@ def test_the_best_installed_model_that_is_quick_enough_is_chosen(
     assert choose(None)[0].name == chosen
 
 
-@pytest.mark.usefixtures("home")
 def test_a_model_that_takes_too_much_of_the_memory_has_to_be_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -273,8 +247,6 @@ def test_what_a_model_needs_is_its_weights_its_caches_and_something_over() -> No
     assert memory.needed(card) > card.size + card.context * card.kv_bytes
     assert memory.needed(load_cards()["qwen2.5-coder-7b"]) > 4 << 30, "estimated where the file is not here"
     there, free = memory.total(), memory.available()
-    assert there is not None
-    assert free is not None
     assert 0 < free <= there
 
 
@@ -297,7 +269,6 @@ def test_a_container_has_what_its_control_group_allows(
     assert memory._container(tmp_path) == found
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     "speed",
     [(0.0, 40), (-1.0, 40), (float("nan"), 40), (0.3, 19), (0.3, 40, 0.0), (0.3, 40, None, float("inf"))],
@@ -313,21 +284,15 @@ def test_a_damaged_memory_of_speeds_is_as_good_as_none(home: Path) -> None:
     speeds.remember_speed(card, speeds.Speed(0.3, 40, 100.0, 50.0, at=1.0))
     speeds.remember_speed(card, speeds.Speed(0.2, 40, None, 60.0, at=2.0))
     assert speeds.known_speed(card) == speeds.Speed(0.2, 40, 100.0, 60.0, at=2.0)
-    of_doctor = '{"smollm2-135m Q4_1": {"prompt_per_s": 75, "generation_per_s": 10.7, "at": 1.0}}'
-    for damage in (
-        of_doctor,
-        "",
-        "[]",
-        '{"smollm2-135m Q4_1": 5}',
-        '{"smollm2-135m Q4_1": {"prompt_per_s": "fast"}}',
-    ):
+    of_doctor = '{"prompt_per_s": 75, "generation_per_s": 10.7, "at": 1.0}'
+    entries = (of_doctor, "5", '{"prompt_per_s": "fast"}')
+    for damage in ("", "[]", *(f'{{"smollm2-135m Q4_1": {one}}}' for one in entries)):
         (home / "models" / ".speed.json").write_text(damage)
         assert speeds.known_speed(card) is None
 
 
-def test_what_is_timed_under_load_does_not_count(home: Path) -> None:
+def test_what_is_timed_under_load_does_not_count() -> None:
     """`doctor`, run beside another decode, once measured 10.7 tokens a second for 35, and that decided."""
-    assert home.is_dir()
     card, quiet = load_cards()[LARGE], [False]
     answers = speeds.Answers(card, lambda: quiet[0])
     assert not any(answers.took(Timing(total_ms=3000.0)) for _ in range(100))
@@ -345,13 +310,11 @@ def test_what_is_timed_under_load_does_not_count(home: Path) -> None:
     assert found == [False] * 19 + [True], "it is known after 20 answers"
     answers.remember()
     known = speeds.known_speed(card)
-    assert known is not None
     assert attrs.evolve(known, at=0.0) == speeds.Speed(0.33, 20, 160.0, 40.0)
     assert not any(answers.took(few) for _ in range(49)), "without a time it is no answer of the model"
 
 
-def test_why_a_model_is_used_and_how_to_use_another(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert home.is_dir()
+def test_why_a_model_is_used_and_how_to_use_another(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (SMALL, LARGE):
         install(name)
     cards_ = load_cards()
@@ -372,16 +335,12 @@ def test_why_a_model_is_used_and_how_to_use_another(home: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("name", sorted(load_cards()))
-def test_the_table_of_the_documentation_is_what_the_cards_say(name: str) -> None:
+def test_the_documentation_says_what_the_cards_say_and_these_where_terms_are(name: str) -> None:
     card = load_cards()[name]
     page = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
     fim = "yes" if card.completion.layout == "fim" else "no"
     checksum = "verified" if card.verified else "none"
     assert f"| `{name}` | {card.licence} | {fim} | {checksum} |" in page
 
-
-@pytest.mark.parametrize("name", sorted(load_cards()))
-def test_who_pulls_a_model_with_terms_is_told_where_they_are(name: str) -> None:
-    card = load_cards()[name]
     assert (card.licence == "Apache-2.0") == (card.notice == "")
     assert card.licence == "Apache-2.0" or "https://" in card.notice

@@ -17,6 +17,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, roll_back
 from lsp_calib.calibration.calibrators.curve import Shift
 from lsp_calib.calibration.calibrators.lent import carried_from
+from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK, refit
 from lsp_calib.calibration.logistic import sigmoid
@@ -89,7 +90,6 @@ def test_not_to_another_model_or_language(store: CalibratorStore) -> None:
     store.promote(learned())
     assert store.choose(OTHER.purpose).calibrator == OTHER
     earlier = store.earlier(OTHER.purpose)
-    assert earlier is not None
     assert (earlier.calibrator, earlier.same_model) == (learned(), False)
     assert store.choose(attrs.evolve(NEXT, language="rust")).calibrator.source == "prior"
     assert store.earlier(attrs.evolve(NEXT, language="rust")) is None
@@ -116,7 +116,6 @@ def test_to_features_of_the_next_version(home: Path) -> None:
 def test_an_absurd_shift_is_bounded_and_one_without_a_shift_is_not_carried(store: CalibratorStore) -> None:
     store.promote(learned(Shift(slope=-5.0, intercept=90.0, slope_sd=1, intercept_sd=1)))
     (curve, *_) = store.choose(NEXT).calibrator.curves
-    assert curve.shift is not None
     assert (curve.shift.slope, curve.shift.intercept) == (0.25, 3.0)
     store.promote(learned(curves=SMALL.curves))
     assert store.choose(NEXT).calibrator.source == "shipped"
@@ -138,7 +137,10 @@ def test_a_refit_expects_the_user_where_they_were() -> None:
                 base,
                 answers[:10],
                 correct[:10],
+                LabelWeights.of(10),
                 created="2026-12-01",
+                base=base,
+                seen=0,
                 earlier=learned() if known else None,
             )
             used = result.calibrator or base

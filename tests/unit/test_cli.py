@@ -29,6 +29,8 @@ from lsp_calib.inference.models.encoders import load_encoders
 from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.languages import language_of
 
+pytestmark = pytest.mark.usefixtures("home")
+
 # The smallest file that passes for a model: a header that promises nothing.
 EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
 SOURCE = "def area(r):\n    return 3.14 * r\n"
@@ -98,18 +100,6 @@ def test_the_help_lists_every_command_by_purpose() -> None:
     assert listed == set(main.commands)
 
 
-@pytest.mark.parametrize("interruption", [KeyboardInterrupt, click.Abort])
-def test_ctrl_c_has_one_exit_code(
-    interruption: type[BaseException], source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*_: object) -> None:
-        raise interruption
-
-    monkeypatch.setattr("lsp_calib.commands.suggestions.complete_at", stop)
-    result = invoke("complete", f"{source}:1")
-    assert (result.exit_code, result.stderr) == (130, "lsp-calib: Stopped.\n")
-
-
 @pytest.mark.parametrize("first", ["data", "main"])
 def test_a_group_that_was_run_alone_still_knows_the_short_flag(first: str) -> None:
     """click keeps the help option of the first run in a process; a fresh process for each order."""
@@ -123,14 +113,6 @@ def test_a_group_that_was_run_alone_still_knows_the_short_flag(first: str) -> No
                 assert answer.exit_code == 0, answer.output
     """)
     assert result.returncode == 0, result.stderr
-
-
-def test_the_commands_of_the_contract_are_there() -> None:
-    promised = {"serve", "demo", "complete", "summarize", "calibrate", "refit", "models"}
-    assert promised <= main.commands.keys()
-    group = main.commands["models"]
-    assert isinstance(group, click.Group)
-    assert set(group.commands) == {"list", "pull", "path", "verify", "remove"}
 
 
 def test_each_error_has_the_exit_code_of_its_page() -> None:
@@ -154,15 +136,27 @@ def test_each_error_has_the_exit_code_of_its_page() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", [kind for kind in vars(errors).values() if isinstance(kind, type)])
+SAYS = "What happened. What to do."
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        *((one(SAYS), one.exit_code, SAYS) for one in vars(errors).values() if isinstance(one, type)),
+        *((one(), errors.StoppedError.exit_code, "Stopped.") for one in (KeyboardInterrupt, click.Abort)),
+        (OSError(28, "No space", "a"), errors.LspCalibError.exit_code, "[Errno 28] No space: 'a'"),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, BaseException) else "",
+)
 def test_any_error_is_one_line_and_its_exit_code(
-    kind: type[errors.LspCalibError], source: Path, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, code: int, said: str, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_args: object, **_named: object) -> None:
-        raise kind("What happened. What to do.")
+        raise error
 
     monkeypatch.setattr("lsp_calib.commands.suggestions.complete_at", fail)
-    assert fails(invoke("complete", f"{source}:1"), kind) == "lsp-calib: What happened. What to do.\n"
+    result = invoke("complete", f"{source}:1")
+    assert (result.exit_code, result.stdout, result.stderr) == (code, "", f"lsp-calib: {said}\n")
 
 
 def test_refit_prints_one_line_for_each_language(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,16 +187,6 @@ def test_a_file_is_of_the_language_that_editors_say(name: str, language: str) ->
     assert language_of(Path(name)) == language
 
 
-def test_an_error_of_the_operating_system_is_one_line_too(
-    source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_args: object, **_named: object) -> None:
-        raise OSError(28, "No space left on device", "/some/file")
-
-    monkeypatch.setattr("lsp_calib.commands.suggestions.complete_at", fail)
-    assert "No space left on device" in fails(invoke("complete", f"{source}:1"), errors.LspCalibError)
-
-
 @pytest.mark.parametrize(
     ("place", "message"),
     [
@@ -222,10 +206,7 @@ def test_an_error_of_the_operating_system_is_one_line_too(
     ids=lambda value: value[:12],
 )
 @pytest.mark.parametrize("command", ["complete", "summarize"])
-@pytest.mark.usefixtures("home")
 def test_a_wrong_place_is_a_settings_error(command: str, place: str, message: str, source: Path) -> None:
-    if command == "summarize" and place == "FILE:1:0":
-        message = "count from 1"
     assert message in fails(invoke(command, place.replace("FILE", str(source))), errors.SettingsError)
 
 
@@ -239,7 +220,6 @@ def test_a_wrong_place_is_a_settings_error(command: str, place: str, message: st
     ],
     ids=["binary", "encoding", "huge"],
 )
-@pytest.mark.usefixtures("home")
 def test_a_file_that_is_no_source_is_named(
     command: str, content: bytes, message: str, tmp_path: Path
 ) -> None:
@@ -250,7 +230,6 @@ def test_a_file_that_is_no_source_is_named(
     assert str(path) in error
 
 
-@pytest.mark.usefixtures("home")
 def test_a_line_beyond_the_end_says_how_many_there_are(source: Path) -> None:
     assert "no line 99: the document has 3" in fails(invoke("complete", f"{source}:99"), errors.DataError)
     assert "line 99" in fails(invoke("summarize", f"{source}:99"), errors.DataError)
@@ -258,7 +237,6 @@ def test_a_line_beyond_the_end_says_how_many_there_are(source: Path) -> None:
     assert "999" in fails(invoke("complete", huge), errors.DataError)
 
 
-@pytest.mark.usefixtures("home")
 def test_a_place_that_is_none_says_what_it_is(source: Path) -> None:
     for command, form in (("complete", "FILE:LINE[:COL]"), ("summarize", "FILE:LINE")):
         folder = fails(invoke(command, str(source.parent)), errors.SettingsError)
@@ -267,17 +245,17 @@ def test_a_place_that_is_none_says_what_it_is(source: Path) -> None:
         assert "the line is missing" in fails(invoke(command, str(source)), errors.SettingsError)
 
 
-@pytest.mark.usefixtures("home")
 def test_without_a_model_the_command_that_gets_one_is_named(source: Path) -> None:
-    for arguments in (["complete", f"{source}:1"], ["summarize", f"{source}:1"], ["refit"]):
+    commands = (["complete", f"{source}:1"], ["summarize", f"{source}:1"], ["refit"], ["bench", "--json"])
+    for arguments in commands:
         assert "lsp-calib models pull" in fails(invoke(*arguments), errors.NoModelError)
 
 
-@pytest.mark.usefixtures("home")
 def test_an_unknown_model_is_named_wherever_it_comes_from(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "'gpt-9'" in fails(invoke("complete", f"{source}:1", "--model", "gpt-9"), errors.SettingsError)
+    for command in (("complete", f"{source}:1"), ("demo",)):
+        assert "'gpt-9'" in fails_last(invoke(*command, "--model", "gpt-9"), errors.SettingsError)
     monkeypatch.setenv("LSP_CALIB_MODEL", "gpt-8")
     assert "'gpt-8'" in fails(invoke("complete", f"{source}:1"), errors.SettingsError)
     assert "'gpt-9'" in fails(invoke("models", "pull", "gpt-9"), errors.SettingsError)
@@ -285,7 +263,6 @@ def test_an_unknown_model_is_named_wherever_it_comes_from(
 
 
 @pytest.mark.parametrize("command", ["complete PLACE", "summarize PLACE", "bench", "demo"])
-@pytest.mark.usefixtures("home")
 def test_a_relative_path_counts_where_it_is_typed_by_hand_and_nowhere_else(
     command: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,7 +277,6 @@ def test_a_relative_path_counts_where_it_is_typed_by_hand_and_nowhere_else(
     assert "absolute path" in fails_last(invoke(*words), errors.SettingsError)
 
 
-@pytest.mark.usefixtures("home")
 def test_a_relative_path_is_found_by_the_commands_for_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -452,7 +428,6 @@ def test_terms_are_shown_before_a_model_is_pulled(home: Path, monkeypatch: pytes
     }
 
 
-@pytest.mark.usefixtures("home")
 def test_a_model_that_nobody_vouches_for_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
     card = load_cards()["granite-code-3b"]
     monkeypatch.setattr(download, "pull", lambda *_: Pulled(card.path, "ab" * 32, Checked.NOTHING))
@@ -469,46 +444,40 @@ def test_a_model_that_nobody_vouches_for_is_said_to_be_one(monkeypatch: pytest.M
     assert "wrong checksum" in fails(invoke("models", "verify", card.name), errors.ModelFileError)
 
 
-@pytest.mark.usefixtures("home")
 def test_calibrate_names_a_folder_that_cannot_be_written_to_before_it_asks_anything(source: Path) -> None:
     for option in ("--records", "--output"):
         result = invoke("calibrate", str(source), option, str(source.parent / "no" / "such" / "file"))
         assert str(source.parent / "no" / "such") in fails(result, errors.SettingsError)
 
 
-@pytest.mark.usefixtures("home")
 def test_calibrate_with_too_little_source_says_so(source: Path) -> None:
     assert "at least 20" in fails(invoke("calibrate", str(source)), errors.DataError)
 
 
-@pytest.mark.parametrize("command", [("calibrate",), ("eval", "line")])
+@pytest.mark.parametrize(
+    ("command", "observe", "words"),
+    [
+        ("calibrate SOURCE", "margin, colour", "'colour' is not one of margin, newline, agreement, state"),
+        ("eval line SOURCE", "margin, colour", "'colour' is not one of margin, newline, agreement, state"),
+        ("eval summary", "ask,newline", "'newline' is not one of margin, text, encoder, follow-up"),
+    ],
+)
 def test_what_can_be_recorded_is_listed_where_something_else_is_asked_for(
-    command: tuple[str, ...], source: Path
+    command: str, observe: str, words: str, source: Path
 ) -> None:
-    result = invoke(*command, str(source), "--observe", "margin, colour")
+    result = invoke(*command.replace("SOURCE", str(source)).split(), "--observe", observe)
     assert result.exit_code == errors.SettingsError.exit_code
-    assert "'colour' is not one of margin, newline, agreement, state" in result.stderr
+    assert words in result.stderr
 
 
-def test_the_command_line_names_all_that_can_be_recorded() -> None:
+def test_the_command_line_names_all_that_can_be_recorded_and_all_measures() -> None:
+    from lsp_calib.cli.evaluation import MEASURES, SUMMARIES_OBSERVED
     from lsp_calib.cli.shared import LINES_OBSERVED
     from lsp_calib.evaluation.item_worker import Observed
-
-    assert tuple(Observed) == LINES_OBSERVED
-
-
-@pytest.mark.usefixtures("home")
-def test_what_can_be_recorded_of_summaries_is_listed_where_something_else_is_asked_for() -> None:
-    result = invoke("eval", "summary", "--observe", "ask,newline")
-    assert result.exit_code == errors.SettingsError.exit_code
-    assert "'newline' is not one of margin, text, encoder, follow-up" in result.stderr
-
-
-def test_the_command_line_names_all_that_can_be_recorded_of_summaries_and_all_measures() -> None:
-    from lsp_calib.cli.evaluation import MEASURES, SUMMARIES_OBSERVED
     from lsp_calib.evaluation.reflective_scores import FORMS
     from lsp_calib.evaluation.summary_observation import SummaryObserved
 
+    assert tuple(Observed) == LINES_OBSERVED
     assert tuple(SummaryObserved) == SUMMARIES_OBSERVED
     assert tuple(FORMS) == MEASURES
 
@@ -532,17 +501,24 @@ def test_module_and_command_are_the_same() -> None:
     assert result.stdout.strip().endswith(lsp_calib.__version__)
 
 
-def test_help_is_quick_nothing_heavy_is_imported() -> None:
-    result = python("""
-        import sys
-        from lsp_calib.cli import main
-        try:
-            main(["--help"])
-        except SystemExit as end:
-            assert not end.code
-        heavy = {"numpy", "pygls", "lsprotocol", "sklearn", "scipy", "llama_cpp", "tree_sitter", "rich"}
-        print("heavy:", sorted(heavy & sys.modules.keys()))
-    """)
+@pytest.mark.parametrize(
+    ("program", "late"),
+    [
+        (
+            "from lsp_calib.cli import main; main(['--help'], standalone_mode=False)",
+            "numpy pygls lsprotocol sklearn scipy llama_cpp tree_sitter rich",
+        ),
+        (
+            "from lsp_calib.inference.models import cards; from lsp_calib.server.main import create_server; "
+            "create_server()",
+            "sklearn scipy llama_cpp httpx onnxruntime tokenizers nltk",
+        ),
+    ],
+    ids=["help", "a server before it answers"],
+)
+def test_nothing_heavy_is_imported_before_it_is_used(program: str, late: str) -> None:
+    code = f"{program}; import sys; print('heavy:', sorted(set({late!r}.split()) & sys.modules.keys()))"
+    result = python(code)
     assert result.stdout.endswith("heavy: []\n"), result.stderr
 
 
@@ -565,19 +541,6 @@ def test_the_core_imports_without_the_local_extra(tmp_path: Path) -> None:
     assert result.stdout == "False True\n", result.stderr
 
 
-def test_serving_needs_neither_scikit_learn_nor_llama_cpp_before_it_answers() -> None:
-    """Nor the client for downloads, nor the encoder that compares summaries."""
-    result = python("""
-        import sys
-        from lsp_calib.inference.models import cards
-        from lsp_calib.server.main import create_server
-        create_server()
-        late = {"sklearn", "scipy", "llama_cpp", "httpx", "onnxruntime", "tokenizers", "nltk"}
-        print(sorted(late & sys.modules.keys()))
-    """)
-    assert result.stdout == "[]\n", result.stderr
-
-
 COMMANDS = (
     "complete {source}:2:12 --remote {url}",
     "summarize {source}:2 --remote {url}",
@@ -589,10 +552,9 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.split()[:3]))
-@pytest.mark.usefixtures("home")
 async def test_a_command_without_a_server_imports_nothing_of_one(command: str, tmp_path: Path) -> None:
     source = tmp_path / "source.py"
-    source.write_text("def area(r):\n    return 3.14 * r\n" + "value = compute(1)\n" * 60)
+    source.write_text(SOURCE + "value = compute(1)\n" * 60)
     records = tmp_path / "records.jsonl"
     write_records(records, HEADER, made_up(60, 3))
     async with serving() as server:
@@ -657,7 +619,6 @@ def test_complete_after_emoji_and_in_a_file_of_carriage_returns(tmp_path: Path) 
 
 @pytest.mark.parametrize("command", ["complete", "summarize"])
 @pytest.mark.parametrize("name", [".env", "module.py", "link.py"])
-@pytest.mark.usefixtures("home")
 def test_an_excluded_file_is_named_and_not_read(command: str, name: str, home: Path, tmp_path: Path) -> None:
     """`.env` for its name, `module.py` by the user's own `exclude`, a link for what it leads to."""
     (home / "config.toml").write_text('exclude = ["module.py"]\n')

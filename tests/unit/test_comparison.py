@@ -30,9 +30,8 @@ class TestDiagram:
         head, *bins, legend = reliability_text(confidence, correct).split("\n")
         assert head.split() == ["promised", "items", "right", "0", "%", "50", "%", "100", "%"]
         assert len(bins) == 10
-        assert bins[0].split() == ["0", "-", "10", "%", "20", "0", "%", "│"]
-        assert bins[1].split() == ["10", "-", "20", "%", "0"]
-        assert bins[7].split() == ["70", "-", "80", "%", "40", "25", "%", "-", "█" * 10, "│"]
+        said = [" ".join(bins[at].split()) for at in (0, 1, 7)]
+        assert said == ["0 - 10 % 20 0 % │", "10 - 20 % 0", f"70 - 80 % 40 25 % - {'█' * 10} │"]
         start = head.index("0 %")
         assert bins[7].index("█") == start
         assert bins[7].index("│") == start + 30
@@ -61,13 +60,8 @@ class TestDiagram:
 class TestComparison:
     def comparison(self, *, fresh: bool = True, source: str = "shipped") -> Comparison:
         p, y = drawn()
-        return Comparison.of(
-            ("old", source, np.sqrt(p)),
-            ("new", "workspace", p),
-            y,
-            [str(i // 20) for i in range(600)],
-            fresh=fresh,
-        )
+        before, after = ("old", source, np.sqrt(p)), ("new", "workspace", p)
+        return Comparison.of(before, after, y, [str(i // 20) for i in range(600)], fresh=fresh)
 
     def test_its_figures_are_those_of_the_metrics(self) -> None:
         p, y = drawn()
@@ -77,11 +71,8 @@ class TestComparison:
             assert wire[side]["auc"]["value"] == auc(confidence, y)
             assert wire[side]["ece"]["value"] == expected_calibration_error(confidence, y)
         accepted = p >= PRESETS["balanced"].accept_from
-        assert wire["after"]["tiers"]["accept"] == {
-            "n": accepted.sum(),
-            "share": accepted.mean(),
-            "right": y[accepted].mean(),
-        }
+        expected = {"n": accepted.sum(), "share": accepted.mean(), "right": y[accepted].mean()}
+        assert wire["after"]["tiers"]["accept"] == expected
         assert sum(tier["n"] for tier in wire["after"]["tiers"].values()) == 600
         difference = wire["after"]["skill"]["value"] - wire["before"]["skill"]["value"]
         assert wire["gain"]["value"] == pytest.approx(difference)

@@ -36,15 +36,18 @@ def header(folder: Path, operand: str, *, once: bool = False) -> str:
     return f"-I{folder}"
 
 
-def test_gcc_twelve_loses_the_configuration(tmp_path: Path) -> None:
-    """Its operand has 8 bytes: the compiler removes the stores of the other 56."""
-    faulty = gcc(tmp_path, header(tmp_path, "*((const void **) (a))"))
-    assert compiler.loses_tile_configuration([faulty])
+@pytest.fixture
+def faulty(tmp_path: Path) -> str:
+    """As GCC 12."""
+    return gcc(tmp_path, header(tmp_path, "*((const void **) (a))"))
 
 
-def test_a_compiler_that_names_all_64_bytes_is_fine(tmp_path: Path) -> None:
-    right = gcc(tmp_path, header(tmp_path, "*((const char (*)[64]) (a))"))
-    assert not compiler.loses_tile_configuration([right])
+@pytest.mark.parametrize(
+    ("operand", "loses"), [("*((const void **) (a))", True), ("*((const char (*)[64]) (a))", False)]
+)
+def test_gcc_twelve_loses_the_configuration(tmp_path: Path, operand: str, loses: bool) -> None:
+    """Its operand has 8 bytes: the compiler removes the stores of the other 56. One with all 64 is fine."""
+    assert compiler.loses_tile_configuration([gcc(tmp_path, header(tmp_path, operand))]) is loses
 
 
 def test_a_header_mends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,9 +79,8 @@ def test_one_that_knows_no_amx_has_no_faulty_code_for_it(tmp_path: Path) -> None
 
 
 def test_flags_are_used_only_where_they_are_needed_and_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    faulty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faulty = gcc(tmp_path, header(tmp_path, "*((const void **) (a))"))
     monkeypatch.setattr(processor, "has_amx", lambda: False)
     assert compiler.flags({"CC": faulty, "CXX": faulty}) == ()
     monkeypatch.setattr(processor, "has_amx", lambda: True)
@@ -90,9 +92,8 @@ def test_flags_are_used_only_where_they_are_needed_and_accepted(
 
 
 def test_the_shell_gets_them_beside_what_the_user_has_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    faulty: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    faulty = gcc(tmp_path, header(tmp_path, "*((const void **) (a))"))
     monkeypatch.setattr(processor, "has_amx", lambda: True)
     monkeypatch.setenv("CC", faulty)
     monkeypatch.setenv("CXX", faulty)

@@ -21,8 +21,7 @@ RUST = attrs.evolve(PURPOSE, language="rust")
 
 def personal(intercept: float, language: str = "python") -> Calibrator:
     purpose = attrs.evolve(PURPOSE, language=language)
-    made: Calibrator = make(purpose=purpose, **platt(0.9, intercept), source="personal", state="learning")
-    return made
+    return make(purpose=purpose, **platt(0.9, intercept), source="personal", state="learning")
 
 
 @pytest.fixture

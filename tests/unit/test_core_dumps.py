@@ -15,6 +15,7 @@ from scripted_model import install
 
 from lsp_calib.errors import ModelError
 from lsp_calib.evaluation.runner import processes
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.process.client import ModelProcess
 
 if sys.platform != "linux":
@@ -72,8 +73,6 @@ def serving(folder: Path, *, program: tuple[str, ...] = ("-m", "lsp_calib")) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert server.stdin is not None
-    assert server.stdout is not None
     initialize = '"params":{"processId":null,"rootUri":null,"capabilities":{}}}'
     server.stdin.write(message('{"jsonrpc":"2.0","id":1,"method":"initialize",' + initialize))
     server.stdin.flush()
@@ -111,7 +110,7 @@ async def test_a_crash_of_the_model_process_leaves_no_core(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its working folder is the state folder."""
-    engine = ModelProcess(install(monkeypatch, tmp_path, "crash"))
+    engine = ModelProcess(EngineChoice(install(monkeypatch, tmp_path, "crash")))
     with pytest.raises(ModelError, match="signal 11"):
         await engine.ready()
     await engine.close()
@@ -122,7 +121,6 @@ async def test_a_crash_of_the_model_process_leaves_no_core(
 def test_the_memory_of_the_server_is_closed_to_others(tmp_path: Path) -> None:
     code = f"{WATCHED}from lsp_calib.__main__ import main\nmain()"
     with serving(tmp_path, program=("-c", code)) as server:
-        assert server.stderr is not None
         # It says that it has no model as well, before or after.
         said = [server.stderr.readline().decode().strip() for _ in range(2)]
         server.kill()
@@ -142,7 +140,6 @@ def test_the_memory_of_the_server_is_closed_to_others(tmp_path: Path) -> None:
 def test_that_of_every_other_process_too(module: str, arguments: list[str]) -> None:
     code = f"{WATCHED}from {module} import main\ntry:\n    main()\nfinally:\n    time.sleep(0.3)"
     with subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True) as one:
-        assert one.stderr is not None
         said = []
         for line in one.stderr:
             said.append(line.strip())

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from scripted_model import ask, install
 
 from lsp_calib.errors import ModelError, ModelFileError
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.process import acceleration, starting
@@ -25,17 +26,23 @@ pytestmark = [
 States = list[tuple[EngineState, str]]
 
 
+Scripted = Callable[[str], tuple[ModelProcess, States]]
+
+
 @pytest.fixture
-def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[ModelProcess, States]]:
+async def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scripted]:
+    """Start engines, which are closed in the end."""
+    engines: list[ModelProcess] = []
+
     def make(name: str) -> tuple[ModelProcess, States]:
         states: States = []
-        path = install(monkeypatch, tmp_path, name)
-        return ModelProcess(path, on_state=lambda state, text, _: states.append((state, text))), states
+        choice = EngineChoice(install(monkeypatch, tmp_path, name))
+        engines.append(ModelProcess(choice, on_state=lambda state, text, _: states.append((state, text))))
+        return engines[-1], states
 
-    return make
-
-
-Scripted = Callable[[str], tuple[ModelProcess, States]]
+    yield make
+    for engine in engines:
+        await engine.close()
 
 
 async def test_a_crash_with_the_fastest_kernels_is_survived_and_remembered(scripted: Scripted) -> None:
@@ -51,7 +58,6 @@ async def test_a_crash_with_the_fastest_kernels_is_survived_and_remembered(scrip
     again, states = scripted("repack")
     assert (await again.generate(ask("steps 1"))).tokens
     assert not [text for _, text in states if "unexpectedly" in text]
-    await again.close()
 
 
 async def test_where_nothing_works_the_state_is_error_and_says_what_to_do(scripted: Scripted) -> None:
@@ -67,7 +73,6 @@ async def test_where_nothing_works_the_state_is_error_and_says_what_to_do(script
     # And nobody waits for it again.
     with pytest.raises(ModelError, match="prebuilt"):
         await engine.generate(ask("steps 1"))
-    await engine.close()
 
 
 async def test_the_systems_kill_demotes_nothing_and_is_an_error_as_well(scripted: Scripted) -> None:
@@ -77,7 +82,6 @@ async def test_the_systems_kill_demotes_nothing_and_is_an_error_as_well(scripted
     assert states[-1][0] is EngineState.ERROR
     assert not [text for _, text in states if "safer way" in text]
     assert sidecar.read(acceleration.MEMORY) == {}
-    await engine.close()
 
 
 async def test_a_process_that_cannot_even_start_is_an_error(
@@ -91,7 +95,6 @@ async def test_a_process_that_cannot_even_start_is_an_error(
     with pytest.raises(ModelError, match=r"3 times.*exit code 1"):
         await engine.ready()
     assert states[-1][0] is EngineState.ERROR
-    await engine.close()
 
 
 async def test_a_restart_forgets_what_failed(scripted: Scripted) -> None:
@@ -101,7 +104,6 @@ async def test_a_restart_forgets_what_failed(scripted: Scripted) -> None:
     await engine.restart()
     with pytest.raises(ModelFileError):
         await engine.ready()
-    await engine.close()
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["its parent lives", "its parent is gone"])
@@ -113,8 +115,6 @@ def test_a_trial_ends_with_the_process_that_wants_to_know(
     wanted = json.dumps({"gpu_layers": 0, "amx": True, "repack": True, "threads": 1})
     command = [sys.executable, *starting.PROGRAM, f"--model={path}", "--context=64", f"--trial={wanted}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
         if not held:
             child.stdin.close()
         output = child.stdout.read()

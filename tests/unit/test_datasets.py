@@ -23,6 +23,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from test_download import index_fixture, silent, write_wheel  # noqa: F401 - a fixture
 
 from lsp_calib.cli.models import data as command
 from lsp_calib.completion.prompt import Layout, build_prompt
@@ -58,31 +59,23 @@ READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
 }
 
 
-@pytest.fixture
-def real() -> Path:
-    named = os.environ.get(VARIABLE)
-    if not named:
-        pytest.skip(f"{VARIABLE} names no folder with evaluation data")
-    return Path(named)
-
-
 class TestTheRealData:
     @pytest.mark.parametrize("name", READERS)
-    def test_every_row_is_an_item_with_an_id_of_its_own(self, real: Path, name: str) -> None:
-        items = list(READERS[name](real))
+    def test_every_row_is_an_item_with_an_id_of_its_own(self, data: Path, name: str) -> None:
+        items = list(READERS[name](data))
         assert len(items) == DATA_SETS[name].records
         assert len({item["item"] if isinstance(item, dict) else item.id for item in items}) == len(items)
 
-    def test_a_missing_line_is_asked_for_as_the_editor_would(self, real: Path) -> None:
-        for item in list(problems.infilling(real))[::50]:
+    def test_a_missing_line_is_asked_for_as_the_editor_would(self, data: Path) -> None:
+        for item in list(problems.infilling(data))[::50]:
             line = item.line_item()
             assert "\n".join(line.cursor.lines) == f"{item.prompt}\n{item.suffix}"
             assert (line.cursor.before, line.cursor.after) == ("", "")
             assert line.is_correct(item.canonical_solution)
             assert line.group == "/".join(item.id.split("/")[1:3])
 
-    def test_a_bug_is_asked_for_where_its_fix_belongs(self, real: Path) -> None:
-        for bug in [*problems.defects4j(real), *list(problems.manysstubs4j(real))[::50]]:
+    def test_a_bug_is_asked_for_where_its_fix_belongs(self, data: Path) -> None:
+        for bug in [*problems.defects4j(data), *list(problems.manysstubs4j(data))[::50]]:
             line = bug.line_item()
             assert line.is_correct(bug.fixed_line.strip())
             assert not line.is_correct(bug.buggy_line) or bug.buggy_line.strip() == bug.fixed_line.strip()
@@ -93,8 +86,8 @@ class TestTheRealData:
             assert wanted.strip() == "// Fixed line:"
             assert line.cursor.lines[line.cursor.line + 1 :] == bug.after
 
-    def test_bugs_of_one_project_stay_together(self, real: Path) -> None:
-        bugs = list(problems.manysstubs4j(real))
+    def test_bugs_of_one_project_stay_together(self, data: Path) -> None:
+        bugs = list(problems.manysstubs4j(data))
         groups = {bug.group for bug in bugs}
         assert 60 <= len(groups) <= 140
         # One project each, whatever its modules and packages are called.
@@ -106,13 +99,13 @@ class TestTheRealData:
         ):
             assert {bug.group for bug in bugs if part in bug.path} == {project}
 
-    def test_bugs_that_moved_a_line_are_marked(self, real: Path) -> None:
-        moved = [bug for bug in problems.defects4j(real) if bug.moved]
+    def test_bugs_that_moved_a_line_are_marked(self, data: Path) -> None:
+        moved = [bug for bug in problems.defects4j(data) if bug.moved]
         assert [bug.id for bug in moved] == ["Closure-13", "Closure-102", "Jsoup-49", "Jsoup-64", "Time-7"]
         assert all(bug.buggy_line in (*bug.before, *bug.after) for bug in moved)
 
-    def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, real: Path) -> None:
-        for problem in problems.problems(real):
+    def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, data: Path) -> None:
+        for problem in problems.problems(data):
             assert problem.entry_points
             assert all(any(name in test for test in problem.tests) for name in problem.entry_points)
 
@@ -179,27 +172,18 @@ class TestLinesOfOnesOwn:
         return path
 
     def test_a_row_becomes_a_place(self, tmp_path: Path) -> None:
-        path = self.write(
-            tmp_path / "mine.jsonl",
-            {
-                "before": "def f(x):\n    return ",
-                "target": "x + 1",
-                "after": "\nf(2)\n",
-                "language": "python",
-            },
-            {"before": "", "target": "import os", "id": "second", "group": "project"},
-        )
-        first, second = read_own_lines(path)
+        row = {"before": "def f(x):\n    return ", "target": "x + 1", "after": "\nf(2)\n"}
+        row["language"] = "python"
+        other = {"before": "", "target": "import os", "id": "second", "group": "project"}
+        first, second = read_own_lines(self.write(tmp_path / "mine.jsonl", row, other))
         assert (first.id, first.group, first.stratum) == ("mine.jsonl/1", "mine.jsonl", "mid-line")
         assert first.cursor.lines == ("def f(x):", "    return ", "f(2)", "")
         assert (first.cursor.line, first.cursor.column, first.cursor.language) == (1, 11, "python")
         assert (second.id, second.group, second.cursor.language) == ("second", "project", "plaintext")
 
     def test_the_servers_own_prompt_is_made_of_it(self, tmp_path: Path) -> None:
-        path = self.write(
-            tmp_path / "mine.jsonl", {"before": "a = 1\nb = ", "target": "2", "after": "\nc = 3"}
-        )
-        (item,) = read_own_lines(path)
+        row = {"before": "a = 1\nb = ", "target": "2", "after": "\nc = 3"}
+        (item,) = read_own_lines(self.write(tmp_path / "mine.jsonl", row))
         layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"])
         shown = "".join(text for _, text in build_prompt(item.cursor, layout).segments)
         assert "a = 1" in shown
@@ -294,10 +278,6 @@ def entry(url: str, wheel: tuple[str, str] = ("", "")) -> DataSet:
     )
 
 
-def silent(_done: int, _all: int, _what: str) -> None:
-    return
-
-
 class TestPulling:
     @pytest.mark.parametrize("path", ["/good", "/moved"])
     def test_the_right_bytes_are_kept_as_they_are(self, tmp_path: Path, server: str, path: str) -> None:
@@ -326,32 +306,6 @@ class TestPulling:
             pinned.pull(DATA_SETS["defects4j"], tmp_path, silent)
 
 
-@pytest.fixture
-def index(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The one package index that pip may ask: a folder of wheels."""
-    folder = tmp_path_factory.mktemp("index")
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    return folder
-
-
-def write_wheel(folder: Path, name: str, members: dict[str, bytes]) -> Path:
-    about = f"{name}-1.0.dist-info"
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as wheel:
-        for member, content in {
-            **members,
-            f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
-            f"{about}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-            f"{about}/RECORD": b"",
-        }.items():
-            wheel.writestr(member, content)
-    return path
-
-
 def write_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
     with tarfile.open(path, mode) as archive:
         for name, content in members.items():
@@ -359,6 +313,10 @@ def write_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return path
+
+
+def files_of(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
 class TestPinnedProjects:
@@ -379,12 +337,8 @@ class TestPinnedProjects:
         project = registries.Project("tiny", "1.0", hashlib.sha256(wheel.read_bytes()).hexdigest())
         (folder,) = pinned.pull_projects(PYTHON, tmp_path, silent, [project])
         assert folder == tmp_path / "projects" / "tiny-1.0"
-        found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-        assert found == [
-            "tiny-1.0.dist-info/METADATA",
-            "tiny-1.0.dist-info/licenses/LICENSE",
-            "tiny/__init__.py",
-        ]
+        about = {"tiny-1.0.dist-info/METADATA", "tiny-1.0.dist-info/licenses/LICENSE"}
+        assert files_of(folder) == about | {"tiny/__init__.py"}
         wheel.unlink()
         assert pinned.pull_projects(PYTHON, tmp_path, silent, [project]) == [folder], "it is there already"
 
@@ -406,8 +360,7 @@ class TestPinnedProjects:
             tested, tmp_path, silent, [registries.Project("tiny", "1.0", sha256)]
         )
         assert folder == tmp_path / "projects-tested" / "tiny-1.0"
-        found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-        assert found == whole.keys()
+        assert files_of(folder) == whole.keys()
         with pytest.raises(DownloadError, match=r"could not download other-1\.0"):
             pinned.pull_projects(tested, tmp_path, silent, [registries.Project("other", "1.0", "0" * 64)])
 
@@ -433,11 +386,7 @@ class TestArchives:
         members = {"p-1/a/b.go": b"package b", "p-1/LICENSE": b"MIT", "p-1/c.o": b"x", "p-1/x.py": b""}
         archive = write_tar(tmp_path / f"p.tar.{ending}", members, f"w:{ending}")
         registries.unpack(archive, tmp_path / "out", self.GO.keeps)
-        found = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-        assert {path.relative_to(tmp_path / "out").as_posix() for path in found} == {
-            "p-1/a/b.go",
-            "p-1/LICENSE",
-        }
+        assert files_of(tmp_path / "out") == {"p-1/a/b.go", "p-1/LICENSE"}
         assert (tmp_path / "out/p-1/a/b.go").read_bytes() == b"package b"
 
     @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="makes a Debian package with dpkg-deb")
@@ -539,14 +488,13 @@ class TestTheCommand:
         result = CliRunner().invoke(command, ["list", "--json", "--data-dir", str(tmp_path)])
         rows = {row["name"]: row for row in json.loads(result.stdout)}
         assert set(rows) == {*DATA_SETS, *pinned.SETS}
-        assert rows["mbpp"]["present"]
-        assert rows["mbpp"]["checksumOk"] is False
+        assert (rows["mbpp"]["present"], rows["mbpp"]["checksumOk"]) == (True, False)
         assert rows["humaneval"]["checksumOk"] is None
         words = CliRunner().invoke(command, ["list", "--data-dir", str(tmp_path)])
         assert "WRONG CHECKSUM" in words.stdout
 
-    def test_with_the_real_data_all_is_well(self, real: Path) -> None:
-        result = CliRunner().invoke(command, ["list", "--json", "--data-dir", str(real)])
+    def test_with_the_real_data_all_is_well(self, data: Path) -> None:
+        result = CliRunner().invoke(command, ["list", "--json", "--data-dir", str(data)])
         rows = json.loads(result.stdout)
         assert all(row["checksumOk"] for row in rows if row["name"] not in pinned.SETS)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import sqlite3
 import stat
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ import attrs
 import pytest
 from click.testing import CliRunner
 from encoder_scene import CARD, install, needs_encoder
-from feedback_scene import suggestion
+from feedback_scene import show
 from hypothesis import given
 from hypothesis import strategies as st
 from test_gguf import file_of, pair
@@ -37,7 +37,6 @@ from lsp_calib.inference.models.card import load_cards
 from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
-from lsp_calib.terminal import Console
 from lsp_calib.tools.doctor import run
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
 from lsp_calib.tools.doctor.checks import Level
@@ -49,7 +48,7 @@ from lsp_calib.tools.doctor.run import (
     measurement,
     recommend,
 )
-from lsp_calib.values import Evidence, ModelIdentity
+from lsp_calib.values import ModelIdentity
 
 REPORT: dict[str, Any] = {
     "latencyMs": {"typingModel": {"p50": [40.0], "p95": [90.0], "n": 30}, "cold": None},
@@ -68,9 +67,9 @@ def about(report: dict[str, Any], what: str) -> list[dict[str, Any]]:
     return [finding for finding in report["findings"] if finding["about"] == what]
 
 
+@pytest.mark.usefixtures("home")
 class TestFindings:
-    def test_without_a_model_it_names_the_command_that_gets_one(self, home: Path) -> None:
-        assert home.is_dir()
+    def test_without_a_model_it_names_the_command_that_gets_one(self) -> None:
         code, report = doctor()
         assert code == 1
         assert not report["usable"]
@@ -95,7 +94,6 @@ class TestFindings:
         assert "because `model` names it" in choice["says"]
         assert "The window is small: `window` says so." in choice["says"]
 
-    @pytest.mark.usefixtures("home")
     def test_without_an_encoder_it_names_the_command_that_gets_one(self) -> None:
         _, report = doctor()
         [finding] = about(report, "encoder")
@@ -130,9 +128,7 @@ class TestFindings:
     def test_with_a_model_all_is_well(self, home_with_model: Path) -> None:
         assert home_with_model.is_dir()
         code, report = doctor()
-        assert code == 0
-        assert report["usable"]
-        assert report["problems"] == 0
+        assert (code, report["usable"], report["problems"]) == (0, True, 0)
         [model] = about(report, "model")
         assert model["data"]["name"] == "smollm2-135m"
         [calibrator] = about(report, "calibrator")
@@ -147,19 +143,8 @@ class TestFindings:
         assert "smollm2-135m" in result.output
         assert "Nothing wrong was found. Not tried: loading a model" in result.output
 
-    def test_a_truncated_model_is_a_problem_with_its_remedy(self, home: Path) -> None:
-        models = home / "models"
-        models.mkdir(mode=0o700)
-        (models / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"GGUF" + b"\0" * 100)
-        code, report = doctor()
-        assert code == 1
-        first = about(report, "model")[0]
-        assert first["level"] == "problem"
-        assert "lsp-calib models pull smollm2-135m" in first["advice"]
-
-    def test_the_calibrators_of_a_model_are_said_by_answers_and_origin(self, home: Path) -> None:
+    def test_the_calibrators_of_a_model_are_said_by_answers_and_origin(self) -> None:
         """Those of other languages and of summaries too, and of the prompts that the model gets here."""
-        assert home.is_dir()
         entry = next(one for one in inventory() if one.card.name == "smollm2-135m")
         [shipped] = calibrators([entry])
         assert shipped.level is Level.GOOD
@@ -167,10 +152,8 @@ class TestFindings:
             "smollm2-135m: calibrators for lines of C, C++, Go, Java, JavaScript, "
         )
         assert "and for summaries of Java and Python (shipped, 732 labels)." in shipped.says
-        assert (
-            "Lines of C#, JavaScript with JSX, PHP, Ruby, languages without a grammar: pooled, "
-            in shipped.says
-        )
+        others = "Lines of C#, JavaScript with JSX, PHP, Ruby, languages without a grammar: pooled, "
+        assert others in shipped.says
         assert shipped.says.endswith(" labels of other languages and windows.")
         sources = {language: one["source"] for language, one in shipped.data["languages"].items()}
         assert (sources["go"], sources["ruby"], sources["other"]) == ("shipped", "pooled", "pooled")
@@ -185,9 +168,8 @@ class TestFindings:
         others = ", ".join(sorted(name_of(one["language"]) for one in of_lines if one["id"] != python))
         assert f"lines of Python (personal, learning, 12 labels); {others} (shipped, " in mine.says
 
-    def test_a_calibrator_of_another_language_is_one(self, home: Path) -> None:
+    def test_a_calibrator_of_another_language_is_one(self) -> None:
         """For somebody who calibrated a model on Go alone, its tiers are no guess."""
-        assert home.is_dir()
         entry = next(one for one in inventory() if one.card.name == "granite-code-3b")
         [none] = calibrators([entry])
         assert none.level is Level.NOTE
@@ -195,9 +177,7 @@ class TestFindings:
         assert "lsp-calib calibrate PATH --model granite-code-3b" in none.advice
         store, card = CalibratorStore.open(), entry.card
         layout = Layout.of(card)
-        purpose = Purpose(
-            ModelIdentity(card.name, card.quantisation, card.sha256), layout.version, "line", "go"
-        )
+        purpose = Purpose(card.identity, layout.version, "line", "go")
         borrowed = store.choose(purpose).calibrator
         store.promote(attrs.evolve(borrowed, source="workspace", state="learning", n=40, n_correct=9))
         [own] = calibrators([entry])
@@ -239,16 +219,7 @@ class TestFindings:
         path = home / "feedback.db"
         store = FeedbackStore(path)
         for name, source in (("a", Source.SHOWN), ("b", Source.REPLAY), ("c", Source.REPLAY)):
-            store.record_shown(
-                suggestion("x", name),
-                model=ModelIdentity("m", "Q4", "5c" * 32),
-                prompt_version="p",
-                language="python",
-                evidence=Evidence((-0.5,)),
-                at=1.0,
-                source=source,
-                label=Label(name, True, How.TYPED, 1.0),
-            )
+            show(store, name, at=1.0, source=source, label=Label(name, True, How.TYPED, 1.0))
         reasons = [(EventKind.WITHHELD, "empty")] * 2 + [(EventKind.CUT, "suffix"), (EventKind.CUT, "empty")]
         store.record_events([Event(f"{n:016}", kind, 1.0, {why: 1}) for n, (kind, why) in enumerate(reasons)])
         store.close()
@@ -264,28 +235,25 @@ class TestFindings:
         )
         assert path.read_bytes() == before
 
-    def test_a_damaged_feedback_store_is_a_problem_and_stays_where_it_is(self, home: Path) -> None:
+    @pytest.mark.parametrize("damaged", [True, False], ids=["damaged", "of another program"])
+    def test_a_file_that_is_no_store_of_ours_is_a_problem_and_stays_where_it_is(
+        self, home: Path, damaged: bool
+    ) -> None:
         path = home / "feedback.db"
-        path.write_bytes(b"this is no database" * 100)
-        _, report = doctor()
-        [finding] = about(report, "feedback")
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE other (x)")
+        content = b"this is no database" * 100 if damaged else path.read_bytes()
+        path.write_bytes(content)
+        [finding] = about(doctor()[1], "feedback")
         assert finding["level"] == "problem"
         assert finding["advice"]
-        assert path.read_bytes() == b"this is no database" * 100
-
-    def test_a_file_that_is_no_store_of_ours_is_a_problem(self, home: Path) -> None:
-        connection = sqlite3.connect(home / "feedback.db")
-        connection.execute("CREATE TABLE other (x)")
-        connection.close()
-        _, report = doctor()
-        assert about(report, "feedback")[0]["level"] == "problem"
+        assert path.read_bytes() == content
 
     def test_the_lock_of_a_model_process_tells_that_it_runs_while_it_is_held(self, home: Path) -> None:
         run = home / "run"
         run.mkdir(mode=0o700)
         (run / "dead.lock").write_text("12345\n")
         held = lockfile.take(run / "held.lock")
-        assert held is not None
         try:
             _, report = doctor()
         finally:
@@ -303,10 +271,7 @@ class TestFindings:
         assert state["fatal"]
         assert "LSP_CALIB_HOME" in state["advice"]
 
-    def test_a_remote_server_that_does_not_answer_is_a_problem(
-        self, home: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        assert home.is_dir()
+    def test_a_remote_server_that_does_not_answer_is_a_problem(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LSP_CALIB_REMOTE_URL", "http://127.0.0.1:9/v1")
         code, report = doctor()
         assert code == 1
@@ -323,30 +288,25 @@ def measured(model: str, p50: float) -> Measurement:
 
 class TestRecommendation:
     def test_the_best_of_those_that_are_quick_enough(self) -> None:
-        found = recommend(
-            [measured("large", 900), measured("good", BUDGET_MS), measured("small", 40)], Trusted()
-        )
-        assert found is not None
+        each = [measured("large", 900), measured("good", BUDGET_MS), measured("small", 40)]
+        found = recommend(each, Trusted())
         assert found.level is Level.GOOD
         assert found.data == {"model": "good", "threads": 2, "quickEnough": True}
         assert "half of 30 keystrokes" in found.says
 
     def test_the_fastest_where_none_is_quick_enough_and_it_says_so(self) -> None:
         found = recommend([measured("large", 2000), measured("small", 800)], Trusted())
-        assert found is not None
         assert found.level is Level.NOTE
         assert found.data["model"] == "small"
         assert "None of the installed models answers within 700 ms" in found.says
 
     def test_a_setting_that_names_another_model_is_mentioned(self) -> None:
         found = recommend([measured("good", 100)], Trusted(model="large"))
-        assert found is not None
         assert found.advice == 'Set `model = "good"` in config.toml, or remove `model`.'
 
     def test_nothing_is_recommended_that_was_not_measured(self) -> None:
+        """A report without questions to the model is no measurement."""
         assert recommend([], Trusted()) is None
-
-    def test_a_report_without_questions_to_the_model_is_no_measurement(self) -> None:
         assert measurement("good", {"latencyMs": {"typingModel": None}}) is None
 
 
@@ -420,7 +380,13 @@ class TestConfiguration:
         assert finding["data"] == {}
 
 
+@pytest.mark.usefixtures("home")
 class TestBundle:
+    def bundled(self, path: Path) -> dict[str, str]:
+        doctor("--bundle", str(path))
+        with zipfile.ZipFile(path) as archive:
+            return {name: archive.read(name).decode() for name in archive.namelist()}
+
     def test_it_holds_what_was_found_and_nobody_else_can_read_it(self, home: Path, tmp_path: Path) -> None:
         log = home / "log"
         log.mkdir(mode=0o700)
@@ -429,11 +395,8 @@ class TestBundle:
             "EngineError in secret_function(password)\n"
             "Traceback (most recent call last):\n  secret_line = 1\n"
         )
-        path = tmp_path / "bundle.zip"
-        doctor("--bundle", str(path))
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        with zipfile.ZipFile(path) as archive:
-            texts = {name: archive.read(name).decode() for name in archive.namelist()}
+        texts = self.bundled(tmp_path / "bundle.zip")
+        assert stat.S_IMODE((tmp_path / "bundle.zip").stat().st_mode) == 0o600
         assert set(texts) == {"README.txt", "doctor.json", "log.txt"}
         assert json.loads(texts["doctor.json"])["format"] == 1
         assert "secret" not in "".join(texts.values())
@@ -442,14 +405,10 @@ class TestBundle:
 
     def test_a_key_set_in_the_wrong_place_is_not_in_it(self, home: Path, tmp_path: Path) -> None:
         (home / "config.toml").write_text('threads = "sk-very-secret"\nkey = "sk-other"\n')
-        path = tmp_path / "bundle.zip"
-        doctor("--bundle", str(path))
-        with zipfile.ZipFile(path) as archive:
-            text = archive.read("doctor.json").decode()
+        text = self.bundled(tmp_path / "bundle.zip")["doctor.json"]
         assert "threads" in text
         assert "sk-" not in text
 
-    @pytest.mark.usefixtures("home")
     def test_no_file_is_overwritten(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "thesis.tex"
         path.write_text("years of work")
@@ -459,7 +418,6 @@ class TestBundle:
         assert "no bundle overwrites a file" in result.stderr
         assert path.read_text() == "years of work"
 
-    @pytest.mark.usefixtures("home")
     def test_a_place_that_cannot_be_written_is_an_error_in_words(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -469,7 +427,6 @@ class TestBundle:
         assert result.exit_code == DataError.exit_code
         assert "cannot be written: No such file or directory. Give another place" in result.stderr
 
-    @pytest.mark.usefixtures("home")
     def test_what_cannot_be_finished_is_removed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -485,29 +442,15 @@ class TestBundle:
         assert not path.exists()
 
     def test_the_home_folder_and_the_name_of_the_user_are_gone(self) -> None:
-        value = {
-            "a": [
-                "/home/ada/models/x.gguf",
-                "/data/ada/y",
-                "C:\\Users\\ada\\z",
-                "ada@host: hello",
-                "/home/adamant",
-            ],
-            "b": "https://ada:pw@host/v1",
-            "c": 1,
+        texts = {
+            "/home/ada/models/x.gguf": "~/models/x.gguf",
+            "/data/ada/y": "/data/user/y",
+            "C:\\Users\\ada\\z": "C:\\Users\\user\\z",
+            "ada@host: hello": "user@host: hello",
+            "/home/adamant": "/home/adamant",
         }
-        found = scrubbed(value, "ada", Path("/home/ada"))
-        assert found == {
-            "a": [
-                "~/models/x.gguf",
-                "/data/user/y",
-                "C:\\Users\\user\\z",
-                "user@host: hello",
-                "/home/adamant",
-            ],
-            "b": "https://host/v1",
-            "c": 1,
-        }
+        found = scrubbed({"a": [*texts], "b": "https://ada:pw@host/v1", "c": 1}, "ada", Path("/home/ada"))
+        assert found == {"a": [*texts.values()], "b": "https://host/v1", "c": 1}
 
     def test_of_a_log_line_only_its_head_and_known_errors_remain(self) -> None:
         lines = [
@@ -524,10 +467,10 @@ class TestBundle:
             "(1 line left out)",
         ]
 
-    @given(st.lists(st.text(max_size=60), max_size=8))
-    def test_nothing_of_a_line_that_is_no_log_line_remains(self, lines: list[str]) -> None:
-        shown = list(safe_lines(lines))
-        assert all(line.startswith("(") and line.endswith(" left out)") for line in shown)
+
+@given(st.lists(st.text(max_size=60), max_size=8))
+def test_nothing_of_a_line_that_is_no_log_line_remains(lines: list[str]) -> None:
+    assert all(line.startswith("(") and line.endswith(" left out)") for line in safe_lines(lines))
 
 
 class TestQuick:
@@ -553,12 +496,12 @@ class TestQuick:
         found = [one for one in about(report, "model") if one["level"] == "problem"]
         assert found
         assert "smollm2-135m cannot be used" in found[0]["says"]
+        assert "lsp-calib models pull smollm2-135m" in found[0]["advice"]
         assert (code, report["usable"]) == (1, False)
 
-    def test_without_a_fault_it_says_what_it_did_not_try(self) -> None:
-        out = io.StringIO()
+    def test_without_a_fault_it_says_what_it_did_not_try(self, capsys: pytest.CaptureFixture[str]) -> None:
         for quick in (True, False):
-            run._print([], Console(file=out), quick=quick)
-        first, second = [line for line in out.getvalue().split("\n\n") if line.strip()]
+            run._print([], run.to_json([]), quick=quick)
+        first, second = [line for line in capsys.readouterr().out.split("\n\n") if line.strip()]
         assert "Nothing wrong was found. Not tried: loading a model" in " ".join(first.split())
         assert "Everything works." in second

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from language_samples import SAMPLES
 
-from lsp_calib.syntax import documentation_sentence, functions
+from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
 
 
@@ -160,21 +160,16 @@ def test_of_an_undocumented_function_there_is_no_sentence() -> None:
 def test_whatever_documentation_holds_the_sentence_is_one_clean_line(
     language: str, pieces: list[str]
 ) -> None:
-    from lsp_calib.syntax import Function
-
-    function = Function("f", 0, 1, 2, 1, "".join(pieces), "")
-    sentence = documentation_sentence(function, language)
-    assert sentence is None or (
-        sentence == " ".join(sentence.split()) and "\u202e" not in sentence and sentence
-    )
+    sentence = documentation_sentence(Function("f", 0, 1, 2, 1, "".join(pieces), ""), language)
+    if sentence is not None:
+        assert sentence == " ".join(sentence.split()) != ""
+        assert "\u202e" not in sentence
 
 
 @pytest.mark.parametrize(
     "piece", ["{@link ", "[a](", "<a ", "`", ":a:`", "**a", "a. ", "{A ", "<summary>", "+a", "/* "]
 )
 def test_hostile_documentation_takes_no_time(piece: str) -> None:
-    from lsp_calib.syntax import Function
-
     start = time.process_time()
     for language in LANGUAGES:
         documentation_sentence(Function("f", 0, 1, 2, 1, piece * 100_000, ""), language)

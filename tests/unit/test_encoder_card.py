@@ -12,7 +12,7 @@ import attrs
 import pytest
 from click.testing import CliRunner, Result
 from encoder_scene import CARD, FILES, install, needs_encoder
-from test_download import Publish, bring_from, publish_fixture  # noqa: F401 - a fixture
+from test_download import Publish, bring_from, index_fixture, publish_fixture, silent  # noqa: F401 - fixtures
 
 from lsp_calib.cli import main
 from lsp_calib.errors import DownloadError, ModelFileError, NoModelError, SettingsError
@@ -24,10 +24,6 @@ from lsp_calib.inference.models.encoders import EncoderCard, load_encoders, loca
 
 def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
-
-
-def silent(_done: int, _all: int, _what: str) -> None:
-    return
 
 
 def spoil(home: Path) -> None:
@@ -132,8 +128,8 @@ def test_both_files_are_pulled_and_seen_as_one_download(made_up: EncoderCard) ->
 
 
 @pytest.fixture
-def without_pip(made_up: EncoderCard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EncoderCard:
-    bring_from(tmp_path / "index", monkeypatch)
+def without_pip(made_up: EncoderCard, index: Path, monkeypatch: pytest.MonkeyPatch) -> EncoderCard:
+    bring_from(index, monkeypatch)
     return made_up
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import stat
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from feedback_scene import suggestion
+from feedback_scene import settle, show
 from msgspec.structs import replace
 
 from lsp_calib import home as state
@@ -21,9 +22,9 @@ from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.cli import main
 from lsp_calib.commands.feedback import spellings
 from lsp_calib.errors import CalibratorError
-from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
+from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.values import Evidence, ModelIdentity
+from lsp_calib.values import ModelIdentity
 
 pytestmark = pytest.mark.usefixtures("home")
 DAY = 86_400.0
@@ -39,37 +40,22 @@ def keep(
     correct: bool | None = None,
     *,
     days: float = 0.0,
-    language: str = "python",
     model: str = "m",
-    episode: str | None = None,
-    workspace: str = "",
-    source: Source = Source.SHOWN,
+    episode: str = "",
+    **more: Any,
 ) -> None:
     at = time.time() - days * DAY - 60.0
-    store = FeedbackStore(state.state_dir() / "feedback.db")
-    store.record_shown(
-        suggestion(TEXT, name),
-        model=ModelIdentity(model, "Q8_0", "abc"),
-        prompt_version="p",
-        language=language,
-        evidence=Evidence((-0.5,), {"total": 1.0}),
-        at=at,
-        line=f"{name} = {TEXT}",
-        workspace=workspace,
-        source=source,
-    )
-    if correct is not None:
-        how = How.KEPT if correct else How.EDITED
-        label = Label(name, correct, how, at + 30.0, episode or name)
-        store.record_events([Event(name, EventKind.SETTLED, at + 30.0, label=label)])
-    store.close()
+    about = {"text": TEXT, "line": f"{name} = {TEXT}", "features": {"total": 1.0}}
+    with closing(FeedbackStore(state.state_dir() / "feedback.db")) as store:
+        show(store, name, model=ModelIdentity(model, "Q8_0", "abc"), at=at, **about, **more)
+        if correct is not None:
+            settle(store, name, correct, at + 30.0, episode)
 
 
 def statistics() -> dict[str, Any]:
     result = invoke("stats", "--json")
     assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    return json.loads(result.stdout)
 
 
 class TestStats:
@@ -101,11 +87,8 @@ class TestStats:
         one = {"suggestions": 1, "labelled": 1, "correct": 0}
         assert {"name": "rust", **one} in found["languages"]
         assert [(part["name"], part["suggestions"]) for part in found["models"]] == [("m", 2), ("other", 1)]
-        assert [part["name"] for part in found["ages"]] == [
-            "under 1 day",
-            "under 7 days",
-            "365 days and more",
-        ]
+        ages = [part["name"] for part in found["ages"]]
+        assert ages == ["under 1 day", "under 7 days", "365 days and more"]
         assert found["labels"] == {"edited": 1, "kept": 1}
         assert found["first"] < found["last"]
 
@@ -174,12 +157,10 @@ class TestPurge:
         (state.state_dir() / "log").mkdir()
         log = state.state_dir() / "log" / "model.log"
         log.write_text("2026-11-22 WARNING lsp_calib: 0123456789abcdef\n")
-        history = state.state_dir() / "calibrators" / "history"
-        history.mkdir(parents=True)
-        (history.parent / "mine.json").write_text("{}")
-        (history / "before.json").write_text("{}")
-        (history.parent / "prefixes").mkdir()
-        (history.parent / "prefixes" / "moved.json").write_text("{}")
+        for name in ("mine.json", "history/before.json", "prefixes/moved.json"):
+            file = state.state_dir() / "calibrators" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("{}")
         assert json.loads(invoke("purge", "--yes", "--json").stdout) == {"n": 1, "calibrators": 0}
         content = b"".join(file.read_bytes() for file in state.state_dir().rglob("*") if file.is_file())
         assert b"0123456789abcdef" not in content

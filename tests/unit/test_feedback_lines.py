@@ -292,10 +292,10 @@ def test_every_suggestion_followed_is_settled_exactly_once(
         elif step == "request":
             editor.events += editor.tracker.requested(URI, value, editor.now)
         elif step == "close":
-            editor.events += editor.tracker.closed(URI, editor.now)
+            editor.close()
         for line, _ in editor.tracker.inserted(URI):
             assert 0 <= line < max(1, len(editor.lines))
-    editor.events += editor.tracker.closed(URI, editor.now)
+    editor.close()
     assert set(editor.labels()) == shown
     assert editor.tracker.next_deadline() is None
 
@@ -322,17 +322,24 @@ def test_shared_ends(start: int, old: str, new: str, end: int, character: str) -
     assert shared_ends(tuple(first), tuple(second)) == (before, after)
 
 
+def seconds_of(old: list[str], line: int, *versions: list[str], shown: dict[int, str] | None = None) -> float:
+    """Of processor time, for changes of a document with a suggestion on a line, or on each of `shown`."""
+    tracker = Tracker()
+    for at, text in (shown or {line: "x = 15"}).items():
+        tracker.shown(URI, old, at, text, suggestion(text, str(at)), 0.0)
+    began = time.process_time()
+    for version in versions:
+        tracker.changed(URI, version, 1.0)
+    return time.process_time() - began
+
+
 def test_a_file_full_of_repeated_lines_takes_milliseconds() -> None:
     """Aligning these without a rule for repeated lines takes cubic time."""
 
     def seconds(count: int) -> float:
         old = [text for n in range(count) for text in (f"old {n}", "")]
         new = [text for n in range(count + 50) for text in ("", f"new {n}")]
-        tracker = Tracker()
-        tracker.shown(URI, old, count, "x = 15", suggestion("x = 15"), 0.0)
-        began = time.process_time()
-        tracker.changed(URI, new, 1.0)
-        return time.process_time() - began
+        return seconds_of(old, count, new)
 
     assert seconds(900) < 200 * max(seconds(90), 1e-3)
 
@@ -343,11 +350,7 @@ def test_a_file_of_equal_lines_takes_milliseconds() -> None:
     def seconds(count: int) -> float:
         old = ["first", *["x = 15"] * count, "", "last"]
         new = ["other", *["x = 15"] * (count + 1), "other"]
-        tracker = Tracker()
-        tracker.shown(URI, old, count + 1, "x = 15", suggestion("x = 15"), 0.0)
-        began = time.process_time()
-        tracker.changed(URI, new, 1.0)
-        return time.process_time() - began
+        return seconds_of(old, count + 1, new)
 
     assert seconds(30_000) < 100 * max(seconds(3_000), 1e-3)
 
@@ -357,10 +360,7 @@ def test_a_local_change_in_a_huge_document_takes_milliseconds() -> None:
 
     def seconds(count: int) -> float:
         lines = [f"line {n}" for n in range(count)]
-        tracker = Tracker()
-        for n in range(FOLLOWED_AT_MOST):
-            at = n * count // 100
-            tracker.shown(URI, lines, at, lines[at] + " + 15", suggestion(" + 15", str(n)), 0.0)
+        places = [n * count // 100 for n in range(FOLLOWED_AT_MOST)]
         versions = []
         for n in range(10):
             # Fresh strings, as from a client that sends the whole text: identity would make it too easy.
@@ -368,9 +368,6 @@ def test_a_local_change_in_a_huge_document_takes_milliseconds() -> None:
             copy[count // 2 + n] += "x"
             copy.insert(count // 2, "new")
             versions.append(copy)
-        began = time.process_time()
-        for version in versions:
-            tracker.changed(URI, version, 1.0)
-        return time.process_time() - began
+        return seconds_of(lines, 0, *versions, shown={at: f"{lines[at]} + 15" for at in places})
 
     assert seconds(100_000) < 40 * max(seconds(10_000), 1e-3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import logging
@@ -16,11 +15,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any, ClassVar
 
 import attrs
+import feedback_scene
 import pytest
-from feedback_scene import suggestion
+from feedback_scene import MODEL
 
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
@@ -30,9 +32,8 @@ from lsp_calib.feedback.report_data import Part, statistics
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import move_aside, private_file
 from lsp_calib.filesystem import kind_of_mount
-from lsp_calib.values import Evidence, ModelIdentity
+from lsp_calib.values import Evidence
 
-MODEL = ModelIdentity("m", "Q8_0", "abc123")
 SECRET = "hunter2_is_the_password"
 
 
@@ -43,41 +44,13 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[FeedbackStore]:
-    store = FeedbackStore(path)
-    yield store
-    store.close()
+    with closing(FeedbackStore(path)) as store:
+        yield store
 
 
-def show(
-    store: FeedbackStore,
-    identity: str = "s",
-    *,
-    model: ModelIdentity = MODEL,
-    prompt: str = "p1",
-    at: float = 1000.0,
-    logprobs: tuple[float, ...] = (-0.1234567, -2.0),
-    features: dict[str, float] | None = None,
-    place: str = "mid-word",
-    language: str = "python",
-    line: str = "",
-    workspace: str = "",
-    shown_probability: float = 1.0,
-    source: Source = Source.SHOWN,
-    label: Label | None = None,
-) -> None:
-    store.record_shown(
-        suggestion(f"password = '{SECRET}'", identity),
-        model=model,
-        prompt_version=prompt,
-        language=language,
-        evidence=Evidence(logprobs, features or {}, place, doubtful=SECRET),
-        at=at,
-        line=line,
-        workspace=workspace,
-        shown_probability=shown_probability,
-        source=source,
-        label=label,
-    )
+def show(store: FeedbackStore, identity: str = "s", **more: Any) -> None:
+    usual = {"text": f"password = '{SECRET}'", "doubtful": SECRET, "place": "mid-word"}
+    feedback_scene.show(store, identity, **usual | {"logprobs": (-0.1234567, -2.0)} | more)
 
 
 def settled(identity: str, how: How, correct: bool | None, at: float = 1060.0) -> Event:
@@ -87,14 +60,7 @@ def settled(identity: str, how: How, correct: bool | None, at: float = 1060.0) -
 class TestRecords:
     def test_labels_of_alternatives_are_kept_apart(self, store: FeedbackStore) -> None:
         for rank in (1, 2, 3):
-            store.record_shown(
-                attrs.evolve(suggestion("x", f"rank {rank}"), rank=rank),
-                model=MODEL,
-                prompt_version="p1",
-                language="python",
-                evidence=Evidence((-0.5,)),
-                at=1000.0,
-            )
+            show(store, f"rank {rank}", rank=rank)
             store.record_events([settled(f"rank {rank}", How.KEPT, rank == 2)])
         kinds = {"line": "rank 1", "line-2": "rank 2", "line-3": "rank 3"}
         for kind, identity in kinds.items():
@@ -107,7 +73,7 @@ class TestRecords:
         """Purged meanwhile by another process, or shown while no feedback was kept."""
         show(store)
         show(store, "t", at=2000.0)
-        with contextlib.closing(FeedbackStore(path)) as other:
+        with closing(FeedbackStore(path)) as other:
             assert other.purge(before=1500.0) == 1
         store.record_events(
             [
@@ -256,16 +222,15 @@ class TestTwoWindows:
         """The other window reads the file that was saved in this one: the line is there all at once."""
         show(store, "a", line="x = 1", workspace="w")
         store.record_events([settled("a", How.TYPED, True)])
-        other = FeedbackStore(path)
-        try:
-            show(other, "b", at=1002.0, line="x = 1", workspace="w")
-            show(other, "c", at=1002.0, line="y = 1", workspace="w")
-            show(other, "d", at=1002.0, line="x = 1", workspace="another")
-            show(other, "e", at=9000.0, line="x = 1", workspace="w")
-            for name, at in (("b", 1062.0), ("c", 1062.0), ("d", 1062.0), ("e", 9060.0)):
-                other.record_events([settled(name, How.KEPT, True, at)])
-        finally:
-            other.close()
+        with closing(FeedbackStore(path)) as other:
+            for name, at, line, workspace in (
+                ("b", 1002.0, "x = 1", "w"),
+                ("c", 1002.0, "y = 1", "w"),
+                ("d", 1002.0, "x = 1", "another"),
+                ("e", 9000.0, "x = 1", "w"),
+            ):
+                show(other, name, at=at, line=line, workspace=workspace)
+                other.record_events([settled(name, How.KEPT, True, at + 60.0)])
         episodes = {row.suggestion_id: row.episode for row in store.labels(MODEL, "p1", "line")}
         assert episodes == {"a": "a", "b": "a", "c": "c", "d": "d", "e": "e"}
 
@@ -296,28 +261,21 @@ class TestHashes:
     def test_they_are_of_this_installation_alone(self, tmp_path: Path) -> None:
         found = []
         for name in ("one", "other"):
-            store = FeedbackStore(tmp_path / name / "feedback.db")
-            show(store, line="return None")
-            found += store.read("SELECT line FROM suggestions")
-            store.close()
+            with closing(FeedbackStore(tmp_path / name / "feedback.db")) as store:
+                show(store, line="return None")
+                found += store.read("SELECT line FROM suggestions")
         assert found[0] != found[1]
 
     def test_processes_that_need_the_key_at_once_make_one(self, path: Path) -> None:
         program = (
-            "import sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path; "
-            "from test_feedback_store import FeedbackStore, show; store = FeedbackStore(Path(sys.argv[1])); "
-            "show(store, sys.argv[3], line='return None'); store.close()"
+            "import sys; from pathlib import Path; from lsp_calib.feedback.store import FeedbackStore; "
+            "store = FeedbackStore(Path(sys.argv[1])); print(store.line_hashes(['x = 1'])); store.close()"
         )
-        folder = str(Path(__file__).parent)
-        environment = {**os.environ, "PYTHONPATH": folder}
-        processes = [
-            subprocess.Popen([sys.executable, "-c", program, str(path), folder, name], env=environment)
-            for name in "abcd"
-        ]
-        assert [one.wait(60) for one in processes] == [0] * 4
-        store = FeedbackStore(path)
-        assert store.read("SELECT COUNT(*), COUNT(DISTINCT line) FROM suggestions") == [(4, 1)]
-        store.close()
+        command = [sys.executable, "-c", program, str(path)]
+        processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+        (hashes,) = {one.communicate(timeout=60)[0] for one in processes}
+        assert "x = 1" in hashes
+        assert "None" not in hashes, "it has one"
 
     def test_a_damaged_key_is_replaced(self, store: FeedbackStore, path: Path) -> None:
         path.with_name("feedback.key").write_bytes(b"short")
@@ -360,10 +318,9 @@ def test_on_a_network_file_system_there_is_no_write_ahead_log(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that had one goes on without: what is in it stays."""
-    store = FeedbackStore(path)
-    show(store, "before")
-    assert store.read("PRAGMA journal_mode") == [("wal",)]
-    store.close()
+    with closing(FeedbackStore(path)) as store:
+        show(store, "before")
+        assert store.read("PRAGMA journal_mode") == [("wal",)]
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"35 21 0:30 / {os.path.realpath(tmp_path)} rw - nfs4 server:/home rw\n")
     monkeypatch.setattr("lsp_calib.filesystem._MOUNTS", mounts)
@@ -381,6 +338,8 @@ def test_on_a_network_file_system_there_is_no_write_ahead_log(
 class TestReplayedLines:
     """Lines that nothing was shown for: their labels are kept beside those of what was shown."""
 
+    SOURCES: ClassVar = {"shown": "shown", "right": "replay", "wrong": "replay"}
+
     @pytest.fixture
     def both(self, store: FeedbackStore) -> FeedbackStore:
         show(store, "shown")
@@ -393,11 +352,7 @@ class TestReplayedLines:
 
     def test_each_label_says_where_it_comes_from(self, both: FeedbackStore) -> None:
         rows = {row.suggestion_id: row for row in both.labels(MODEL, "p1", "line")}
-        assert {name: row.source.value for name, row in rows.items()} == {
-            "shown": "shown",
-            "right": "replay",
-            "wrong": "replay",
-        }
+        assert {name: row.source for name, row in rows.items()} == self.SOURCES
         assert (rows["right"].correct, rows["wrong"].correct) == (True, False)
         assert rows["wrong"].episode == "wrong"
         assert rows["right"].evidence.logprobs == rows["shown"].evidence.logprobs
@@ -408,11 +363,7 @@ class TestReplayedLines:
 
     def test_they_are_exported_and_purged_and_expire_like_the_others(self, both: FeedbackStore) -> None:
         exported = {row["id"]: row for row in both.export()}
-        assert {name: row["source"] for name, row in exported.items()} == {
-            "shown": "shown",
-            "right": "replay",
-            "wrong": "replay",
-        }
+        assert {name: row["source"] for name, row in exported.items()} == self.SOURCES
         assert exported["right"]["label"]["how"] == "typed"
         assert SECRET not in json.dumps(exported)
         both.expire(1500.0)
@@ -581,10 +532,9 @@ class TestDamage:
     ) -> None:
         damaged = b"this is not a database, but somebody's notes " * 100
         if kind == "torn inside":
-            store = FeedbackStore(path)
-            for n in range(200):
-                show(store, str(n))
-            store.close()
+            with closing(FeedbackStore(path)) as store:
+                for n in range(200):
+                    show(store, str(n))
             intact = path.read_bytes()
             damaged = intact[:4096] + b"\xff" * (len(intact) - 4096)
         else:
@@ -592,17 +542,15 @@ class TestDamage:
         path.write_bytes(damaged)
         with caplog.at_level(logging.WARNING):
             store = FeedbackStore(path)
-        assert store.moved_aside is not None
         assert store.moved_aside.name.startswith("feedback.db.corrupt-")
         assert store.moved_aside.read_bytes() == damaged
         assert str(store.moved_aside) in caplog.text
         show(store)
         assert store.counts().suggestions == 1
         store.close()
-        again = FeedbackStore(path)
-        assert again.moved_aside is None
-        assert again.counts().suggestions == 1
-        again.close()
+        with closing(FeedbackStore(path)) as again:
+            assert again.moved_aside is None
+            assert again.counts().suggestions == 1
 
     def test_twice_in_a_second_keeps_both(self, path: Path) -> None:
         path.parent.mkdir()
@@ -635,7 +583,6 @@ class TestDamage:
             list(store.export())
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             before.execute("SELECT 1")
-        assert store.moved_aside is not None
         assert store.moved_aside.read_bytes() == damaged
         assert list(store.export()) == []
 
@@ -643,11 +590,9 @@ class TestDamage:
         damaged = self.damage(store, path)
         show(store, "later")
         store.record_events([settled("later", How.KEPT, True)])
-        assert store.moved_aside is not None
         assert store.moved_aside.read_bytes() == damaged
-        again = FeedbackStore(path)
-        assert [row.suggestion_id for row in again.labels(MODEL, "p1", "line")] == ["later"]
-        again.close()
+        with closing(FeedbackStore(path)) as again:
+            assert [row.suggestion_id for row in again.labels(MODEL, "p1", "line")] == ["later"]
 
     def test_what_is_written_after_another_process_moved_the_file_is_in_the_fresh_one(
         self, store: FeedbackStore, path: Path
@@ -655,16 +600,14 @@ class TestDamage:
         show(store, "before")
         move_aside(path, private_file(path))
         show(store, "after")
-        other = FeedbackStore(path)
-        assert [row["id"] for row in other.export()] == ["after"]
-        other.close()
+        with closing(FeedbackStore(path)) as other:
+            assert [row["id"] for row in other.export()] == ["after"]
 
     @pytest.mark.parametrize(("version", "age"), [(99, "a newer"), (1, "an older")])
     def test_another_format_is_refused_and_left_alone(self, path: Path, version: int, age: str) -> None:
         FeedbackStore(path).close()
-        connection = sqlite3.connect(path)
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.close()
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
         before = path.read_bytes()
         with pytest.raises(
             DataError, match=rf"feedback\.db was written by {age} lsp-calib \(format {version}"
@@ -746,18 +689,16 @@ class TestRefusals:
 
     @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
     def test_a_full_disk_where_the_key_is_made(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+        self, store: FeedbackStore, monkeypatch: pytest.MonkeyPatch, number: int
     ) -> None:
         def full(*_: object, **__: object) -> None:
             raise OSError(number, os.strerror(number), "a made-up name")
 
-        store = FeedbackStore(path)
         with monkeypatch.context() as context:
             context.setattr(tempfile, "mkstemp", full)
             with pytest.raises(LspCalibError, match=r"The disk with .*feedback\.db is full"):
                 store.line_hashes(["x = 1"])
         assert store.line_hashes(["x = 1"])
-        store.close()
 
     def test_read_only(self, store: FeedbackStore) -> None:
         store._connection.execute("PRAGMA query_only = ON")
@@ -765,15 +706,12 @@ class TestRefusals:
             show(store)
 
     def test_locked(self, path: Path) -> None:
-        store = FeedbackStore(path, timeout=0.05)
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(LspCalibError, match="locked"):
+        with closing(FeedbackStore(path, timeout=0.05)) as store:
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN EXCLUSIVE")
+                with pytest.raises(LspCalibError, match="locked"):
+                    show(store)
             show(store)
-        other.execute("ROLLBACK")
-        other.close()
-        show(store)
-        store.close()
 
     def test_a_lock_that_sqlite_does_not_wait_for(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         connected, refused = FeedbackStore._connected, iter([sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED])
@@ -786,9 +724,8 @@ class TestRefusals:
             return connected(store)
 
         monkeypatch.setattr(FeedbackStore, "_connected", busy)
-        store = FeedbackStore(path)
-        show(store)
-        store.close()
+        with closing(FeedbackStore(path)) as store:
+            show(store)
         assert next(refused, None) is None
 
     def test_a_folder_in_its_place(self, path: Path) -> None:
@@ -827,43 +764,30 @@ def writer(path: Path, name: str, n: int) -> subprocess.Popen[str]:
     )
 
 
-def test_processes_that_open_and_write_at_once_lose_nothing(path: Path) -> None:
-    """From the creation of the file on."""
+@pytest.mark.parametrize("damaged", [False, True])
+def test_processes_that_open_and_write_at_once_lose_nothing(path: Path, damaged: bool) -> None:
+    """From the creation of the file on. Of a damaged one: one moves it aside, and no other the fresh one."""
+    if damaged:
+        path.parent.mkdir()
+        path.write_bytes(b"damaged" * 1000)
     writers = [writer(path, name, 40) for name in "abcd"]
     for one in writers:
         one.communicate(timeout=60)
     assert [one.returncode for one in writers] == [0, 0, 0, 0]
-    store = FeedbackStore(path)
-    assert store.counts().events == {"accepted": 160}
-    store.close()
-
-
-def test_processes_that_find_damage_at_once_lose_nothing(path: Path) -> None:
-    """One moves the file aside; the others must not do the same to the fresh one."""
-    path.parent.mkdir()
-    path.write_bytes(b"damaged" * 1000)
-    writers = [writer(path, name, 10) for name in "abcd"]
-    for one in writers:
-        one.communicate(timeout=60)
-    assert [one.returncode for one in writers] == [0, 0, 0, 0]
-    assert len(list(path.parent.glob("feedback.db.corrupt-*"))) == 1
-    store = FeedbackStore(path)
-    assert store.counts().events == {"accepted": 40}
-    store.close()
+    assert len(list(path.parent.glob("feedback.db.corrupt-*"))) == damaged
+    with closing(FeedbackStore(path)) as store:
+        assert store.counts().events == {"accepted": 160}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kill -9")
 @pytest.mark.parametrize("acknowledged", [1, 7, 30])
 def test_killed_while_writing_keeps_every_acknowledged_event(path: Path, acknowledged: int) -> None:
     with writer(path, "w", 1_000_000) as process:
-        assert process.stdout is not None
         seen = [process.stdout.readline().strip() for _ in range(acknowledged)]
         process.send_signal(signal.SIGKILL)
         seen += process.stdout.read().split()
-    store = FeedbackStore(path)
-    assert store.moved_aside is None
-    rows = store._connection.execute("SELECT suggestion_id FROM events ORDER BY number").fetchall()
-    store.close()
-    kept = [identity for (identity,) in rows]
+    with closing(FeedbackStore(path)) as store:
+        assert store.moved_aside is None
+        kept = [identity for (identity,) in store.read("SELECT suggestion_id FROM events ORDER BY number")]
     assert kept[: len(seen)] == seen
     assert len(seen) >= acknowledged

@@ -1,4 +1,4 @@
-"""What became of a suggestion, told from document changes alone."""
+"""What became of a suggestion, or of a comment of several lines, told from document changes alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import attrs
 import pytest
 from feedback_scene import (
     DELETED,
+    EDITED,
     IGNORED,
     KEPT,
     KEPT_IN_PARTS,
@@ -17,6 +18,7 @@ from feedback_scene import (
     UNREAD,
     URI,
     Editor,
+    offered,
     suggestion,
 )
 from hypothesis import given
@@ -31,15 +33,13 @@ class TestLabels:
     """Ways in which a suggestion can end, beside those that the server's tests tell (label_situations.py)."""
 
     def test_inserted_in_the_middle_of_a_line_is_kept(self) -> None:
-        editor = Editor("print()", "")
-        editor.show(0, "'😀', x", after=")")
+        editor = offered("print()", "'😀', x", after=")")
         editor.put(0, "print('😀', x)")
         editor.move_on()
         assert editor.outcome() == KEPT
 
     def test_a_character_with_the_blank_before_it_is_inserted(self) -> None:
-        editor = Editor("value =", "")
-        editor.show(0, " 7")
+        editor = offered("value =", " 7")
         editor.put(0, "value = 7")
         assert len(editor.tracker.inserted(URI)) == 1
         editor.move_on()
@@ -48,8 +48,7 @@ class TestLabels:
     @pytest.mark.parametrize("added", ["7", "()"])
     def test_what_one_key_makes_is_typed_and_gets_no_mark(self, added: str) -> None:
         """Nobody can tell a key from Tab there, and who types wants no mark on the line."""
-        editor = Editor("value = ", "")
-        editor.show(0, added)
+        editor = offered("value = ", added)
         editor.put(0, f"value = {added}")
         assert editor.tracker.inserted(URI) == []
         editor.move_on()
@@ -59,8 +58,7 @@ class TestLabels:
     def test_a_save_decides_nothing_on_what_is_on_the_screen(
         self, begun: int, saves: int, accepted: bool
     ) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "alpha")
+        editor = offered("return ", "alpha")
         editor.type(0, "alph"[:begun])
         for _ in range(saves):
             editor.wait(5.0)
@@ -75,8 +73,7 @@ class TestLabels:
             assert editor.outcome() == (TYPED_OVER if begun else IGNORED)
 
     def test_who_typed_at_once_has_seen_it(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(0, "return y", after=0.1)
         editor.put(0, "return ", after=0.1)
         editor.put(1, "y", after=0.1)
@@ -102,8 +99,7 @@ class TestLabels:
             assert editor.outcome() == DELETED
 
     def test_a_formatter_that_spaces_what_was_typed_inserts_nothing(self) -> None:
-        editor = Editor("x", "")
-        editor.show(0, " = 1")
+        editor = offered("x", " = 1")
         editor.type(0, "=1")
         editor.put(0, "x = 1")
         editor.move_on()
@@ -118,8 +114,7 @@ class TestParts:
     def test_a_word_taken_and_the_rest_typed(self, words: list[str], taken: int, end: str) -> None:
         """Right or wrong is what the line says; in parts it was however many words were taken."""
         text = " + ".join(words)
-        editor = Editor("return ", "")
-        editor.show(0, text)
+        editor = offered("return ", text)
         taken = min(taken, len(words) - 1)
         for n in range(1, taken + 1):
             editor.put(0, "return " + " + ".join(words[:n]))
@@ -132,8 +127,7 @@ class TestParts:
     @given(words=WORDS, burst=st.integers(1, 2))
     def test_keys_that_come_in_twos_take_no_part(self, words: list[str], burst: int) -> None:
         text = " + ".join(words)
-        editor = Editor("return ", "")
-        editor.show(0, text)
+        editor = offered("return ", text)
         for end in range(burst, len(text) - 1, burst):
             editor.put(0, "return " + text[:end], after=0.2)
         editor.put(0, "return 1")
@@ -144,8 +138,7 @@ class TestParts:
     def test_a_part_that_the_editor_reports(self, length: int, first: bool, end: str) -> None:
         """However small it is, wherever it ends, and whether the report comes before the change or after."""
         text = "alpha + beta"
-        editor = Editor("return ", "")
-        editor.show(0, text)
+        editor = offered("return ", text)
         if first:
             editor.part_accepted(length)
         editor.put(0, "return " + text[:length])
@@ -157,8 +150,7 @@ class TestParts:
 
     def test_a_report_counts_utf_16_units(self) -> None:
         """The smile has two: a part of two units is one character."""
-        editor = Editor("return ", "")
-        editor.show(0, "😀lpha")
+        editor = offered("return ", "😀lpha")
         editor.part_accepted(2)
         editor.put(0, "return 😀")
         editor.type(0, "x")
@@ -192,18 +184,15 @@ class TestParts:
             found = said.labels()[identity].correct
             assert found == label.correct or (found is None and not label.correct)
 
-    def test_a_beginning_that_ends_amid_a_word_was_typed(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "alphabet")
-        editor.put(0, "return alpha")
-        editor.type(0, "ist")
-        editor.save()
-        assert editor.outcome() == TYPED_OVER
-
-    def test_another_text_of_three_letters_is_no_part(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "alpha + beta")
-        editor.put(0, "return one")
+    @pytest.mark.parametrize(
+        ("shown", "put", "typed"),
+        [("alphabet", "alpha", "ist"), ("alpha + beta", "one", "")],
+        ids=["amid a word", "another text"],
+    )
+    def test_what_is_no_part_was_typed(self, shown: str, put: str, typed: str) -> None:
+        editor = offered("return ", shown)
+        editor.put(0, f"return {put}")
+        editor.type(0, typed)
         editor.save()
         assert editor.outcome() == TYPED_OVER
 
@@ -211,8 +200,7 @@ class TestParts:
 class TestSuperseded:
     @given(seconds=st.floats(0.0, 2.0), changed=st.booleans())
     def test_only_what_could_not_be_read(self, seconds: float, changed: bool) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "alpha", "first")
+        editor = offered("return ", "alpha", "first")
         editor.wait(seconds)
         read = editor.now - 1000.0 >= 0.75
         editor.show(0, "beta", "second")
@@ -228,8 +216,7 @@ class TestSuperseded:
     def test_the_time_begins_when_the_editor_says_that_it_is_on_the_screen(
         self, hidden: float, seen: float
     ) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "alpha")
+        editor = offered("return ", "alpha")
         editor.wait(hidden)
         editor.displayed()
         begin = editor.now
@@ -243,8 +230,7 @@ class TestSuperseded:
 
     def test_the_time_ends_when_the_line_says_something_else(self) -> None:
         """The next suggestion comes late; the first went with the key that contradicted it."""
-        editor = Editor("return ", "")
-        editor.show(0, "alpha", "first")
+        editor = offered("return ", "alpha", "first")
         editor.type(0, "x", after=0.3)
         editor.wait(5.0)
         editor.show(0, "yz", "second")
@@ -270,8 +256,7 @@ class TestSuperseded:
 
 class TestWhenItSettles:
     def test_who_comes_back_and_leaves_again_has_left_then(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.look_at(1, after=3.0)
         editor.look_at(0, after=20.0)
         editor.look_at(1, after=20.0)
@@ -280,39 +265,31 @@ class TestWhenItSettles:
         assert editor.outcome() == IGNORED
         assert editor.labels()["s"].at == left + SETTLE_AFTER
 
-    def test_what_was_typed_settles_although_the_user_comes_back(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
-        editor.type(0, "x + 1")
+    @pytest.mark.parametrize(
+        ("typed", "later", "outcome"), [("x + 1", "x + 2", TYPED), ("zero", "x + 1", TYPED_OVER)]
+    )
+    def test_what_was_typed_settles_although_the_user_comes_back(
+        self, typed: str, later: str, outcome: tuple[bool, How]
+    ) -> None:
+        editor = offered("return ", "x + 1")
+        editor.wait(3.0)
+        editor.type(0, typed)
         editor.look_at(1, after=3.0)
         editor.look_at(0, after=20.0)
         editor.wait(60.0)
-        editor.put(0, "return x + 2")
+        editor.put(0, f"return {later}")
         editor.move_on()
-        assert editor.outcome() == TYPED
-
-    def test_what_was_typed_over_settles_although_the_user_comes_back(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
-        editor.put(0, "return zero", after=3.0)
-        editor.look_at(1, after=3.0)
-        editor.look_at(0, after=20.0)
-        editor.wait(600.0)
-        editor.put(0, "return x + 1")
-        editor.move_on()
-        assert editor.outcome() == TYPED_OVER
+        assert editor.outcome() == outcome
 
     def test_to_come_back_too_late_changes_nothing(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.look_at(1, after=3.0)
         editor.now += SETTLE_AFTER + 1
         editor.look_at(0, after=0.0)
         assert editor.outcome() == IGNORED
 
     def test_what_was_accepted_settles_although_the_user_looks_at_it_again(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(0, "return x + 1")
         editor.look_at(1, after=3.0)
         left = editor.now
@@ -334,8 +311,7 @@ class TestWhenItSettles:
         assert editor.outcome() == (IGNORED if read else UNREAD)
 
     def test_thirty_seconds_after_the_last_change_to_the_line(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(1, "y", after=1.0)
         editor.put(0, "return x + 1", after=20.0)
         changed = editor.now
@@ -344,8 +320,7 @@ class TestWhenItSettles:
         assert editor.labels()["s"].at == changed + SETTLE_AFTER
 
     def test_thirty_seconds_after_moving_on(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(0, "return x + 1")
         editor.put(1, "y", after=100.0)
         moved_on = editor.now
@@ -355,8 +330,7 @@ class TestWhenItSettles:
         assert editor.labels()["s"].at == moved_on + SETTLE_AFTER
 
     def test_a_change_that_comes_before_a_late_tick_changes_no_label(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(0, "return x + 1")
         editor.put(1, "y")
         editor.now += 31.0
@@ -365,8 +339,7 @@ class TestWhenItSettles:
         assert editor.outcome() == KEPT
 
     def test_a_change_of_white_space_keeps_no_suggestion_waiting(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(1, "y")
         moved_on = editor.now
         editor.put(0, "  return ", after=20.0)
@@ -390,8 +363,7 @@ class TestWhenItSettles:
         assert editor.marked() == [(1, "s")]
 
     def test_showing_twice_is_showing_once(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(0, "return x + 1")
         editor.show(0, " + 2")  # the same id
         editor.save()
@@ -400,8 +372,7 @@ class TestWhenItSettles:
         assert editor.outcome() == KEPT
 
     def test_what_would_change_nothing_is_not_followed(self) -> None:
-        editor = Editor("return x", "")
-        editor.show(0, "  ")
+        editor = offered("return x", "  ")
         editor.events += editor.tracker.shown(URI, editor.lines, 9, "y", suggestion("y", "t"), editor.now)
         editor.save()
         assert editor.kinds() == [EventKind.SHOWN, EventKind.SHOWN]
@@ -423,6 +394,7 @@ class TestEpisodes:
     """One line, one visit: what was shown then is named after the first of it."""
 
     def episodes(self, editor: Editor) -> dict[str, str]:
+        editor.close()
         return {identity: label.episode for identity, label in editor.labels().items()}
 
     def test_keystrokes_on_one_line_share_one(self) -> None:
@@ -431,59 +403,48 @@ class TestEpisodes:
             editor.show(0, "wrong", identity)
             editor.type(0, "x")
         editor.show(1, "2", "other line")
-        editor.close()
         assert self.episodes(editor) == {"a": "a", "b": "a", "c": "a", "other line": "other line"}
 
     def test_a_save_does_not_end_the_visit(self) -> None:
-        editor = Editor("", "")
-        editor.show(0, "wrong", "before")
+        editor = offered("", "wrong", "before")
         editor.type(0, "x")
         editor.save()
         editor.type(0, "y")
         editor.show(0, "wrong", "after")
-        editor.close()
         assert self.episodes(editor) == {"before": "before", "after": "before"}
 
     def test_to_come_back_is_another_visit(self) -> None:
-        editor = Editor("", "")
-        editor.show(0, "wrong", "first")
+        editor = offered("", "wrong", "first")
         editor.type(0, "x")
         editor.move_on()
         assert "first" in editor.labels()
         editor.show(0, "wrong", "second")
-        editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "second"}
 
     def test_to_come_back_before_it_settled_is_none(self) -> None:
         """One end of the line decides about both."""
-        editor = Editor("", "")
-        editor.show(0, "wrong", "first")
+        editor = offered("", "wrong", "first")
         editor.type(0, "x")
         editor.put(1, "elsewhere")
         editor.show(0, "wrong", "second")
-        editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "first"}
 
     def test_what_is_shown_again_begins_the_visit_anew(self) -> None:
         """It may settle before the user leaves the line, and another one be shown there."""
-        editor = Editor("", "")
-        editor.show(0, "wrong", "first")
+        editor = offered("", "wrong", "first")
         editor.look_at(1)
         editor.show(0, "wrong", "first")
         editor.type(0, "x")
         editor.save()
         assert "first" in editor.labels()
         editor.show(0, "wrong", "second")
-        editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "first"}
 
     def test_work_in_another_document_ends_the_visit(self) -> None:
-        editor = Editor("", "")
-        editor.show(0, "wrong", "first")
+        editor = offered("", "wrong", "first")
         editor.events += editor.tracker.changed("untitled:b", ["b"], editor.now)
         editor.wait(SETTLE_AFTER)
         editor.show(0, "wrong", "second")
-        editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "second"}
 
     def test_the_line_is_followed_when_others_come_above_it(self) -> None:
@@ -491,7 +452,6 @@ class TestEpisodes:
         editor.show(1, "1", "first")
         editor.become("new", "", "x = ")
         editor.show(2, "1", "second")
-        editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "first"}
 
 
@@ -504,8 +464,7 @@ class TestSurvival:
         ]
 
     def test_recorded_beyond_settlement(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(0, "return x + 1")
         inserted = editor.now
         editor.move_on()
@@ -519,25 +478,22 @@ class TestSurvival:
         assert editor.tracker.next_deadline() is None
 
     def test_a_deleted_line_did_not_survive(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(0, "return x + 1")
         editor.put(0)
         editor.wait(130.0)
         assert self.survived(editor) == [(30, False), (120, False)]
 
     def test_ends_with_the_document(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.put(0, "return x + 1")
-        editor.events += editor.tracker.closed(URI, editor.now)
+        editor.close()
         assert editor.tracker.next_deadline() is None
         editor.events += editor.tracker.tick(editor.now + 1000)
         assert self.survived(editor) == []
 
     def test_what_was_typed_has_none(self) -> None:
-        editor = Editor("return ", "")
-        editor.show(0, "x + 1")
+        editor = offered("return ", "x + 1")
         editor.type(0, "x + 1")
         editor.wait(1000)
         assert self.survived(editor) == []
@@ -546,9 +502,8 @@ class TestSurvival:
 class TestDiagnostics:
     """`inserted`: which lines carry a sign."""
 
-    def test_goes_when_the_line_is_changed(self) -> None:
-        editor = Editor("x = ", "")
-        editor.show(0, "15")
+    def test_goes_when_the_line_is_changed_or_it_is_settled(self) -> None:
+        editor = offered("x = ", "15")
         assert editor.marked() == []
         editor.put(0, "x = 15")
         assert editor.marked() == [(0, "s")]
@@ -556,13 +511,10 @@ class TestDiagnostics:
         assert editor.marked() == []
         editor.backspace(0, 1)
         assert editor.marked() == []
-
-    def test_goes_when_it_is_settled(self) -> None:
-        editor = Editor("x = ", "")
-        editor.show(0, "15")
-        editor.put(0, "x = 15")
-        editor.save()
-        assert editor.marked() == []
+        settled = offered("x = ", "15")
+        settled.put(0, "x = 15")
+        settled.save()
+        assert settled.marked() == []
 
     def test_goes_when_it_is_reviewed_with_all_that_said_the_same(self) -> None:
         editor = Editor("x = ", "y = ")
@@ -577,8 +529,7 @@ class TestDiagnostics:
         assert not editor.tracker.reviewed("unheard of")
 
     def test_a_review_is_of_what_is_there_now(self) -> None:
-        editor = Editor("x = ", "")
-        editor.show(0, "15", "first")
+        editor = offered("x = ", "15", "first")
         editor.put(0, "x = 15")
         editor.show(0, " + y", "second")
         assert editor.tracker.reviewed("first")
@@ -700,3 +651,73 @@ def test_a_deleted_line_of_a_summary_comes_back_as_it_was(lost: str, undone: boo
         editor.become(*lines)
     editor.move_on()
     assert editor.outcome() == ((True, How.KEPT) if undone else (False, How.EDITED))
+
+
+CODE = ("int f() {", "  return 1;", "}", "")
+COMMENT = ("/**", " * Return one, which", " * is a number.", " */")
+PARTS = ((1, "Return one, which"), (2, "is a number."))
+
+
+def editor_with_a_comment() -> Editor:
+    editor = Editor(*COMMENT, *CODE)
+    made = suggestion("Return one, which is a number.")
+    editor.events += editor.tracker.made(URI, editor.lines, PARTS, made, editor.now)
+    return editor
+
+
+def test_a_comment_left_alone_is_kept_and_marked_until_it_settles() -> None:
+    editor = editor_with_a_comment()
+    assert editor.kinds() == [EventKind.SHOWN, EventKind.INSERTED]
+    assert editor.marked() == [(1, "s")]
+    editor.put(5, "  return 2;")
+    editor.wait(SETTLE_AFTER + 1)
+    assert editor.outcome() == KEPT
+    assert editor.marked() == []
+
+
+def test_lines_above_and_more_of_a_comment_leave_it_kept() -> None:
+    """The user may say more around the sentence; what was suggested is still there."""
+    editor = editor_with_a_comment()
+    editor.become("// above", *editor.lines)
+    editor.become(*editor.lines[:4], " * @return one", *editor.lines[4:])
+    editor.put(3, " * is a number. Always.")
+    editor.save()
+    assert editor.outcome() == KEPT
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (*COMMENT[:2], " * is a letter.", " */", *CODE),
+        ("/**", " * Give one, which", *COMMENT[2:], *CODE),
+        (COMMENT[0], *COMMENT[2:], *CODE),
+        (*COMMENT[:2], " */", *CODE),
+        (COMMENT[0], COMMENT[2], COMMENT[1], COMMENT[3], *CODE),
+        CODE,
+    ],
+)
+def test_a_comment_with_a_line_changed_gone_or_moved_is_edited(lines: tuple[str, ...]) -> None:
+    editor = editor_with_a_comment()
+    editor.become(*lines)
+    editor.save()
+    assert editor.outcome() == EDITED
+    assert editor.marked() == []
+
+
+def test_a_change_that_is_undone_is_none() -> None:
+    editor = editor_with_a_comment()
+    editor.become(*COMMENT[:2], " * is", " */", *CODE)
+    assert editor.marked() == []
+    editor.become(*COMMENT, *CODE)
+    assert editor.marked() == [(1, "s")]
+    editor.close()
+    assert editor.outcome() == KEPT
+
+
+@given(above=st.lists(st.sampled_from(["x", "", " */", "int g() {"]), max_size=4))
+def test_a_comment_is_found_wherever_it_moves(above: list[str]) -> None:
+    editor = editor_with_a_comment()
+    editor.become(*above, *editor.lines)
+    assert editor.marked() == [(1 + len(above), "s")]
+    editor.save()
+    assert editor.outcome() == KEPT

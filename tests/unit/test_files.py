@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -180,28 +181,13 @@ class TestWorkspace:
         assert KINDS[kind] in said.stderr
 
 
-def token(path: Path) -> None:
-    make_token(path)
-
-
-def key(path: Path) -> None:
-    read_key(path)
-
-
 def store(path: Path) -> None:
     FeedbackStore(path.with_name("feedback.db"))
 
 
 def hashes(path: Path) -> None:
-    store = FeedbackStore(path.with_name("feedback.db"))
-    try:
+    with closing(FeedbackStore(path.with_name("feedback.db"))) as store:
         store.line_hashes(["x = 1"])
-    finally:
-        store.close()
-
-
-def log(path: Path) -> None:
-    set_up_log(path)
 
 
 def edit(path: Path) -> None:
@@ -219,9 +205,9 @@ class TestState:
             ("ledger.lock", edit, CalibratorError),
             ("a.jsonl", read_records, DataError),
             ("a.gguf", gguf.check_header, ModelFileError),
-            ("token", token, SettingsError),
-            ("key", key, SettingsError),
-            ("log", log, SettingsError),
+            ("token", make_token, SettingsError),
+            ("key", read_key, SettingsError),
+            ("log", set_up_log, SettingsError),
             ("feedback.db", store, SettingsError),
             ("feedback.key", hashes, SettingsError),
             ("a.lock", lockfile.take, OSError),
@@ -302,15 +288,19 @@ class TestDepth:
         _, problems = resolve_trusted(Trusted(), Trusted())
         assert "is ignored: its values are nested too deeply." in problems[0]
 
-    def test_of_records(self, tmp_path: Path) -> None:
-        (tmp_path / "r.jsonl").write_text(f'{{"a": {self.DEEP}\n')
-        with pytest.raises(DataError, match="it is nested too deeply"):
-            read_records(tmp_path / "r.jsonl")
-
-    def test_of_a_calibrator(self, tmp_path: Path) -> None:
-        (tmp_path / "c.json").write_text(f'{{"a": {self.DEEP}\n')
-        with pytest.raises(CalibratorError, match="not readable as JSON"):
-            Calibrator.load(tmp_path / "c.json")
+    @pytest.mark.parametrize(
+        ("reads", "error", "words"),
+        [
+            (read_records, DataError, "it is nested too deeply"),
+            (Calibrator.load, CalibratorError, "not readable as JSON"),
+        ],
+    )
+    def test_of_records_and_calibrators(
+        self, tmp_path: Path, reads: Callable[[Path], Any], error: type[Exception], words: str
+    ) -> None:
+        (tmp_path / "a.json").write_text(f'{{"a": {self.DEEP}\n')
+        with pytest.raises(error, match=words):
+            reads(tmp_path / "a.json")
 
     def test_of_a_side_file(self, home: Path) -> None:
         (home / "models").mkdir()
@@ -343,20 +333,12 @@ def test_a_file_in_the_place_of_another_folder_is_named(home: Path, name: str) -
 # Modules that read other files than those of workspaces and of the state folder: what the system says of
 # itself, what the package ships, what was just made, and code that runs in a sandbox of its own.
 _ELSEWHERE = {
-    *(
-        "filesystem.py",
-        "installation.py",
-        "lockfile.py",
-        "power.py",
-        "inference/processor.py",
-        "inference/models/memory.py",
-    ),
+    *("filesystem.py", "installation.py", "lockfile.py", "power.py", "tools/client.py"),
+    *("inference/processor.py", "inference/models/memory.py", "evaluation/paper/published.py"),
     *("inference/local/thread_budget.py", "inference/local/compiler.py", "inference/prebuilt/server.py"),
     *("inference/models/card.py", "inference/models/encoders.py", "inference/process/starting.py"),
     *("inference/process/rendezvous.py", "report/markup.py", "evaluation/datasets/folder.py"),
     *("evaluation/covering_tests.py", "evaluation/datasets/pinned.py", "evaluation/datasets/registries.py"),
-    *("evaluation/paper/published.py",),
-    "tools/client.py",
 }
 
 
@@ -366,9 +348,8 @@ def test_all_else_is_opened_in_one_place() -> None:
         name = path.relative_to(ROOT / "lsp_calib").as_posix()
         if name.startswith(("evaluation/sandbox/", "evaluation/git_history/", "tools/bench/")):
             continue
-        if any(
-            isinstance(one, ast.Call) and _opens(one) for one in ast.walk(ast.parse(path.read_text("utf-8")))
-        ):
+        calls = (one for one in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(one, ast.Call))
+        if any(map(_opens, calls)):
             found.add(name)
     assert found - {"files.py"} == _ELSEWHERE
 

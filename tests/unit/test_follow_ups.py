@@ -9,10 +9,9 @@ import attrs
 import pytest
 from feedback_scene import suggestion
 
-from lsp_calib.completion.block import Unfinished
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
-from lsp_calib.errors import EngineError
+from lsp_calib.errors import EngineError, LspCalibError
 from lsp_calib.server.follow_ups import DerivedSuggestions, Made
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import Evidence, ModelIdentity
@@ -31,7 +30,7 @@ class Scene:
         self.fails = False
         self.works = DerivedSuggestions(self._make, of_line=True, **grace)
 
-    async def _make(self, _document: CalibDocument, first: Completion) -> Made:
+    async def _make(self, _document: CalibDocument, first: Completion) -> tuple[Made, LspCalibError | None]:
         self.begun += 1
         try:
             await self.go.wait()
@@ -40,8 +39,8 @@ class Scene:
             raise
         if self.fails:
             before = attrs.evolve(first, suggestion=suggestion("before"))
-            raise Unfinished((before,), EngineError("no answer"))
-        return (first,)
+            return (before,), EngineError("no answer")
+        return (first,), None
 
     async def waiting(self, typed: str = "", *, begins: bool = True) -> asyncio.Task[Made]:
         self.works.requested(URI, completion(typed).cursor)
@@ -166,8 +165,8 @@ async def test_what_has_failed_is_made_anew_and_until_then_there_is_what_it_had(
 
 
 async def test_without_anything_before_the_failure_there_is_nothing() -> None:
-    async def make(_document: CalibDocument, _first: Completion) -> Made:
-        raise EngineError("no answer")
+    async def make(_document: CalibDocument, _first: Completion) -> tuple[Made, LspCalibError]:
+        return (), EngineError("no answer")
 
     assert await DerivedSuggestions(make).of(DOCUMENT, completion()) == ()
 

@@ -1,12 +1,26 @@
-"""Functions and prose of a source file, found by tree-sitter, in good source and in hostile."""
+"""Functions and prose of a source file, found by tree-sitter: in good source, unfinished and hostile."""
+
+from __future__ import annotations
 
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from language_samples import SAMPLES
+from real_functions import with_call_begun_above
 
-from lsp_calib.syntax import Function, function_at, functions, has_grammar, innermost_function, prose_lines
+from lsp_calib.syntax import (
+    Function,
+    documentation_sentence,
+    functions,
+    has_grammar,
+    innermost_function,
+    prose_lines,
+)
+from lsp_calib.syntax.functions import parse, with_brackets_closed
+from lsp_calib.syntax.languages import LANGUAGES, rules_of
+from lsp_calib.syntax.parsing import Allowance
 from lsp_calib.text_lines import split_lines
 
 
@@ -79,10 +93,10 @@ def test_documentation_is_told_from_code(source: str, docstring: str | None, cod
     assert (function.docstring, function.code, function.body) == (docstring, code, body)
 
 
-def test_the_function_at_a_line_is_the_one_whose_signature_holds_it() -> None:
+def test_a_signature_begins_below_the_decorators() -> None:
     lines = split_lines('@d\ndef f(\n    a,\n):\n    "d"\n    def g(): pass\n    return g\n')
-    at = [function.name if (function := function_at(lines, line, "python")) else None for line in range(8)]
-    assert at == [None, "f", "f", "f", None, "g", None, None]
+    found = [(one.name, one.start, one.signature_end) for one in functions(lines, "python")]
+    assert found == [("f", 1, 4), ("g", 5, 6)]
 
 
 def test_a_signature_ends_at_its_colon() -> None:
@@ -95,7 +109,6 @@ def test_a_signature_ends_at_its_colon() -> None:
 def test_a_language_without_a_grammar_has_no_functions(language: str) -> None:
     assert not has_grammar(language)
     assert functions(["def f(): pass"], language) == []
-    assert function_at(["def f(): pass"], 0, language) is None
     assert prose_lines(["# c"], language) == set()
 
 
@@ -140,7 +153,7 @@ def test_hostile_source_neither_crashes_nor_hangs(source: str) -> None:
     lines = split_lines(source)
     start = time.process_time()
     functions(lines, "python")
-    function_at(lines, len(lines) - 1, "python")
+    innermost_function(lines, len(lines) - 1, "python")
     prose_lines(lines, "python")
     assert time.process_time() - start < 10
 
@@ -151,10 +164,10 @@ def test_a_line_of_data_hides_no_function(language: str, data: str) -> None:
     code = ["def f():", "    return 1"] if language == "python" else ["function f() {", "  return 1;", "}"]
     lines = [data * 20_000, "", *code, "", data * 20_000]
     assert [one.code for one in functions(lines, language)] == ["\n".join(code)]
-    found = function_at(lines, 2, language)
+    found = innermost_function(lines, 2, language)
     assert found is not None
     assert found.code == "\n".join(code)
-    assert function_at(lines, 0, language) is None
+    assert innermost_function(lines, 0, language) is None
 
 
 def test_prose_is_comments_and_strings_that_stand_for_themselves() -> None:
@@ -175,6 +188,7 @@ def test_the_innermost_function_holds_the_line_anywhere_in_it() -> None:
         for line in range(len(lines))
     ]
     assert at == [None, *["f"] * 4, *["g"] * 4, "f", None, None, None, "m", None]
+    assert innermost_function(lines, 1, "plaintext") is None
 
 
 def test_documentation_above_a_function_belongs_to_it() -> None:
@@ -199,31 +213,99 @@ def test_in_source_with_an_error_the_innermost_function_holds_the_line(line: int
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "expected"),
+    ("language", "text", "classes"),
     [
+        ("python", "class A:\n  class B:\n    def f(self):\n      def g(): pass\ndef h(): pass\n", "A.B A.B"),
+        ("java", "class A { int f() { return 1; } interface B { default int g() { return 1; } } }", "A A.B"),
+        ("rust", "impl Q for A { fn f(&self) {} }\ntrait B { fn g(&self) {} }\nmod m { fn h() {} }", "A B"),
         (
-            "python",
-            "class A:\n  class B:\n    def f(self):\n      def g():\n        pass\ndef h(): pass\n",
-            [("f", "A.B"), ("g", "A.B"), ("h", "")],
+            "typescript",
+            "export abstract class A<T> { f() { return 1 } }\nclass B { g() { return 1 } }",
+            "A B",
         ),
-        ("java", "class A { int f() { return 1; } interface B { default int g() { return 1; } } }", None),
-        ("rust", "impl Q for A { fn f(&self) {} }\ntrait B { fn g(&self) {} }\nmod m { fn h() {} }", None),
-        ("typescript", "export abstract class A<T> { f() { return 1 } }\nclass B { g() { return 1 } }", None),
         (
             "cpp",
             "namespace n { class A { int f() { return 1; } }; struct B { int g() { return 1; } }; }",
-            None,
+            "A B",
         ),
-        ("csharp", "class A { int f() { return 1; } struct B { int g() { return 1; } } }", None),
-        ("ruby", "module A\n  def f\n    1\n  end\nend\nclass B\n  def g\n    1\n  end\nend", None),
+        ("csharp", "class A { int f() { return 1; } struct B { int g() { return 1; } } }", "A A.B"),
+        ("ruby", "module A\n  def f\n    1\n  end\nend\nclass B\n  def g\n    1\n  end\nend", "A B"),
     ],
 )
-def test_a_method_knows_its_class(language: str, text: str, expected: list[tuple[str, str]] | None) -> None:
-    found = [(one.name, one.within) for one in functions(text.split("\n"), language)]
-    if expected is not None:
-        assert found == expected
-        return
-    of = dict(found)
-    assert of["f"] == "A"
-    assert of["g"].removeprefix("A.") == "B"
+def test_a_method_knows_its_class(language: str, text: str, classes: str) -> None:
+    of = {one.name: one.within for one in functions(text.split("\n"), language)}
+    assert [of["f"], of["g"]] == classes.split()
     assert of.get("h", "") == ""
+
+
+def closed(source: str, language: str) -> str | None:
+    lines = source.split("\n")
+    rules, root = rules_of(language), parse(lines, language)
+    found = with_brackets_closed(root, rules, lines, Allowance(10.0))
+    return None if found is None else "\n".join(found)
+
+
+@pytest.mark.parametrize("language", SAMPLES)
+def test_functions_below_one_in_which_a_call_is_begun_are_found(language: str) -> None:
+    lines = SAMPLES[language][0].split("\n")
+    whole = functions(lines, language)
+    tried = 0
+    for function in whole:
+        broken = with_call_begun_above(lines, whole, function)
+        if broken is None:
+            continue
+        tried += 1
+        same = [one for one in functions(broken, language) if one.name == function.name]
+        assert function.code in [one.code for one in same]
+        sentences = [documentation_sentence(one, language) for one in same]
+        assert documentation_sentence(function, language) in sentences
+    assert tried or len(whole) == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "repaired"),
+    [
+        ("python", "f(a,\ndef g():\n    pass", "f(a,)\ndef g():\n    pass"),
+        ("python", "x = [f({\n\ndef g():\n    pass", "x = [f({})]\n\ndef g():\n    pass"),
+        ("python", "f(a  # why (\n# and\ny = 1", "f(a)  # why (\n# and\ny = 1"),
+        ("python", "f(é\ny = (\n    1,\n)\n", "f(é)\ny = (\n    1,\n)\n"),
+        ("go", "func f() {\n\tg(a\n}\n\nfunc h() {\n}", "func f() {\n\tg(a)\n}\n\nfunc h() {\n}"),
+        ("python", "x = {\n    1: (2\ny = 1", "x = {\n    1: (2)}\ny = 1"),
+    ],
+)
+def test_the_bracket_is_closed_before_the_line_that_it_cannot_hold(
+    language: str, source: str, repaired: str
+) -> None:
+    assert closed(source, language) == repaired
+
+
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("python", "f(\n    a,\n)\nx = [\n    1]\n"),
+        ("python", "s = '''(\nx\n'''\n# f(\nx = 1"),
+        ("python", "f(a"),
+        ("cpp", "namespace a {\nint f() { return 1; }\n}"),
+        ("c", "int f() {\n  switch (x) {\n  case 1:\n    g();\n  }\nend:\n  return 1;\n}"),
+    ],
+)
+def test_a_bracket_that_is_closed_or_may_be_is_left_alone(language: str, source: str) -> None:
+    assert closed(source, language) is None
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@given(data=st.data())
+def test_any_text_has_functions_within_it(language: str, data: st.DataObject) -> None:
+    pieces = st.sampled_from(["(", ")", "[", "{", "}", "\n", "  ", "def f():", "f", "int g()", "'", '"', "é"])
+    text = "".join(data.draw(st.lists(pieces, max_size=40)))
+    lines = text.split("\n")
+    for function in functions(lines, language):
+        assert 0 <= function.start < function.end <= len(lines)
+
+
+@pytest.mark.parametrize("part", ["(\n", "(\n{\n", "  (\n(\n", "f(\ndef g():\n"])
+def test_hostile_texts_take_little_time(part: str) -> None:
+    lines = (part * 5000).split("\n")
+    began = time.process_time()
+    functions(lines, "python")
+    assert time.process_time() - began < 5.0

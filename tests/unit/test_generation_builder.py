@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.backend import Counters
 from lsp_calib.inference.generation.run import (
-    Candidate,
     GenerationBuilder,
     GenerationRun,
     function_end,
+    prompt_tokens,
     shortened,
 )
-from lsp_calib.values import Prompt, Segment, Stop, Timing
+from lsp_calib.values import Prompt, Segment, Stop, Timing, Token
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12)
 
@@ -38,7 +38,7 @@ def test_the_answer_is_what_follows_the_forced_characters(
     builder = GenerationBuilder(forced, one_line=True)
     for token, piece in enumerate(data.draw(pieces(forced + text + "\nmore"))):
         if builder.stop is None:
-            builder.add(token, -1.0, 0.0, piece)
+            builder.add(Token(token, -1.0, 0.0, ""), piece)
     generation = builder.finish(Timing())
     assert generation.text == text
     assert generation.stop is Stop.LINE
@@ -54,11 +54,11 @@ def test_given_tokens_are_part_of_the_text_as_if_they_had_been_chosen(
     some = data.draw(st.integers(0, len(cut)))
     for token, piece in enumerate(cut):
         if chosen.stop is None:
-            chosen.add(token, -1.0, 0.0, piece)
+            chosen.add(Token(token, -1.0, 0.0, ""), piece)
             if token < some:
                 begun.give(piece)
             else:
-                begun.add(token, -1.0, 0.0, piece)
+                begun.add(Token(token, -1.0, 0.0, ""), piece)
     one, other = chosen.finish(Timing()), begun.finish(Timing())
     assert (other.text, other.stop, begun.length) == (one.text, one.stop, chosen.length)
     assert other.tokens == tuple(token for token in one.tokens if token.id >= some)
@@ -72,8 +72,8 @@ def test_several_lines_are_kept_as_they_are(data: st.DataObject, text: str) -> N
     text = text.encode("utf-8", "replace").decode()
     builder = GenerationBuilder("", one_line=False)
     for token, piece in enumerate(data.draw(pieces(text))):
-        builder.add(token, -1.0, 0.0, piece)
-    builder.end(99, -0.5)
+        builder.add(Token(token, -1.0, 0.0, ""), piece)
+    builder.end(Token(99, -0.5, 0.0, ""))
     generation = builder.finish(Timing())
     assert (generation.text, generation.stop) == (text, Stop.END_OF_TEXT)
     assert generation.tokens[-1].id == 99
@@ -81,7 +81,7 @@ def test_several_lines_are_kept_as_they_are(data: st.DataObject, text: str) -> N
 
 def test_a_character_that_was_cut_off_is_left_out() -> None:
     builder = GenerationBuilder("", one_line=True)
-    builder.add(1, -1.0, 0.0, "aé".encode()[:2])
+    builder.add(Token(1, -1.0, 0.0, ""), "aé".encode()[:2])
     generation = builder.finish(Timing())
     assert (generation.text, generation.stop) == ("a", Stop.LENGTH)
 
@@ -89,7 +89,7 @@ def test_a_character_that_was_cut_off_is_left_out() -> None:
 @pytest.mark.parametrize(("one_line", "text"), [(True, "x"), (False, "x\r")])
 def test_a_carriage_return_belongs_to_the_line_s_end(one_line: bool, text: str) -> None:
     builder = GenerationBuilder("", one_line=one_line)
-    builder.add(1, -1.0, 0.0, b"x\r")
+    builder.add(Token(1, -1.0, 0.0, ""), b"x\r")
     assert builder.finish(Timing()).text == text
 
 
@@ -106,7 +106,7 @@ def test_a_function_ends_where_a_line_is_indented_no_more_than_its_definition(da
     cut = data.draw(pieces(body + behind))
     for token, piece in enumerate(cut):
         if builder.stop is None:
-            builder.add(token, -1.0, 0.0, piece)
+            builder.add(Token(token, -1.0, 0.0, ""), piece)
     generation = builder.finish(Timing())
     assert (generation.text, generation.stop) == (body, Stop.FUNCTION)
     assert "".join(token.text for token in generation.tokens) == body
@@ -136,7 +136,7 @@ def shorten(pieces: list[tuple[Segment, int]], room: int, **more: int) -> list[t
     """What stays of texts with so many tokens: (piece, number in it)."""
     segments = tuple((kind, f"{at} {length}") for at, (kind, length) in enumerate(pieces))
 
-    def tokenize(_kind: Segment, text: str) -> list[tuple[int, int]]:
+    def tokenize(text: bytes, *, control: bool) -> list[tuple[int, int]]:  # noqa: ARG001
         at, length = map(int, text.split())
         return [(at, number) for number in range(length)]
 
@@ -194,7 +194,7 @@ def test_a_control_token_ends_the_text() -> None:
     )
     run._builder = GenerationBuilder("", one_line=True)
     for token, logprob in ((0, -0.1), (1, -4.0)):
-        GenerationRun._take(run, Candidate(token, logprob, 0.0))
+        GenerationRun._take(run, Token(token, logprob, 0.0, ""))
     generation = run._builder.finish(Timing())
     assert (generation.text, generation.stop) == ("print(x)", Stop.END_OF_TEXT)
     assert [token.logprob for token in generation.tokens] == [-0.1, -4.0]
@@ -204,3 +204,25 @@ def test_a_string_of_several_lines_is_open_behind_a_backslash() -> None:
     """As where a token ends with one."""
     assert function_end('    sql = """a\nb\\', 0) is None
     assert function_end("    sql = '''a\nb\\", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "bos", "begins", "tokens"),
+    [
+        ("ab", 7, True, [7, 97, 98]),
+        ("ab", 7, False, [97, 98]),
+        ("ab", None, False, [97, 98]),
+        ("abcdef", 7, True, [7, 99, 100, 101, 102]),
+        ("", 7, False, [7]),
+        ("", None, False, [10]),
+    ],
+)
+def test_a_prompt_begins_as_the_model_was_trained_and_has_a_token_in_any_case(
+    text: str, bos: int | None, begins: bool, tokens: list[int]
+) -> None:
+    """After the last one there are probabilities, also in an empty document. A byte is a token here."""
+
+    def tokenize(text: bytes, /, *, control: bool = False) -> list[int]:
+        return [] if control else list(text)
+
+    assert prompt_tokens(Prompt(((TEXT, text),), "", "v"), tokenize, 5, bos, begins=begins) == tokens

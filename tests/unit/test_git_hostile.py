@@ -16,7 +16,7 @@ import pytest
 from git_scene import Scene, needs_git
 
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.git_history.objects import ObjectReader
+from lsp_calib.evaluation.git_history.objects import object_reader
 from lsp_calib.evaluation.git_history.repository import find_repository
 
 pytestmark = needs_git
@@ -30,6 +30,11 @@ def scene(tmp_path: Path) -> Scene:
     made = Scene.begin(tmp_path)
     made.commit({"a.py": SOURCE})
     return made
+
+
+def refused(scene: Scene, match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        scene.taken()
 
 
 def plainly(scene: Scene, *arguments: str) -> None:
@@ -139,7 +144,7 @@ def test_replacements_are_not_followed(scene: Scene) -> None:
 def test_a_huge_file_is_not_read(scene: Scene) -> None:
     scene.commit({"huge.py": "x_y = compute(1)\n" * 1_000_000})
     repository = find_repository(scene.root)
-    with ObjectReader(repository) as reader:
+    with object_reader(repository) as reader:
         id_ = scene.git("rev-parse", "HEAD:huge.py")
         assert reader.read(id_, "blob", 500_000) is None
         assert reader.read(id_, "tree", 1 << 40) is None, "nor one of another kind"
@@ -167,8 +172,7 @@ def test_an_object_that_never_ends_is_given_up(scene: Scene, monkeypatch: pytest
     path = scene.root / ".git/objects" / id_[:2] / id_[2:]
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(DataError, match="git could not read an object"):
-        scene.taken()
+    refused(scene, "git could not read an object")
 
 
 def test_a_damaged_object_is_left_out(scene: Scene) -> None:
@@ -196,16 +200,14 @@ class TestLinks:
         place.rename(elsewhere)
         place.symlink_to(elsewhere)
         assert scene.git("rev-parse", "HEAD"), "plain git follows it"
-        with pytest.raises(DataError, match="is a link"):
-            scene.taken()
+        refused(scene, "is a link")
 
     def test_nor_is_the_old_way_to_name_a_branch(self, scene: Scene) -> None:
         head = scene.root / ".git/HEAD"
         head.unlink()
         head.symlink_to("refs/heads/main")
         assert scene.git("rev-parse", "HEAD"), "plain git follows it"
-        with pytest.raises(DataError, match="is a link"):
-            scene.taken()
+        refused(scene, "is a link")
 
     @pytest.mark.parametrize("level", ["folder", "pack", "object", "pack file", "deep"])
     def test_nor_those_among_objects(self, scene: Scene, private: Scene, level: str) -> None:
@@ -226,8 +228,7 @@ class TestLinks:
         (scene.root / ".git/HEAD").write_text(f"{head}\n")
         if level not in ("deep", "object"):
             assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows them"
-        with pytest.raises(DataError, match="is a link"):
-            scene.texts()
+        refused(scene, "is a link")
 
 
 @pytest.fixture
@@ -241,10 +242,6 @@ def private(tmp_path: Path) -> Scene:
 class TestAnotherRepository:
     """A checkout that names one of the user's other repositories as its own: nothing is taken from there."""
 
-    def refused(self, scene: Scene, match: str) -> None:
-        with pytest.raises(DataError, match=match):
-            scene.texts()
-
     def pointing(self, scene: Scene, at: Path) -> None:
         """Make `.git` a file that names a folder."""
         shutil.rmtree(scene.root / ".git", ignore_errors=True)
@@ -253,7 +250,7 @@ class TestAnotherRepository:
     def test_as_a_file(self, scene: Scene, private: Scene) -> None:
         self.pointing(scene, private.root / ".git")
         assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows it"
-        self.refused(scene, "does not know it.*none is taken.*git config --file")
+        refused(scene, "does not know it.*none is taken.*git config --file")
 
     def test_the_repair_that_is_named_connects_them(self, scene: Scene) -> None:
         apart = scene.root.parent / "apart, with spaces"
@@ -268,7 +265,7 @@ class TestAnotherRepository:
         private.git("worktree", "add", "-q", "-b", "other", str(private.root.parent / "beside"))
         self.pointing(scene, private.root / ".git/worktrees/beside")
         assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows it"
-        self.refused(scene, "does not know it.*git worktree repair")
+        refused(scene, "does not know it.*git worktree repair")
 
     @pytest.mark.parametrize("inside", ["state", "worktrees/state", ".git/worktrees/state"])
     def test_as_a_worktree_whose_state_is_of_the_checkout_s_making(
@@ -281,13 +278,13 @@ class TestAnotherRepository:
         (state / "commondir").write_text(f"{private.root}/.git\n")
         (state / "HEAD").write_text("ref: refs/heads/main\n")
         assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows it"
-        self.refused(scene, "does not know it")
+        refused(scene, "does not know it")
 
     def test_by_commondir(self, scene: Scene, private: Scene) -> None:
         (scene.root / ".git/commondir").write_text(f"{private.root}/.git\n")
         (scene.root / ".git/gitdir").write_text(".\n")
         assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows it"
-        self.refused(scene, "commondir names another repository")
+        refused(scene, "commondir names another repository")
 
     @pytest.mark.parametrize("relative", [False, True])
     def test_by_alternates_and_a_commit_whose_id_is_known(
@@ -300,7 +297,7 @@ class TestAnotherRepository:
         (objects / "info/alternates").write_text(f"# a comment\n{named}\n")
         (scene.root / ".git/HEAD").write_text(private.git("rev-parse", "HEAD"))
         assert "secret" in scene.git("show", "HEAD:a.py"), "plain git follows them"
-        self.refused(scene, "borrows objects.*git repack -a -d")
+        refused(scene, "borrows objects.*git repack -a -d")
 
     def test_by_alternates_of_http_or_grafts_or_a_configured_worktree_nothing_changes(
         self, scene: Scene, private: Scene
@@ -357,21 +354,18 @@ class TestFiles:
     )
     def test_a_head_that_is_none_is_named(self, scene: Scene, head: bytes, complaint: str) -> None:
         (scene.root / ".git/HEAD").write_bytes(head)
-        with pytest.raises(DataError, match=complaint):
-            scene.taken()
+        refused(scene, complaint)
 
     def test_references_in_a_circle_end(self, scene: Scene) -> None:
         (scene.root / ".git/refs/heads/main").write_text("ref: refs/heads/main\n")
-        with pytest.raises(DataError, match="neither a commit"):
-            scene.taken()
+        refused(scene, "neither a commit")
 
     @pytest.mark.parametrize("name", [".git/HEAD", ".git/commondir", ".git/packed-refs"])
     def test_a_pipe_is_not_waited_for(self, scene: Scene, name: str) -> None:
         (scene.root / name).unlink(missing_ok=True)
         (scene.root / ".git/refs/heads/main").unlink()
         os.mkfifo(scene.root / name)
-        with pytest.raises(DataError, match="is not a file"):
-            scene.taken()
+        refused(scene, "is not a file")
 
     @pytest.mark.parametrize(
         "content", ["", "gitdir: /nonexistent\n", "gitdir: .\n", "something else\n", "\0"]
@@ -387,8 +381,7 @@ class TestAnotherUser:
     @pytest.mark.parametrize("name", ["", ".git", ".git/objects", ".git/HEAD", ".git/refs/heads/main"])
     def test_what_belongs_to_another_user_is_refused(self, scene: Scene, name: str) -> None:
         os.chown(scene.root / name, 12345, 12345)
-        with pytest.raises(DataError, match=r"belongs to another user.*Clone"):
-            scene.taken()
+        refused(scene, r"belongs to another user.*Clone")
 
     def test_a_repository_above_that_is_another_user_s_is_refused(self, scene: Scene) -> None:
         """As a .git in /tmp, which anybody can make."""

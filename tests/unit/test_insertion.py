@@ -12,7 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lsp_calib.characters import has_hidden
-from lsp_calib.summarization.insertion import WIDTH, after_name, insertion, may_insert, noun
+from lsp_calib.summarization.insertion import WIDTH, Insertion, after_name, insertion, may_insert, noun
 from lsp_calib.syntax import Function, functions, has_grammar
 from lsp_calib.text_lines import split_lines
 
@@ -68,6 +68,14 @@ def only(source: str, language: str) -> Function:
     return functions(split_lines(source), language)[0]
 
 
+def inserted(sentence: str, language: str, source: str | None = None) -> Insertion:
+    """The insertion at the first function, which there is."""
+    text = source or SOURCES[language]
+    made = insertion(split_lines(text), only(text, language), language, sentence)
+    assert made is not None
+    return made
+
+
 def words(documentation: str) -> str:
     """The words of documentation, read without the code under test."""
     text = re.sub(r'^\s*(r?"""|/\*\*|///|//|#|\*(?!/))', "", documentation, flags=re.M)
@@ -106,8 +114,7 @@ def test_what_is_inserted_is_found_again_and_nothing_else_changes(language: str,
 def test_a_plain_sentence_comes_back_word_for_word(language: str, sentence: list[str]) -> None:
     assume(any(letter.isalpha() for word in sentence for letter in word))
     text = "Return " + " ".join(sentence)
-    made = insertion(split_lines(SOURCES[language]), only(SOURCES[language], language), language, text)
-    assert made is not None
+    made = inserted(text, language)
     found = functions(made.apply(split_lines(SOURCES[language])), language)[0].docstring
     assert found is not None
     expected = text.replace("Return", "add returns", 1) if language == "go" else text
@@ -153,10 +160,8 @@ def test_hostile_text_has_no_way_out(language: str) -> None:
     ],
 )
 def test_each_language_in_its_convention(language: str, shown: str) -> None:
-    lines = split_lines(SOURCES[language])
-    made = insertion(lines, only(SOURCES[language], language), language, "Return it.")
-    assert made is not None
-    assert shown in "\n".join(made.apply(lines))
+    made = inserted("Return it.", language)
+    assert shown in "\n".join(made.apply(split_lines(SOURCES[language])))
 
 
 @pytest.mark.parametrize(
@@ -195,10 +200,8 @@ def test_what_a_tool_reads_beside_a_function_stays_beside_it(
 ) -> None:
     if not has_grammar(language):
         pytest.skip("its grammar is not installed")
-    lines = split_lines(source)
-    made = insertion(lines, only(source, language), language, "Return it.")
-    assert made is not None
-    assert expected in "\n".join(made.apply(lines))
+    made = inserted("Return it.", language, source)
+    assert expected in "\n".join(made.apply(split_lines(source)))
 
 
 def test_in_go_functions_that_begin_a_block_have_their_documentation() -> None:
@@ -212,11 +215,9 @@ def test_in_go_functions_that_begin_a_block_have_their_documentation() -> None:
 
 def test_long_sentences_take_several_lines() -> None:
     long = "Return " + "the sum of all the numbers " * 6
-    made = insertion(split_lines(SOURCES["java"]), only(SOURCES["java"], "java"), "java", long)
-    assert made is not None
+    made = inserted(long, "java")
     assert (made.lines[0], made.lines[-1]) == ("    /**", "     */")
-    made = insertion(split_lines(SOURCES["python"]), only(SOURCES["python"], "python"), "python", long)
-    assert made is not None
+    made = inserted(long, "python")
     assert made.lines[-1] == '        """'
     assert len(made.lines) == 3
 
@@ -295,8 +296,6 @@ def test_in_go_a_sentence_begins_with_the_name_and_a_verb(
     ],
 )
 def test_a_line_of_numbers_alone_is_part_of_the_sentence(language: str, words_: list[str]) -> None:
-    lines = split_lines(SOURCES[language])
-    made = insertion(lines, only(SOURCES[language], language), language, "Return " + " ".join(words_))
-    assert made is not None
-    found = functions(made.apply(lines), language)[0].docstring or ""
+    made = inserted("Return " + " ".join(words_), language)
+    found = functions(made.apply(split_lines(SOURCES[language])), language)[0].docstring or ""
     assert words(found).count("0") == sum(word.count("0") for word in words_)

@@ -12,7 +12,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.languages import identifier_of, is_chosen, language_of, name_of
 from lsp_calib.summarization.insertion import insertion, may_insert
-from lsp_calib.syntax import Function, function_at, functions, has_grammar, prose_lines
+from lsp_calib.syntax import Function, functions, has_grammar, prose_lines
 from lsp_calib.syntax.functions import MOST_BYTES
 from lsp_calib.syntax.languages import LANGUAGES
 
@@ -34,6 +34,13 @@ def judged(lines: list[str], row: int, text: str, language: str, *, below: bool 
     return text_features(Cursor.at(document, row, 0, language), text)
 
 
+def place_in(source: str) -> tuple[list[str], int, str]:
+    """The lines, the row of the mark, and what stands before it there."""
+    lines = source.split("\n")
+    row = next(row for row, line in enumerate(lines) if "«»" in line)
+    return lines, row, lines[row].removesuffix("«»")
+
+
 @pytest.mark.parametrize("language", SAMPLES)
 def test_functions_are_found_with_their_documentation(language: str) -> None:
     source, expected = SAMPLES[language]
@@ -52,7 +59,6 @@ def test_functions_are_found_with_their_documentation(language: str) -> None:
         assert function.name.split(".")[-1].split(":")[-1] in "".join(
             lines[function.start : function.signature_end]
         )
-        assert function_at(lines, function.signature_end - 1, language) is not None
 
 
 # As sent by Eglot (modes in Emacs), Neovim (file types), Helix and Zed (names of languages).
@@ -314,9 +320,7 @@ OPENED = {
 @pytest.mark.parametrize("language", OPENED)
 def test_a_new_line_is_not_broken_because_what_it_opens_is_not_written_yet(language: str) -> None:
     source, good, bad = OPENED[language]
-    lines = source.split("\n")
-    row = next(row for row, line in enumerate(lines) if "«»" in line)
-    indentation = lines[row].removesuffix("«»")
+    lines, row, indentation = place_in(source)
     for expected, texts in ((0.0, good), (1.0, bad)):
         for text in texts.split(" ¦ "):
             assert judged(lines, row, indentation + text, language)["broken"] == expected, text
@@ -528,9 +532,7 @@ def test_a_new_line_is_not_broken_because_it_goes_on_below(
     language: str, source: str, good: str, bad: str
 ) -> None:
     """Elements and arguments, expressions, tags, strings, comments, and what is defined below."""
-    lines = source.split("\n")
-    row = next(row for row, line in enumerate(lines) if "«»" in line)
-    indentation = lines[row].removesuffix("«»")
+    lines, row, indentation = place_in(source)
     wrong = {
         expected: [
             text
@@ -546,9 +548,7 @@ def test_a_new_line_is_not_broken_because_it_goes_on_below(
 def test_a_line_in_a_block_whose_end_is_not_written_yet(language: str) -> None:
     """Its first line opens the block in a finished document."""
     source, good, bad = OPENED[language]
-    lines = source.split("\n")
-    row = next(row for row, line in enumerate(lines) if "«»" in line)
-    indentation = lines[row].removesuffix("«»")
+    lines, row, indentation = place_in(source)
     opening = good.split(" ¦ ")[0]
     deeper = indentation + ("\t" if language == "go" else "    ")
     inside = [*lines[:row], indentation + opening, "", *lines[row + 1 :]]
@@ -560,18 +560,15 @@ def test_a_line_in_a_block_whose_end_is_not_written_yet(language: str) -> None:
 
 
 def test_a_bracket_closed_that_nobody_opened_is_broken_at_the_end() -> None:
+    heads = {
+        **dict.fromkeys(("c", "cpp"), "int f() {"),
+        **dict.fromkeys(("java", "csharp"), "class A {"),
+        "go": "func f() {",
+        "rust": "fn f() {",
+        "ruby": "f {",
+    }
     for language in BRACES:
-        above = {
-            "java": "class A {",
-            "go": "func f() {",
-            "rust": "fn f() {",
-            "csharp": "class A {",
-            "php": "function f() {",
-            "ruby": "f {",
-        }.get(language, "int f() {")
-        if language.startswith(("java", "type")) and language != "java":
-            above = "function f() {"
-        lines = [above, "", ""]
+        lines = [heads.get(language, "function f() {"), "", ""]
         assert judged(lines, 1, "}", language)["broken"] == 0.0
         assert judged(lines, 1, "}}", language)["broken"] == 1.0, language
         assert judged(lines, 1, ")", language)["broken"] == 1.0, language

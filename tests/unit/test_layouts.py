@@ -10,7 +10,6 @@ import pytest
 from lsp_calib.completion.prompt import PATIENCE, Layout, LayoutChooser, WindowSize
 from lsp_calib.inference.models import speeds
 from lsp_calib.inference.models.card import ModelCard, load_cards
-from lsp_calib.values import ModelIdentity
 
 pytestmark = pytest.mark.usefixtures("home")
 CARD = load_cards()["qwen2.5-coder-1.5b"]
@@ -27,13 +26,9 @@ def remember_speed(card: ModelCard, prompt_per_s: float) -> None:
     speeds.remember_speed(card, speeds.Speed(0.3, 40, prompt_per_s))
 
 
-def identity(card: ModelCard) -> ModelIdentity:
-    return ModelIdentity(card.name, card.quantisation, card.sha256)
-
-
 def chosen(card: ModelCard, *, labels: bool = True, wanted: WindowSize | None = None) -> str:
     layouts = LayoutChooser(lambda _, version: labels and version == LARGE, lambda: wanted)
-    return layouts.of_card(card, identity(card)).version
+    return layouts.of_card(card, card.identity).version
 
 
 def tokens(card: ModelCard) -> float:
@@ -70,9 +65,9 @@ def test_the_users_word_counts_whatever_is_known(card: ModelCard, size: WindowSi
 def test_a_choice_stays_for_as_long_as_the_server_runs(card: ModelCard) -> None:
     """Another layout would empty the model's cache in the middle of the work."""
     layouts = LayoutChooser(lambda *_: True)
-    before = layouts.of_card(card, identity(card))
+    before = layouts.of_card(card, card.identity)
     remember_speed(card, 10_000.0)
-    assert layouts.of_card(card, identity(card)) == before
+    assert layouts.of_card(card, card.identity) == before
 
 
 def test_a_large_window_that_the_context_cannot_hold_is_logged_once(
@@ -82,7 +77,7 @@ def test_a_large_window_that_the_context_cannot_hold_is_logged_once(
     narrow = attrs.evolve(card, context=2048)
     layouts = LayoutChooser(lambda *_: True, lambda: WindowSize.LARGE)
     for _ in range(2):
-        assert layouts.of_card(narrow, identity(narrow)).version == SMALL
+        assert layouts.of_card(narrow, narrow.identity).version == SMALL
     (record,) = caplog.records
     assert "window" in record.getMessage()
     assert f"{narrow.name} (2048 positions)" in record.getMessage()
@@ -91,7 +86,7 @@ def test_a_large_window_that_the_context_cannot_hold_is_logged_once(
 def test_why_a_window_is_used_and_how_to_change_it(card: ModelCard) -> None:
     def said(wanted: WindowSize | None = None, *, labels: bool = True) -> str:
         layouts = LayoutChooser(lambda *_: labels, lambda: wanted)
-        size, words = layouts.explained(card, identity(card))
+        size, words = layouts.explained(card, card.identity)
         assert words.startswith(f"The window is {size.value}: ")
         assert words.endswith("`window` in config.toml, or `lspCalib.window` in the editor, sets it.")
         return words
@@ -109,5 +104,5 @@ def test_of_a_window_that_is_as_asked_for_nothing_is_logged(
 ) -> None:
     context = 4096 if wanted is WindowSize.LARGE else 2048
     layouts = LayoutChooser(lambda *_: True, lambda: wanted)
-    layouts.of_card(attrs.evolve(card, context=context), identity(card))
+    layouts.of_card(attrs.evolve(card, context=context), card.identity)
     assert not caplog.records

@@ -133,23 +133,22 @@ class TestWhatIsWanted:
 
 
 class TestSettingAside:
-    def test_only_the_half_and_only_what_no_fit_has_used(self) -> None:
+    def test_only_what_no_fit_has_used(self) -> None:
         ledger = Ledger().opened(PROMISE, key="k", used_until=100.0)
-        assert ledger.is_aside(True, 100.5)
-        assert not ledger.is_aside(True, 100.0)
-        assert not ledger.is_aside(False, 200.0)
-        assert not ledger.closed(300.0).is_aside(True, 400.0)
+        assert ledger.is_unused(100.5)
+        assert not ledger.is_unused(100.0)
+        assert not ledger.closed(300.0).is_unused(400.0)
 
     def test_after_a_fit_on_everything_only_later_labels_count(self) -> None:
         again = given_to().closed(500.0).opened(PROMISE, key="k", used_until=0.0)
-        assert not again.is_aside(True, 500.0)
-        assert again.is_aside(True, 501.0)
+        assert not again.is_unused(500.0)
+        assert again.is_unused(501.0)
         assert (again.asked, again.holds("c"), again.aside) == (1, False, 0)
 
     def test_another_key_divides_them_differently(self) -> None:
         read = replace(OPEN, read_until=900.0, aside=12)
         other = read.opened(PROMISE, key="other", used_until=0.0)
-        assert not other.is_aside(True, 900.0)
+        assert not other.is_unused(900.0)
         assert (other.aside, other.key) == (0, "other")
 
 

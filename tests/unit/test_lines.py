@@ -89,15 +89,13 @@ def test_each_place_is_of_its_kind(drawn: list[LineItem]) -> None:
                 assert target[0].isalnum() or target[0] == "_"
 
 
-def test_places_behind_openers_are_where_editors_close(drawn: list[LineItem]) -> None:
+def test_places_behind_openers_are_where_editors_close() -> None:
     found = sample_lines(PACKAGE / "inference", "inference", 200, seed=3, kind=BEHIND_OPENER)
     assert len(found) == 200
     for item in found:
         assert item.cursor.before[-1] in "([{\"'"
         assert item.target.strip()
         assert item.stratum == "mid-line"
-    again = sample_lines(PACKAGE / "inference", "inference", 400, seed=3)
-    assert [item.id for item in again] == [item.id for item in drawn], "they are drawn for themselves"
 
 
 def test_each_kind_of_opener_is_drawn(tmp_path: Path) -> None:
@@ -118,7 +116,7 @@ def test_each_kind_of_opener_is_drawn(tmp_path: Path) -> None:
     assert {item.cursor.before[-1] for item in found} == set("([{\"'"), "there are no others"
 
 
-def test_new_lines_stand_alone_in_their_scope(drawn: list[LineItem]) -> None:
+def test_new_lines_stand_alone_in_their_scope() -> None:
     found = sample_lines(PACKAGE / "inference", "inference", 200, seed=3, kind=NEW_LINE)
     assert len(found) == 200
     assert {item.stratum for item in found} == {"line-start", "after-indentation"}
@@ -137,8 +135,6 @@ def test_new_lines_stand_alone_in_their_scope(drawn: list[LineItem]) -> None:
         ends += ends < len(below) and scope[ends] is Scope.LAST
         assert len(below) - len(rest) == ends
     assert removed > 200, "the test is of lines whose scope goes on"
-    again = sample_lines(PACKAGE / "inference", "inference", 400, seed=3)
-    assert [item.id for item in again] == [item.id for item in drawn], "they are drawn for themselves"
 
 
 def test_the_rest_of_a_scope_ends_with_it() -> None:

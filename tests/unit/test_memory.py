@@ -81,6 +81,13 @@ def recalled(known: CompletionMemory, cursor: Cursor) -> Completion | None:
     return found
 
 
+def known_at(known: CompletionMemory, cursor: Cursor) -> Completion:
+    """What is recalled, which there is."""
+    found = recalled(known, cursor)
+    assert found is not None
+    return found
+
+
 def replaced(cursor: Cursor, line: str, column: int) -> Cursor:
     lines = [*cursor.lines]
     lines[cursor.line] = line
@@ -110,8 +117,7 @@ def test_typing_along_and_back_leaves_the_same_line_id_and_confidence(
     known.remember(DOCUMENT, old.cursor, old)
     text = old.suggestion.text
     for count in data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=4)):
-        rest = recalled(known, typed(old.cursor, text[:count]))
-        assert rest is not None
+        rest = known_at(known, typed(old.cursor, text[:count]))
         assert rest.expected_line == old.expected_line
         assert attrs.evolve(rest.suggestion, doubt=old.suggestion.doubt) == attrs.evolve(
             old.suggestion, text=text[count:], source="memory", timing=Timing()
@@ -129,8 +135,7 @@ def test_the_span_of_doubt_goes_with_what_is_typed(text: str, doubt: tuple[int, 
     known.remember(
         DOCUMENT, old.cursor, attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(3, 5)))
     )
-    rest = recalled(known, typed(old.cursor, text))
-    assert rest is not None
+    rest = known_at(known, typed(old.cursor, text))
     assert rest.suggestion.doubt == doubt
 
 
@@ -141,8 +146,7 @@ def test_what_can_be_trusted_shrinks_as_it_is_typed(text: str, end: int | None) 
     sure = attrs.evolve(old.suggestion, sure=places[1])
     known = memory()
     known.remember(DOCUMENT, old.cursor, attrs.evolve(old, suggestion=sure, beginnings=places))
-    rest = recalled(known, typed(old.cursor, text))
-    assert rest is not None
+    rest = known_at(known, typed(old.cursor, text))
     assert rest.suggestion.sure == (None if end is None else Sure(end, 0.9))
     assert rest.beginnings[-1] == Sure(7 - len(text), 0.5)
 
@@ -231,9 +235,7 @@ def test_an_alternative_is_recalled_once_its_beginning_is_typed() -> None:
         one = completion(OLD, text, str(rank))
         known.remember(DOCUMENT, OLD, attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, rank=rank)))
     for beginning, rest in (("", "stop()"), ("stop", "()"), ("stop_", "all(now)"), ("star", "t()")):
-        found = recalled(known, typed(OLD, beginning))
-        assert found is not None
-        assert found.suggestion.text == rest
+        assert known_at(known, typed(OLD, beginning)).suggestion.text == rest
 
 
 @pytest.mark.parametrize("layout", FORMATS)
@@ -282,12 +284,8 @@ def test_the_one_used_last_goes_before_others_that_fit() -> None:
     known.remember(DOCUMENT, start, completion(start, "foo(1)", "first"))
     later = typed(start, "f")
     known.remember(DOCUMENT, later, completion(later, "oo(2)", "second"))
-    assert (found := recalled(known, typed(start, "fo"))) is not None
-    assert found.suggestion.id == "second"
-    assert (found := recalled(known, start)) is not None
-    assert found.suggestion.id == "first"
-    assert (found := recalled(known, typed(start, "fo"))) is not None
-    assert found.suggestion.id == "first"
+    for cursor, identity in ((typed(start, "fo"), "second"), (start, "first"), (typed(start, "fo"), "first")):
+        assert known_at(known, cursor).suggestion.id == identity
 
 
 def test_it_is_bounded_and_can_be_emptied() -> None:

@@ -25,6 +25,7 @@ from lsp_calib.errors import (
     NoModelError,
     SettingsError,
 )
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Request
 from lsp_calib.inference.models.cards import ModelCard, choose, load_cards
 from lsp_calib.inference.process import client
@@ -67,7 +68,7 @@ def shared_home(
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine(shared_home: Path) -> AsyncIterator[ModelProcess]:
     assert shared_home.is_dir()
-    process = ModelProcess(threads=1)
+    process = ModelProcess(EngineChoice(threads=1))
     await process.ready()
     yield process
     await process.close()
@@ -121,12 +122,13 @@ class TestDeath:
     async def test_when_its_client_is_killed_the_process_goes_also_during_a_request(self) -> None:
         client = textwrap.dedent("""
             import asyncio
+            from lsp_calib.inference.choice import EngineChoice
             from lsp_calib.inference.process.client import ModelProcess
             from lsp_calib.inference.engine import Request
             from lsp_calib.values import Prompt, Segment
 
             async def main():
-                engine = ModelProcess(threads=1)
+                engine = ModelProcess(EngineChoice(threads=1))
                 await engine.ready()
                 print(engine.pid, flush=True)
                 text = "".join(f"value_{n} = compute({n})\\n" for n in range(300))
@@ -153,7 +155,7 @@ class TestDeath:
         for name in ("json.py", "numpy.py", "heapq.py", "llama_cpp.py", "sitecustomize.py"):
             (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
         monkeypatch.chdir(tmp_path)
-        engine = ModelProcess(threads=1)
+        engine = ModelProcess(EngineChoice(threads=1))
         try:
             await engine.ready()
         finally:
@@ -165,7 +167,9 @@ class TestDeath:
 @pytest.mark.usefixtures("home_with_model")
 async def test_it_says_which_bytes_the_model_is(model_card: ModelCard) -> None:
     states: list[tuple[EngineState, float | None]] = []
-    engine = ModelProcess(threads=1, on_state=lambda state, _, fraction: states.append((state, fraction)))
+    engine = ModelProcess(
+        EngineChoice(threads=1), on_state=lambda state, _, fraction: states.append((state, fraction))
+    )
     try:
         loaded: LoadedModel = await engine.ready()
     finally:
@@ -195,7 +199,7 @@ class Failure:
 async def failure(path: Path) -> Failure:
     """What a client of that file is told, with the engine's last state."""
     states: list[EngineState] = []
-    engine = ModelProcess(str(path), threads=1, on_state=lambda state, *_: states.append(state))
+    engine = ModelProcess(EngineChoice(str(path), threads=1), on_state=lambda state, *_: states.append(state))
     try:
         for _ in range(3):
             with pytest.raises((ModelError, EngineDiedError)) as caught:
@@ -273,7 +277,7 @@ async def test_a_damaged_installed_model_is_named_with_the_command_that_replaces
 @pytest.mark.usefixtures("home")
 async def test_without_a_model_the_command_that_gets_one_is_named_and_no_process_started() -> None:
     states: list[EngineState] = []
-    engine = ModelProcess(on_state=lambda state, *_: states.append(state))
+    engine = ModelProcess(EngineChoice(), on_state=lambda state, *_: states.append(state))
     for _ in range(2):
         with pytest.raises(NoModelError, match="lsp-calib models pull"):
             await engine.generate(request("a ="))
@@ -289,7 +293,7 @@ async def test_a_file_that_comes_later_is_found(
     """As on a drive that is not there yet."""
     assert home.is_dir()
     monkeypatch.setenv("HOME", str(tmp_path))
-    engine = ModelProcess(wanted.format(folder=tmp_path))
+    engine = ModelProcess(EngineChoice(wanted.format(folder=tmp_path)))
     for _ in range(2):
         with pytest.raises(SettingsError, match=r"late\.gguf"):
             await engine.ready()
@@ -308,7 +312,7 @@ async def test_a_model_that_is_pulled_later_is_found(home: Path, monkeypatch: py
         return choose(wanted)
 
     monkeypatch.setattr(client, "choose", counted)
-    engine = ModelProcess("smollm2-135m")
+    engine = ModelProcess(EngineChoice("smollm2-135m"))
     for _ in range(2):
         with pytest.raises(NoModelError):
             await engine.ready()
@@ -360,7 +364,7 @@ async def test_an_engine_that_there_is_none_of_is_named(
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf())
     states: list[EngineState] = []
-    engine = ModelProcess(str(path), on_state=lambda state, *_: states.append(state))
+    engine = ModelProcess(EngineChoice(str(path)), on_state=lambda state, *_: states.append(state))
     with pytest.raises(SettingsError, match="LSP_CALIB_ENGINE is 'fast'"):
         await engine.ready()
     assert engine.pid is None, "no process was started for it"

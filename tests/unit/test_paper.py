@@ -13,12 +13,12 @@ import pytest
 
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.calibration.logistic import PlattCalibrator
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.validation import (
     bootstrap_difference,
     bootstrap_interval,
     bootstrap_mean,
+    held_out_predictions,
     out_of_fold,
 )
 from lsp_calib.commands.paper import repeat_studies
@@ -31,10 +31,8 @@ from lsp_calib.evaluation.paper.numbers import (
     Resamples,
     adjusted,
     paired_p_value,
-    platt_out_of_fold,
     random_folds,
     rank_correlation,
-    rescaled,
 )
 from lsp_calib.evaluation.records import Record, write_records
 from lsp_calib.values import ModelIdentity
@@ -51,20 +49,11 @@ def simulated(n: int = 240, seed: int = 0):
 
 
 class TestNumbers:
-    @pytest.mark.parametrize("input", ["p", "log-p", "log-odds"])
-    def test_lines_fitted_at_once_are_those_fitted_one_by_one(self, input):
-        rng = np.random.default_rng(0)
-        raw = np.vstack([rng.random((4, 90)) ** 2, np.full((1, 90), 0.4)])  # the last: all alike
-        correct, fold = rng.random(90) < raw[0] + 0.2, np.arange(90) % 5
-        fit = partial(PlattCalibrator.maximum_likelihood, input=input)
-        alone = [rescaled(row, correct, fold, fit) for row in raw]
-        assert platt_out_of_fold(raw, correct, fold, input) == pytest.approx(np.array(alone), abs=1e-9)
-
     def test_a_line_without_a_maximum_is_fitted_too(self):
         raw = np.linspace(0.05, 0.95, 40)
         correct = raw > 0.5
         fold = np.arange(40) % 5
-        found = platt_out_of_fold(raw[None], correct, fold, "p")[0]
+        found = held_out_predictions(raw, correct, fold, PLATT["Platt on p"])
         assert np.all(np.isfinite(found))
         assert skill_score(found, correct) > 0.9
 
@@ -190,8 +179,7 @@ class TestCells:
         cell = cell_of(answers, paper="Platt on ln p", headline="total", first=False)
         raw = np.array([np.exp(np.sum(item)) for item in answers.logprobs])
         with quietly():
-            for name, input in PLATT.items():
-                fit = partial(PlattCalibrator.maximum_likelihood, input=input)
+            for name, fit in PLATT.items():
                 for folds, groups in ((APART, answers.groups), (RANDOM, None)):
                     row = cell.row("total", name, folds)
                     assert row is not None

@@ -21,6 +21,7 @@ from lsp_calib.calibration.calibrators.lent import (
     Pooled,
     PooledCurve,
 )
+from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.refit import refit
 from lsp_calib.calibration.document import read, written
@@ -149,7 +150,9 @@ def test_first_labels_move_it_as_far_as_languages_differ(store: CalibratorStore)
     evidences = [Evidence((-0.5,), {"total": float(x), "broken": 0.0}) for x in totals]
     # The user's truth lies 1.5 below the pooled curve.
     correct = rng.random(60) < 1.0 / (1.0 + np.exp(-(totals - 2.3)))
-    result = refit(lent, evidences, correct, created="2026-11-25")
+    result = refit(
+        lent, evidences, correct, LabelWeights.of(len(evidences)), created="2026-11-25", base=lent, seen=0
+    )
     assert result.promoted, result.reason
     assert result.calibrator is not None
     assert result.calibrator.provenance[-1] == Origin(lent.id, lent.created, lent.n)

@@ -56,9 +56,12 @@ def model(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def everything(model: PrebuiltModel, text: str, forced: tuple[int, ...] = ()) -> dict[int, float]:
     """Log-probabilities of all tokens after a text and some tokens."""
     server = model._machine.server
-    question = Question(top=server.size, allowed=server.tokenize("\n"))
+    question = Question(top=server.size, allowed=server.tokenize(b"\n"))
     reply = model._machine.ask(
-        CachedSequence(INTERACTIVE_SEQUENCES), [*server.tokenize(text), *forced], question, reuse=False
+        CachedSequence(INTERACTIVE_SEQUENCES),
+        [*server.tokenize(text.encode()), *forced],
+        question,
+        reuse=False,
     )
     return dict(reply.top)
 
@@ -121,7 +124,7 @@ class TestAnswers:
         cut = next(n for n in range(len(forced)) if piece.startswith(forced[n:].encode()))
         remaining = forced[cut:].encode()
         # Which tokens it chose before is not told: all ways to it are tried.
-        before = model._server.tokenize(forced[:cut])
+        before = model._server.tokenize(forced[:cut].encode())
         known = everything(model, SOURCE, before)
         exact = math.log(
             math.fsum(math.exp(known[int(t)]) for t in model._machine.vocabulary.allowed(remaining))
@@ -177,8 +180,8 @@ class TestAnswers:
 class TestPrompts:
     def test_a_control_token_in_a_text_is_text(self, model: PrebuiltModel) -> None:
         both = Prompt(((Segment.TEXT, "<|im_end|>"), (Segment.CONTROL, "<|im_end|>")), "", "test")
-        tokens = model._tokenize(both, 100)
-        (control,) = model._server.tokenize("<|im_end|>", control=True)
+        tokens = model._tokenize_prompt(both, 100)
+        (control,) = model._server.tokenize(b"<|im_end|>", control=True)
         assert tokens.count(control) == 1
         assert tokens[-1] == control
         assert b"".join(model._machine.vocabulary.pieces[t] for t in tokens[:-1]) == b"<|im_end|>"
@@ -186,8 +189,8 @@ class TestPrompts:
     def test_the_bytes_of_all_tokens_are_known(self, model: PrebuiltModel) -> None:
         pieces = model._machine.vocabulary.pieces
         text = "def f(x): return 'ü漢🙂'\n\t\x00"
-        assert b"".join(pieces[token] for token in model._server.tokenize(text)) == text.encode()
-        assert not any(pieces[token] for token in model._server.tokenize("<|im_start|>", control=True))
+        assert b"".join(pieces[token] for token in model._server.tokenize(text.encode())) == text.encode()
+        assert not any(pieces[token] for token in model._server.tokenize(b"<|im_start|>", control=True))
 
 
 @pytest.mark.model
@@ -416,7 +419,7 @@ class TestLoading:
         model = PrebuiltModel(LoadOptions(model_path, 256, threads=1))
         address = model._server._server.listening_address
         assert address.startswith("http://127.0.0.1:")
-        assert model._server.tokenize("import") != ()
+        assert model._server.tokenize(b"import") != ()
         connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
         connection.request("POST", "/tokenize", '{"content": "x"}', {"Content-Type": "application/json"})
         assert connection.getresponse().status == 401

@@ -157,11 +157,11 @@ def test_the_lowest_probability_that_each_policy_accepts() -> None:
         StricterPolicy(TierPolicy(), 0.0, 0.85),
     )
     for policy in policies:
-        least = policy.accepts_from
+        least = policy.thresholds[1]
         assert least is not None
         assert policy.decide(least, source="shipped")[0] is Tier.ACCEPT
         assert policy.decide(least - 1e-9, source="shipped")[0] is not Tier.ACCEPT
-    assert RiskPolicy().accepts_from is None, "without a certificate nothing is accepted"
+    assert RiskPolicy().thresholds[1] is None, "without a certificate nothing is accepted"
 
 
 def suggestion(text: str, sure: Sure | None, tier: Tier = Tier.REVIEW) -> Suggestion:

@@ -12,6 +12,7 @@ import pytest
 from scripted_model import ask, install
 
 from lsp_calib.errors import LspCalibError, ModelFileError, SettingsError
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.process.client import ModelProcess
 
 TIMES = 5
@@ -27,7 +28,7 @@ async def test_requests_that_fail_together_share_no_exception_and_are_let_go(
 ) -> None:
     """`no-such-model` fails before a process is started; `bad` fails in it, while all wait."""
     path = install(monkeypatch, tmp_path, wanted)
-    engine = ModelProcess(path if wanted == "bad" else wanted)
+    engine = ModelProcess(EngineChoice(path if wanted == "bad" else wanted))
 
     async def fail(number: int) -> tuple[LspCalibError, weakref.ref[Any]]:
         asked = ask(f"steps {number}")

@@ -28,7 +28,8 @@ def user(n: int, shift: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def odds(p: np.ndarray, right: np.ndarray, **of: object) -> float:
-    return odds_against(p, right, LabelWeights.of(p.size, **of), noise=NOISE)
+    nowhere_else = Shift(slope_sd=0.25, intercept_sd=0.5)
+    return odds_against(p, right, LabelWeights.of(p.size, **of), noise=NOISE, expected=nowhere_else)
 
 
 @pytest.mark.parametrize("users", [60, pytest.param(400, marks=pytest.mark.long)])

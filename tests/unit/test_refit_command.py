@@ -21,12 +21,8 @@ from lsp_calib.settings import Trusted
 from lsp_calib.values import Evidence, ModelIdentity
 
 CARD = load_cards()["smollm2-135m"]
-LOADED = LoadedModel(ModelIdentity(CARD.name, CARD.quantisation, CARD.sha256), CARD)
-OTHER = next(
-    ModelIdentity(card.name, card.quantisation, card.sha256)
-    for card in load_cards().values()
-    if card.name != CARD.name and card.sha256
-)
+LOADED = LoadedModel(CARD.identity, CARD)
+OTHER = next(card.identity for card in load_cards().values() if card.name != CARD.name and card.sha256)
 SMALL, LARGE = (Layout.of(CARD, size).version for size in (WindowSize.SMALL, WindowSize.LARGE))
 
 

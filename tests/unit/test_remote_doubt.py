@@ -12,7 +12,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import RISK_PRESETS
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import CompletionService
-from lsp_calib.summarization import SummaryService
+from lsp_calib.summarization.service import SummaryService
 from lsp_calib.syntax import functions
 from lsp_calib.values import Evidence, ModelIdentity, Tier
 

@@ -7,12 +7,12 @@ import logging
 import os
 import ssl
 import subprocess
-from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
-from openai_server import Exchange
+from openai_server import Exchange, Handler
 from remote_scene import QUICK, Play, clean_fixture, play_fixture  # noqa: F401 - fixtures
 
 from lsp_calib.errors import EngineError, ModelError, SettingsError
@@ -33,6 +33,27 @@ def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made, key)
     return made, context
+
+
+def refusing(message: str, status: int, **headers: str) -> Handler:
+    """A server that answers with an error."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.json({"error": {"message": message}}, status, **headers)
+
+    return handler
+
+
+def streaming(*events: Any, end: Handler = Exchange.end) -> Handler:
+    """A server that sends these events, and then ends the answer."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.head(Content_Type="text/event-stream")
+        for event in events:
+            await exchange.event(event)
+        await end(exchange)
+
+    return handler
 
 
 class TestTrouble:
@@ -72,15 +93,11 @@ class TestTrouble:
         assert len(scene.server.completions) == 3
 
     async def test_but_not_for_ever_nor_before_it_says(self, play: Play) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.json({"error": {"message": "slow down"}}, 429, Retry_After=wait)
-
-        wait = "0"
-        scene = await play(handler=handler)
+        scene = await play(handler=refusing("slow down", 429, Retry_After="0"))
         with pytest.raises(EngineError, match=r"limits the rate of requests \(429\): slow down"):
             await scene.say()
         assert len(scene.server.completions) == 3
-        wait = "600"
+        scene.server.handler = refusing("slow down", 429, Retry_After="600")
         with pytest.raises(EngineError, match="429"):
             await scene.say()
         with pytest.raises(EngineError, match="429"):
@@ -103,10 +120,7 @@ class TestTrouble:
         ],
     )
     async def test_a_refusal_is_told_and_not_tried_again(self, play: Play, status: int, words: str) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.json({"error": {"message": "too long"}}, status)
-
-        scene = await play(handler=handler)
+        scene = await play(handler=refusing("too long", status))
         with pytest.raises(EngineError) as caught:
             await scene.say()
         assert words in str(caught.value)
@@ -174,47 +188,21 @@ class TestTrouble:
         assert scene.states[-1][0] is EngineState.ERROR
 
     async def test_an_answer_is_whole_where_the_server_breaks_off_behind_its_end(self, play: Play) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.head(Content_Type="text/event-stream")
-            await exchange.event({"choices": [{"text": "x", "finish_reason": "stop"}]})
-            await exchange.die()
+        last = {"choices": [{"text": "x", "finish_reason": "stop"}]}
+        assert (await (await play(handler=streaming(last, end=Exchange.die))).say()).text == "x"
 
-        assert (await (await play(handler=handler)).say()).text == "x"
-
-    async def test_a_server_that_dies_midway(self, play: Play) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.head(Content_Type="text/event-stream")
-            await exchange.event({"choices": [{"text": "a"}]})
-            await exchange.die()
-
-        scene = await play(handler=handler)
+    @pytest.mark.parametrize("end", [Exchange.die, Exchange.end], ids=["died", "ended"])
+    async def test_a_stream_that_ends_midway(self, play: Play, end: Handler) -> None:
+        scene = await play(handler=streaming({"choices": [{"text": "a"}]}, end=end))
         with pytest.raises(EngineError, match="in the middle of an answer"):
             await scene.say()
         assert len(scene.server.completions) == 1
 
-    async def test_a_stream_that_ends_without_an_end(self, play: Play) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.head(Content_Type="text/event-stream")
-            await exchange.event({"choices": [{"text": "a"}]})
-            await exchange.end()
-
-        scene = await play(handler=handler)
-        with pytest.raises(EngineError, match="in the middle of an answer"):
-            await scene.say()
-
     async def test_an_end_without_an_answer_is_no_empty_answer(self, play: Play) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.head(Content_Type="text/event-stream")
-            if not empty:
-                await exchange.event({"choices": [{"text": "", "finish_reason": "stop"}]})
-            await exchange.event("[DONE]")
-            await exchange.end()
-
-        empty = True
-        scene = await play(handler=handler)
+        scene = await play(handler=streaming("[DONE]"))
         with pytest.raises(EngineError, match="before the first piece"):
             await scene.say()
-        empty = False
+        scene.server.handler = streaming({"choices": [{"text": "", "finish_reason": "stop"}]}, "[DONE]")
         assert (await scene.say()).text == ""
 
     @pytest.mark.parametrize("begun", [False, True])
@@ -386,7 +374,7 @@ class TestTheKey:
         document = "password_of_the_bank = 'hunter2'"
         errors: list[BaseException] = []
 
-        def parrot(status: int) -> Callable[[Exchange], Awaitable[None]]:
+        def parrot(status: int) -> Handler:
             async def handler(exchange: Exchange) -> None:
                 said = exchange.headers["authorization"] + (exchange.body["prompt"] if status == 400 else "")
                 await exchange.json({"error": {"message": f"what is {said}?"}}, status)
@@ -457,25 +445,15 @@ class TestTheDocument:
     async def test_is_in_no_message_however_the_server_quotes_it(
         self, play: Play, document: str, quoted: str, streamed: bool
     ) -> None:
-        async def handler(exchange: Exchange) -> None:
-            error = {"error": {"message": f"1 error near {quoted}", "code": 400}}
-            if streamed:
-                await exchange.head(Content_Type="text/event-stream")
-                await exchange.event(error)
-                await exchange.end()
-            else:
-                await exchange.json(error, 400)
-
-        scene = await play(handler=handler)
+        said = f"1 error near {quoted}"
+        stream = streaming({"error": {"message": said, "code": 400}})
+        scene = await play(handler=stream if streamed else refusing(said, 400))
         with pytest.raises(EngineError, match="failed" if streamed else r"\(400\)") as caught:
             await scene.say(document)
         assert not [words for words in (str(caught.value), scene.states[-1][1]) if "hunter2" in words]
         assert "1 error" not in str(caught.value)
 
     async def test_does_not_keep_a_message_back_that_has_only_a_word_in_common(self, play: Play) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.json({"error": {"message": "the temperature is no number"}}, 400)
-
-        scene = await play(handler=handler)
+        scene = await play(handler=refusing("the temperature is no number", 400))
         with pytest.raises(EngineError, match="the temperature is no number"):
             await scene.say("class Sensor:\n    temperature = 20  # degrees\n" * 2000)

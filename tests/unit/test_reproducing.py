@@ -11,7 +11,7 @@ import pytest
 
 from lsp_calib.inference.backend import Counters
 from lsp_calib.inference.engine import Request
-from lsp_calib.inference.generation.run import Candidate, GenerationRun
+from lsp_calib.inference.generation.run import GenerationRun, Shared
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
 
@@ -40,11 +40,9 @@ class TableRun(GenerationRun):
         self.asked: list[str] = []
         self.told: list[Token] = []
         super().__init__(
+            Shared(VOCABULARY, 100, Counters()),
             Request(Prompt(((Segment.TEXT, "x"),), forced, "test"), 8),
             [PIECES.index("x")],
-            positions=100,
-            pieces=BYTES,
-            counters=Counters(),
             on_tokens=self.told.extend,
             tell_after=1,
         )
@@ -58,7 +56,7 @@ class TableRun(GenerationRun):
             remaining = self._builder.remaining
             allowed = set(VOCABULARY.allowed(remaining).tolist()) if remaining else set(order)
             token = next(token for token in order if token in allowed)
-            candidate = Candidate(token, -0.5, -0.25 if remaining else 0.0)
+            candidate = Token(token, -0.5, -0.25 if remaining else 0.0, "")
             if remaining:
                 self._reproduce(candidate, order[0])
             else:

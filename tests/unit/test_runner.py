@@ -30,7 +30,7 @@ from lsp_calib.evaluation import journal
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.journal import Journal, journal_path
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
-from lsp_calib.evaluation.records import read_records, write_records
+from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.runner import Answer, Ask, Plain, alone, processes, run, team
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as PLAIN
@@ -44,6 +44,20 @@ def notes(tmp_path: Path) -> Path:
     folder = tmp_path / "notes"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "r.jsonl"
+
+
+def keep(path: Path, *records: Record, finished: bool = True) -> None:
+    """The answers of a run of other items, or of these so far."""
+    with Journal(path, HEADER) as journal:
+        for one in records:
+            journal.add(one, {"ms": 1.0})
+        if finished:
+            journal.finish([one.item for one in records])
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +90,9 @@ def shuffled(ask: Ask, items: Mapping[str, Plain]) -> Generator[Answer]:
     yield from answers
 
 
-def test_a_finished_run_leaves_the_records_and_their_times_in_order(tmp_path: Path, notes: Path) -> None:
-    path = tmp_path / "r.jsonl"
+def test_a_finished_run_leaves_the_records_and_their_times_in_order(
+    tmp_path: Path, path: Path, notes: Path
+) -> None:
     told: list[tuple[int, int]] = []
     records = run(items(5), Answering(str(notes)), alone, path, HEADER, on_progress=lambda *n: told.append(n))
     header, read = read_records(path)
@@ -107,8 +122,7 @@ def test_a_folder_that_is_removed_meanwhile_costs_no_answers(tmp_path: Path, not
     assert len(read_records(path)[1]) == 5
 
 
-def test_nothing_is_asked_for_twice(tmp_path: Path, notes: Path) -> None:
-    path = tmp_path / "r.jsonl"
+def test_nothing_is_asked_for_twice(path: Path, notes: Path) -> None:
     run(items(10), Answering(str(notes)), alone, path, HEADER)
     before = path.read_bytes()
     run(items(10), Answering(str(notes)), alone, path, HEADER)
@@ -128,9 +142,8 @@ def test_the_order_of_completion_does_not_show(tmp_path: Path, notes: Path, unin
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
 @given(st.data())
 def test_a_journal_cut_anywhere_is_taken_up_to_the_same_file(
-    tmp_path: Path, notes: Path, uninterrupted: bytes, data: st.DataObject
+    tmp_path: Path, path: Path, notes: Path, uninterrupted: bytes, data: st.DataObject
 ) -> None:
-    path = tmp_path / "r.jsonl"
     for leftover in tmp_path.glob("r.jsonl*"):
         leftover.unlink()
     with Journal(path, HEADER) as journal:
@@ -172,8 +185,7 @@ def test_killed_at_twenty_moments_nothing_is_lost_or_done_twice(tmp_path: Path, 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, notes: Path, uninterrupted: bytes) -> None:
-    path = tmp_path / "r.jsonl"
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(path: Path, notes: Path, uninterrupted: bytes) -> None:
 
     def interrupt(done: int, _all: int) -> None:
         if done == 7:
@@ -188,9 +200,8 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, notes: Path, 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_in_a_terminal_ends_worker_processes_too_and_quietly(
-    tmp_path: Path, notes: Path, uninterrupted: bytes
+    path: Path, notes: Path, uninterrupted: bytes
 ) -> None:
-    path = tmp_path / "r.jsonl"
     command = [sys.executable, runner_scene.__file__, str(path), str(notes), str(COUNT), "0.2", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while process.poll() is None and len(asked(notes)) < 8:
@@ -210,8 +221,7 @@ def test_ctrl_c_in_a_terminal_ends_worker_processes_too_and_quietly(
     assert path.read_bytes() == uninterrupted
 
 
-def test_items_without_an_answer_do_not_keep_others_from_theirs(tmp_path: Path, notes: Path) -> None:
-    path = tmp_path / "r.jsonl"
+def test_items_without_an_answer_do_not_keep_others_from_theirs(path: Path, notes: Path) -> None:
     with pytest.raises(EngineError, match=r"2 of 20 items .* no answer to 4"):
         run(items(20), Answering(str(notes), failing=(4, 11)), alone, path, HEADER)
     assert not path.exists(), "a file of records is complete"
@@ -244,12 +254,9 @@ def test_the_answers_of_an_unfinished_run_are_a_fair_sample(tmp_path: Path, note
 
 
 def test_the_answers_of_a_run_that_ends_while_another_begins_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "r.jsonl"
-    with Journal(path, HEADER) as first:
-        first.add(record(0), {})
-        first.finish([record(0).item])
+    keep(path, record(0))
     running = Journal(path, HEADER)
     running.add(record(1), {})
     read = journal.read_records
@@ -287,13 +294,9 @@ def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("finished", [True, False])
 def test_records_of_something_else_are_refused_and_left_alone(
-    tmp_path: Path, other: Header, finished: bool
+    tmp_path: Path, path: Path, other: Header, finished: bool
 ) -> None:
-    path = tmp_path / "r.jsonl"
-    with Journal(path, HEADER) as journal:
-        journal.add(record(0), {})
-        if finished:
-            journal.finish([record(0).item])
+    keep(path, record(0), finished=finished)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(DataError, match=r"r\.jsonl"):
         Journal(path, other)
@@ -328,9 +331,8 @@ def test_records_of_something_else_are_refused_and_left_alone(
     ],
 )
 def test_what_differs_is_named_with_the_option_that_goes_on(
-    tmp_path: Path, there: dict[str, Any], said: str
+    path: Path, there: dict[str, Any], said: str
 ) -> None:
-    path = tmp_path / "r.jsonl"
     Journal(path, attrs.evolve(HEADER, **there)).close()
     now = attrs.evolve(HEADER, features=FeatureList(1, ("a",))) if "features" in there else HEADER
     with pytest.raises(DataError, match=re.escape(f"holds answers of another run: {said}")) as refused:
@@ -351,15 +353,10 @@ def test_facts_about_the_code_are_an_option_too(tmp_path: Path, there: str, opti
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_answers_under_another_condition_are_refused_before_anything_is_asked(
-    tmp_path: Path, notes: Path, finished: bool
+    tmp_path: Path, path: Path, notes: Path, finished: bool
 ) -> None:
     """A run of another size writes on where the earlier one inserted."""
-    path = tmp_path / "r.jsonl"
-    with Journal(path, HEADER) as journal:
-        journal.add(record(0), {})
-        journal.add(attrs.evolve(record(1), condition=WRITING_ON), {})
-        if finished:
-            journal.finish([record(0).item, record(1).item])
+    keep(path, record(0), attrs.evolve(record(1), condition=WRITING_ON), finished=finished)
     before = {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
     ask = Answering(str(notes))
     mixed = [(item, {**payload, "condition": INSERTING}) for item, payload in items(3)]
@@ -372,11 +369,9 @@ def test_answers_under_another_condition_are_refused_before_anything_is_asked(
     assert asked(notes) == {2: 1}
 
 
-def test_a_place_that_has_another_condition_since_an_edit_is_asked_for_again(
-    tmp_path: Path, notes: Path
-) -> None:
+def test_a_place_that_has_another_condition_since_an_edit_is_asked_for_again(path: Path, notes: Path) -> None:
     """Edits move places, so that the same options divide other ones into the two conditions."""
-    path, said = tmp_path / "r.jsonl", list[str]()
+    said = list[str]()
     before = [(item, {**payload, "condition": INSERTING}) for item, payload in edited(10)]
     run(before, Answering(str(notes)), alone, path, HEADER)
     after = [(item, {**payload, "condition": WRITING_ON}) for item, payload in edited(10, 3)]
@@ -392,8 +387,8 @@ def edited(count: int, *changed: int) -> list[tuple[str, Plain]]:
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_after_an_edit_an_item_is_asked_for_again(tmp_path: Path, notes: Path, finished: bool) -> None:
-    path, said = tmp_path / "r.jsonl", list[str]()
+def test_after_an_edit_an_item_is_asked_for_again(path: Path, notes: Path, finished: bool) -> None:
+    said = list[str]()
 
     def stop(done: int, _: int) -> None:
         if done == 8 and not finished:
@@ -425,9 +420,8 @@ def test_after_an_edit_an_item_is_asked_for_again(tmp_path: Path, notes: Path, f
     assert asked(notes)[changed[0]] == 3, "nor do the old answers once the text is as it was"
 
 
-def test_what_is_no_text_of_an_item_does_not_ask_again(tmp_path: Path, notes: Path) -> None:
+def test_what_is_no_text_of_an_item_does_not_ask_again(path: Path, notes: Path) -> None:
     """As where a project was moved, or other files of it are excluded."""
-    path = tmp_path / "r.jsonl"
     for root in ("/a", "/b"):
         placed = [(item, {**one, "root": root, "exclude": [root], "group": "g"}) for item, one in items(5)]
         run(placed, Answering(str(notes)), alone, path, HEADER)
@@ -436,15 +430,11 @@ def test_what_is_no_text_of_an_item_does_not_ask_again(tmp_path: Path, notes: Pa
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_answers_that_do_not_say_of_what_text_they_are_count_and_are_named(
-    tmp_path: Path, notes: Path, finished: bool
+    path: Path, notes: Path, finished: bool
 ) -> None:
     """Those of an earlier version, and files of records that were copied alone."""
-    path, said = tmp_path / "r.jsonl", list[str]()
-    with Journal(path, HEADER) as journal:
-        for n in range(4):
-            journal.add(record(n), {"ms": 1.0})
-        if finished:
-            journal.finish([record(n).item for n in range(4)])
+    said = list[str]()
+    keep(path, *map(record, range(4)), finished=finished)
     run(items(6), Answering(str(notes)), alone, path, HEADER, say=said.append)
     assert asked(notes) == {4: 1, 5: 1}
     assert [text[:43] for text in said] == ["Nothing says of what text 4 of 4 answers in"]
@@ -456,12 +446,9 @@ def test_answers_that_do_not_say_of_what_text_they_are_count_and_are_named(
     ("kept", "wanted"), [(["exact"], ["exact", "tests"]), (["exact", "tests"], ["exact"])]
 )
 def test_answers_judged_by_other_criteria_are_refused_before_anything_is_asked(
-    tmp_path: Path, notes: Path, kept: list[str], wanted: list[str]
+    path: Path, notes: Path, kept: list[str], wanted: list[str]
 ) -> None:
-    path = tmp_path / "r.jsonl"
-    with Journal(path, HEADER) as journal:
-        journal.add(attrs.evolve(record(0), correct=dict.fromkeys(kept, True)), {})
-        journal.finish([record(0).item])
+    keep(path, attrs.evolve(record(0), correct=dict.fromkeys(kept, True)))
     before = path.read_bytes()
     with pytest.raises(DataError, match=f"judged by {' and '.join(kept)}; .* by {' and '.join(wanted)}:"):
         run(items(3), Answering(str(notes)), alone, path, HEADER, criteria=wanted)
@@ -486,8 +473,7 @@ def test_a_file_that_holds_no_records_is_refused_and_left_alone(
     assert (tmp_path / name).read_bytes() == content
 
 
-def test_the_date_and_version_of_the_first_answer_stay(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
+def test_the_date_and_version_of_the_first_answer_stay(path: Path) -> None:
     Journal(path, attrs.evolve(HEADER, package="0.0.1")).close()
     with Journal(path, attrs.evolve(HEADER, created="2030-01-01")) as journal:
         journal.finish([])
@@ -495,8 +481,7 @@ def test_the_date_and_version_of_the_first_answer_stay(tmp_path: Path) -> None:
     assert (header.created, header.package) == ("2026-01-02", "0.0.1")
 
 
-def test_what_is_held_out_stays_so_where_nobody_says_otherwise(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
+def test_what_is_held_out_stays_so_where_nobody_says_otherwise(path: Path) -> None:
     with Journal(path, attrs.evolve(HEADER, held_out=("a", "b"))) as journal:
         journal.finish([])
     # Of each run: what it holds out, None if nothing was said of it (`--held-out 0` says that nothing is).
@@ -522,10 +507,9 @@ class TestWorkers:
         assert len({pid for path in notes.iterdir() for pid in path.read_text().split()}) == 2
 
     def test_where_no_process_can_be_started_threads_answer(
-        self, tmp_path: Path, notes: Path, uninterrupted: bytes
+        self, path: Path, notes: Path, uninterrupted: bytes
     ) -> None:
         """As in a container without shared memory. What ends workers must not end the command."""
-        path = tmp_path / "r.jsonl"
         command = [sys.executable, "-W", "ignore", runner_scene.__file__, str(path), str(notes)]
         subprocess.run(
             [*command, str(COUNT), "0.01", "2"],

@@ -134,7 +134,7 @@ class TestHowItsEndIsTold:
 
     def test_of_much_output_the_beginning_is_kept(self) -> None:
         outcome = run("print('a' * 100 + 'b' * 100000)", limits=attrs.evolve(LIMITS, output=150))
-        assert outcome.succeeded
+        assert outcome.words == "it ended with exit status 0"
         assert outcome.stdout == "a" * 100 + "b" * 50
 
     def test_a_program_that_is_not_there_is_an_error_of_ours(self) -> None:
@@ -183,12 +183,12 @@ class TestASuiteOfTests:
 
     def test_it_is_run_in_a_copy(self, project: Path) -> None:
         before = sorted(path.name for path in project.rglob("*"))
-        assert run_suite(project, self.command()).succeeded
+        assert run_suite(project, self.command()).words == "it ended with exit status 0"
         assert sorted(path.name for path in project.rglob("*")) == before
 
     def test_it_sees_the_change_and_the_project_does_not(self, project: Path) -> None:
         changed = {"package/__init__.py": "def twice(x):\n    return x\n"}
-        assert not run_suite(project, self.command(), changes=changed).succeeded
+        assert run_suite(project, self.command(), changes=changed).words != "it ended with exit status 0"
         assert "x + x" in (project / "package" / "__init__.py").read_text()
 
     @pytest.mark.parametrize("name", ["/etc/passwd", "../other", "a/../../b"])

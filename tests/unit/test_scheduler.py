@@ -40,11 +40,11 @@ class TestTurns:
         taken(scheduler)
         assert scheduler.put(Job(1, 4, Priority.IDLE)) == Effect()
         assert scheduler.put(ahead).interrupt
-        assert scheduler.interrupted()
+        assert scheduler.stopped()
         assert taken(scheduler) is ahead
         assert scheduler.put(Job(2, 1, BEHIND)) == Effect(), "a summary does not interrupt it"
         assert scheduler.put(Job(1, 3, TYPING)).interrupt, "a key does"
-        assert scheduler.interrupted()
+        assert scheduler.stopped()
         assert run_all(scheduler) == [(1, 3), (1, 2), (1, 1), (2, 1), (1, 4)]
 
     def test_clients_take_turns_whoever_asks_for_more(self) -> None:
@@ -71,7 +71,7 @@ class TestTurns:
         taken(scheduler)
         scheduler.put(Job(2, 1, BEHIND))
         assert scheduler.put(Job(3, 1, TYPING)).interrupt
-        assert scheduler.interrupted()
+        assert scheduler.stopped()
         assert run_all(scheduler) == [(3, 1), (1, 1), (2, 1)]
 
     def test_interactive_work_is_not_interrupted_by_that_of_other_clients(self) -> None:
@@ -88,7 +88,7 @@ class TestTurns:
         taken(scheduler)
         assert scheduler.put(Job(1, 2, TYPING, "b")) == Effect(interrupt=True)
         assert scheduler.put(Job(1, 3, TYPING, "c")) == Effect(interrupt=True)
-        assert scheduler.interrupted(), "it is wanted all the same"
+        assert scheduler.stopped(), "it is wanted all the same"
         assert run_all(scheduler) == [(1, 3), (1, 2), (1, 1)]
 
 
@@ -110,7 +110,7 @@ class TestGivingWay:
         taken(scheduler)
         for job in (Job(1, 2, TYPING), Job(2, 1, TYPING), Job(2, 2, TYPING)):
             scheduler.put(job)
-        assert scheduler.gave_way()
+        assert scheduler.stopped(gave_way=True)
         assert run_all(scheduler) == [(2, 1), (1, 1), (2, 2), (1, 2)]
 
 
@@ -120,10 +120,10 @@ def test_idle_work_goes_last_and_gives_way_to_all_other() -> None:
         scheduler.put(job)
     assert taken(scheduler).key == (1, 1)
     assert scheduler.put(Job(1, 3, BEHIND)).interrupt
-    assert scheduler.interrupted()
+    assert scheduler.stopped()
     assert taken(scheduler).key == (1, 3)
     assert scheduler.put(Job(1, 4, TYPING)).interrupt
-    assert scheduler.interrupted()
+    assert scheduler.stopped()
     scheduler.put(Job(2, 1, BEHIND))
     # Each that was interrupted goes on before others of its kind.
     assert run_all(scheduler) == [(1, 4), (1, 3), (2, 1), (1, 1), (1, 2)]
@@ -262,14 +262,14 @@ class Traffic(RuleBasedStateMachine):
     @rule()
     def stop(self) -> None:
         assert self.running is not None
-        assert self.scheduler.interrupted() == (self.running.key in self.live)
+        assert self.scheduler.stopped() == (self.running.key in self.live)
         self.running = None
 
     @precondition(lambda self: self.running is not None and self.scheduler.others())
     @rule()
     def give_way(self) -> None:
         assert self.running is not None
-        assert self.scheduler.gave_way()
+        assert self.scheduler.stopped(gave_way=True)
         self.running = None
 
     @invariant()

@@ -35,7 +35,8 @@ from lsp_calib.errors import (
     SettingsError,
     SupersededError,
 )
-from lsp_calib.inference.engine import EarlyStop, EngineState
+from lsp_calib.inference.choice import EngineChoice
+from lsp_calib.inference.engine import EarlyStop, EngineState, ignore_state
 from lsp_calib.inference.process import client as process_client
 from lsp_calib.inference.process import rendezvous, starting, wire
 from lsp_calib.inference.process.client import ModelProcess
@@ -66,6 +67,7 @@ def model(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 Client = Callable[..., ModelProcess]
+Pair = tuple[ModelProcess, ModelProcess]
 
 
 @pytest_asyncio.fixture
@@ -74,13 +76,30 @@ async def client(model: str) -> AsyncIterator[Client]:
     made: list[ModelProcess] = []
 
     def make(**options: object) -> ModelProcess:
-        wanted = options.pop("wanted", model)
-        made.append(ModelProcess(wanted, **options))  # type: ignore[arg-type]
+        listener: Any = options.pop("on_state", ignore_state)
+        choice = EngineChoice(**{"model": model, **options})  # type: ignore[arg-type]
+        made.append(ModelProcess(choice, on_state=listener))
         return made[-1]
 
     yield make
     for engine in made:
         await engine.close()
+
+
+@pytest_asyncio.fixture
+async def engine(client: Client) -> ModelProcess:
+    """A client of a process that is ready."""
+    found = client()
+    await found.ready()
+    return found
+
+
+@pytest_asyncio.fixture
+async def pair(client: Client) -> Pair:
+    """Two clients of one process that is ready."""
+    first, second = client(), client()
+    await asyncio.gather(first.ready(), second.ready())
+    return first, second
 
 
 def place(model: str) -> Rendezvous:
@@ -116,9 +135,8 @@ class TestSharing:
         assert len({one.pid for one in clients}) == 1
         assert len([True for process in psutil.process_iter() if _runs(process, clients[0])]) == 1
 
-    async def test_who_closes_leaves_the_others_alone(self, client: Client) -> None:
-        first, second = client(), client()
-        await asyncio.gather(first.ready(), second.ready())
+    async def test_who_closes_leaves_the_others_alone(self, pair: Pair) -> None:
+        first, second = pair
         running = asyncio.create_task(second.generate(ask("steps 20")))
         await first.close()
         assert first.pid is None
@@ -142,10 +160,10 @@ class TestSharing:
         def listener(name: str) -> Callable[[EngineState, str, float | None], None]:
             return lambda _state, _words, part: seen[name].append(part) if part is not None else None
 
-        first = client(wanted=slow, on_state=listener("first"))
+        first = client(model=slow, on_state=listener("first"))
         loading = asyncio.create_task(first.ready())
         await until(lambda: any(part >= 0.3 for part in seen["first"]))
-        await client(wanted=slow, on_state=listener("second")).ready()
+        await client(model=slow, on_state=listener("second")).ready()
         await loading
         assert 0.3 <= seen["second"][0] < 1
         assert seen["second"][-1] == 1.0
@@ -155,7 +173,7 @@ class TestSharing:
     ) -> None:
         bad = install(monkeypatch, tmp_path, "bad")
         states: list[EngineState] = []
-        clients = [client(wanted=bad, on_state=lambda state, *_: states.append(state)) for _ in range(3)]
+        clients = [client(model=bad, on_state=lambda state, *_: states.append(state)) for _ in range(3)]
         failures = await asyncio.gather(*(one.ready() for one in clients), return_exceptions=True)
         assert [type(failure) for failure in failures] == [ModelFileError] * 3
         assert all(f"{bad} is bad" in str(failure) for failure in failures)
@@ -163,9 +181,8 @@ class TestSharing:
         with pytest.raises(ModelFileError, match="is bad"):
             await clients[0].generate(ask("steps 1"))
 
-    async def test_a_restart_ends_it_for_all_and_all_go_on(self, client: Client) -> None:
-        first, second = client(), client()
-        await asyncio.gather(first.ready(), second.ready())
+    async def test_a_restart_ends_it_for_all_and_all_go_on(self, pair: Pair) -> None:
+        first, second = pair
         before = first.pid
         running = asyncio.create_task(second.generate(ask("stuck")))
         await asyncio.sleep(10 * STEP)
@@ -177,9 +194,7 @@ class TestSharing:
         assert first.pid == second.pid != before
 
     @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGSTOP")
-    async def test_a_restart_ends_a_process_that_does_not_react(self, client: Client) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_a_restart_ends_a_process_that_does_not_react(self, engine: ModelProcess) -> None:
         pid = engine.pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
@@ -190,7 +205,7 @@ class TestSharing:
     async def test_another_model_has_another_process(
         self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        first, second = client(), client(wanted=install(monkeypatch, tmp_path, "other"))
+        first, second = client(), client(model=install(monkeypatch, tmp_path, "other"))
         await asyncio.gather(first.ready(), second.ready())
         assert first.pid != second.pid
         where, other = place(str(tmp_path / "other.gguf")), rendezvous.place(tmp_path / "other.gguf", 64)
@@ -198,10 +213,9 @@ class TestSharing:
 
 
 class TestTurns:
-    async def test_interactive_work_interrupts_background_work_which_goes_on(self, client: Client) -> None:
+    async def test_interactive_work_interrupts_background_work_which_goes_on(self, pair: Pair) -> None:
         """In the same run: of what it had, nothing is done again."""
-        first, second = client(), client()
-        await asyncio.gather(first.ready(), second.ready())
+        first, second = pair
         behind = asyncio.create_task(first.generate(ask("steps 100", background=True)))
         await asyncio.sleep(10 * STEP)
         typed = await second.generate(ask("steps 2"))
@@ -227,10 +241,9 @@ class TestTurns:
         assert len((await elsewhere).tokens) == 3
 
     async def test_a_short_request_does_not_wait_for_the_end_of_another_clients_long_one(
-        self, client: Client
+        self, pair: Pair
     ) -> None:
-        first, second = client(), client()
-        await asyncio.gather(first.ready(), second.ready())
+        first, second = pair
         long = asyncio.create_task(first.generate(ask("steps 300")))
         await asyncio.sleep(5 * STEP)
         for _ in range(3):
@@ -242,9 +255,7 @@ class TestTurns:
         assert len(done.tokens) == 300
         assert (await first.stats()).generated_tokens == 306, "nothing was done twice"
 
-    async def test_cancelling_a_task_frees_the_model(self, client: Client) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_cancelling_a_task_frees_the_model(self, engine: ModelProcess) -> None:
         running = asyncio.create_task(engine.generate(ask("steps 100000")))
         waiting = asyncio.create_task(engine.generate(ask("steps 100000")))
         await asyncio.sleep(5 * STEP)
@@ -256,9 +267,8 @@ class TestTurns:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    async def test_a_client_that_goes_takes_its_work_with_it(self, client: Client) -> None:
-        first, second = client(), client()
-        await asyncio.gather(first.ready(), second.ready())
+    async def test_a_client_that_goes_takes_its_work_with_it(self, pair: Pair) -> None:
+        first, second = pair
         running = asyncio.create_task(first.generate(ask("steps 100000")))
         await asyncio.sleep(5 * STEP)
         await first.close()
@@ -267,9 +277,9 @@ class TestTurns:
         assert (await asyncio.wait_for(second.generate(ask("steps 1")), PATIENCE)).tokens
 
     @pytest.mark.parametrize("occupied", [False, True], ids=["running", "waiting"])
-    async def test_what_is_not_answered_in_time_fails_with_that(self, client: Client, occupied: bool) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_what_is_not_answered_in_time_fails_with_that(
+        self, engine: ModelProcess, occupied: bool
+    ) -> None:
         before = asyncio.create_task(engine.generate(ask("steps 40"))) if occupied else None
         await asyncio.sleep(2 * STEP)
         with pytest.raises(DeadlineError, match="in the time"):
@@ -283,8 +293,8 @@ class TestTurns:
     ) -> None:
         states: list[EngineState] = []
         narrow = install(monkeypatch, tmp_path, "narrow")
-        first = client(wanted=narrow)
-        second = client(wanted=narrow, on_state=lambda state, *_: states.append(state))
+        first = client(model=narrow)
+        second = client(model=narrow, on_state=lambda state, *_: states.append(state))
         await asyncio.gather(first.ready(), second.ready())
         states.clear()
         first_task = asyncio.create_task(first.generate(ask("steps 20")))
@@ -300,9 +310,7 @@ class TestTurns:
 
 
 class TestPieces:
-    async def test_scored_tokens_come_as_they_are_evaluated(self, client: Client) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_scored_tokens_come_as_they_are_evaluated(self, engine: ModelProcess) -> None:
         text = "abcdefghij" * 4
         got, before_the_end = "", 0
         async for token in engine.score(score(text)):
@@ -311,9 +319,7 @@ class TestPieces:
         assert got == text
         assert before_the_end > 0, "the first came before the last was there"
 
-    async def test_scoring_that_is_left_is_stopped(self, client: Client) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_scoring_that_is_left_is_stopped(self, engine: ModelProcess) -> None:
         pieces = engine.score(score("x" * 100_000))
         async for _ in pieces:
             break
@@ -348,10 +354,9 @@ class TestHarm:
 
     @pytest.mark.parametrize("script", ["die", "bug"])
     async def test_an_end_of_the_process_fails_what_runs_and_the_next_is_answered(
-        self, client: Client, script: str
+        self, pair: Pair, script: str
     ) -> None:
-        first, second = client(), client()
-        await asyncio.gather(first.ready(), second.ready())
+        first, second = pair
         before = first.pid
         waiting = asyncio.create_task(second.generate(ask("steps 5", background=True)))
         with pytest.raises(EngineDiedError, match="unexpectedly"):
@@ -403,7 +408,7 @@ class TestHarm:
         self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(process_client, "_RETRY", 0.0)
-        engine = client(wanted=install(monkeypatch, tmp_path, "tired"))
+        engine = client(model=install(monkeypatch, tmp_path, "tired"))
         with pytest.raises(EngineError, match="temporarily unavailable"):
             await engine.ready()
         await until(lambda: engine.pid is None)
@@ -447,25 +452,23 @@ class TestHarm:
             wire.encode(wire.hello_to_wire(wire.NO_WISHES)) + wire.encode({"op": "cancel"}),
             wire.encode(wire.hello_to_wire(wire.NO_WISHES)) + wire.encode({"op": ["generate"], "id": {}}),
             wire.encode(wire.hello_to_wire(wire.NO_WISHES))
-            + wire.encode(wire.request_to_wire(1, ask("steps 100"))) * 2,
+            + wire.encode({"id": 1, **wire.request_to_wire(ask("steps 100"))}) * 2,
             wire.encode(wire.hello_to_wire(wire.NO_WISHES)) + b"\xff" * 40,
         ],
         ids=range(11),
     )
     async def test_who_talks_nonsense_is_let_go_and_harms_nobody(
-        self, client: Client, model: str, words: bytes
+        self, engine: ModelProcess, model: str, words: bytes
     ) -> None:
-        engine = client()
-        await engine.ready()
         running = asyncio.create_task(engine.generate(ask("steps 30")))
         messages = await frames(model, words)
         assert messages[-1]["event"] == "error"
         assert "model process" in messages[-1]["message"] or "frame" in messages[-1]["message"]
         assert len((await running).tokens) == 30
 
-    async def test_who_does_not_read_is_let_go_and_holds_up_nobody(self, client: Client, model: str) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_who_does_not_read_is_let_go_and_holds_up_nobody(
+        self, engine: ModelProcess, model: str
+    ) -> None:
         reader, writer = await rendezvous.connect(place(model))
         writer.write(wire.encode(wire.hello_to_wire(wire.NO_WISHES)))
         await wire.receive(reader)
@@ -481,9 +484,7 @@ class TestHarm:
         assert (await engine.stats()).clients == 1
         assert (await engine.generate(ask("steps 1"))).tokens
 
-    async def test_it_answers_while_the_model_is_in_native_code(self, client: Client) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_it_answers_while_the_model_is_in_native_code(self, engine: ModelProcess) -> None:
         stuck = asyncio.create_task(engine.generate(ask("stuck")))
         await asyncio.sleep(5 * STEP)
         stats = await asyncio.wait_for(engine.stats(), PATIENCE)
@@ -505,9 +506,7 @@ class TestHarm:
         assert stats.idle_since is not None
         assert stats.now - stats.idle_since >= 2
 
-    async def test_who_ends_inside_a_frame_harms_nobody(self, client: Client, model: str) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_who_ends_inside_a_frame_harms_nobody(self, engine: ModelProcess, model: str) -> None:
         for data in (b"", b"\0", struct.pack(">I", 100) + b"{", wire.encode({"op": "hello"})[:-1]):
             _, writer = await rendezvous.connect(place(model))
             writer.write(data)
@@ -572,10 +571,10 @@ class TestComingAndGoing:
         assert (await client().generate(ask("steps 1"))).tokens
 
     @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGSTOP")
-    async def test_closing_does_not_wait_for_a_process_that_does_not_react(self, client: Client) -> None:
+    async def test_closing_does_not_wait_for_a_process_that_does_not_react(
+        self, engine: ModelProcess
+    ) -> None:
         """Not even with words for it that it has not read."""
-        engine = client()
-        await engine.ready()
         pid = engine.pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
@@ -589,10 +588,8 @@ class TestComingAndGoing:
             os.kill(pid, signal.SIGKILL)
 
     async def test_what_was_left_behind_by_a_killed_process_does_not_matter(
-        self, client: Client, model: str
+        self, engine: ModelProcess, client: Client, model: str
     ) -> None:
-        engine = client()
-        await engine.ready()
         assert engine.pid is not None
         os.kill(engine.pid, signal.SIGKILL)
         await until(lambda: engine.pid is None)
@@ -602,9 +599,7 @@ class TestComingAndGoing:
         assert where.lock.exists()
         assert (await client().generate(ask("steps 1"))).tokens
 
-    async def test_only_who_holds_the_lock_is_killed(self, client: Client, model: str) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_only_who_holds_the_lock_is_killed(self, engine: ModelProcess, model: str) -> None:
         pid, where = engine.pid, place(model)
         assert pid is not None
         assert lockfile.holder(where.lock) == pid
@@ -649,10 +644,8 @@ class TestPrivacy:
     @pytest.mark.skipif(
         not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs to become another user"
     )
-    async def test_another_user_is_not_served(self, client: Client, model: str) -> None:
+    async def test_another_user_is_not_served(self, engine: ModelProcess, model: str) -> None:
         """Even one who gets through to the socket."""
-        engine = client()
-        await engine.ready()
         where = place(model)
         assert where.socket is not None
         for folder in [where.socket.parent, *where.socket.parents]:
@@ -692,7 +685,9 @@ class TestPrivacy:
         states: list[tuple[EngineState, str]] = []
         with monkeypatch.context() as patch:
             patch.setattr(rendezvous, "__version__", "0.0.1")
-            engine = ModelProcess(model, on_state=lambda state, text, _: states.append((state, text)))
+            engine = ModelProcess(
+                EngineChoice(model), on_state=lambda state, text, _: states.append((state, text))
+            )
             try:
                 for _ in range(2):
                     with pytest.raises(EngineError, match="installed anew while this program ran"):
@@ -704,7 +699,7 @@ class TestPrivacy:
         # What was started is of use to clients of its version.
         where = place(model)
         pid = lockfile.holder(where.lock)
-        later = ModelProcess(model)
+        later = ModelProcess(EngineChoice(model))
         try:
             assert (await later.generate(ask("steps 1"))).tokens
             assert pid in (None, later.pid)
@@ -724,7 +719,7 @@ class TestDiskWithoutRoom:
 
     async def test_a_process_runs_without_its_number(self, model: str, disk: Path) -> None:
         ballast = fill(disk)
-        first, second = ModelProcess(model), ModelProcess(model)
+        first, second = ModelProcess(EngineChoice(model)), ModelProcess(EngineChoice(model))
         try:
             assert (await first.generate(ask("steps 1"))).tokens
             assert (await second.generate(ask("steps 1"))).tokens
@@ -746,7 +741,9 @@ class TestDiskWithoutRoom:
     ) -> None:
         names, states = fill_names(disk), []
         monkeypatch.setattr(process_client, "_RETRY", 1.0)
-        engine = ModelProcess(model, on_state=lambda state, text, _: states.append((state, text)))
+        engine = ModelProcess(
+            EngineChoice(model), on_state=lambda state, text, _: states.append((state, text))
+        )
         try:
             for _ in range(3):
                 with pytest.raises(EngineError, match="cannot be written") as refused:
@@ -763,7 +760,7 @@ class TestDiskWithoutRoom:
     async def test_a_pipe_for_its_log_is_not_waited_for(self, model: str, home: Path) -> None:
         (home / "log").mkdir(mode=0o700)
         os.mkfifo(home / "log" / "model.log")
-        engine = ModelProcess(model)
+        engine = ModelProcess(EngineChoice(model))
         try:
             assert (await asyncio.wait_for(engine.generate(ask("steps 1")), PATIENCE)).tokens
         finally:
@@ -815,9 +812,8 @@ class TestLoopback:
     def _loopback(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LSP_CALIB_SOCKET", "tcp")
 
-    async def test_two_clients_share_a_process(self, client: Client, model: str) -> None:
-        first, second = client(), client()
-        await asyncio.gather(first.ready(), second.ready())
+    async def test_two_clients_share_a_process(self, pair: Pair, model: str) -> None:
+        first, second = pair
         assert first.pid == second.pid
         assert (await second.generate(ask("steps 1"))).tokens
         where = place(model)
@@ -826,9 +822,7 @@ class TestLoopback:
         address = psutil.Process(first.pid).net_connections()[0].laddr
         assert address.ip == "127.0.0.1"
 
-    async def test_who_does_not_know_the_secret_is_not_served(self, client: Client, model: str) -> None:
-        engine = client()
-        await engine.ready()
+    async def test_who_does_not_know_the_secret_is_not_served(self, engine: ModelProcess, model: str) -> None:
         port, _ = json.loads(place(model).port.read_text())
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(bytes(16))
@@ -860,11 +854,8 @@ class TestLoopback:
 
 
 class TestRaces:
-    async def test_killed_at_any_moment_each_request_is_answered_or_fails_at_once(
-        self, client: Client
-    ) -> None:
-        first, second = client(), client()
-        await asyncio.gather(first.ready(), second.ready())
+    async def test_killed_at_any_moment_each_request_is_answered_or_fails_at_once(self, pair: Pair) -> None:
+        first, second = pair
         outcomes: list[bool] = []
 
         async def ask_on(engine: ModelProcess, number: int) -> None:
@@ -895,10 +886,8 @@ class TestRaces:
             await first.generate(ask("steps 1"))
         assert (await first.generate(ask("steps 1"))).tokens
 
-    async def test_a_late_interruption_never_hits_the_next_run(self, client: Client) -> None:
+    async def test_a_late_interruption_never_hits_the_next_run(self, engine: ModelProcess) -> None:
         """Cancelled at all moments around its end, a request never disturbs the one behind it."""
-        engine = client()
-        await engine.ready()
         for moment in range(40):
             first = asyncio.create_task(engine.generate(ask("steps 2")))
             second = asyncio.create_task(engine.generate(ask("steps 2")))

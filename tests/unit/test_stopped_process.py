@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 from scripted_model import ask, install
 
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.inference.process import client, connection, rendezvous
 from lsp_calib.inference.process.client import ModelProcess
@@ -41,7 +42,9 @@ class Watched:
 
     def __init__(self, model: str) -> None:
         self.states: list[tuple[EngineState, str]] = []
-        self.engine = ModelProcess(model, on_state=lambda state, words, _: self.states.append((state, words)))
+        self.engine = ModelProcess(
+            EngineChoice(model), on_state=lambda state, words, _: self.states.append((state, words))
+        )
 
     @property
     def pid(self) -> int:

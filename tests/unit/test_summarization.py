@@ -8,9 +8,9 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.inference.engine import LoadedModel, Priority, Request
 from lsp_calib.inference.models.cards import ChatFormat, load_cards
-from lsp_calib.summarization import Example, SummaryService
+from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import build_prompt
-from lsp_calib.summarization.service import first_sentence
+from lsp_calib.summarization.service import SummaryService, first_sentence
 from lsp_calib.syntax import Function, functions
 from lsp_calib.text_lines import split_lines
 from lsp_calib.values import Generation, ModelIdentity, Segment, Stop, Timing, Token

@@ -19,14 +19,15 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENCODER, WITHOUT_ENTROPIES
-from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Fitted, fit_calibrator
+from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Fitted, LabelledAnswers, fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.confidence.features import ENCODER, FIT_FEATURES, SUMMARY_VERSION
 from lsp_calib.evaluation.summary_observation import LISTED
 from lsp_calib.inference.models import sidecar
-from lsp_calib.summarization import SummaryService, fit
+from lsp_calib.summarization import fit
 from lsp_calib.summarization.encoder import InstalledEncoder, installed_encoder
+from lsp_calib.summarization.service import SummaryService
 from lsp_calib.values import Evidence, ModelIdentity, Observation
 
 PURPOSE = Purpose(ModelIdentity("m", "Q4", "0" * 64), "summary-bm25-1", "summary", "python")
@@ -54,13 +55,15 @@ def fitted(*, encoder: bool = True, n: int = 200) -> Fitted:
     right = rng.random(n) < 0.4
     evidences = [evidence(rng, bool(one), encoder=encoder) for one in right]
     return fit_calibrator(
-        PURPOSE,
-        evidences,
-        right,
-        np.arange(n) % 20,
-        source="workspace",
-        state="ready",
-        created="2026-11-22",
+        LabelledAnswers(
+            PURPOSE,
+            evidences,
+            right,
+            np.arange(n) % 20,
+            source="workspace",
+            state="ready",
+            created="2026-11-22",
+        ),
         candidates=[2],
     )
 

@@ -13,7 +13,8 @@ from feedback_scene import URI, suggestion
 from lsp_calib.server import events as on
 from lsp_calib.server.events import Events
 from lsp_calib.server.summary_requests import SummaryRequests, Target
-from lsp_calib.summarization import Example, Summary
+from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.service import Summary
 from lsp_calib.values import Evidence, ModelIdentity
 
 EXAMPLE = Example("a.py", "g", "def g(): pass", "Do it.")

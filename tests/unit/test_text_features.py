@@ -83,45 +83,40 @@ def at_end(line: str) -> dict[str, float]:
     return of([*SOURCE[:-2], line, "", ""])
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("    result = start", "    «result = (start»"),
-        ("    result = start", "    «result = start)»"),
-        ("    result = start", "    result =« 'start»"),
-        ("    result = start", "    result« = [start] and \\»"),
-        ("    result = start", '    «result = "start»'),
-        ("    result = start", "    «result = = start»"),
-        ("    result = start", "    «if = start:»"),
-        ("        result += item.price", "        «for result item:  # all»"),
-        ("    for item in items:", "    «items = list(items)»"),
-        ("class Shop:", "«shop = Shop()»"),
-        ('    names = ["a",', '    «names = ["a"]»'),
-        ('             "b"]', '             «"b")»'),
-        ("    for item in items:", "    «# for item in items:»"),
-    ],
-)
-def test_a_line_that_leaves_broken_code(old: str, new: str) -> None:
-    assert instead(old, new)["broken"] == 1.0
+BROKEN = [
+    ("    result = start", "    «result = (start»"),
+    ("    result = start", "    «result = start)»"),
+    ("    result = start", "    result =« 'start»"),
+    ("    result = start", "    result« = [start] and \\»"),
+    ("    result = start", '    «result = "start»'),
+    ("    result = start", "    «result = = start»"),
+    ("    result = start", "    «if = start:»"),
+    ("        result += item.price", "        «for result item:  # all»"),
+    ("    for item in items:", "    «items = list(items)»"),
+    ("class Shop:", "«shop = Shop()»"),
+    ('    names = ["a",', '    «names = ["a"]»'),
+    ('             "b"]', '             «"b")»'),
+    ("    for item in items:", "    «# for item in items:»"),
+]
+FITTING = [
+    ("    result = start", "    «result = start»"),
+    ("    result = start", "    «# anything: (»"),
+    ("    result = start", "    «result = {1: start}[»1]"),
+    ("    for item in items:", "    «while items:»  # comment"),
+    ("    for item in items:", "    for« item in items: # comment»"),
+    ("        result += item.price", "        «if item: result += 1»"),
+    ("    It may be empty.", "    «It may: (be 'empty»"),
+    ('             "b"]', '       «"b"]»'),
+    ('             "b"]', '    «"c", "d"]»'),
+    ('    names = ["a",', '    «names = ["c", (1, 2),»'),
+]
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("    result = start", "    «result = start»"),
-        ("    result = start", "    «# anything: (»"),
-        ("    result = start", "    «result = {1: start}[»1]"),
-        ("    for item in items:", "    «while items:»  # comment"),
-        ("    for item in items:", "    for« item in items: # comment»"),
-        ("        result += item.price", "        «if item: result += 1»"),
-        ("    It may be empty.", "    «It may: (be 'empty»"),
-        ('             "b"]', '       «"b"]»'),
-        ('             "b"]', '    «"c", "d"]»'),
-        ('    names = ["a",', '    «names = ["c", (1, 2),»'),
-    ],
+    ("old", "new", "broken"), [*((*one, 1.0) for one in BROKEN), *((*one, 0.0) for one in FITTING)]
 )
-def test_a_line_that_fits(old: str, new: str) -> None:
-    assert instead(old, new)["broken"] == 0.0
+def test_whether_a_line_leaves_broken_code(old: str, new: str, broken: float) -> None:
+    assert instead(old, new)["broken"] == broken
 
 
 # Without what they open: its lines are not written yet, and those that stand below go on as they did.
@@ -216,15 +211,16 @@ def test_a_new_element_that_leaves_a_bracket_open(
     assert [new for new in bad if not broken(new)] == []
 
 
-@pytest.mark.parametrize("new", ["start,", "start", "start=[", "*start, (", ")"])
-def test_a_line_in_what_is_open(new: str) -> None:
+@pytest.mark.parametrize(
+    ("new", "broken"),
+    [
+        *((new, 0.0) for new in ("start,", "start", "start=[", "*start, (", ")")),
+        *((new, 1.0) for new in ("start]", "start = = 1,", "return start", "))")),
+    ],
+)
+def test_a_line_in_what_is_open(new: str, broken: float) -> None:
     """The call above was begun in a finished file, and the bracket that closes it is not written yet."""
-    assert of(inserted("    result = start", "    total(", f"        «{new}»"))["broken"] == 0.0
-
-
-@pytest.mark.parametrize("new", ["start]", "start = = 1,", "return start", "))"])
-def test_a_wrong_line_in_what_is_open(new: str) -> None:
-    assert of(inserted("    result = start", "    total(", f"        «{new}»"))["broken"] == 1.0
+    assert of(inserted("    result = start", "    total(", f"        «{new}»"))["broken"] == broken
 
 
 @pytest.mark.parametrize(
@@ -498,40 +494,31 @@ def test_what_nobody_waits_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("language", "text"),
+    ("language", "text", "prose"),
     [
-        ("python", "# a comm▏ent\nx = 1\n"),
-        ("python", "x = 1  # why it is ▏\n"),
-        ("python", '"""A module.▏"""\n'),
-        ("python", 'def f():\n    """The sum.\n\n    It may ▏\n    """\n    return 1\n'),
-        ("python", 'def f():\n    """The sum of▏\n    return 1\n'),
-        ("javascript", "/**\n * The sum ▏\n */\nfunction f() {}\n"),
-        ("go", "// Sum ▏\nfunc f() {}\n"),
-        ("rust", "/// The sum ▏\nfn f() {}\n"),
-        ("python", "# caf\u00e9 \U0001f40d ▏\nx = 1\n"),
+        ("python", "# a comm▏ent\nx = 1\n", True),
+        ("python", "x = 1  # why it is ▏\n", True),
+        ("python", '"""A module.▏"""\n', True),
+        ("python", 'def f():\n    """The sum.\n\n    It may ▏\n    """\n    return 1\n', True),
+        ("python", 'def f():\n    """The sum of▏\n    return 1\n', True),
+        ("javascript", "/**\n * The sum ▏\n */\nfunction f() {}\n", True),
+        ("go", "// Sum ▏\nfunc f() {}\n", True),
+        ("rust", "/// The sum ▏\nfn f() {}\n", True),
+        ("python", "# caf\u00e9 \U0001f40d ▏\nx = 1\n", True),
+        ("python", "▏# a comment\n", False),
+        ("python", "# a comment\n▏\nx = 1\n", False),
+        ("python", '"""A module."""▏\n', False),
+        ("python", 'def f():\n    """The sum."""\n    return ▏\n', False),
+        ("python", 'query = "SELECT ▏"\n', False),
+        ("python", 'run(\n    """SELECT ▏"""\n)\n', False),
+        ("javascript", "/* a */▏\n", False),
+        ("go", "// Sum\nfunc ▏\n", False),
+        ("elixir", "# a comment ▏\n", False),  # without a grammar nothing is known
+        ("python", "# " + "x" * 2000 + "▏\n", False),
     ],
 )
-def test_a_cursor_in_a_comment_or_documentation_is_in_prose(language: str, text: str) -> None:
-    assert DocumentFeatures().is_prose(_marked(text, language))
-
-
-@pytest.mark.parametrize(
-    ("language", "text"),
-    [
-        ("python", "▏# a comment\n"),
-        ("python", "# a comment\n▏\nx = 1\n"),
-        ("python", '"""A module."""▏\n'),
-        ("python", 'def f():\n    """The sum."""\n    return ▏\n'),
-        ("python", 'query = "SELECT ▏"\n'),
-        ("python", 'run(\n    """SELECT ▏"""\n)\n'),
-        ("javascript", "/* a */▏\n"),
-        ("go", "// Sum\nfunc ▏\n"),
-        ("elixir", "# a comment ▏\n"),  # without a grammar nothing is known
-        ("python", "# " + "x" * 2000 + "▏\n"),
-    ],
-)
-def test_elsewhere_it_is_in_code(language: str, text: str) -> None:
-    assert not DocumentFeatures().is_prose(_marked(text, language))
+def test_a_cursor_in_a_comment_or_documentation_is_in_prose(language: str, text: str, prose: bool) -> None:
+    assert DocumentFeatures().is_prose(_marked(text, language)) == prose
 
 
 @pytest.mark.parametrize(

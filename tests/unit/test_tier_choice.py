@@ -208,11 +208,11 @@ def test_the_costs_are_the_users() -> None:
 def test_commands_follow_the_users_own_policy(home: Path) -> None:
     """Without one, a refit goes on as the editor last asked, and tiers are by threshold."""
     assert wish_of(Trusted()) == "as before"
-    assert isinstance(estimator_for(Trusted()).policy, TierPolicy)
+    assert isinstance(estimator_for(settings_in_force()).policy, TierPolicy)
     (home / "config.toml").write_text('[tiers]\npolicy = "risk"\nrisk = 0.2\n')
     trusted = settings_in_force(Trusted(), pytest.fail)
     assert wish_of(trusted) == Promise(risk=0.2, measure=AS_BEFORE)
-    policy = estimator_for(Trusted()).policy
+    policy = estimator_for(trusted).policy
     assert isinstance(policy, RiskPolicy)
     assert policy.risk == 0.2
     assert wish_of(Trusted(policy="cost")) is None

@@ -58,9 +58,11 @@ class Scene:
         for offset, letter in enumerate(text):
             self.insert(line, column + offset, letter)
 
-    def save(self) -> None:
+    def save(self) -> list[str]:
+        """The lines that wait then."""
         self.bulk.saved(URI)
         self.lines.saved(URI, self.clock.now)
+        return self.waiting
 
     @property
     def waiting(self) -> list[str]:
@@ -125,8 +127,7 @@ class TestTyped:
         scene.type(2, 0, "v = sett")
         scene.change(((2, 4), (2, 8), "settings_of_everything()"))
         scene.type(2, 27, "a")
-        scene.save()
-        assert scene.waiting == ["v = settings_of_everything(a)"]
+        assert scene.save() == ["v = settings_of_everything(a)"]
 
     def test_keys_that_come_together(self, scene: Scene) -> None:
         """As from editors that collect them: with Enter, and the beginning of the next line."""
@@ -167,43 +168,37 @@ class TestTyped:
 class TestNotTyped:
     def test_loaded_lines(self, scene: Scene) -> None:
         scene.type(4, 8, "  # hm")
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     @pytest.mark.parametrize("text", [PASTED, f"{PASTED}\n", f"{PASTED}\n{PASTED}\n"])
     def test_pasted(self, scene: Scene, text: str) -> None:
         scene.insert(1, 0, text)
         scene.type(1, len(PASTED), " + 1")
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_in_part_pasted(self, scene: Scene) -> None:
         scene.type(1, 0, "x = ")
         scene.insert(1, 4, PASTED)
         scene.type(1, 4 + len(PASTED), " + 1")
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_at_once(self, scene: Scene) -> None:
         """Redo brings a short line back like a burst of keys."""
         scene.insert(1, 0, "x = 1")
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_undone(self, scene: Scene) -> None:
         scene.type(1, 0, "x = 1")
         scene.insert(1, 5, "234")
         scene.change(((1, 5), (1, 8), ""))
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_formatted(self, scene: Scene) -> None:
         """By a formatter during a save, which may change more than white space, or on its own."""
         scene.type(1, 0, "x=(1)")
         scene.bulk.save_begins(URI, types.TextDocumentSaveReason.Manual)
         scene.change(((1, 0), (1, 5), "x = 1"))
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
         scene.type(2, 0, "yy=1")
         scene.insert(2, 4, "\n")
         assert scene.waiting == ["yy=1"]
@@ -216,19 +211,16 @@ class TestNotTyped:
         scene.insert(1, 5, "\n")
         scene.type(2, 0, "y = 1")
         scene.change(((1, 0), (1, 0), "a"), ((2, 0), (2, 0), "a"))
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_two_that_were_joined(self, scene: Scene) -> None:
         scene.type(2, 0, "x = 1")
         scene.change(((2, 0), (3, 0), ""))
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_hardly_anything(self, scene: Scene) -> None:
         scene.type(1, 0, "x=1")
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
 
 class TestShown:
@@ -236,8 +228,7 @@ class TestShown:
         scene.lines.shown(URI, 1)
         scene.type(1, 0, "x = 1")
         scene.type(2, 0, "y = 1")
-        scene.save()
-        assert scene.waiting == ["y = 1"]
+        assert scene.save() == ["y = 1"]
 
     def test_whenever_it_was_shown(self, scene: Scene) -> None:
         scene.type(1, 0, "x = 1")
@@ -245,32 +236,28 @@ class TestShown:
         scene.type(1, 5, "2")
         scene.save()
         scene.lines.shown(URI, 1)
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_also_after_it_was_accepted_and_undone(self, scene: Scene) -> None:
         scene.lines.shown(URI, 1)
         scene.insert(1, 0, PASTED)
         scene.change(((1, 0), (1, len(PASTED)), ""))
         scene.type(1, 0, "x = 1")
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_so_are_the_lines_below_that_it_showed(self, scene: Scene) -> None:
         scene.lines.shown(URI, 1, below=2)
         for number in range(4):
             scene.type(1 + number, 0, f"x{number} = 1")
             scene.insert(1 + number, 6, "\n")
-        scene.save()
-        assert scene.waiting == ["x3 = 1"]
+        assert scene.save() == ["x3 = 1"]
 
     def test_its_mark_moves_with_it(self, scene: Scene) -> None:
         scene.lines.shown(URI, 2)
         scene.insert(0, 0, "\n")
         scene.type(3, 0, "x = 1")
         scene.type(2, 0, "y = 1")
-        scene.save()
-        assert scene.waiting == ["y = 1"]
+        assert scene.save() == ["y = 1"]
 
 
 class TestTaking:
@@ -281,8 +268,7 @@ class TestTaking:
         assert scene.lines.take(one)
         assert not scene.lines.take(one)
         scene.type(1, 6, "3")
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_not_after_closing_or_forgetting(self, scene: Scene) -> None:
         scene.type(1, 0, "x = 12")
@@ -332,14 +318,12 @@ class TestTaking:
     def test_nothing_of_a_large_document(self, text: str) -> None:
         scene = Scene(text)
         scene.type(1, 0, "x = 12")
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
 
     def test_a_region_that_does_not_fit_loses_what_was_known(self, scene: Scene) -> None:
         scene.type(1, 0, "x = 12")
         scene.lines.changed(URI, ("a", "b"), (0, 9, 9), typed=True, changes=1, now=200.0)
-        scene.save()
-        assert scene.waiting == []
+        assert scene.save() == []
         scene.lines.changed(OTHER, ("a",), (0, 1, 1), typed=True, changes=1, now=200.0)
         assert scene.waiting == []
 

@@ -77,7 +77,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-REQUEST = wire.request_to_wire(7, Request(Prompt(((Segment.TEXT, "a"),), "b", "v"), 8))
+REQUEST = {"id": 7, **wire.request_to_wire(Request(Prompt(((Segment.TEXT, "a"),), "b", "v"), 8))}
 GENERATION = msgspec.to_builtins(Generation("x", (Token(1, -0.5, 0.0, "x"),), Stop.LINE, Timing()))
 
 HELLO = wire.hello_to_wire(wire.Hello(2, 3, True, 4.5))
@@ -126,13 +126,13 @@ def over_the_wire(message: wire.Message) -> wire.Message:
 
 @given(st.integers(1, 2**40), requests, counts)
 def test_a_request_arrives_as_it_was_sent(request_id: int, request: Request, first: int) -> None:
-    message = wire.request_to_wire(request_id, request, first=first)
+    message = {"id": request_id, **wire.request_to_wire(request, first=first)}
     assert wire.request_from_wire(over_the_wire(message)) == (request_id, request, first)
 
 
 @given(st.integers(1, 2**40), scores)
 def test_a_text_to_score_arrives_as_it_was_sent(request_id: int, request: ScoreRequest) -> None:
-    message = wire.request_to_wire(request_id, request)
+    message = {"id": request_id, **wire.request_to_wire(request)}
     assert wire.request_from_wire(over_the_wire(message)) == (request_id, request, 0)
 
 
@@ -282,7 +282,7 @@ def test_whatever_stands_in_a_request_it_is_read_or_an_engine_error(message: dic
         request_id, request, first = wire.request_from_wire(with_change(message))
     except EngineError:
         return
-    json.dumps(wire.request_to_wire(request_id, request, first=first))
+    json.dumps({"id": request_id, **wire.request_to_wire(request, first=first)})
 
 
 @pytest.mark.parametrize(

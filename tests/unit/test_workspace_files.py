@@ -35,11 +35,15 @@ def repository(tmp_path: Path) -> Path:
     return top
 
 
+def walked(root: Path, nearest: Path | None = None) -> list[str]:
+    """The Python files of a workspace."""
+    files = walk(root, nearest or root, lambda path: path.suffix == ".py", seconds=60)
+    return sorted(path.relative_to(root).as_posix() for path in files)
+
+
 @pytest.mark.parametrize("nearest", ["app", "app/sub"])
 def test_what_is_ignored_above_the_workspace_is_ignored(repository: Path, nearest: str) -> None:
-    root = repository / "app"
-    files = walk(root, repository / nearest, lambda path: path.suffix == ".py", seconds=60)
-    assert sorted(path.relative_to(root).as_posix() for path in files) == ["a.py", "sub/d.py"]
+    assert walked(repository / "app", repository / nearest) == ["a.py", "sub/d.py"]
 
 
 @pytest.mark.parametrize(
@@ -58,10 +62,7 @@ def test_without_a_repository_a_workspace_has_its_own_ignores_alone(repository: 
     (repository / ".git" / "info" / "exclude").unlink()
     (repository / ".git" / "info").rmdir()
     (repository / ".git").rmdir()
-    root = repository / "app"
-    files = walk(root, root, lambda path: path.suffix == ".py", seconds=60)
-    names = sorted(path.relative_to(root).as_posix() for path in files)
-    assert names == ["a.py", "made/b.py", "mine/c.py", "sub/d.py"]
+    assert walked(repository / "app") == ["a.py", "made/b.py", "mine/c.py", "sub/d.py"]
 
 
 def test_patterns_count_below_their_own_folder(tmp_path: Path) -> None:
@@ -72,8 +73,7 @@ def test_patterns_count_below_their_own_folder(tmp_path: Path) -> None:
     (tmp_path / "lib" / ".gitignore").write_text("lib/\n")
     for name in ("a.py", "lib/b.py"):
         (root / name).write_text("x = 1\n")
-    files = walk(root, root, lambda path: path.suffix == ".py", seconds=60)
-    assert [path.name for path in files] == ["a.py"]
+    assert walked(root) == ["a.py"]
     assert not is_left_out(root / "a.py", root)
     assert is_left_out(root / "lib" / "b.py", root)
 
@@ -115,8 +115,7 @@ def test_a_walk_does_not_begin_in_a_folder_that_is_not_looked_into(
     (tmp_path / "outside" / "deeper").mkdir(parents=True)
     (root / "link").symlink_to(tmp_path / "outside")
     (root / folder / "beside.py").write_text("x = 1\n")
-    files = walk(root, root / folder, lambda path: path.suffix == ".py", seconds=60)
-    assert sorted(path.relative_to(root).as_posix() for path in files) == ["a.py", "sub/d.py"]
+    assert walked(root, root / folder) == ["a.py", "sub/d.py"]
 
 
 @pytest.mark.parametrize(
@@ -133,8 +132,7 @@ def test_ignores_are_read_as_git_reads_them(tmp_path: Path, ignores: bytes) -> N
     (tmp_path / ".gitignore").write_bytes(ignores)
     for name in ("a.py", "secret.py"):
         (tmp_path / name).write_text("x = 1\n")
-    files = walk(tmp_path, tmp_path, lambda path: path.suffix == ".py", seconds=60)
-    assert [path.name for path in files] == ["a.py"]
+    assert walked(tmp_path) == ["a.py"]
 
 
 def test_a_disk_that_is_gone_hides_the_rest_of_no_workspace(
@@ -159,9 +157,7 @@ def test_a_disk_that_is_gone_hides_the_rest_of_no_workspace(
             yield map(Entry, entries)
 
     monkeypatch.setattr(os, "scandir", listed)
-    root = repository / "app"
-    files = walk(root, root, lambda path: path.suffix == ".py", seconds=60)
-    assert sorted(path.relative_to(root).as_posix() for path in files) == ["a.py", "sub/d.py"]
+    assert walked(repository / "app") == ["a.py", "sub/d.py"]
 
 
 def test_a_folder_with_endless_files_is_not_read_to_its_end(

@@ -1,4 +1,4 @@
-"""What certificates, intervals and tests promise, against problems whose truth is known in closed form.
+"""What certificates, tiers, intervals and tests promise, against problems whose truth is known.
 
 Every check is a rate over simulated data sets with its allowance, 3 standard errors of the simulation; each
 comes with something that breaks the promise and must fail it.
@@ -12,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pytest
+from msgspec.structs import replace
 
-from lsp_calib.calibration.certificates import Certificate, Watch, certify
+from lsp_calib.calibration.certificates import Certificate, Ledger, Promise, Watch, certify
 from lsp_calib.calibration.scores import brier_score
 from lsp_calib.calibration.validation import bootstrap_difference, bootstrap_interval
 from lsp_calib.evaluation.paper.numbers import adjusted, paired_p_value
@@ -189,8 +190,6 @@ def test_bootstrap_intervals_cover() -> None:
         score = bootstrap_interval(brier_score, p, y, resamples=200, seed=seed)
         less = bootstrap_difference(brier_score, p, np.full(300, 0.5), y, resamples=200, seed=seed)
         for at, (interval, truth) in enumerate([(score, 1 / 6), (less, -1 / 12)]):
-            assert interval.low is not None
-            assert interval.high is not None
             inside[at] += interval.low <= truth <= interval.high
     # A percentile interval is a little short: 0.94 at best with 200 resamples.
     assert np.all(inside / 400 >= 0.94 - allowance(0.94, 400))
@@ -205,8 +204,6 @@ def test_only_intervals_by_group_cover_where_items_come_in_groups() -> None:
         y = rng.random(400) < np.repeat(rng.beta(0.5, 0.5, 80), 5)
         for at, by in enumerate([groups, None]):
             interval = bootstrap_interval(brier_score, np.ones(400), y, by, resamples=200, seed=seed)
-            assert interval.low is not None
-            assert interval.high is not None
             inside[at] += interval.low <= 0.5 <= interval.high
     assert inside[0] / 400 >= 0.93 - allowance(0.93, 400)
     assert inside[1] / 400 < 0.85
@@ -231,3 +228,83 @@ def test_paired_tests_find_by_chance_no_more_than_they_say() -> None:
     assert by_chance / (150 * 12) == pytest.approx(0.05, abs=allowance(0.05, 150 * 12))
     assert np.mean(false_share) <= 0.05 + 3 * np.std(false_share) / math.sqrt(150)
     assert found / (150 * 8) > 0.5
+
+
+PROMISE = Promise()
+OPEN = Ledger().opened(PROMISE, key="k", used_until=0.0)
+USERS = 400
+# Labels set aside at each refit: a fifth more than at the one before.
+REFITS = [math.ceil(40 * 1.2**number) for number in range(16)]
+
+
+def ever_false(rng: np.random.Generator, *, forgetful: bool) -> bool:
+    """Whether a user ever gets a certificate that is false: just too many are wrong, however sure the
+    calibrator, which is another one after each refit.
+
+    forgetful: each is asked for as if it were the first.
+    """
+    confidence = rng.uniform(0.97, 1.0, REFITS[-1])
+    correct = rng.random(REFITS[-1]) >= PROMISE.risk + 1e-9
+    ledger = OPEN
+    for number, n in enumerate(REFITS):
+        if forgetful:
+            ledger = replace(ledger, asked=0)
+        ledger = ledger.asking(f"calibrator {number}", confidence[:n], correct[:n])
+        if ledger.holds(f"calibrator {number}"):
+            return True
+    return False
+
+
+def test_however_often_one_refits_a_false_certificate_is_as_rare_as_promised() -> None:
+    rng = np.random.default_rng(1)
+    assert np.mean([ever_false(rng, forgetful=False) for _ in range(USERS)]) <= PROMISE.delta
+
+
+def test_the_check_of_refits_can_fail() -> None:
+    """Without the account of what was spent the refits find the lucky moment."""
+    rng = np.random.default_rng(1)
+    rate = np.mean([ever_false(rng, forgetful=True) for _ in range(USERS)])
+    assert rate > PROMISE.delta + allowance(PROMISE.delta, USERS)
+
+
+def certified(rng: np.random.Generator) -> Ledger | None:
+    """The ledger of a user of whose sure suggestions 3 % are wrong, after 400 labels set aside; None if no
+    certificate came of them."""
+    confidence = np.where(rng.random(400) < 0.4, 0.97, 0.5)
+    ledger = OPEN.asking("c", confidence, rng.random(400) < confidence)
+    return ledger if ledger.holds("c") else None
+
+
+def lives(rng: np.random.Generator, wrong: float, labels: int) -> list[int | None]:
+    """For each of many users with a certificate, after how many accepted labels it is revoked, if it is."""
+    found: list[int | None] = []
+    while len(found) < USERS:
+        ledger = certified(rng)
+        if ledger is None:
+            continue
+        after: int | None = None
+        for begin in range(0, labels, 10):
+            ledger = ledger.read(5, np.full(10, 0.97), rng.random(10) >= wrong, until=float(begin))
+            if ledger.is_drifted("c"):
+                after = begin + 10
+                break
+        found.append(after)
+    return found
+
+
+def test_a_true_promise_is_revoked_more_rarely_than_delta() -> None:
+    """At the worst rate that keeps it, over 1,000 accepted labels."""
+    revoked = [after is not None for after in lives(np.random.default_rng(2), PROMISE.risk, 1000)]
+    assert np.mean(revoked) <= PROMISE.delta
+
+
+def test_drift_revokes_within_the_documented_number_of_labels() -> None:
+    """30 % wrong instead of 3 %: half of the users are told after 30 accepted labels, nearly all after 80."""
+    waits = [math.inf if after is None else after for after in lives(np.random.default_rng(3), 0.3, 400)]
+    assert np.quantile(waits, 0.5) <= 30
+    assert np.quantile(waits, 0.95) <= 80
+
+
+def test_a_good_calibrator_gets_its_certificate() -> None:
+    rng = np.random.default_rng(4)
+    assert np.mean([certified(rng) is not None for _ in range(USERS)]) >= 0.7

@@ -16,6 +16,7 @@ import pytest
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.refit import refit
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.values import Evidence
@@ -94,7 +95,10 @@ def costs(world: tuple[Calibrator, list[Evidence]], poison: Poison, seeds: int) 
         correct = rng.random(LABELS) < truth[chosen]
         clean = Labels([pool[i] for i in chosen], correct, list(range(LABELS)))
         dirty = poison(clean, truth[chosen], rng)
-        result = refit(shipped, dirty.answers, dirty.correct, created="2026-12-01", lines=dirty.lines)
+        counting = LabelWeights.of(len(dirty.answers), lines=dirty.lines)
+        result = refit(
+            shipped, dirty.answers, dirty.correct, counting, created="2026-12-01", base=shipped, seen=0
+        )
         later = [pool[i] for i in rng.choice(len(pool), LATER)]
         if result.calibrator is None:
             found.append(0.0)
@@ -134,6 +138,14 @@ def test_one_class_is_never_promoted(world: tuple[Calibrator, list[Evidence]], o
     rng = np.random.default_rng(n)
     for _ in range(5):
         answers = [pool[i] for i in rng.choice(len(pool), n)]
-        result = refit(shipped, answers, np.full(n, outcome), created="2026-12-01")
+        result = refit(
+            shipped,
+            answers,
+            np.full(n, outcome),
+            LabelWeights.of(n),
+            created="2026-12-01",
+            base=shipped,
+            seen=0,
+        )
         assert not result.promoted
         assert "at least one other is needed" in result.reason

@@ -20,7 +20,6 @@ from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.languages import family_of
 from lsp_calib.syntax.languages import LANGUAGES
-from lsp_calib.values import ModelIdentity
 
 NAMES = ("qwen2.5-coder-1.5b", "smollm2-135m")
 # Each is predicted by the others, once for each language. The default model's pool is tested each time.
@@ -58,7 +57,7 @@ def test_it_rests_on_the_labels_of_the_shipped_calibrators(pool: Pool) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_language_of_a_model_with_labels_is_a_guess(name: str, size: WindowSize) -> None:
     card = load_cards()[name]
-    identity = ModelIdentity(card.name, card.quantisation, card.sha256)
+    identity = card.identity
     store = CalibratorStore(MODELS / "nowhere", MODELS / "calibrators")
     for language in (*LANGUAGES, "kotlin", "shellscript", "other"):
         purpose = Purpose(identity, Layout.of(card, size).version, "line", language)
@@ -88,8 +87,6 @@ def test_languages_never_seen_are_calibrated(pool: Pool) -> None:
     outside = []
     for cell in found.values():
         ece = cell.metrics["ece"]
-        assert ece.value is not None
-        assert ece.high is not None
         assert ece.value < 1.2 * ece.high, cell.name
         outside += [(cell.name, cell.prompt)] if ece.value > ece.high else []
     assert "all" not in {name for name, _ in outside}
@@ -105,8 +102,6 @@ def test_it_is_worth_as_much_as_labels_of_ones_own(pool: Pool) -> None:
             continue
         skill = found[one.purpose.language_name, one.purpose.prompt_version].metrics["skill"]
         own = one.metrics["skill"].value
-        assert skill.high is not None
-        assert own is not None
         assert own < skill.high
 
 

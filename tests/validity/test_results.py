@@ -54,16 +54,12 @@ def test_summaries(key: tuple[str, str]) -> None:
     ]
     assert (cell.answers.n, cell.answers.right) == (n, right)
     raw, rescaled = cell.row("geometric-mean"), cell.row("geometric-mean", LINE, APART)
-    assert raw is not None
-    assert raw.ece is not None
-    assert rescaled is not None
     assert raw.skill.value == pytest.approx(raw_skill, abs=0.006)
     assert raw.ece.value == pytest.approx(raw_ece, abs=0.006)
     assert rescaled.skill.value == pytest.approx(skill, abs=0.0011)
     assert rescaled.ece is None
     if per_fold is not None:
         chosen = cell.row(FIRST_T, LINE, APART)
-        assert chosen is not None
         assert cell.first[FIRST_T].per_fold == per_fold
         assert chosen.skill.value == pytest.approx(first_skill, abs=0.0011)
 
@@ -84,13 +80,11 @@ def test_lines_of_human_eval(tmp_path: Path) -> None:
     packed = MODELS / "records" / "prefix-first" / "infill-qwen2.5-coder-1.5b.jsonl.gz"
     (tmp_path / "infill.jsonl").write_bytes(gzip.decompress(packed.read_bytes()))
     (spiess,) = repeat_studies("spiess", tmp_path, None, lambda _: None).studies
-    pairs = pairs_judged_twice(scored(spiess.compared))
+    pairs = pairs_judged_twice([cell for _, cell in scored(spiess.compared)])
     ((exact, tests),) = pairs
     wanted = {"exact": (0.30, 0.320), "tests": (-0.71, 0.223)}
     for cell in (exact, tests):
         raw, rescaled = cell.row("total"), cell.row("total", "Platt on ln p", APART)
-        assert raw is not None
-        assert rescaled is not None
         assert raw.skill.value == pytest.approx(wanted[cell.answers.judge][0], abs=0.006)
         assert rescaled.skill.value == pytest.approx(wanted[cell.answers.judge][1], abs=0.0011)
     a, b = exact.answers.correct, tests.answers.correct
@@ -101,7 +95,6 @@ def test_verbalised_confidences_without_every_half() -> None:
     """SmolLM2 fell back on 108 of 215; some more stated one half."""
     file = records_named("observed/summary-smollm2-135m-python.jsonl")
     listed = file.header.observations
-    assert listed is not None
     seen = [listed.named(record.observed) for record in file.records]
     stated = [one for one in seen if "verbalised.confidence" in one]
     assert (len(stated), sum(bool(one["verbalised.fell-back"]) for one in stated)) == (215, 108)

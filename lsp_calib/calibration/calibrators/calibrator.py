@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -82,7 +83,26 @@ class Calibrator:
     made_as: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        _validate(self)
+        if self.n_correct > self.n:
+            raise CalibratorError(f"The calibrator has nCorrect {self.n_correct} above n {self.n}.")
+        unknown = sorted({*self.metrics, *itertools.chain(*self.by_place.values())} - set(METRICS))
+        if unknown:
+            raise CalibratorError(
+                f"The calibrator has unknown metrics {', '.join(unknown)}; known: {', '.join(METRICS)}."
+            )
+        measures = [curve.measure for curve in self.curves]
+        if not measures or len(set(measures)) < len(measures):
+            raise CalibratorError("The calibrator must have curves, one for each measure.")
+        if not is_plain(self.raw_measure):
+            raise CalibratorError(f"The calibrator has a wrong measure: {self.raw_measure!r} is not known.")
+        try:
+            date = datetime.date.fromisoformat(self.created).isoformat()
+        except ValueError:
+            date = ""
+        if date != self.created:
+            raise CalibratorError(
+                f"The calibrator has created {self.created!r}; it must be a date as in 2026-01-31."
+            )
 
     @cached_property
     def id(self) -> str:
@@ -365,16 +385,11 @@ class _Document(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
 
     @classmethod
     def of(cls, one: Calibrator, *, id: str = "", content_id: str = "") -> Self:
-        purpose = one.purpose
         return cls(
             id=id,
             content_id=content_id,
-            task=purpose.task,
-            language=purpose.language,
-            criterion=purpose.criterion,
-            model=purpose.model,
-            prompt_version=purpose.prompt_version,
             first_tokens=one.first_tokens,
+            **attrs.asdict(one.purpose, recurse=False),
             **{name: getattr(one, name) for name in _SHARED},
         )
 
@@ -393,35 +408,7 @@ class _Document(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
 
 
 # Of a calibrator and of its file alike.
-_SHARED = (
-    *("curves", "raw_measure", "n", "n_correct", "metrics", "by_place", "strata", "provenance", "source"),
-    *("state", "created", "parent", "ranks"),
-)
-
-
-def _validate(calibrator: Calibrator) -> None:
-    what = "The calibrator"
-    if calibrator.n_correct > calibrator.n:
-        raise CalibratorError(f"{what} has nCorrect {calibrator.n_correct} above n {calibrator.n}.")
-    for metrics in (calibrator.metrics, *calibrator.by_place.values()):
-        unknown = sorted(set(metrics) - set(METRICS))
-        if unknown:
-            raise CalibratorError(
-                f"{what} has unknown metrics {', '.join(unknown)}; known: {', '.join(METRICS)}."
-            )
-    measures = [curve.measure for curve in calibrator.curves]
-    if not measures or len(set(measures)) < len(measures):
-        raise CalibratorError(f"{what} must have curves, one for each measure.")
-    if not is_plain(calibrator.raw_measure):
-        raise CalibratorError(f"{what} has a wrong measure: {calibrator.raw_measure!r} is not known.")
-    try:
-        date = datetime.date.fromisoformat(calibrator.created).isoformat()
-    except ValueError:
-        date = ""
-    if date != calibrator.created:
-        raise CalibratorError(
-            f"{what} has created {calibrator.created!r}; it must be a date as in 2026-01-31."
-        )
+_SHARED = [field.name for field in attrs.fields(Calibrator) if field.name not in ("purpose", "made_as")]
 
 
 # A smaller pull than this, in nats, explains nothing: it moves a probability of 0.5 by less than 0.08.

@@ -187,8 +187,8 @@ class CalibratorStore:
 
     def _with_own(self, purpose: Purpose) -> CalibratorChoice:
         mine, skipped = self._personal(purpose)
-        if mine and mine[0][1].curves[0].readable:
-            return CalibratorChoice(mine[0][1], tuple(skipped))
+        if mine and mine[0].curves[0].readable:
+            return CalibratorChoice(mine[0], tuple(skipped))
         base = self.choose(purpose, personal=False)
         skipped += base.skipped
         earlier = self.earlier(purpose)
@@ -196,12 +196,12 @@ class CalibratorStore:
             carried = carry_over(base.calibrator, earlier.calibrator)
             if carried is not None:
                 return CalibratorChoice(carried, tuple(skipped))
-        return CalibratorChoice(mine[0][1] if mine else base.calibrator, tuple(skipped))
+        return CalibratorChoice(mine[0] if mine else base.calibrator, tuple(skipped))
 
     def _without_own(self, purpose: Purpose) -> CalibratorChoice:
         shipped = self._supplied.look()
         fitting = [one for one in shipped.all if one.purpose.fits(purpose)]
-        newest = max(fitting, key=lambda found: (found.created, found.n, found.id), default=None)
+        newest = max(fitting, key=_age, default=None)
         if newest is not None:
             return CalibratorChoice(newest, shipped.skipped)
         pooled = self._pooled.look()
@@ -250,11 +250,7 @@ class CalibratorStore:
             and calibrator.curves[0].shift is not None
             and not (calibrator.purpose.fits(purpose) and calibrator.curves[0].readable)
         ]
-        return max(
-            others,
-            key=lambda one: (one.same_model, one.calibrator.created, one.calibrator.n, one.calibrator.id),
-            default=None,
-        )
+        return max(others, key=lambda one: (one.same_model, _age(one.calibrator)), default=None)
 
     def fitted_for(self, purpose: Purpose) -> list[Calibrator]:
         """The user's calibrators for a purpose, the one in force and the kept ones."""
@@ -285,11 +281,11 @@ class CalibratorStore:
                 if not (in_force and shelf is self._kept):
                     found.append(Listed(path, calibrator, in_force))
         found += carried.values()
-        found = [self._with_ledger(one, skipped) for one in found]
-
-        def age(one: Listed) -> tuple[str, int, str]:
-            # They have dates only. Of one day, a later refit has seen more labels.
-            return one.calibrator.created, one.calibrator.n, one.calibrator.id
+        for at, one in enumerate(found):
+            if one.in_force:
+                calibrator, ledger, complaints = self.standing(one.calibrator, one.calibrator.purpose)
+                found[at] = attrs.evolve(one, calibrator=calibrator, ledger=ledger)
+                skipped += complaints
 
         def place(one: Listed) -> tuple[str, ...]:
             if one.calibrator.source != "shipped":
@@ -297,22 +293,22 @@ class CalibratorStore:
             purpose = one.calibrator.purpose
             return purpose.model.name, purpose.task, purpose.language, purpose.prompt_version
 
-        found.sort(key=age, reverse=True)
+        found.sort(key=lambda one: _age(one.calibrator), reverse=True)
         found.sort(key=lambda one: (not one.in_force, place(one)))
         return found, list(dict.fromkeys(skipped))
 
-    def _with_ledger(self, one: Listed, skipped: list[str]) -> Listed:
-        """With the ledger, and with the state "drifted" if its certificate is revoked."""
-        if not one.in_force:
-            return one
+    def standing(
+        self, calibrator: Calibrator, purpose: Purpose
+    ) -> tuple[Calibrator, Ledger, tuple[str, ...]]:
+        """A calibrator in force for a purpose, in the state "drifted" if its certificate is revoked; the
+        ledger; and a sentence if that cannot be read."""
         try:
-            ledger = self.ledger(one.calibrator.purpose)
+            ledger = self.ledger(purpose)
         except CalibratorError as error:
-            skipped.append(f"No certificate is in force: {error}")
-            return one
-        if ledger.is_drifted(one.calibrator.id):
-            one = attrs.evolve(one, calibrator=attrs.evolve(one.calibrator, state="drifted"))
-        return attrs.evolve(one, ledger=ledger)
+            return calibrator, Ledger(), (f"No certificate is in force: {error}",)
+        if ledger.is_drifted(calibrator.id):
+            calibrator = attrs.evolve(calibrator, state="drifted")
+        return calibrator, ledger, ()
 
     def prefix_curves(
         self, purpose: Purpose
@@ -375,42 +371,40 @@ class CalibratorStore:
         calibrator.save(path)
         return path
 
-    def rollback(self, purpose: Purpose, *, to: str | None = None) -> CalibratorChoice:
-        """Take the user's calibrator out of force; returns the one that is in force afterwards.
+    def rollback(self, purpose: Purpose, *, to: str | None = None) -> None:
+        """Take the user's calibrator out of force.
 
         to: id of one in the history, or of the shipped one; None: the one that the present one replaced, or
         the shipped one if that no longer exists. The calibrator taken out of force is kept as history.
         Raises CalibratorError if the user has no calibrator in force, or `to` is not known.
         """
-        mine, skipped = self._personal(purpose)
-        base = self.choose(purpose, personal=False)
+        mine, _ = self._personal(purpose)
+        base = self.choose(purpose, personal=False).calibrator
         if not mine and to is None:
-            raise CalibratorError(
-                f"There is nothing to roll back: {base.calibrator.id} ({base.calibrator.source}) is in force."
-            )
-        target = to or mine[0][1].parent
+            raise CalibratorError(f"There is nothing to roll back: {base.id} ({base.source}) is in force.")
+        target = to or mine[0].parent
         for calibrator in self._kept.look().all:
             if calibrator.id == target and calibrator.purpose.fits(purpose):
                 self.promote(calibrator)
-                return CalibratorChoice(calibrator, tuple(skipped))
-        if to is not None and to != base.calibrator.id:
+                return
+        if to is not None and to != base.id:
             raise CalibratorError(f"There is no earlier calibrator {to} for {purpose.model.name}.")
         slot = self.personal / purpose.file
         _remove([*self._archive(purpose, slot), slot])
-        return base
 
-    def _personal(self, purpose: Purpose) -> tuple[list[tuple[Path, Calibrator]], list[str]]:
+    def _personal(self, purpose: Purpose) -> tuple[list[Calibrator], list[str]]:
         """The user's calibrators for a purpose, the one in the slot first, then by age; and complaints."""
         slot = purpose.file
         seen = self._mine.look()
         skipped = list(seen.skipped)
+        fitting = []
         for path, calibrator in seen.found:
-            if path.name == slot and not calibrator.purpose.fits(purpose):
+            if calibrator.purpose.fits(purpose):
+                fitting.append((path.name == slot, _age(calibrator), calibrator))
+            elif path.name == slot:
                 skipped.append(f"{path} was skipped: it is for {calibrator.purpose}.")
-        fitting = [(path, calibrator) for path, calibrator in seen.found if calibrator.purpose.fits(purpose)]
-        fitting.sort(key=lambda pair: (pair[1].created, pair[1].n, pair[1].id), reverse=True)
-        fitting.sort(key=lambda pair: pair[0].name != slot)
-        return fitting, skipped
+        fitting.sort(key=lambda one: one[:2], reverse=True)
+        return [calibrator for *_, calibrator in fitting], skipped
 
     def _archive(self, purpose: Purpose, slot: Path) -> list[Path]:
         """Copy the user's calibrators into the history; returns the superfluous files beside the slot."""
@@ -430,6 +424,11 @@ class CalibratorStore:
             except OSError as error:
                 raise CalibratorError(f"{slot} cannot be moved aside: {error}.") from error
         return [path for path, _ in mine if path != slot]
+
+
+def _age(calibrator: Calibrator) -> tuple[str, int, str]:
+    """The larger, the newer. There are dates only; of one day, a later refit has seen more labels."""
+    return calibrator.created, calibrator.n, calibrator.id
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

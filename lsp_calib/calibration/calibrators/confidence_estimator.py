@@ -16,7 +16,6 @@ from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, Purpose
 from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.calibration.tiers import PRESETS, Policy, RiskPolicy, StricterPolicy, summary_policy
 from lsp_calib.confidence.features import Prefix
-from lsp_calib.errors import CalibratorError
 from lsp_calib.exclusion import matches
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, Override, Sure, Tier
 
@@ -40,12 +39,6 @@ class _Chosen:
     calibrator: Calibrator
     ledger: Ledger
     prefix: PrefixCurve | None
-
-    @property
-    def standing(self) -> object:
-        """The certificate in force. If it changes, the tiers of earlier suggestions are out of date."""
-        watch = self.ledger.watch
-        return None if watch is None else watch.certificate
 
 
 class ConfidenceEstimator:
@@ -114,7 +107,7 @@ class ConfidenceEstimator:
     def accepts_from(self, purpose: Purpose, *, document: str = "") -> float | None:
         """The lowest probability of what is accepted in a document; None if nothing is."""
         policy = self._stricter(self._policy_for(purpose), purpose.language, document)
-        return policy.for_calibrator(self.calibrator(purpose).id).accepts_from
+        return policy.for_calibrator(self.calibrator(purpose).id).thresholds[1]
 
     def tier(
         self, probability: float | None, like: Confidence, *, language: str = "", document: str = ""
@@ -185,7 +178,7 @@ class ConfidenceEstimator:
         None if the policy promises nothing.
         """
         promise = self.promise
-        chosen = next((one for one in self._chosen.values() if one.calibrator.id == calibrator_id), None)
+        chosen = self._in_force(calibrator_id)
         if promise is None or chosen is None:
             return None
         return chosen.ledger.to_wire(calibrator_id, promise)
@@ -202,6 +195,9 @@ class ConfidenceEstimator:
         """The purposes that a calibrator has been chosen for so far."""
         return list(self._chosen)
 
+    def _in_force(self, calibrator_id: str) -> _Chosen | None:
+        return next((one for one in self._chosen.values() if one.calibrator.id == calibrator_id), None)
+
     def _find(self, purpose: Purpose) -> _Chosen:
         return self._chosen.get(purpose) or self._look(purpose, None)
 
@@ -211,22 +207,16 @@ class ConfidenceEstimator:
         if before is not None and before.stamp == stamp:
             return before
         choice = self.store.choose(purpose)
-        skipped = list(choice.skipped)
-        try:
-            ledger = self.store.ledger(purpose)
-        except CalibratorError as error:
-            ledger = Ledger()
-            skipped.append(f"No certificate is in force: {error}")
-        prefix = None
+        calibrator, ledger, unread = self.store.standing(choice.calibrator, purpose)
+        prefix, damaged = None, tuple[str, ...]()
         if purpose.task == "line":
             prefix, _, damaged = self.store.prefix_curves(purpose)
-            skipped += damaged
+        skipped = (*choice.skipped, *unread, *damaged)
         self.complaints += [text for text in skipped if text not in self.complaints]
-        calibrator = choice.calibrator
-        if ledger.is_drifted(calibrator.id):
-            calibrator = attrs.evolve(calibrator, state="drifted")
         now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger, prefix)
-        if before is not None and (before.calibrator.ref, before.standing) != (calibrator.ref, now.standing):
+        # With another certificate the tiers of earlier suggestions are out of date as well.
+        present = calibrator.ref, ledger.latest
+        if before is not None and (before.calibrator.ref, before.ledger.latest) != present:
             self._on_change(calibrator.ref)
         return now
 
@@ -255,8 +245,8 @@ class ConfidenceEstimator:
 
     def note_on(self, calibrator_id: str) -> str | None:
         """What a user should know of a calibrator in force; None if there is nothing to say."""
-        chosen = (one.calibrator for one in self._chosen.values())
-        return next((note(one) for one in chosen if one.id == calibrator_id), None)
+        chosen = self._in_force(calibrator_id)
+        return None if chosen is None else note(chosen.calibrator)
 
     def reload(self) -> None:
         """Check whether the chosen calibrators are still in force: called at each request, so that a refit by

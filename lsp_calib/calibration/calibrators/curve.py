@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, Self
 
@@ -245,22 +245,6 @@ class Curve(Document, frozen=True, omit_defaults=True):
             intercept=shift.slope * self.intercept + shift.intercept,
             offsets=tuple(Offset(one.place, shift.slope * one.offset) for one in self.offsets),
             shift=shift,
-        )
-
-    def rounded(self, rounding: Callable[[float], float]) -> Self:
-        """The curve with the fitted numbers rounded."""
-        return replace(
-            self,
-            features=tuple(
-                Weighted(f.name, rounding(f.mean), rounding(f.scale), rounding(f.weight))
-                for f in self.features
-            ),
-            intercept=rounding(self.intercept),
-            offsets=tuple(Offset(one.place, rounding(one.offset)) for one in self.offsets),
-            shift=self.shift
-            and replace(
-                self.shift, slope=rounding(self.shift.slope), intercept=rounding(self.shift.intercept)
-            ),
         )
 
 

@@ -9,6 +9,7 @@ With few labels a calibrator that rests on more of them is moved instead (`adapt
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 
 import attrs
 import numpy as np
@@ -23,15 +24,16 @@ from lsp_calib.calibration.calibrators.curve import (
     WITHOUT_ENTROPIES,
     Curve,
     Offset,
+    RankCurve,
     Ranked,
     Weighted,
     fit_ranks,
     is_plain,
-    value_of,
+    values_of,
 )
 from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, Source, State
-from lsp_calib.calibration.calibrators.refit import first_known, refit_curve
+from lsp_calib.calibration.calibrators.refit import expected_shift, first_known, refit_curve
 from lsp_calib.calibration.logistic import (
     LOOSE_PRIOR,
     WEIGHT_SPREADS,
@@ -155,20 +157,23 @@ class FeatureData:
     """The labels that curves over features are fitted on.
 
     columns: for each feature, float array of shape (n,). correct: bool array, groups: codes, places: strings,
-    all of shape (n,). place_names, place_codes: the different places, and each answer's among them.
+    all of shape (n,).
     """
 
     columns: dict[str, FloatArray]
     correct: BoolArray
     groups: IntArray
     places: npt.NDArray[np.str_]
-    place_names: tuple[str, ...] = attrs.field(init=False)
-    place_codes: IntArray = attrs.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        names, codes = np.unique(self.places, return_inverse=True)
-        object.__setattr__(self, "place_names", tuple(map(str, names)))
-        object.__setattr__(self, "place_codes", codes)
+    @cached_property
+    def place_names(self) -> list[str]:
+        """The different places, sorted."""
+        return sorted(set(self.places.tolist()))
+
+    @cached_property
+    def place_codes(self) -> IntArray:
+        """The place of each answer among `place_names`, shape (n,)."""
+        return group_codes(self.places, self.places.size)
 
     @classmethod
     def of(
@@ -176,14 +181,13 @@ class FeatureData:
     ) -> FeatureData:
         """The features of the recipes that every one of the answers has.
 
-        evidences: n of them. Raises DataError as `value_of` does.
+        evidences: n of them. Raises DataError as `curve.values_of` does.
         """
         columns = {}
         for name in dict.fromkeys(name for recipe in recipes for name in recipe.features):
-            values = [value_of(name, evidence) for evidence in evidences]
-            known = [value for value in values if value is not None]
-            if len(known) == len(values):
-                columns[name] = np.array(known, dtype=np.float64)
+            values = values_of(name, evidences)
+            if not np.isnan(values).any():
+                columns[name] = values
         return cls(columns, correct, groups, np.array([evidence.place for evidence in evidences], dtype=str))
 
     def usable(self, recipes: Sequence[Recipe]) -> list[Recipe]:
@@ -246,18 +250,13 @@ class FeatureData:
     def curve(self, measure: str, choice: FitChoice) -> Curve:
         """The curve fitted on all labels with this choice."""
         fit = _Fit.of(self, choice, np.arange(self.correct.size))
-        offsets = () if fit.offsets is None else zip(self.place_names, fit.offsets.tolist(), strict=True)
+        offsets = () if fit.offsets is None else map(Offset, self.place_names, fit.offsets)
         return Curve(
             measure,
-            tuple(
-                Weighted(name, mean, scale, weight)
-                for name, mean, scale, weight in zip(
-                    choice.recipe.features, fit.means, fit.scales, fit.weights, strict=True
-                )
-            ),
+            tuple(map(Weighted, choice.recipe.features, fit.means, fit.scales, fit.weights)),
             fit.intercept,
             spread=choice.spread,
-            offsets=tuple(Offset(*one) for one in offsets),
+            offsets=tuple(offsets),
         )
 
     def table(self, recipe: Recipe, items: IntArray) -> FloatArray:
@@ -307,6 +306,77 @@ _OF_PLACE = ("skill", "auc", "ece")
 
 
 @attrs.frozen(eq=False)
+class LabelledAnswers:
+    """n answers with labels, and what is on record of a calibrator that is fitted on them.
+
+    evidences: with log-probabilities. correct: bool array of shape (n,). groups: array of shape (n,); a group
+    (repository, file) is never split between fitting and testing. created: ISO date. ranked: the alternatives
+    at the n places, where they have labels: their ranks get curves as well. seed: of folds and resamples. The
+    other fields are the calibrator's.
+    """
+
+    purpose: Purpose
+    evidences: Sequence[Evidence]
+    correct: npt.ArrayLike
+    groups: npt.ArrayLike
+    source: Source = attrs.field(kw_only=True)
+    state: State = attrs.field(kw_only=True)
+    created: str = attrs.field(kw_only=True)
+    strata: Mapping[str, int] = attrs.field(factory=dict, kw_only=True)
+    provenance: Sequence[Origin] = attrs.field(default=(), kw_only=True)
+    ranked: Sequence[Ranked] | None = attrs.field(default=None, kw_only=True)
+    seed: int = attrs.field(default=0, kw_only=True)
+
+    @cached_property
+    def labels(self) -> BoolArray:
+        """`correct`, checked. Raises DataError."""
+        return paired(np.zeros(len(self.evidences)), self.correct)[1]
+
+    @cached_property
+    def codes(self) -> IntArray:
+        """The groups as codes, shape (n,). Raises DataError."""
+        return group_codes(self.groups, self.labels.size)
+
+    def calibrator(
+        self,
+        curves: Sequence[Curve],
+        confidence: FloatArray,
+        raw_measure: str,
+        ranks: tuple[RankCurve, ...] = (),
+        origins: Sequence[Origin] = (),
+    ) -> Calibrator:
+        """confidence: of predictions by fits that have not seen an item's group, shape (n,). ranks: where
+        these labels make none. origins: of the calibrators that it was made from."""
+        return Calibrator(
+            purpose=self.purpose,
+            curves=tuple(curves),
+            raw_measure=raw_measure,
+            n=self.labels.size,
+            n_correct=int(np.count_nonzero(self.labels)),
+            metrics=summarise(confidence, self.labels, self.codes, seed=self.seed),
+            by_place=self._metrics_by_place(confidence),
+            strata=dict(self.strata),
+            provenance=(*self.provenance, *origins),
+            source=self.source,
+            state=self.state,
+            created=self.created,
+            ranks=(() if self.ranked is None else fit_ranks(self.ranked, self.labels)) or ranks,
+        )
+
+    def _metrics_by_place(self, confidence: FloatArray) -> dict[str, dict[str, Interval]]:
+        """The metrics of each kind of place with labels enough."""
+        places = np.array([evidence.place for evidence in self.evidences], dtype=str)
+        found = {}
+        for place in sorted(set(places.tolist()) - {""}):
+            items = np.flatnonzero(places == place)
+            if items.size >= LEAST_OF_PLACE:
+                judged = confidence[items], self.labels[items], self.codes[items]
+                metrics = summarise(*judged, seed=self.seed)
+                found[place] = {name: metrics[name] for name in _OF_PLACE}
+        return found
+
+
+@attrs.frozen(eq=False)
 class Fitted:
     """A calibrator, and the predictions by which it is judged.
 
@@ -324,47 +394,32 @@ class Fitted:
 
 
 def fit_calibrator(
-    purpose: Purpose,
-    evidences: Sequence[Evidence],
-    correct: npt.ArrayLike,
-    groups: npt.ArrayLike,
+    answers: LabelledAnswers,
     *,
-    source: Source,
-    state: State,
-    created: str,
     candidates: Sequence[int | None] = CANDIDATES,
     recipes: Sequence[Recipe] | None = None,
-    strata: Mapping[str, int] | None = None,
-    provenance: Sequence[Origin] = (),
-    ranked: Sequence[Ranked] | None = None,
-    seed: int = 0,
 ) -> Fitted:
     """Fit a curve over features, the same without entropies and without an encoder where that is another
     one, one over the total and one over a geometric mean.
 
-    evidences: n of them, with log-probabilities. A feature counts if all of them have it; without features
-        only the plain measures get curves. correct: bool array of shape (n,).
-    groups: array of shape (n,); a group (repository, file) is never split between fitting and testing.
-    created: ISO date. candidates: numbers of first tokens, of which the one whose geometric mean has the best
-        skill becomes the raw confidence. recipes: of curves over features, of which the best is chosen; None:
-        the task's.
-    ranked: the alternatives at the n places, where they have labels: their ranks get curves as well.
-    The other arguments are the calibrator's fields. The prior of plain measures does not trust raw
-    confidences as they stand, because those of code models are not probabilities.
+    A feature counts if all answers have it; without features only the plain measures get curves.
+    candidates: numbers of first tokens, of which the one whose geometric mean has the best skill becomes the
+        raw confidence. recipes: of curves over features, of which the best is chosen; None: the task's.
+    The prior of plain measures does not trust raw confidences as they stand, because those of code models are
+    not probabilities.
     The metrics are those of predictions whose choices (recipe, spread, t) and fit never saw the item's group.
     Raises DataError as `select_first_t` does.
     """
-    log_probabilities = [evidence.logprobs for evidence in evidences]
+    log_probabilities = [evidence.logprobs for evidence in answers.evidences]
+    labels, codes, seed = answers.labels, answers.codes, answers.seed
 
     def fit(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
         return PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
 
-    chosen = select_first_t(log_probabilities, correct, groups, candidates, fit=fit, seed=seed)
-    _, labels = paired(chosen.confidence, correct)
-    codes = group_codes(groups, labels.size)
+    chosen = select_first_t(log_probabilities, labels, codes, candidates, fit=fit, seed=seed)
     curves: dict[str, tuple[Curve, FloatArray]] = {}
-    recipes = recipes_of(purpose.task) if recipes is None else recipes
-    data = FeatureData.of(evidences, labels, codes, recipes)
+    recipes = recipes_of(answers.purpose.task) if recipes is None else recipes
+    data = FeatureData.of(answers.evidences, labels, codes, recipes)
     usable = data.usable(recipes)
     for measure, kinds in (
         (FEATURES_MEASURE, usable),
@@ -376,47 +431,18 @@ def fit_calibrator(
             curves[measure] = curve, data.nested(kinds, seed=seed)
     raw_measure = measure_name(chosen.first)
     total = raw_confidences("total", log_probabilities)
-    predicted = out_of_fold(total, labels, groups, fit, seed=seed)
+    predicted = out_of_fold(total, labels, codes, fit, seed=seed)
     for measure, raw, confidence in (
         ("total", total, predicted),
         (raw_measure, raw_confidences(raw_measure, log_probabilities), chosen.confidence),
     ):
         platt = fit(raw, labels)
         curves[measure] = Curve.of_measure(measure, platt.slope, platt.intercept, LOOSE_PRIOR), confidence
-    confidence = next(iter(curves.values()))[1]
-    calibrator = Calibrator(
-        purpose=purpose,
-        curves=tuple(curve for curve, _ in curves.values()),
-        raw_measure=raw_measure,
-        n=labels.size,
-        n_correct=int(np.count_nonzero(labels)),
-        metrics=summarise(confidence, labels, groups, seed=seed),
-        by_place=metrics_by_place(confidence, labels, codes, data.places, seed),
-        strata=dict(strata or {}),
-        provenance=tuple(provenance),
-        source=source,
-        state=state,
-        created=created,
-        ranks=() if ranked is None else fit_ranks(ranked, labels),
+    confidences = {measure: confidence for measure, (_, confidence) in curves.items()}
+    calibrator = answers.calibrator(
+        [curve for curve, _ in curves.values()], next(iter(confidences.values())), raw_measure
     )
-    return Fitted(calibrator, {measure: confidence for measure, (_, confidence) in curves.items()})
-
-
-def metrics_by_place(
-    confidence: FloatArray,
-    labels: BoolArray,
-    codes: IntArray,
-    places: npt.NDArray[np.str_],
-    seed: int,
-) -> dict[str, dict[str, Interval]]:
-    """The metrics of each kind of place with labels enough; arrays of shape (n,), see `FeatureData`."""
-    found = {}
-    for place in sorted(set(places.tolist()) - {""}):
-        items = np.flatnonzero(places == place)
-        if items.size >= LEAST_OF_PLACE:
-            metrics = summarise(confidence[items], labels[items], codes[items], seed=seed)
-            found[place] = {name: metrics[name] for name in _OF_PLACE}
-    return found
+    return Fitted(calibrator, confidences)
 
 
 # A calibrator to begin with rests on so many times the labels. Those of Java's summaries, of 445 labels each,
@@ -443,9 +469,9 @@ def base_for(
         for one in shipped
         if _labels(one) >= TIMES * n
         and one.purpose.asks_like(purpose)
+        and one.purpose.criterion == purpose.criterion
         and not {origin.name for origin in rests_on(one, every)} & set(projects)
     ]
-    known = [one for one in known if one.purpose.criterion == purpose.criterion]
     of_language = [one for one in known if one.purpose.serves(purpose)]
     # One that was itself made from another would make the result depend on the order in which they are made.
     others = [one for one in known if one not in of_language and one.curves[0].shift is None]
@@ -458,36 +484,24 @@ def _labels(calibrator: Calibrator) -> int:
     return sum(origin.items for origin in calibrator.provenance)
 
 
-def adapt_calibrator(
-    base: Calibrator,
-    purpose: Purpose,
-    evidences: Sequence[Evidence],
-    correct: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    *,
-    source: Source,
-    state: State,
-    created: str,
-    strata: Mapping[str, int] | None = None,
-    provenance: Sequence[Origin] = (),
-    ranked: Sequence[Ranked] | None = None,
-    seed: int = 0,
-) -> Fitted | None:
+def adapt_calibrator(base: Calibrator, answers: LabelledAnswers) -> Fitted | None:
     """Each curve of `base` moved towards these labels, by slope and intercept or by its weights, as a user's
     labels move it (`refit.refit_curve`).
 
-    The arguments are those of `fitting.fit_calibrator`. Curves with a feature that many answers lack are left
-    out; None if that leaves no curve over features where `base` has one, or if the labels are of one group.
+    Curves with a feature that many answers lack are left out; None if that leaves no curve over features
+    where `base` has one, or if the labels are of one group.
     The last of its origins is `base`. Metrics are of predictions by fits without the item's group.
     Raises DataError as `Curve.score` does.
     """
-    _, labels = paired(np.zeros(len(evidences)), correct)
-    codes = group_codes(groups, labels.size)
-    if np.unique(codes).size < 2:
+    evidences, labels = answers.evidences, answers.labels
+    if np.unique(answers.codes).size < 2:
         return None
-    fold = grouped_folds(codes, seed=seed)
+    fold = grouped_folds(answers.codes, seed=answers.seed)
     counting = LabelWeights.of(labels.size)
-    moved = [refit_curve(one, base.source, evidences, labels, counting, fold) for one in base.curves]
+    moved = [
+        refit_curve(one, expected_shift(one, base.source), evidences, labels, counting, fold)
+        for one in base.curves
+    ]
     kept = [one for one in moved if np.isfinite(one.predicted).mean() >= _KNOWN]
     if not kept or is_plain(kept[0].curve.measure) > is_plain(base.curves[0].measure):
         return None
@@ -495,21 +509,12 @@ def adapt_calibrator(
     predicted = first_known([one.predicted for one in kept])
     if np.isnan(predicted).any():
         return None
-    places = np.array([evidence.place for evidence in evidences], dtype=str)
-    calibrator = Calibrator(
-        purpose=purpose,
-        curves=tuple(one.curve for one in kept),
-        raw_measure=base.raw_measure,
-        n=labels.size,
-        n_correct=int(np.count_nonzero(labels)),
-        metrics=summarise(predicted, labels, groups, seed=seed),
-        by_place=metrics_by_place(predicted, labels, codes, places, seed),
-        strata=dict(strata or {}),
-        provenance=(*provenance, Origin(base.id, base.created, base.n)),
-        source=source,
-        state=state,
-        created=created,
-        ranks=(fit_ranks(ranked, labels) if ranked is not None else ()) or base.ranks,
+    calibrator = answers.calibrator(
+        [one.curve for one in kept],
+        predicted,
+        base.raw_measure,
+        base.ranks,
+        [Origin(base.id, base.created, base.n)],
     )
     confidences = {one.curve.measure: one.predicted for one in kept}
     return Fitted(calibrator, {**confidences, calibrator.measure: predicted})

@@ -105,12 +105,12 @@ def editing(path: Path) -> Iterator[Held]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = open_file(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+        file = os.fdopen(open_file(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT), "rb")
     except OSError as error:
         raise CalibratorError(f"{path} cannot be written: {error}.") from error
-    try:
+    with file:
         deadline = time.monotonic() + _PATIENCE
-        while not lock(descriptor):
+        while not lock(file.fileno()):
             if time.monotonic() > deadline:
                 raise CalibratorError(
                     f"{path} is in use by another lsp-calib, perhaps by a refit: try again later."
@@ -125,5 +125,3 @@ def editing(path: Path) -> Iterator[Held]:
         held = Held(ledger, path, ledger)
         yield held
         held.save()
-    finally:
-        os.close(descriptor)

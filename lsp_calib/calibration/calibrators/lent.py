@@ -135,19 +135,23 @@ def borrowed_curve(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator
     pool = of_model if of_model or purpose.task == "summary" else pool
     family = family_of(purpose.language)
     pool = [other for other in pool if family in map(family_of, other.purpose.languages)] or pool
-    if not pool:
-        prior = Prior(BUILT_IN_SLOPE, BUILT_IN_INTERCEPT, SLOPE_SD, INTERCEPT_SD)
-        plain = Curve.of_measure(measure_name(), prior.slope, prior.intercept, prior)
-        built_in = replace(plain, shift=Shift(slope_sd=SLOPE_SD, intercept_sd=INTERCEPT_SD))
-        return _prior(purpose, (built_in,), measure_name(), (), BUILT_IN_DATE)
-    raw = _most_frequent([other.raw_measure for other in pool])
-    return _prior(
-        purpose,
-        _mean_curves(pool),
-        raw,
-        tuple(Origin(other.id, other.created, other.n) for other in pool),
-        max(other.created for other in pool),
+    return Calibrator(
+        purpose=purpose,
+        curves=_mean_curves(pool) or (_built_in(),),
+        raw_measure=_most_frequent([other.raw_measure for other in pool] or [measure_name()]),
+        n=0,
+        n_correct=0,
+        provenance=tuple(Origin(other.id, other.created, other.n) for other in pool),
+        source="prior",
+        state="learning",
+        created=max((other.created for other in pool), default=BUILT_IN_DATE),
     )
+
+
+def _built_in() -> Curve:
+    prior = Prior(BUILT_IN_SLOPE, BUILT_IN_INTERCEPT, SLOPE_SD, INTERCEPT_SD)
+    plain = Curve.of_measure(measure_name(), prior.slope, prior.intercept, prior)
+    return replace(plain, shift=Shift(slope_sd=SLOPE_SD, intercept_sd=INTERCEPT_SD))
 
 
 def _mean_curves(pool: Sequence[Calibrator]) -> tuple[Curve, ...]:
@@ -155,8 +159,7 @@ def _mean_curves(pool: Sequence[Calibrator]) -> tuple[Curve, ...]:
     families: dict[str, list[tuple[int, Curve]]] = {}
     for other in pool:
         for position, curve in enumerate(other.curves):
-            family = "geometric-mean" if curve.measure.startswith("geometric-mean") else curve.measure
-            families.setdefault(family, []).append((position, curve))
+            families.setdefault(_family(curve.measure), []).append((position, curve))
     ranked = []
     for family, members in families.items():
         measure = _most_frequent([curve.measure for _, curve in members])
@@ -217,26 +220,6 @@ def _most_frequent(names: Sequence[str]) -> str:
     """Among equally frequent names the first of the alphabet."""
     counts = Counter(names)
     return min(counts, key=lambda name: (-counts[name], name))
-
-
-def _prior(
-    purpose: Purpose,
-    curves: tuple[Curve, ...],
-    raw_measure: str,
-    provenance: tuple[Origin, ...],
-    created: str,
-) -> Calibrator:
-    return Calibrator(
-        purpose=purpose,
-        curves=curves,
-        raw_measure=raw_measure,
-        n=0,
-        n_correct=0,
-        provenance=provenance,
-        source="prior",
-        state="learning",
-        created=created,
-    )
 
 
 _NAME = "carried over from "

@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Self
 
 import attrs
+import numpy as np
 from msgspec.structs import replace
 
 from lsp_calib.calibration.calibrators.calibrator import FileDocument, write_document
 from lsp_calib.calibration.calibrators.curve import Weighted
 from lsp_calib.calibration.document import Count, Text, as_floats, written
+from lsp_calib.calibration.logistic import CLIP, PlattCalibrator, Prior
+from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.values import ModelIdentity
@@ -34,8 +37,6 @@ NAMES = (*PREFIX_FEATURES, "whole", *PLACES)
 """What a curve weighs: the features of the beginning, the log-odds of the whole line, and 1 for the place of
 the cursor."""
 
-# As in calibration: probabilities of a whole line count as no nearer than this to 0 and 1.
-_CLIP = 1e-6
 _MOST_NATS = 500.0
 
 # Lines that are wrong as a whole from which on a curve may be moved, and the standard deviation of its offset
@@ -97,7 +98,7 @@ class PrefixCurve(
         places: of the suggestion, the first one first. whole: the calibrated probability of its line, in
         [0, 1]. place: of the cursor, one of `PLACES`.
         """
-        p = min(max(whole, _CLIP), 1.0 - _CLIP)
+        p = min(max(whole, CLIP), 1.0 - CLIP)
         of_places, of_line, base = self._line
         about = (math.log(p / (1.0 - p)), *(float(place == one) for one in PLACES))
         base += sum(map(operator.mul, of_line, about))
@@ -126,15 +127,10 @@ class PrefixCurve(
         last = {one.line: one for one in sorted(shown, key=lambda one: one.at) if one.part > one.whole}
         if len(last) < LEAST_LINES:
             return None
-        import numpy as np
-
-        from lsp_calib.calibration.logistic import PlattCalibrator, Prior
-        from lsp_calib.calibration.validation import out_of_fold
-
         parts = list(last.values())
         # As the curve has it: of lines that are wrong as a whole.
         promised = np.array([(one.part - one.whole) / (1.0 - one.whole) for one in parts])
-        promised = np.clip(promised, _CLIP, 1.0 - _CLIP)
+        promised = np.clip(promised, CLIP, 1.0 - CLIP)
         right = np.array([one.right for one in parts])
         prior = Prior(1.0, 0.0, slope_sd=_SPREAD, intercept_sd=_SPREAD)
         fit = functools.partial(PlattCalibrator.fit, prior=prior, targets="plain")

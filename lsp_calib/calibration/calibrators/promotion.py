@@ -11,7 +11,7 @@ may be repeated at every label.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Self
 
@@ -82,48 +82,56 @@ class LabelWeights:
     def groups(self) -> IntArray:
         """The group of each label, codes of shape (n,). Folds do not divide a group: it has all visits whose
         first suggestion is for the same line."""
-        first = np.flatnonzero(self._places(np.ones(self.visits.size, dtype=np.bool_)) == 0)
+        first = np.flatnonzero(self._places() == 0)
         line = np.zeros(self.visits.max(initial=-1) + 1, dtype=np.intp)
         line[self.visits[first]] = self.lines[first]
         return line[self.visits]
 
-    def first_of_visits(self, known: BoolArray) -> BoolArray:
+    def _first_of_visits(self, known: BoolArray | bool = True) -> BoolArray:
         """Whether each label is the first of its visit, of those that count, shape (n,)."""
         first: BoolArray = known & (self._places(known) == 0)
         return first
 
-    def _places(self, known: BoolArray) -> IntArray:
+    def _places(self, known: BoolArray | bool = True) -> IntArray:
         """The place of each label in its visit, from 0, in the order in which they were shown, shape (n,).
         Those that do not count take none."""
         order = np.lexsort((np.arange(self.visits.size), self.times, self.visits))
-        counted = known[order].astype(np.intp)
+        counted = np.broadcast_to(known, order.shape)[order].astype(np.intp)
         before = np.cumsum(counted) - counted
         begins = np.searchsorted(self.visits[order], self.visits[order], side="left")
         places = np.empty_like(order)
         places[order] = before - before[begins]
         return places
 
-    def visited(self, known: BoolArray | None = None) -> FloatArray:
+    def visited(self, known: BoolArray | bool = True) -> FloatArray:
         """The weight of each label as a part of a visit, shape (n,).
 
-        known: bool array of shape (n,): the labels that count at all; the others have weight 0.
+        known: the labels that count at all, bool array of shape (n,) or True; the others have weight 0.
         The first label of a visit weighs 1, the next 1/2, and so on: together less than 2, so that ten
         requests on a line that was typed slowly do not outvote nine lines. They are not divided by their
         number, nor is the last one taken: both depend on when the visit found its end, which a right one is.
         Those of a line weigh at most MOST_OF_ONE_LINE.
         """
-        known = np.ones(self.visits.size, dtype=np.bool_) if known is None else known
         weights = known * 0.5 ** self._places(known)
         of_line = np.bincount(self.lines, weights=weights)
         found: FloatArray = weights * (MOST_OF_ONE_LINE / np.maximum(of_line, MOST_OF_ONE_LINE))[self.lines]
         return found
 
-    def counted(self, known: BoolArray | None = None) -> FloatArray:
+    def counted(self, known: BoolArray | bool = True) -> FloatArray:
         """As `visited`, of the first label of each visit alone: the sum is how many visits count."""
-        known = np.ones(self.visits.size, dtype=np.bool_) if known is None else known
-        return self.visited(known) * self.first_of_visits(known)
+        return self.visited(known) * self._first_of_visits(known)
 
-    def weights(self, known: BoolArray | None = None) -> FloatArray:
+    def counted_once(self) -> Iterator[int]:
+        """The positions of the labels that are evidence, in order: of each visit the first, and one of each
+        line."""
+        lines = set[int]()
+        for at in np.flatnonzero(self._first_of_visits()):
+            line = int(self.lines[at])
+            if line not in lines:
+                lines.add(line)
+                yield int(at)
+
+    def weights(self, known: BoolArray | bool = True) -> FloatArray:
         """The weight of each label in a fit or a comparison, shape (n,). known: as for `visited`."""
         return self.visited(known) * self.factors
 
@@ -185,7 +193,7 @@ def odds_against(
     counting: LabelWeights,
     *,
     noise: float,
-    expected: Shift | None = None,
+    expected: Shift,
 ) -> float:
     """How many times likelier the labels became under forecasts that learn from them than under `present`.
 
@@ -198,24 +206,19 @@ def odds_against(
     counting: of them. A visit to a line counts once, by its first label, and each line once: further visits
         to it tell little more, and the ratio would take them for as much as the first.
     noise: the share of labels that are expected to be wrong, in [0, 0.5), whichever is right.
-    expected: where the user is expected already, from another prompt or model.
+    expected: where the user is expected: at slope 1 and intercept 0, or as for another prompt or model.
     Sources: Ville 1939; Wald 1947 (sequential probability ratio); Robbins & Siegmund 1974 (the alternative
     is learned); Gupta & Ramdas 2023 (online Platt scaling).
     """
-    prior = Prior(1.0, 0.0, _SLOPE_SD, _INTERCEPT_SD)
-    if expected is not None:
-        prior = Prior(expected.slope, expected.intercept, _SLOPE_SD, _INTERCEPT_SD)
-    forecaster = OnlinePlatt.start(prior)
-    before: int | None = None
+    prior = Prior(expected.slope, expected.intercept, _SLOPE_SD, _INTERCEPT_SD)
 
-    def forecast(at: int) -> float:
-        nonlocal forecaster, before
-        if before is not None:
-            forecaster = forecaster.update(float(present[before]), bool(correct[before]))
-        before = at
-        return float(forecaster.predict(float(present[at])))
+    def forecasts() -> Iterator[tuple[int, float]]:
+        forecaster = OnlinePlatt.start(prior)
+        for at in counting.counted_once():
+            yield at, float(forecaster.predict(float(present[at])))
+            forecaster = forecaster.update(float(present[at]), bool(correct[at]))
 
-    return _largest_odds(forecast, present, correct, counting, noise)
+    return _largest_odds(forecasts(), present, correct, noise)
 
 
 def odds_for(
@@ -225,36 +228,22 @@ def odds_for(
     became under `new` than under `present`. If `present` is right, this reaches k with a probability of at
     most 1 / k. new: its confidences of the labels, shape (n,).
     """
-    return _largest_odds(lambda at: float(new[at]), present, correct, counting, noise)
+    forecasts = ((at, float(new[at])) for at in counting.counted_once())
+    return _largest_odds(forecasts, present, correct, noise)
 
 
 def _largest_odds(
-    forecast: Callable[[int], float],
-    present: FloatArray,
-    correct: BoolArray,
-    counting: LabelWeights,
-    noise: float,
+    forecasts: Iterable[tuple[int, float]], present: FloatArray, correct: BoolArray, noise: float
 ) -> float:
-    """forecast: the other probability of the label at a position; called in their order."""
+    """forecasts: the positions of the labels that count, in order, and the other probability of each."""
     ratio = largest = 0.0
-    for at in _counted_once(counting):
-        one, other = (noise + (1.0 - 2.0 * noise) * p for p in (forecast(at), float(present[at])))
+    for at, forecast in forecasts:
+        one, other = (noise + (1.0 - 2.0 * noise) * p for p in (forecast, float(present[at])))
         ratio += np.log(one / other) if correct[at] else np.log((1.0 - one) / (1.0 - other))
         largest = max(largest, ratio)
         if largest >= np.log(ENOUGH):
             break
     return float(np.exp(largest))
-
-
-def _counted_once(counting: LabelWeights) -> Iterator[int]:
-    """The positions of the labels that count, in order: the first of each visit, and one of each line."""
-    first = counting.first_of_visits(np.ones(counting.visits.size, dtype=np.bool_))
-    lines = set[int]()
-    for at in np.flatnonzero(first):
-        line = int(counting.lines[at])
-        if line not in lines:
-            lines.add(line)
-            yield int(at)
 
 
 # How many of the latest labels count, in effect. In simulation (tests/validity/test_online.py) a memory

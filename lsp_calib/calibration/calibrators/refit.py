@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
+from lsp_calib.calibration.calibrators.curve import Curve, Shift
 from lsp_calib.calibration.calibrators.lent import shift_of
 from lsp_calib.calibration.calibrators.promotion import (
     ENOUGH,
@@ -70,19 +70,16 @@ class RefittedCurve:
 
 def refit_curve(
     base: Curve,
-    source: str,
+    expected: Shift,
     evidences: Sequence[Evidence],
     correct: BoolArray,
     counting: LabelWeights,
     fold: IntArray,
-    *,
-    expected: Shift | None = None,
 ) -> RefittedCurve:
     """The curve under a Gaussian around the original one, on the labels that have its features.
 
-    source: of the original calibrator: one without labels of the purpose brings its own spread as its shift.
+    expected: where the Gaussian of slope and intercept is centred, with its deviations (`expected_shift`).
     evidences: of n answers. correct: bool array, fold: 0 .. k-1, both of shape (n,). counting: of them.
-    expected: where the Gaussian of slope and intercept is centred, with its deviations; None: at 1 and 0.
     From WEIGHTS_FROM episodes the weights are fitted as well, each under a Gaussian around its shipped value,
     and kept if they predict the folds left out better than the shift does.
     Raises DataError as `Curve.score` does.
@@ -91,16 +88,12 @@ def refit_curve(
     known = np.isfinite(scores)
     weights = counting.weights(known)
     scores = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
-    prior = Shift(slope_sd=SLOPE_SD, intercept_sd=INTERCEPT_SD)
-    if source in LENT and base.shift is not None:
-        prior = base.shift
-    if expected is not None:
-        prior = expected
     design = np.column_stack((np.where(known, scores, 0.0), np.ones(scores.size)))
-    deviations = np.array([prior.slope_sd, prior.intercept_sd])
-    problem = _Problem(design, correct, weights, known, np.array([prior.slope, prior.intercept]), deviations)
+    mean = np.array([expected.slope, expected.intercept])
+    deviations = np.array([expected.slope_sd, expected.intercept_sd])
+    problem = _Problem(design, correct, weights, known, mean, deviations, np.zeros(scores.size))
     slope, intercept = problem.fit(known).tolist()
-    moved = Shift(slope=slope, intercept=intercept, slope_sd=prior.slope_sd, intercept_sd=prior.intercept_sd)
+    moved = replace(expected, slope=slope, intercept=intercept)
     shifted = RefittedCurve(base.shifted(moved), problem.held_out(fold), slope)
     if len(base.features) > 1 and counting.counted(known).sum() >= WEIGHTS_FROM:
         weighted = _weighted(base, evidences, problem, fold, moved)
@@ -131,20 +124,19 @@ class _Problem:
     known: BoolArray
     mean: FloatArray
     deviations: FloatArray
-    base: FloatArray | float = 0.0
+    base: FloatArray
 
     def fit(self, items: BoolArray) -> FloatArray:
         """The coefficients, shape (d,), most probable given these items."""
         # Plain targets: the prior is informative already. Smoothed targets would raise a confidence of 0.1
         # after five suggestions that were wrong, as that confidence predicts.
-        base = self.base if isinstance(self.base, float) else self.base[items]
         coefficients, _ = maximise_posterior(
             self.design[items],
             self.correct[items].astype(np.float64),
             self.weights[items],
             self.mean,
             self.deviations**-2.0,
-            base,
+            self.base[items],
             noise=NOISE,
         )
         return coefficients
@@ -156,9 +148,7 @@ class _Problem:
             test = (fold == k) & self.known
             if test.any():
                 z = self.design[test] @ self.fit((fold != k) & self.known)
-                predicted[test] = sigmoid(
-                    z + (self.base if isinstance(self.base, float) else self.base[test])
-                )
+                predicted[test] = sigmoid(z + self.base[test])
         return predicted
 
     def loss(self, predicted: FloatArray) -> float:
@@ -184,10 +174,7 @@ def _weighted(
     *weights, intercept = problem.fit(problem.known).tolist()
     curve = replace(
         base,
-        features=tuple(
-            Weighted(feature.name, feature.mean, feature.scale, weight)
-            for feature, weight in zip(base.features, weights, strict=True)
-        ),
+        features=tuple(replace(f, weight=weight) for f, weight in zip(base.features, weights, strict=True)),
         intercept=intercept,
         spread=WEIGHT_SD,
         shift=moved,
@@ -247,15 +234,12 @@ def refit(
     current: Calibrator,
     evidences: Sequence[Evidence],
     correct: npt.ArrayLike,
+    counting: LabelWeights,
     *,
     created: str,
-    episodes: npt.ArrayLike | None = None,
-    base: Calibrator | None = None,
-    seen: int | None = None,
+    base: Calibrator,
+    seen: int,
     until: str | None = None,
-    lines: npt.ArrayLike | None = None,
-    shown: npt.ArrayLike | None = None,
-    times: npt.ArrayLike | None = None,
     earlier: Calibrator | None = None,
     same_model: bool = True,
 ) -> RefitResult:
@@ -263,14 +247,11 @@ def refit(
 
     current: in force now.
     evidences: of n answers, with log-probabilities, oldest label first. correct: bool array of shape (n,).
+    counting: of the n labels.
     created: ISO date of today.
-    episodes: array of shape (n,) of strings or integers: labels that share one come from one visit to one
-        line, depend on each other and count as one. None: each label is an episode of its own.
     base: the calibrator that the new one is drawn towards, fitted without these labels
-        (`CalibratorStore.base`); None: `current`, which then must not be a personal one.
-    seen: how many of the labels, counted from the oldest, `current` was fitted on. None: as many as a
-        personal `current` says, otherwise none.
-    lines, shown, times: as for `LabelWeights.of`.
+        (`CalibratorStore.base`), not a personal one.
+    seen: how many of the labels, counted from the oldest, `current` was fitted on.
     earlier: the user's calibrator for another prompt or version of the features, or (not `same_model`) for
         another model: where the user's shift is expected until labels say more.
     until: the moment that the new calibrator records as its last label's (`seen_until`); None: `created`.
@@ -283,19 +264,16 @@ def refit(
     `current` has seen would make it look better than it is. The first personal calibrator also needs evidence
     that `current` is wrong for this user, if that was measured on others (`promotion.odds_against`):
     one that is right for them is ever replaced with a probability of at most 1 in 5.
-    Raises DataError on labels, evidence and episodes that do not fit together.
+    Raises DataError on labels and evidence that do not fit together.
     """
-    if base is None:
-        base = current
     if base.source == "personal":
         raise DataError(
             "A refit needs the calibrator that the personal one is drawn towards: pass it as base."
         )
     _, labels = paired(np.zeros(len(evidences)), correct, empty=True)
-    counting = LabelWeights.of(labels.size, episodes, lines, shown, times)
     groups, visits, weights = counting.groups, counting.counted(), counting.weights()
     n = round(float(visits.sum()))
-    fresh = _fresh(groups, _seen(current) if seen is None else seen)
+    fresh = _fresh(groups, seen)
     n_fresh = round(float(visits[fresh].sum()))
     if refusal := _too_few(labels, fresh, n, n_fresh, current):
         return RefitResult(False, refusal, n)
@@ -307,12 +285,11 @@ def refit(
     refitted = [
         refit_curve(
             curve,
-            base.source,
+            expected_shift(curve, base.source, earlier, same_model=same_model),
             evidences,
             labels,
             counting,
             fold,
-            expected=_expected(earlier, curve, base.source, same_model=same_model),
         )
         for curve in base.curves
     ]
@@ -332,7 +309,7 @@ def refit(
     )
     # A user's own was put in force by this test, and one without labels of the purpose was not checked there.
     if promoted and current.source in MEASURED:
-        expected = _expected(earlier, current.curves[0], current.source, same_model=same_model)
+        expected = expected_shift(current.curves[0], current.source, earlier, same_model=same_model)
         odds = odds_against(
             current.probabilities(evidences), labels, counting, noise=NOISE, expected=expected
         )
@@ -360,21 +337,22 @@ def refit(
     return RefitResult(True, reason, n, before, after, calibrator)
 
 
-def _expected(earlier: Calibrator | None, curve: Curve, source: Source, *, same_model: bool) -> Shift | None:
-    """Where the user's shift of a curve is expected, given an earlier one; None: nowhere else than at none.
+def expected_shift(
+    curve: Curve, source: Source, earlier: Calibrator | None = None, *, same_model: bool = True
+) -> Shift:
+    """Where the user's shift of a curve is expected, and how far from there: at that of the user's earlier
+    calibrator (of the `same_model`, or not), else at none.
 
     The deviations are those of a user of whom nothing is known, although something is: prompts differ as
     well. Between models, they are as wide as two such deviations together. A calibrator without labels of
-    the purpose keeps its own, wider one.
+    the purpose (source: its) keeps its own, wider one.
     """
     shift = None if earlier is None else shift_of(earlier, curve)
-    if shift is None:
-        return None
-    wider = 1.0 if same_model else math.sqrt(2.0)
-    slope_sd, intercept_sd = wider * SLOPE_SD, wider * INTERCEPT_SD
+    wider = 1.0 if shift is None or same_model else math.sqrt(2.0)
+    expected = Shift(slope_sd=wider * SLOPE_SD, intercept_sd=wider * INTERCEPT_SD)
     if source in LENT and curve.shift is not None:
-        slope_sd, intercept_sd = curve.shift.slope_sd, curve.shift.intercept_sd
-    return replace(shift, slope_sd=slope_sd, intercept_sd=intercept_sd)
+        expected = curve.shift
+    return expected if shift is None else replace(expected, slope=shift.slope, intercept=shift.intercept)
 
 
 def compare(
@@ -382,13 +360,10 @@ def compare(
     current: Calibrator,
     evidences: Sequence[Evidence],
     correct: npt.ArrayLike,
+    counting: LabelWeights,
     *,
-    episodes: npt.ArrayLike,
     seen: int,
     new_seen: int | None = None,
-    lines: npt.ArrayLike | None = None,
-    shown: npt.ArrayLike | None = None,
-    times: npt.ArrayLike | None = None,
 ) -> RefitResult:
     """Compare a calibrator that was not fitted just now with the present one, by the rule of a refit.
 
@@ -396,10 +371,9 @@ def compare(
         make it look better than it is. new_seen None: somebody else has fitted `new`. Such a one needs
         MIN_TRIED labels, and evidence against any present one but a borrowed prior, the user's own too.
     The other arguments are those of `refit`. In the result, n counts the visits to a line that were compared.
-    Raises DataError on labels, evidence and episodes that do not fit together.
+    Raises DataError on labels and evidence that do not fit together.
     """
     _, labels = paired(np.zeros(len(evidences)), correct, empty=True)
-    counting = LabelWeights.of(labels.size, episodes, lines, shown, times)
     fresh = _fresh(counting.groups, max(seen, new_seen or 0))
     known = np.isfinite(new.probabilities(evidences)) & np.isfinite(current.probabilities(evidences))
     judged = fresh & known
@@ -445,14 +419,6 @@ def _in_words(odds: float, n: int, reason: str) -> str:
         f"not enough evidence yet that the present calibrator is wrong for you: odds of {odds:.1f} to 1 from "
         f"{n} labels, and {ENOUGH:.0f} to 1 are needed"
     )
-
-
-def _seen(calibrator: Calibrator) -> int:
-    """How many labels a personal calibrator was fitted on: its n counts episodes."""
-    if calibrator.source != "personal":
-        return 0
-    counts = [origin.items for origin in calibrator.provenance if origin.name == FEEDBACK]
-    return counts[0] if counts else calibrator.n
 
 
 def _fresh(groups: IntArray, seen: int) -> BoolArray:

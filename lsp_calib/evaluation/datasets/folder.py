@@ -57,7 +57,6 @@ def data_set(name: str) -> DataSet:
 
 VARIABLE = "LSP_CALIB_DATA"
 
-_CHUNK = 1 << 20
 # The longest row of the known sets has less than 40,000 characters.
 _LONGEST_ROW = 16 << 20
 
@@ -85,11 +84,8 @@ def data_folder(named: Path | None = None) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
     with os.fdopen(open_file(path), "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def checked_file(name: str, folder: Path | None = None) -> Path:

@@ -9,12 +9,11 @@ import contextlib
 import fnmatch
 import hashlib
 import importlib.util
-import os
 import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -35,6 +34,7 @@ from lsp_calib.evaluation.datasets.registries import (
     run_client,
     unpack,
 )
+from lsp_calib.files import write_atomically
 from lsp_calib.languages import name_of
 
 # Files that state licence and authors.
@@ -60,11 +60,15 @@ class ProjectSet:
 
     name: str
     language: str
-    projects: tuple[Project, ...]
     origin: str
     registry: Callable[[Path], Download]
     kept: tuple[str, ...]
     inner: bool = False
+
+    @property
+    def projects(self) -> tuple[Project, ...]:
+        lines = CATALOGUE["projects"][self.name].strip().split("\n")
+        return tuple(Project(*line.split()) for line in lines)
 
     @property
     def what(self) -> str:
@@ -134,31 +138,21 @@ _SOURCES, _PACKAGES = (_DEBIAN, debian_sources), (_DEBIAN, debian_packages)
 _CPP = (".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx")
 BLIND_SET = "projects-blind"
 
-# Language, origin, registry, and the endings of the files that are kept.
-_REGISTRIES: Mapping[str, tuple[str, str, Callable[[Path], Download], tuple[str, ...]]] = {
-    "projects": ("python", *_PYPI, (".py", ".pyi")),
-    BLIND_SET: ("python", *_PYPI, (".py", ".pyi")),
-    "projects-tested": ("python", _PYPI[0], python_sources, ("",)),
-    "projects-c": ("c", *_SOURCES, (".c", ".h")),
-    "projects-cpp": ("cpp", *_SOURCES, _CPP),
-    "projects-go": ("go", *_SOURCES, (".go",)),
-    "projects-java": ("java", *_SOURCES, (".java",)),
-    "projects-javascript": ("javascript", *_NPM, (".cjs", ".js", ".mjs")),
-    "projects-rust": ("rust", *_PACKAGES, (".rs",)),
-    "projects-typescript": ("typescript", *_NPM, (".cts", ".mts", ".ts", ".tsx")),
-    "projects-typescriptreact": ("typescriptreact", *_NPM, (".tsx",)),
-}
-
-
-def _projects_of(name: str) -> tuple[Project, ...]:
-    return tuple(Project(*line.split()) for line in CATALOGUE["projects"][name].strip().split("\n"))
-
-
 SETS = {
-    name: ProjectSet(
-        name, language, _projects_of(name), origin, registry, kept, inner=name == "projects-tested"
+    one.name: one
+    for one in (
+        ProjectSet("projects", "python", *_PYPI, (".py", ".pyi")),
+        ProjectSet(BLIND_SET, "python", *_PYPI, (".py", ".pyi")),
+        ProjectSet("projects-tested", "python", _PYPI[0], python_sources, ("",), inner=True),
+        ProjectSet("projects-c", "c", *_SOURCES, (".c", ".h")),
+        ProjectSet("projects-cpp", "cpp", *_SOURCES, _CPP),
+        ProjectSet("projects-go", "go", *_SOURCES, (".go",)),
+        ProjectSet("projects-java", "java", *_SOURCES, (".java",)),
+        ProjectSet("projects-javascript", "javascript", *_NPM, (".cjs", ".js", ".mjs")),
+        ProjectSet("projects-rust", "rust", *_PACKAGES, (".rs",)),
+        ProjectSet("projects-typescript", "typescript", *_NPM, (".cts", ".mts", ".ts", ".tsx")),
+        ProjectSet("projects-typescriptreact", "typescriptreact", *_NPM, (".tsx",)),
     )
-    for name, (language, origin, registry, kept) in _REGISTRIES.items()
 }
 
 
@@ -226,32 +220,21 @@ def pull(entry: DataSet, folder: Path, on_progress: Progress) -> Path:
 
 
 def _write(path: Path, source: str, chunks: Iterator[bytes], sha256: str) -> None:
-    digest = hashlib.sha256()
-    size = 0
-    # In the folder of the target, so that the last step is a rename.
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".pull-", delete=False) as file:
-        scratch = Path(file.name)
-    try:
-        with scratch.open("wb") as file:
-            for chunk in chunks:
-                size += len(chunk)
-                if size > _MOST_BYTES:
-                    raise DownloadError(f"{source} sends more than {_MOST_BYTES >> 20} MB.")
-                digest.update(chunk)
-                file.write(chunk)
-        if digest.hexdigest() != sha256:
-            raise DownloadError(
-                f"The download from {source} has the wrong checksum: SHA-256 {digest.hexdigest()}, expected "
-                f"{sha256}. It was deleted."
-            )
-        os.replace(scratch, path)  # noqa: PTH105 - os.replace is known to be atomic
-    finally:
-        scratch.unlink(missing_ok=True)
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > _MOST_BYTES:
+            raise DownloadError(f"{source} sends more than {_MOST_BYTES >> 20} MB.")
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise DownloadError(
+            f"The download from {source} has the wrong checksum: SHA-256 {found}, expected {sha256}. It was "
+            "deleted."
+        )
+    write_atomically(path, bytes(data), 0o600)
 
 
 def _from_url(url: str, on_progress: Progress) -> Iterator[bytes]:
-    if importlib.util.find_spec("httpx") is None:
-        raise DownloadError(f"Fetching {url} takes httpx: run `pip install httpx`.")
     import httpx
 
     try:

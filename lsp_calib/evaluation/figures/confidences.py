@@ -3,6 +3,7 @@ coverage; and of what an answer's first and later tokens tell."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -59,27 +60,25 @@ def draw_reliability(
     return figure
 
 
-def draw_bins(above: Axes | None, axes: Axes, theme: Theme, data: ReliabilityData) -> None:
+def draw_bins(above: Axes, axes: Axes, theme: Theme, data: ReliabilityData) -> None:
     """The diagram in its axes, and the number of items of each bin in those above."""
-    if above is not None:
-        above.bar(
-            [_middle(item) for item in data.bins],
-            [item.n for item in data.bins],
-            [_width(item) for item in data.bins],
-            color=theme.band,
-            edgecolor=theme.paper,
-            linewidth=0.8,
-        )
-        label_axes(above, theme, None, "items")
+    above.bar(
+        [_middle(item) for item in data.bins],
+        [item.n for item in data.bins],
+        [_width(item) for item in data.bins],
+        color=theme.band,
+        edgecolor=theme.paper,
+        linewidth=0.8,
+    )
+    label_axes(above, theme, None, "items")
     axes.plot([0, 1], [0, 1], color=theme.muted, linewidth=0.9, linestyle=LINES[1], label="calibrated")
-    _bars(axes, theme, [item for item in data.bins if item.n])
-    _band(axes, theme, data)
+    filled = [item for item in data.bins if item.n]
+    _bars(axes, theme, filled)
+    _band(axes, theme, filled)
     _points(axes, theme, data)
-    for item in data.bins:
-        if item.n:
-            small_text(
-                axes, theme, _middle(item), 0.012, _count(item.n), rotation=90 if len(data.bins) > 10 else 0
-            )
+    turned = 90 if len(data.bins) > 10 else 0
+    for item in filled:
+        small_text(axes, theme, _middle(item), 0.012, _count(item.n), rotation=turned)
     axes.set(xlim=(0, 1), ylim=(0, 1), xticks=np.arange(6) / 5, yticks=np.arange(6) / 5)
 
 
@@ -95,9 +94,8 @@ def _bars(axes: Axes, theme: Theme, filled: Sequence[ReliabilityBin]) -> None:
     )
 
 
-def _band(axes: Axes, theme: Theme, data: ReliabilityData) -> None:
+def _band(axes: Axes, theme: Theme, filled: Sequence[ReliabilityBin]) -> None:
     """A box for each bin, narrower than the bar behind it, with a line at the mean confidence."""
-    filled = [item for item in data.bins if item.n]
     low = np.array([item.band_low or 0.0 for item in filled])
     high = np.array([1.0 if item.band_high is None else item.band_high for item in filled])
     middle = np.array([_middle(item) for item in filled])
@@ -421,8 +419,10 @@ def draw_skill_by_t(
     axes.axvspan(every - 1, every + 1, color=theme.grid, alpha=0.5, linewidth=0, zorder=0)
     low, high = axes.get_ylim()
     axes.set_ylim(low - 0.1 * (high - low), high)
-    for t in sorted(set(chosen), key=lambda t: every if t is None else t):
-        _mark_choice(axes, theme, every if t is None else t, list(chosen).count(t), len(chosen))
+    times = Counter(every if t is None else t for t in chosen)
+    for n, at in enumerate(sorted(times)):
+        label = "_nolegend_" if n else "chosen in k folds"
+        _mark_choice(axes, theme, at, f"{times[at]}/{len(chosen)}", label)
     ticks = [t for t in (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128) if t <= largest]
     axes.set_xticks([*ticks, every], [*map(str, ticks), "all"])
     axes.set_xlim(0.2, every + 1)
@@ -443,14 +443,11 @@ def _length_bars(axes: Axes, theme: Theme, lengths: Sequence[int], largest: int,
     label_axes(axes, theme, None, "generations\nof length t")
 
 
-def _mark_choice(axes: Axes, theme: Theme, at: int, times: int, folds: int) -> None:
+def _mark_choice(axes: Axes, theme: Theme, at: int, folds: str, label: str) -> None:
     low, high = axes.get_ylim()
     foot = low + 0.03 * (high - low)
-    label = (
-        "_nolegend_" if any("chosen" in str(line.get_label()) for line in axes.lines) else "chosen in k folds"
-    )
     axes.plot(at, foot, marker="^", color=theme.muted, markersize=5, linestyle="none", label=label)
-    small_text(axes, theme, at, foot + 0.025 * (high - low), f"{times}/{folds}", color=theme.muted)
+    small_text(axes, theme, at, foot + 0.025 * (high - low), folds, color=theme.muted)
 
 
 def draw_token_positions(

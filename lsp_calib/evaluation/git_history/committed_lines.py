@@ -18,7 +18,7 @@ import attrs
 from lsp_calib.badges import counted
 from lsp_calib.completion.context import Cursor, drawn_place, is_asked_for
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.git_history.objects import ObjectReader
+from lsp_calib.evaluation.git_history.objects import ObjectReader, object_reader
 from lsp_calib.evaluation.git_history.repository import find_repository, printable
 from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem, is_source, plain
 from lsp_calib.evaluation.tasks import (
@@ -330,14 +330,10 @@ def _difference(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[list[i
         return None
     added: list[int] = []
     gone: list[int] = []
-    if old and new:
-        for _, one, one_end, two, two_end in (
-            opcode for opcode in difflib.SequenceMatcher(None, old, new).get_opcodes() if opcode[0] != "equal"
-        ):
+    for kind, one, one_end, two, two_end in difflib.SequenceMatcher(None, old, new).get_opcodes():
+        if kind != "equal":
             gone += range(top + one, top + one_end)
             added += range(top + two, top + two_end)
-    else:
-        gone, added = list(range(top, top + len(old))), list(range(top, top + len(new)))
     return added, gone
 
 
@@ -431,7 +427,7 @@ def committed_lines(path: Path, group: str, count: int, seed: int, language: str
     The document is the file as the commit left it up to the cursor; below it stand only the lines that the
     commit did not add, as it is where people write from top to bottom. With nothing left there the condition
     is WRITING_ON. The same repository and seed give the same lines.
-    Raises DataError and SettingsError as `find_repository` and `ObjectReader` do.
+    Raises DataError and SettingsError as `find_repository`, `object_reader` and `ObjectReader` do.
     """
     repository = find_repository(path)
     below = PurePosixPath(path.resolve().relative_to(repository.root).as_posix())
@@ -442,7 +438,7 @@ def committed_lines(path: Path, group: str, count: int, seed: int, language: str
     def excluded(name: str) -> str:
         return wish.excluded(str(repository.root / name))
 
-    with ObjectReader(repository) as reader:
+    with object_reader(repository) as reader:
         added = AddedLines(reader, below, language, excluded, taken.left_out)
         for commit in newest_first(reader, repository.head, wish.commits):
             taken.seen[commit.address] += 1

@@ -12,11 +12,12 @@ import select
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
+
+import attrs
 
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.git_history.repository import Repository
@@ -34,49 +35,44 @@ _LIMITS = (
 )
 
 
-class ObjectReader:
-    """The objects of a repository by id, while it is entered.
+@contextmanager
+def object_reader(repository: Repository) -> Iterator[ObjectReader]:
+    """A reader, as long as it is entered. Raises SettingsError if git is not installed."""
+    git = git_program()
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lsp-calib-git-")))
+        environment = _environment(_empty_repository(home, repository.head), repository.objects)
+        sizes, contents = (
+            stack.enter_context(closing(_Process([git, *_LIMITS, "cat-file", options], home, environment)))
+            for options in ("--batch-check", "--batch")
+        )
+        yield ObjectReader(repository.root, sizes, contents)
 
-    Raises SettingsError if git is not installed. Its methods raise DataError if git gives up, or says nothing
-    for a minute.
+
+@attrs.frozen
+class ObjectReader:
+    """The objects of a repository by id.
+
+    root: the folder of its checkout. sizes, contents: git, asked what an object is, and what it holds.
     """
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self._git = git_program()
-        self._stack = ExitStack()
-        self._processes: list[_Process] = []
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lsp-calib-git-")))
-            empty = _empty_repository(home, self._repository.head)
-            environment = _environment(empty, self._repository.objects)
-            for options in ("--batch-check", "--batch"):
-                process = _Process([self._git, *_LIMITS, "cat-file", options], home, environment)
-                stack.callback(process.close)
-                self._processes += [process]
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
+    root: Path
+    sizes: _Process
+    contents: _Process
 
     def read(self, id_: str, kind: Kind, most: int) -> bytes | None:
         """The content of an object; None if it is not there, of another kind, or larger than `most` bytes.
 
         An object that is missing, as in a partial or shallow clone, is never fetched.
+        Raises DataError if git gives up, or says nothing for a minute.
         """
-        sizes, contents = self._processes
-        found = sizes.ask(id_)
+        found = self.sizes.ask(id_)
         if found is None or found[0] != kind or found[1] > most:
             return None
-        again = contents.ask(id_)
+        again = self.contents.ask(id_)
         if again is None or again[1] > most:  # somebody is changing the repository
-            raise DataError(f"The object {id_} of {self._repository.root} changed while it was read.")
-        return contents.take(again[1])
+            raise DataError(f"The object {id_} of {self.root} changed while it was read.")
+        return self.contents.take(again[1])
 
 
 def git_program() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,13 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietly
 from lsp_calib.calibration.scores import brier_score
-from lsp_calib.calibration.validation import FirstT, Interval, grouped_folds, select_first_t
+from lsp_calib.calibration.validation import (
+    FirstT,
+    Interval,
+    grouped_folds,
+    held_out_predictions,
+    select_first_t,
+)
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.confidence.measures import (
     arithmetic_mean,
@@ -35,16 +41,14 @@ from lsp_calib.evaluation.paper.numbers import (
     Resamples,
     adjusted,
     paired_p_value,
-    platt_out_of_fold,
     random_folds,
     rank_correlation,
-    rescaled,
 )
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.reflective_scores import FORMS
 from lsp_calib.evaluation.scores import LEAST_SKILL, both_sides, groups_of, too_few_right
 from lsp_calib.evaluation.tasks import FEWEST, REPAIR, SYNTHESIS
-from lsp_calib.evaluation.thresholds import shipped_thresholds
+from lsp_calib.evaluation.thresholds import judged
 from lsp_calib.files import read_file
 from lsp_calib.json_text import parse_json
 
@@ -82,10 +86,7 @@ class File:
     @cached_property
     def records(self) -> list[Record]:
         """Its records, summaries judged by the thresholds that ship. Raises DataError as `read_records`."""
-        header, records = read_records(self.path)
-        if header.similarity is not None:
-            records = shipped_thresholds(header.similarity).judge(header, records)
-        return records
+        return judged(*read_records(self.path))
 
 
 def find_files(folder: Path, model: str | None = None) -> list[File]:
@@ -257,19 +258,20 @@ def _known(counts: Iterable[int | None]) -> list[int] | None:
     return known if len(known) == len(found) else None
 
 
+_OF_TOKENS = "total", "arithmetic-mean", "geometric-mean", "minimum", "geometric-mean-lowest-3"
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
-        "total": _of_tokens("total"),
-        "arithmetic-mean": _of_tokens("arithmetic-mean"),
-        "geometric-mean": _of_tokens("geometric-mean"),
-        "minimum": _of_tokens("minimum"),
-        "geometric-mean-lowest-3": _of_tokens("geometric-mean-lowest-3"),
+        **{name: _of_tokens(name) for name in _OF_TOKENS},
         "entropy": _entropy,
         "length": _length,
         "length-in-data-set": _relative_length,
     }
 )
 """Measures by name. One that the records do not hold is None there, and its row says so."""
+
+
+RowKey = tuple[str, str, str]
+"""Measure, rescaling and folds."""
 
 
 @attrs.frozen(eq=False)
@@ -290,7 +292,7 @@ class Row:
     confidence: FloatArray
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> RowKey:
         return self.measure, self.rescaling, self.folds
 
 
@@ -317,6 +319,12 @@ class Cell:
         """The row with these names, if there is one."""
         wanted = measure, rescaling, folds
         return next((row for row in self.rows if row.key == wanted), None)
+
+    def known(self, measure: str, rescaling: str = RAW, folds: str = "") -> Row:
+        """A row that every cell with rows has: of a mean or product of probabilities, by the study's line."""
+        row = self.row(measure, rescaling, folds)
+        assert row is not None
+        return row
 
     def skill_of_all(self, first: str) -> float | None:
         """The skill that the mean of the first tokens has if all of them count. first: a key of `first`."""
@@ -362,22 +370,17 @@ class Rows:
         answers, y = self._answers, self._answers.correct
         found = {name: measure(answers) for name, measure in MEASURES.items()}
         raw = {name: values for name, values in found.items() if values is not None}
-        lines = {
-            (name, folds): platt_out_of_fold(np.stack(list(raw.values())), y, fold, input)
-            for name, input in PLATT.items()
-            for folds, fold in self._folds.items()
-        }
         rows = []
         with quietly():
-            for at, (name, values) in enumerate(raw.items()):
+            for name, values in raw.items():
                 rows.append(self._row(name, RAW, "", values))
-                for (line, folds), confidence in lines.items():
+                for line in PLATT:
                     if line == paper or name == headline:
-                        rows.append(self._row(name, line, folds, confidence[at]))
+                        rows += self._platt(name, values, line)
                 for other, fit in RESCALINGS.items():
                     if other == OURS or name == headline:
-                        confidence_ = rescaled(values, y, self._folds[APART], fit)
-                        rows.append(self._row(name, other, APART, confidence_))
+                        confidence = held_out_predictions(values, y, self._folds[APART], fit)
+                        rows.append(self._row(name, other, APART, confidence))
             unskilled = self._row(UNSKILLED, RAW, "", np.full(y.size, float(np.mean(y))))
             # By definition: the base rate of other data would be another one.
             rows.append(attrs.evolve(unskilled, skill=Interval(0.0, None, None)))
@@ -395,11 +398,15 @@ class Rows:
     def of_one(self, measure: str, raw: FloatArray, paper: str) -> tuple[Row, ...]:
         """The rows of one further confidence, shape (n,): raw, and by the study's line in both folds."""
         with quietly():
-            rows = [self._row(measure, RAW, "", raw)]
-            for folds, fold in self._folds.items():
-                line = platt_out_of_fold(raw[None], self._answers.correct, fold, PLATT[paper])[0]
-                rows.append(self._row(measure, paper, folds, line))
-        return tuple(rows)
+            return self._row(measure, RAW, "", raw), *self._platt(measure, raw, paper)
+
+    def _platt(self, measure: str, raw: FloatArray, line: str) -> list[Row]:
+        """The rows of a confidence by a name in PLATT, in both folds."""
+        correct = self._answers.correct
+        return [
+            self._row(measure, line, folds, held_out_predictions(raw, correct, fold, PLATT[line]))
+            for folds, fold in self._folds.items()
+        ]
 
     def _row(self, measure: str, rescaling: str, folds: str, confidence: FloatArray) -> Row:
         skill = self._resamples.skill(confidence)
@@ -421,20 +428,17 @@ class Rows:
         if paper != "Platt on p" or min(answers.right, answers.n - answers.right) < FEWEST_TO_TEST:
             return {}
         of = answers.logprobs, answers.correct, answers.groups, FIRST
-        rescale = partial(platt_out_of_fold, input=PLATT[paper])
         return {
-            name: select_first_t(*of, rescale=rescale, folds=FOLDS, seed=self._seed, mean=mean)
+            name: select_first_t(*of, fit=PLATT[paper], folds=FOLDS, seed=self._seed, mean=mean)
             for name, mean in ((FIRST_T, geometric_mean), (FIRST_T_ARITHMETIC, arithmetic_mean))
         }
 
     def _tested(self, cell: Cell, paper: str) -> Cell:
-        all_tokens = cell.row("geometric-mean", paper, APART)
-        assert all_tokens is not None
-        chosen = cell.first[FIRST_T].confidence
+        both = cell.first[FIRST_T].confidence, cell.known("geometric-mean", paper, APART).confidence
         return attrs.evolve(
             cell,
-            gain=self._resamples.skill_difference(chosen, all_tokens.confidence),
-            p_value=paired_p_value(chosen, all_tokens.confidence, self._answers.correct),
+            gain=self._resamples.skill_difference(*both),
+            p_value=paired_p_value(*both, self._answers.correct),
         )
 
 

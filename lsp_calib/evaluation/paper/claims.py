@@ -11,9 +11,9 @@ import numpy as np
 from lsp_calib.calibration.arrays import FloatArray
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.validation import Interval, percentile_interval
-from lsp_calib.evaluation.paper.cells import APART, FIRST_T, RANDOM, RAW, Cell, Row, adjusted_p_values
+from lsp_calib.evaluation.paper.cells import APART, FIRST_T, RANDOM, Cell, adjusted_p_values
 from lsp_calib.evaluation.paper.numbers import Resamples, rank_correlation
-from lsp_calib.evaluation.paper.page import Claim, Compared, Study, ranged
+from lsp_calib.evaluation.paper.page import Claim, Study, ranged
 from lsp_calib.evaluation.paper.spiess import LINE as ON_LN_P
 from lsp_calib.evaluation.paper.spiess import against_auc, pairs_judged_twice, scored
 from lsp_calib.evaluation.paper.virk import ALPHA, HEADLINE
@@ -27,20 +27,19 @@ _STRONG = 0.7
 # Tokens that count as early.
 _EARLY = 5
 
-Pairs = Sequence[tuple[Compared, Cell]]
-
 
 def claims_of(studies: Sequence[Study], seed: int = 0) -> Iterator[Claim]:
     """The claims of these studies, at most 15, in the order of the studies."""
-    by_name = {study.name: study for study in studies}
-    if "spiess" in by_name:
-        yield from _of_spiess(scored(by_name["spiess"].compared), seed)
-    if "virk" in by_name:
-        yield from _of_virk(scored(by_name["virk"].compared), seed)
-    if "full-ece" in by_name:
-        told = [one.numbers for one in by_name["full-ece"].compared if one.numbers is not None]
-        says = "cw-ECE depends on the number of bins far more than Full-ECE does."
-        yield _claim("full-ece", "Table 1", says, _deviates(told) if told else None)
+    for study in studies:
+        cells = [cell for _, cell in scored(study.compared)]
+        if study.name == "spiess":
+            yield from _of_spiess(cells, seed)
+        elif study.name == "virk":
+            yield from _of_virk(cells, seed)
+        else:
+            told = [one.numbers for one in study.compared if one.numbers is not None]
+            says = "cw-ECE depends on the number of bins far more than Full-ECE does."
+            yield _claim("full-ece", "Table 1", says, _deviates(told) if told else None)
 
 
 def _deviates(told: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -51,31 +50,30 @@ def _deviates(told: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     return (HELD if held else DID_NOT), f"deviation of cw-ECE and of Full-ECE: {'; '.join(words)}"
 
 
-def _of_spiess(cells: Pairs, seed: int) -> Iterator[Claim]:
+def _of_spiess(cells: Sequence[Cell], seed: int) -> Iterator[Claim]:
     claim = partial(_claim, "spiess")
     both = "total", "arithmetic-mean"
-    lines = [cell for _, cell in cells if (cell.answers.header.task, cell.answers.judge) == ("line", "exact")]
-    everything = [cell for _, cell in cells]
-    by_tests = [cell for cell in everything if cell.answers.judge == "tests"]
+    lines = [cell for cell in cells if (cell.answers.header.task, cell.answers.judge) == ("line", "exact")]
+    by_tests = [cell for cell in cells if cell.answers.judge == "tests"]
     yield claim(
         "4.2.1",
         "By tests, raw confidences are poorly calibrated: the best raw skill is about 0.05.",
-        _at_most([_row(cell, name).skill for cell in by_tests for name in both], 0.05),
+        _at_most([cell.known(name).skill for cell in by_tests for name in both], 0.05),
     )
     yield claim(
         "4.2.1",
         "The average token probability is over-confident: it exceeds the share that is right.",
-        _least([_excess(cell, "arithmetic-mean", seed) for cell in everything]),
+        _least([_excess(cell, "arithmetic-mean", seed) for cell in cells]),
     )
     yield claim(
         "4.2.2",
         "Rescaling improves ECE: from 0.38 to 0.05 where the rescaled skill is at least 0.05.",
-        _ece_falls(everything),
+        _ece_falls(cells),
     )
     yield claim(
         "4.2.6",
         "By exact match, the rescaled skill of the total probability is high: 0.31 to 0.43.",
-        _least([_row(cell, "total", ON_LN_P, RANDOM).skill for cell in lines], 0.31),
+        _least([cell.known("total", ON_LN_P, RANDOM).skill for cell in lines], 0.31),
     )
     yield claim(
         "4.2.6",
@@ -104,32 +102,24 @@ def _claim(study: str, where: str, says: str, found: tuple[str, str] | None) -> 
     return Claim(study, where, says, *(found or (NOT_RUN, "–")))
 
 
-def _of_virk(cells: Pairs, seed: int) -> Iterator[Claim]:
+def _of_virk(cells: Sequence[Cell], seed: int) -> Iterator[Claim]:
     claim = partial(_claim, "virk")
-    best = [cell for _, cell in cells if cell.answers.judge == "best-f1"]
+    best = [cell for cell in cells if cell.answers.judge == "best-f1"]
     yield claim(
         "5.1",
         "Raw, the skill is negative everywhere.",
-        _at_most([_row(cell, HEADLINE).skill for cell in best], 0.0),
+        _at_most([cell.known(HEADLINE).skill for cell in best], 0.0),
     )
-    rescaled = [cell.row(HEADLINE, ON_P, APART) for cell in best]
+    by_line = [(cell.answers.judge, cell.known(HEADLINE, ON_P, APART).skill) for cell in cells]
     yield claim(
         "5.2",
         "Platt scaling makes every skill positive (0.01 to 0.19).",
-        _least([row.skill for row in rescaled if row is not None]),
+        _least([skill for judge, skill in by_line if judge == "best-f1"]),
     )
     yield claim(
         "5.2",
         "At high precision the skill is over 0.2 (all models but GPT-3.5).",
-        _least(
-            [
-                row.skill
-                for _, cell in cells
-                if cell.answers.judge == "high-precision"
-                and (row := cell.row(HEADLINE, ON_P, APART)) is not None
-            ],
-            0.2,
-        ),
+        _least([skill for judge, skill in by_line if judge == "high-precision"], 0.2),
     )
     yield claim("5.2", "ASAP raises the skill of Python's summaries.", _asap_raises(best, seed))
     yield claim(
@@ -179,16 +169,9 @@ def _judged(
     return verdict, f"{first} {ends[first]}, {second} {ends[second]}, {len(found)} rows"
 
 
-def _row(cell: Cell, measure: str, rescaling: str = RAW, folds: str = "") -> Row:
-    row = cell.row(measure, rescaling, folds)
-    assert row is not None
-    return row
-
-
 def _excess(cell: Cell, measure: str, seed: int) -> Interval:
     """By how much the mean confidence exceeds the share that is right."""
-    row = _row(cell, measure)
-    return _resamples(cell, seed).mean(row.confidence - cell.answers.correct)
+    return _resamples(cell, seed).mean(cell.known(measure).confidence - cell.answers.correct)
 
 
 def _resamples(cell: Cell, seed: int) -> Resamples:
@@ -212,23 +195,15 @@ def _ece_falls(cells: Sequence[Cell]) -> tuple[str, str] | None:
     return verdict, f"from {before:.2f} to {after:.2f} on average; lower in {share}"
 
 
-def _exact_minus_tests(cells: Pairs, seed: int) -> tuple[str, str] | None:
+def _exact_minus_tests(cells: Sequence[Cell], seed: int) -> tuple[str, str] | None:
     found = []
     for exact, tests in pairs_judged_twice(cells):
-        rows = [cell.row("total", ON_LN_P, RANDOM) for cell in (exact, tests)]
-        if None in rows:
-            continue
-        drawn = [
-            _resamples(cell, seed).skills(row.confidence)
-            for cell, row in zip((exact, tests), rows, strict=True)
-            if row
-        ]
-        values = [row.skill.value or 0.0 for row in rows if row]
-        found.append(percentile_interval(values[0] - values[1], drawn[0] - drawn[1], 0.95, "bootstrap"))
+        p, q = (cell.known("total", ON_LN_P, RANDOM).confidence for cell in (exact, tests))
+        found.append(_skill_difference(_resamples(exact, seed), p, _resamples(tests, seed), q))
     return _least(found)
 
 
-def _auc_tells(cells: Pairs) -> tuple[str, str] | None:
+def _auc_tells(cells: Sequence[Cell]) -> tuple[str, str] | None:
     points = against_auc(cells)
     with_skill, with_ece = (
         rank_correlation(*zip(*points[score], strict=True)) if points[score] else None
@@ -244,12 +219,11 @@ def _auc_tells(cells: Pairs) -> tuple[str, str] | None:
 
 def _above_nine(cells: Sequence[Cell], seed: int) -> tuple[str, str] | None:
     """The mean confidence of what lies above 0.9, minus the share of it that is right, over all cells."""
-    rows = [(cell, cell.row("total", ON_LN_P, RANDOM)) for cell in cells]
-    if not any(row for _, row in rows):
+    if not cells:
         return None
-    p = np.concatenate([row.confidence for _, row in rows if row])
-    correct = np.concatenate([cell.answers.correct for cell, row in rows if row])
-    groups = [group for cell, row in rows if row for group in cell.answers.groups]
+    p = np.concatenate([cell.known("total", ON_LN_P, RANDOM).confidence for cell in cells])
+    correct = np.concatenate([cell.answers.correct for cell in cells])
+    groups = [group for cell in cells for group in cell.answers.groups]
     above = (p >= 0.9).astype(np.float64)
     count = int(above.sum())
     if not count:
@@ -260,7 +234,7 @@ def _above_nine(cells: Sequence[Cell], seed: int) -> tuple[str, str] | None:
     return verdict, f"promised minus right {ranged(excess)}, {count} answers"
 
 
-def _other_text(cells: Pairs, seed: int) -> tuple[str, str] | None:
+def _other_text(cells: Sequence[Cell], seed: int) -> tuple[str, str] | None:
     published = 0.4864
     found = []
     for exact, tests in pairs_judged_twice(cells):
@@ -285,10 +259,16 @@ def _asap_raises(cells: Sequence[Cell], seed: int) -> tuple[str, str] | None:
         (p, y, groups), (q, z, _) = (_on(one, both[0] & both[1]) for one in (cell, plain[model]))
         if not groups:
             continue
-        a, b = Resamples(y, groups, seed=seed), Resamples(z, groups, seed=seed)
-        value = (a.skill(p).value or 0.0) - (b.skill(q).value or 0.0)
-        found.append(percentile_interval(value, a.skills(p) - b.skills(q), 0.95, "bootstrap"))
+        found.append(
+            _skill_difference(Resamples(y, groups, seed=seed), p, Resamples(z, groups, seed=seed), q)
+        )
     return _least(found)
+
+
+def _skill_difference(a: Resamples, p: FloatArray, b: Resamples, q: FloatArray) -> Interval:
+    """The skill of confidences p of the answers of a minus that of q of those of b."""
+    value = (a.skill(p).value or 0.0) - (b.skill(q).value or 0.0)
+    return percentile_interval(value, a.skills(p) - b.skills(q))
 
 
 def _by_model(cells: Sequence[Cell], prompt: str) -> Mapping[str, Cell]:
@@ -301,17 +281,17 @@ def _by_model(cells: Sequence[Cell], prompt: str) -> Mapping[str, Cell]:
 
 def _on(cell: Cell, items: set[str]) -> tuple[FloatArray, np.typing.NDArray[np.bool_], list[str]]:
     """Rescaled confidences, verdicts and groups of some items, in the order of their ids."""
-    row = _row(cell, HEADLINE, ON_P, APART)
+    row = cell.known(HEADLINE, ON_P, APART)
     names = [record.item for record in cell.answers.found]
     at = sorted((place for place, name in enumerate(names) if name in items), key=names.__getitem__)
     return row.confidence[at], cell.answers.correct[at], [cell.answers.groups[place] for place in at]
 
 
-def _first_better(cells: Pairs) -> tuple[str, str] | None:
-    tested = [cell for _, cell in cells if FIRST_T in cell.first and cell.gain is not None]
+def _first_better(cells: Sequence[Cell]) -> tuple[str, str] | None:
+    tested = [cell for cell in cells if FIRST_T in cell.first and cell.gain is not None]
     if not tested:
         return None
-    adjusted = adjusted_p_values([cell for _, cell in cells])
+    adjusted = adjusted_p_values(cells)
     least = min(adjusted.values())
     best = max(tested, key=lambda cell: (cell.gain.value or 0.0) if cell.gain else 0.0)
     words = f"least adjusted p {least:.2f} of {len(tested)} tests; best gain {ranged(best.gain, 3)}"

@@ -1,4 +1,4 @@
-"""Fits and intervals of many confidences of the same answers at once. Pure.
+"""Fits, and intervals of many confidences of the same answers at once. Pure.
 
 To import this raises DataError where scikit-learn or scipy is missing.
 
@@ -16,15 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
-from lsp_calib.calibration.logistic import (
-    FLAT_PRIOR,
-    LOOSE_PRIOR,
-    Input,
-    PlattCalibrator,
-    line_inputs,
-    sigmoid,
-    sigmoid_and_loss,
-)
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.other_curves import (
     BetaCalibrator,
     HistogramCalibrator,
@@ -35,7 +27,6 @@ from lsp_calib.calibration.scores import auc, bin_index, expected_calibration_er
 from lsp_calib.calibration.validation import (
     Fit,
     Interval,
-    held_out_predictions,
     percentile_interval,
 )
 from lsp_calib.errors import DataError
@@ -52,16 +43,18 @@ except ImportError as error:
 
 FOLDS = 5
 RESAMPLES = 1000
-_MOST_STEPS = 200
-_MOST_HALVINGS = 50
 FIRST = tuple(range(1, 20))
 """The numbers of first tokens that Virk et al. try; a shorter answer uses all it has."""
 
 OURS = "Platt on log-odds, prior"
 """How this project rescales a single measure; see `scores.fit_curve`."""
 
-PLATT: Mapping[str, Input] = MappingProxyType(
-    {"Platt on ln p": "log-p", "Platt on p": "p", "Platt on log-odds": "log-odds"}
+PLATT: Mapping[str, Fit] = MappingProxyType(
+    {
+        "Platt on ln p": partial(PlattCalibrator.maximum_likelihood, input="log-p"),
+        "Platt on p": partial(PlattCalibrator.maximum_likelihood, input="p"),
+        "Platt on log-odds": partial(PlattCalibrator.maximum_likelihood, input="log-odds"),
+    }
 )
 """Plain maximum likelihood over each input: Spiess et al. fit on ln p, Virk et al. on p."""
 
@@ -70,69 +63,10 @@ RESCALINGS: Mapping[str, Fit] = MappingProxyType(
         OURS: partial(PlattCalibrator.fit, prior=LOOSE_PRIOR),
         "temperature": partial(TemperatureCalibrator.fit, spread=1e6),
         "isotonic": partial(IsotonicCalibrator.fit, ends=False),
-        "histogram": partial(HistogramCalibrator.fit, smoothing=0.0),
+        "histogram": HistogramCalibrator.fit,
         "beta": BetaCalibrator.fit,
     }
 )
-
-
-def platt_out_of_fold(raw: FloatArray, correct: BoolArray, fold: IntArray, input: Input) -> FloatArray:
-    """Each item's prediction by the maximum-likelihood line of the other folds, for m measures: shape (m, n).
-
-    raw: raw confidences, shape (m, n). fold: 0 .. k-1, shape (n,).
-    """
-    x = line_inputs(raw, input)
-    predicted = np.empty_like(x)
-    for k in range(int(fold.max()) + 1):
-        test = fold == k
-        line = _lines(x[:, ~test], correct[~test].astype(np.float64))
-        predicted[:, test] = sigmoid(line[:, :1] * x[:, test] + line[:, 1:])
-    return predicted
-
-
-def _lines(x: FloatArray, targets: FloatArray) -> FloatArray:
-    """Slope and intercept of `PlattCalibrator.maximum_likelihood` for each row of x, shape (m, 2): its damped
-    Newton steps, for all rows at once.
-
-    x: shape (m, n). targets: 0 or 1, shape (n,).
-    """
-    precision = np.array([FLAT_PRIOR.slope_sd**-2, FLAT_PRIOR.intercept_sd**-2])
-    found = np.zeros((len(x), 2))
-    going = np.arange(len(x))
-
-    def at(lines: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        p, loss = sigmoid_and_loss(lines[:, :1] * x[rows] + lines[:, 1:], targets)
-        return p, loss.sum(axis=1) + 0.5 * (lines * lines) @ precision
-
-    for _ in range(_MOST_STEPS):
-        line, of = found[going], x[going]
-        p, value = at(line, going)
-        slope, curvature = p - targets, p * (1.0 - p)
-        gradient = np.stack([(slope * of).sum(axis=1), slope.sum(axis=1)], axis=1) + precision * line
-        cross = (curvature * of).sum(axis=1)
-        a, d = (curvature * of * of).sum(axis=1) + precision[0], curvature.sum(axis=1) + precision[1]
-        # Scores that are all alike: rounding hides the prior.
-        a = np.where(a * d - cross * cross <= 1e-14 * a * d, a * (1.0 + 1e-7), a)
-        u, v = gradient.T
-        step = np.stack([d * u - cross * v, a * v - cross * u], axis=1) / (a * d - cross * cross)[:, None]
-        decrement = (gradient * step).sum(axis=1)
-        size = np.ones(len(going))
-        for _ in range(_MOST_HALVINGS):
-            _, trial = at(line - size[:, None] * step, going)
-            short = (decrement > 1e-10 * (1.0 + abs(value))) & (trial > value - 1e-4 * size * decrement)
-            if not short.any():
-                break
-            size[short] *= 0.5
-        found[going] = line - size[:, None] * step
-        going = going[decrement > 1e-16 * (1.0 + abs(value))]
-        if not going.size:
-            break
-    return found
-
-
-def rescaled(raw: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:
-    """Each item's prediction by what was fitted on the other folds. Shape (n,)."""
-    return held_out_predictions(raw, fold, lambda items: fit(raw[items], correct[items]))
 
 
 def random_folds(n: int, seed: int = 0) -> IntArray:
@@ -218,7 +152,7 @@ class Resamples:
         expected = np.bincount(index, weights=confidence, minlength=10)
         drawn = np.abs(hits - expected).sum(axis=1) / confidence.size
         value = expected_calibration_error(confidence, self.correct)
-        return percentile_interval(value, drawn, 0.95, "calibrated-band")
+        return percentile_interval(value, drawn, "calibrated-band")
 
     def skills(self, confidence: FloatArray) -> FloatArray:
         """The skill on each resample, shape (count,)."""
@@ -235,7 +169,7 @@ class Resamples:
     def _interval(self, value: float, drawn: FloatArray) -> Interval:
         if not self._enough:
             drawn = np.full(drawn.size, np.nan)
-        return percentile_interval(float(value), drawn, 0.95, "bootstrap")
+        return percentile_interval(float(value), drawn)
 
 
 def paired_p_value(first: FloatArray, second: FloatArray, correct: BoolArray) -> float:

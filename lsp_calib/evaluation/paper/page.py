@@ -13,7 +13,7 @@ import attrs
 
 from lsp_calib import __version__
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.evaluation.paper.cells import Cell, Row, cell_json, number
+from lsp_calib.evaluation.paper.cells import Cell, RowKey, cell_json, number
 from lsp_calib.evaluation.paper.published import Quoted
 from lsp_calib.evaluation.report import csv_text, table_lines
 from lsp_calib.files import replace_file
@@ -73,7 +73,7 @@ class Compared:
     differs: str
     command: str
     cell: Cell | None
-    quoted: Callable[[Row, str], Quoted]
+    quoted: Callable[[RowKey, str], Quoted]
     numbers: Mapping[str, Any] | None = None
 
 
@@ -184,7 +184,7 @@ def _numbers(study: Study, one: Compared) -> Iterator[list[object]]:
             if interval is None and (metric == "auc" or row.measure == "unskilled"):
                 continue
             found = interval or Interval(None, None, None)
-            quoted = one.quoted(row, metric)
+            quoted = one.quoted(row.key, metric)
             numbers = "; ".join(f"{name} {value:g}" for name, value in quoted.numbers)
             state = "scored" if interval is not None else "omitted"
             yield [
@@ -223,7 +223,9 @@ def _compared_json(one: Compared) -> dict[str, Any]:
         return {**document, "state": NOT_RUN, "command": one.command}
     cell = cell_json(one.cell)
     for row, found in zip(one.cell.rows, cell["rows"], strict=True):
-        quoted = {metric: one.quoted(row, metric).to_json() for metric in ("brier", "skill", "ece", "auc")}
+        quoted = {
+            metric: one.quoted(row.key, metric).to_json() for metric in ("brier", "skill", "ece", "auc")
+        }
         found["published"] = {metric: value for metric, value in quoted.items() if value is not None}
     return {**document, "state": "omitted" if one.cell.why else "scored", **cell}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -16,7 +16,6 @@ from lsp_calib.calibration.scores import (
     ks_calibration_error,
     smooth_ece,
 )
-from lsp_calib.calibration.validation import Interval
 from lsp_calib.evaluation.figures.confidences import (
     Roc,
     draw_against_auc,
@@ -34,6 +33,7 @@ from lsp_calib.evaluation.paper.cells import (
     Cell,
     File,
     Row,
+    RowKey,
     Stated,
     answers_of,
     cell_of,
@@ -53,7 +53,6 @@ from lsp_calib.report.words import signed
 LINE = "Platt on ln p"
 """The study's rescaling, in random folds."""
 HEADLINE = "total"
-_EMPTY = Interval(None, None, None)
 
 
 @attrs.frozen
@@ -84,16 +83,16 @@ class Target:
             and (not self.suite or self.suite in suites)
         )
 
-    def quoted(self, row: Row, metric: str) -> Quoted:
+    def quoted(self, key: RowKey, metric: str) -> Quoted:
         """What the study printed for a row."""
+        measure, rescaling, _ = key
         if metric == "auc":
-            told = self.judge == "tests" and row.rescaling == RAW
-            return quoted_from_spiess("8", self.column, row.measure, metric) if told else _NONE
-        name = self.raw if row.rescaling == RAW else self.rescaled if row.rescaling == LINE else ""
-        return quoted_from_spiess(name, self.column, row.measure, metric) if name else _NONE
+            name = "8" if self.judge == "tests" and rescaling == RAW else ""
+        else:
+            name = self.raw if rescaling == RAW else self.rescaled if rescaling == LINE else ""
+        return quoted_from_spiess(name, self.column, measure, metric) if name else Quoted("")
 
 
-_NONE = Quoted("")
 _LINES = "no DyPyBench: places in projects from the package index, also within a line, any line of a body"
 _DOCUMENTED = "no DyPyBench: documented functions of projects from the package index, not all of them tested"
 _TESTED = "no DyPyBench: functions of other projects, judged by at most 50 of the tests that reach the line"
@@ -206,25 +205,26 @@ def scored(compared: Sequence[Compared]) -> list[tuple[Compared, Cell]]:
 
 
 def _sections(compared: Sequence[Compared], seed: int) -> Iterator[Section]:
-    cells = scored(compared)
+    pairs = scored(compared)
+    cells = [cell for _, cell in pairs]
     yield Section(
         "Tables 5, 6 and 7 beside ours: the total probability",
         "One row for each model and prompt; the tables below have all measures. Platt: on ln p in random "
         "folds, as in the study.",
         (_overview(compared),),
     )
-    for title, group in itertools.groupby(cells, key=lambda pair: pair[0].task):
-        pairs = list(group)
+    for title, group in itertools.groupby(pairs, key=lambda pair: pair[0].task):
+        same = list(group)
         yield Section(
             title,
-            f"Differs in: {pairs[0][0].differs}.",
-            tuple(_measures(one, cell, seed) for one, cell in pairs),
+            f"Differs in: {same[0][0].differs}.",
+            tuple(_measures(one, cell, seed) for one, cell in same),
         )
     yield Section(
         "Rescaling",
         "The total probability rescaled in every way. Isotonic regression and bins have many parameters: see "
         "what few answers do to them. Debiased: less the part of chance; KS and smECE: without bins.",
-        tuple(_rescalings(cell) for _, cell in cells),
+        tuple(map(_rescalings, cells)),
     )
     yield Section(
         "Exact match against tests (Table 4)",
@@ -245,7 +245,7 @@ def _sections(compared: Sequence[Compared], seed: int) -> Iterator[Section]:
     yield Section(
         "Reliability and ROC (Figures 5 and 6)",
         "Raw above rescaled (Platt on ln p, random folds); n at each bar's foot, five quantile points.",
-        tuple(_pictures(cells, seed)),
+        tuple(_pictures(pairs, seed)),
     )
     yield Section(
         "Where the study contradicts itself",
@@ -272,12 +272,14 @@ def _overview(compared: Sequence[Compared]) -> Table:
         cell = one.cell
         answers = cell.answers
         front = (one.task, answers.name, f"{answers.n}, {answers.right}")
-        raw = cell.row(HEADLINE)
-        platt, apart = (cell.row(HEADLINE, LINE, folds) for folds in (RANDOM, APART))
-        if raw is None or platt is None or apart is None:
+        if cell.why:
             rows.append((*front, cell.why, "–", "–", "–", "–", "–", _seen(answers)))
             continue
-        published_raw, published_platt = (one.quoted(row, "skill").words(sign=True) for row in (raw, platt))
+        raw = cell.known(HEADLINE)
+        platt, apart = (cell.known(HEADLINE, LINE, folds) for folds in (RANDOM, APART))
+        published_raw, published_platt = (
+            one.quoted(row.key, "skill").words(sign=True) for row in (raw, platt)
+        )
         ours = f"{ranged(raw.skill)}; {_ece(raw)}", published_raw, ranged(platt.skill), _ece(platt)
         rows.append((*front, *ours, published_platt, signed(apart.skill.value), _seen(answers)))
     columns = (
@@ -292,9 +294,8 @@ def _overview(compared: Sequence[Compared]) -> Table:
 
 def _probe(one: Compared) -> tuple[str, str]:
     """The published skill of the total, raw and rescaled, of a task without records."""
-    row = Row(HEADLINE, RAW, "", 0.0, _EMPTY, None, None, np.empty(0))
-    line = attrs.evolve(row, rescaling=LINE)
-    return one.quoted(row, "skill").words(sign=True), one.quoted(line, "skill").words(sign=True)
+    raw, line = (one.quoted((HEADLINE, rescaling, ""), "skill") for rescaling in (RAW, LINE))
+    return raw.words(sign=True), line.words(sign=True)
 
 
 def _ece(row: Row | None) -> str:
@@ -318,7 +319,7 @@ def _measures(one: Compared, cell: Cell, seed: int) -> Table:
         rows.append(
             (
                 raw.measure,
-                *(ranged(raw.auc, sign=False), one.quoted(raw, "auc").words()),
+                *(ranged(raw.auc, sign=False), one.quoted(raw.key, "auc").words()),
                 *(f"{raw.brier:.2f}", ranged(raw.skill), _ece(raw), quoted_pair(one, raw)),
                 *("–" if platt is None else f"{platt.brier:.2f}", ranged(platt.skill if platt else None)),
                 *(_ece(platt), "–" if platt is None else quoted_pair(one, platt)),
@@ -349,7 +350,7 @@ def _of_the_study(found: Stated) -> bool:
 
 def quoted_pair(one: Compared, row: Row) -> str:
     """The published skill and ECE of a row, a dash where there are none."""
-    skill, ece = one.quoted(row, "skill"), one.quoted(row, "ece")
+    skill, ece = one.quoted(row.key, "skill"), one.quoted(row.key, "ece")
     return f"{skill.words(sign=True)}; {ece.words()}" if skill.numbers else "–"
 
 
@@ -379,29 +380,24 @@ def _other_errors(row: Row, cell: Cell) -> tuple[str, ...]:
     return tuple(f"{value:.3f}" for value in found)
 
 
-def pairs_judged_twice(cells: Sequence[tuple[Compared, Cell]]) -> list[tuple[Cell, Cell]]:
+def pairs_judged_twice(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
     """Cells of the same answers judged exactly and by tests, in this order."""
-    by_tests = {
-        (cell.answers.file.name, cell.answers.condition): cell
-        for _, cell in cells
-        if cell.answers.judge == "tests"
-    }
-    return [
-        (cell, by_tests[cell.answers.file.name, cell.answers.condition])
-        for _, cell in cells
-        if cell.answers.judge == "exact" and (cell.answers.file.name, cell.answers.condition) in by_tests
-    ]
+    exact, tests = (
+        {_asked(cell): cell for cell in cells if cell.answers.judge == judge} for judge in ("exact", "tests")
+    )
+    return [(cell, tests[asked]) for asked, cell in exact.items() if asked in tests]
 
 
-def _cross_table(cells: Sequence[tuple[Compared, Cell]]) -> Table:
+def _asked(cell: Cell) -> tuple[str, str]:
+    """What cells of the same answers share."""
+    return cell.answers.file.name, cell.answers.condition
+
+
+def _cross_table(cells: Sequence[Cell]) -> Table:
     printed = table(SPIESS, "4")
     (neither, tests_alone, _), (exact_alone, both, _) = printed["false"], printed["true"]
-    paper = (
-        "published: GPT-3.5, DyPyBench",
-        "1,988",
-        *(f"{x:.2f}" for x in (both, exact_alone, tests_alone, neither)),
-    )
-    rows = [paper]
+    shares = (f"{x:.2f}" for x in (both, exact_alone, tests_alone, neither))
+    rows = [("published: GPT-3.5, DyPyBench", "1,988", *shares)]
     for exact, tests in pairs_judged_twice(cells):
         a, b = exact.answers.correct, tests.answers.correct
         counts = [int(np.sum(x)) for x in (a & b, a & ~b, ~a & b, ~a & ~b)]
@@ -411,10 +407,10 @@ def _cross_table(cells: Sequence[tuple[Compared, Cell]]) -> Table:
     return Table("", columns, tuple(rows))
 
 
-def against_auc(cells: Sequence[tuple[Compared, Cell]]) -> dict[str, list[tuple[float, float]]]:
+def against_auc(cells: Sequence[Cell]) -> dict[str, list[tuple[float, float]]]:
     """(AUC, score) of each measure of each cell after the study's rescaling: by "ECE" and "skill"."""
     found: dict[str, list[tuple[float, float]]] = {"ECE": [], "skill": []}
-    for _, cell in cells:
+    for cell in cells:
         for raw in (row for row in cell.rows if row.rescaling == RAW):
             platt = cell.row(raw.measure, LINE, RANDOM)
             if platt is None or raw.auc is None or raw.auc.value is None or platt.skill.value is None:
@@ -440,7 +436,7 @@ def published_against_auc() -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-def _against_auc(cells: Sequence[tuple[Compared, Cell]]) -> Iterator[Table | Picture]:
+def _against_auc(cells: Sequence[Cell]) -> Iterator[Table | Picture]:
     ours, theirs = against_auc(cells), published_against_auc()
     rows = []
     for score in ours:
@@ -473,11 +469,11 @@ def _against_auc(cells: Sequence[tuple[Compared, Cell]]) -> Iterator[Table | Pic
         )
 
 
-def _same_auc(cells: Sequence[tuple[Compared, Cell]]) -> tuple[tuple[str, ...], ...] | None:
+def _same_auc(cells: Sequence[Cell]) -> tuple[tuple[str, ...], ...] | None:
     """The two rows of AUC within 0.01 that differ most in raw ECE."""
     found = [
         (row.auc.value, row.ece.value, cell, row)
-        for _, cell in cells
+        for cell in cells
         for row in cell.rows
         if row.auc is not None and row.ece is not None and row.auc.value and row.ece.value is not None
     ]
@@ -493,13 +489,16 @@ def _same_auc(cells: Sequence[tuple[Compared, Cell]]) -> tuple[tuple[str, ...], 
     return tuple(lines)
 
 
-def _correlations(cells: Sequence[tuple[Compared, Cell]]) -> Iterator[Table | Picture]:
+def _correlations(cells: Sequence[Cell]) -> Iterator[Table | Picture]:
     rows = []
-    for _, cell in _once(cells):
+    once: dict[tuple[str, str], Cell] = {}  # for the same answers by several criteria
+    for cell in cells:
+        once.setdefault(_asked(cell), cell)
+    for cell in once.values():
         value = cell.correlations.get(("total", "arithmetic-mean"))
         rows.append((cell.answers.name.rpartition(", ")[0], str(cell.answers.n), signed(value)))
     yield Table("Total and average", ("answers", "n", "correlation"), tuple(rows))
-    for _, cell in _best_of_models(cells):
+    for cell in _best_of_models(cells):
         names = list(dict.fromkeys(name for pair in cell.correlations for name in pair))
         model = cell.answers.header.model.name
         yield Picture(
@@ -515,83 +514,73 @@ def _correlations(cells: Sequence[tuple[Compared, Cell]]) -> Iterator[Table | Pi
         )
 
 
-def _once(cells: Sequence[tuple[Compared, Cell]]) -> list[tuple[Compared, Cell]]:
-    """The cells, one for the same answers by several criteria."""
-    seen: dict[tuple[str, str], tuple[Compared, Cell]] = {}
-    for pair in cells:
-        seen.setdefault((pair[1].answers.file.name, pair[1].answers.condition), pair)
-    return list(seen.values())
-
-
-def _best_of_models(cells: Sequence[tuple[Compared, Cell]]) -> list[tuple[Compared, Cell]]:
+def _best_of_models(cells: Sequence[Cell]) -> list[Cell]:
     """For each model the cell with the most answers."""
-    best: dict[str, tuple[Compared, Cell]] = {}
-    for pair in cells:
-        name = pair[1].answers.header.model.name
-        if name not in best or pair[1].answers.n > best[name][1].answers.n:
-            best[name] = pair
+    return _largest((cell.answers.header.model.name, cell) for cell in cells)
+
+
+def _largest(cells: Iterable[tuple[object, Cell]]) -> list[Cell]:
+    """For each key the cell with the most answers; among equals the first."""
+    best: dict[object, Cell] = {}
+    for key, cell in cells:
+        if key not in best or cell.answers.n > best[key].answers.n:
+            best[key] = cell
     return list(best.values())
 
 
-def _pictures(cells: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Picture]:
-    curves = {}
-    for _, cell in _best_of_models(cells)[:4]:
-        if (curve := roc_of(cell, HEADLINE, LINE, RANDOM)) is not None:
-            curves[cell.answers.name] = curve
+def _pictures(pairs: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Picture]:
+    best = _best_of_models([cell for _, cell in pairs])
+    curves = {cell.answers.name: roc_of(cell, HEADLINE, LINE, RANDOM) for cell in best[:4]}
     if curves:
         yield Picture(
             "spiess-roc",
             "ROC of the rescaled total probability; dots: accepting from 0.1, 0.3, 0.7 and 0.9 on",
             partial(draw_roc, curves, title="Accepting by the total probability", note="rescaled"),
         )
-    for _, cell in _best_of_models(cells):
-        row = cell.row(HEADLINE, LINE, RANDOM)
-        if row is not None:
-            model = cell.answers.header.model.name
-            yield Picture(
-                f"spiess-risk-{model}",
-                f"Errors among accepted answers by how many are accepted, {cell.answers.name}",
-                partial(
-                    draw_risk_coverage,
-                    risk_coverage(row.confidence, cell.answers.correct),
-                    marks={"sure": 0.9, "likely": 0.7},
-                    title=f"What acceptance costs: {model}",
-                ),
-            )
+    for cell in best:
+        model = cell.answers.header.model.name
+        yield Picture(
+            f"spiess-risk-{model}",
+            f"Errors among accepted answers by how many are accepted, {cell.answers.name}",
+            partial(
+                draw_risk_coverage,
+                risk_coverage(cell.known(HEADLINE, LINE, RANDOM).confidence, cell.answers.correct),
+                marks={"sure": 0.9, "likely": 0.7},
+                title=f"What acceptance costs: {model}",
+            ),
+        )
     # The same question with the small and the large window is drawn once: with the larger number of answers.
-    drawn: dict[tuple[str, str, str], Cell] = {}
-    for one, cell in cells:
-        key = one.task, cell.answers.header.model.name, cell.answers.condition
-        if key not in drawn or cell.answers.n > drawn[key].answers.n:
-            drawn[key] = cell
-    for cell in drawn.values():
+    asked = (
+        ((one.task, cell.answers.header.model.name, cell.answers.condition), cell) for one, cell in pairs
+    )
+    for cell in _largest(asked):
         yield raw_over_rescaled("spiess", cell, HEADLINE, LINE, RANDOM, seed)
 
 
-def roc_of(cell: Cell, measure: str, line: str, folds: str) -> Roc | None:
-    """The ROC curve of a rescaled measure, with the area of the raw one; None where there is none."""
-    row, raw = cell.row(measure, line, folds), cell.row(measure)
-    if row is None or raw is None or raw.auc is None or raw.auc.value is None:
-        return None
-    return Roc(*roc(row.confidence, cell.answers.correct), raw.auc.value)
+def roc_of(cell: Cell, measure: str, line: str, folds: str) -> Roc:
+    """The ROC curve of a rescaled measure, with the area of the raw one."""
+    row, area = cell.known(measure, line, folds), cell.known(measure).auc
+    assert area is not None
+    assert area.value is not None
+    return Roc(*roc(row.confidence, cell.answers.correct), area.value)
 
 
 def raw_over_rescaled(study: str, cell: Cell, measure: str, line: str, folds: str, seed: int = 0) -> Picture:
     """The reliability of a measure before and after rescaling."""
     answers = cell.answers
-    rows = [row for row in (cell.row(measure), cell.row(measure, line, folds)) if row is not None]
+    rows = cell.known(measure), cell.known(measure, line, folds)
     with quietly():
-        diagrams = [reliability(row.confidence, answers.correct, seed=seed) for row in rows]
-    skill = (f"skill {signed(row.skill.value)}, ECE {_ece(row)}" for row in rows)
+        raw, rescaled = (reliability(row.confidence, answers.correct, seed=seed) for row in rows)
+    skill, rescaled_skill = (f"skill {signed(row.skill.value)}, ECE {_ece(row)}" for row in rows)
     return Picture(
         f"{study}-{answers.stem}",
         f"Reliability of {answers.name}: {measure}",
         partial(
             draw_raw_over_rescaled,
-            diagrams[0],
-            diagrams[1],
+            raw,
+            rescaled,
             title=_wrapped(answers),
-            notes=(next(skill), next(skill)),
+            notes=(skill, rescaled_skill),
         ),
     )
 

@@ -18,6 +18,7 @@ from lsp_calib.evaluation.paper.cells import (
     Cell,
     File,
     Row,
+    RowKey,
     Stated,
     adjusted_p_values,
     answers_of,
@@ -36,7 +37,7 @@ from lsp_calib.evaluation.paper.published import (
     table,
 )
 from lsp_calib.evaluation.paper.spiess import quoted_pair, raw_over_rescaled, roc_of, scored
-from lsp_calib.evaluation.token_study import TOKEN, read_numbers
+from lsp_calib.evaluation.token_study import COLUMNS, TOKEN, read_numbers, rows_by_bins
 from lsp_calib.report.words import signed
 from lsp_calib.summarization.prompt import AUGMENTED, VERSION
 
@@ -47,7 +48,8 @@ BM25, ASAP = "BM25", "ASAP and BM25"
 PROMPTINGS = MappingProxyType({VERSION: BM25, AUGMENTED: ASAP})
 LANGUAGES = ("java", "python")
 CRITERIA = ("best-f1", "high-precision", "high-recall")
-# The tables with rescaled numbers, by prompting and criterion.
+# The tables with raw and with rescaled numbers, by prompting and criterion.
+_RAW = {(BM25, "best-f1"): "1"}
 _RESCALED = {
     (BM25, "best-f1"): "2",
     (ASAP, "best-f1"): "3",
@@ -67,37 +69,25 @@ CAVEATS = (
 )
 
 
-def _quoted(prompting: str, criterion: str, language: str, row: Row, metric: str) -> Quoted:
+def _quoted(prompting: str, criterion: str, language: str, key: RowKey, metric: str) -> Quoted:
     """What the study printed for a row: its confidence is the geometric mean."""
-    if row.measure != HEADLINE or metric == "auc":
-        return Quoted("")
-    if row.rescaling == RAW:
-        name = "1" if (prompting, criterion) == (BM25, "best-f1") else ""
-    else:
-        name = (
-            _RESCALED.get((prompting, criterion), "") if (row.rescaling, row.folds) == (LINE, APART) else ""
-        )
+    tables = {(HEADLINE, RAW, ""): _RAW, (HEADLINE, LINE, APART): _RESCALED}.get(key, {})
+    name = tables.get((prompting, criterion), "") if metric != "auc" else ""
     return quoted_from_virk(name, language, metric) if name else Quoted("")
 
 
 def build(files: Sequence[File], others: Sequence[File], seed: int = 0) -> Study:
     """The study on records. files: the largest of each question. others: all, for what models say."""
-    summaries = [file for file in files if file.header.task == "summary"]
     compared = []
     for prompting in (BM25, ASAP):
         for language in LANGUAGES:
-            wanted = [
-                file
-                for file in summaries
-                if file.header.language == language
-                and PROMPTINGS.get(file.header.prompt_version) == prompting
-            ]
             task = f"Summaries, {language.capitalize()}, {prompting}"
             augment = " --augment" if prompting == ASAP else ""
             command = f"lsp-calib eval summary --language {language}{augment}"
             cells = [
                 cell_of(answers, paper=LINE, headline=HEADLINE, first=True, seed=seed)
-                for file in wanted
+                for file in files
+                if _is_prompted(file, prompting) and file.header.language == language
                 for answers in answers_of(file, CRITERIA)
             ]
             compared += [
@@ -114,6 +104,11 @@ def build(files: Sequence[File], others: Sequence[File], seed: int = 0) -> Study
         compared=tuple(compared),
         sections=tuple(_sections(compared, others, seed)),
     )
+
+
+def _is_prompted(file: File, prompting: str) -> bool:
+    """Whether a file is of summaries with a prompting."""
+    return file.header.task == "summary" and PROMPTINGS.get(file.header.prompt_version) == prompting
 
 
 def _sections(compared: Sequence[Compared], others: Sequence[File], seed: int) -> Iterator[Section]:
@@ -166,11 +161,11 @@ def _overview(compared: Sequence[Compared], criterion: str) -> Table:
         if answers.judge != criterion:
             continue
         front = (one.task, answers.header.model.name, str(answers.n), str(answers.right))
-        raw, platt = cell.row(HEADLINE), cell.row(HEADLINE, LINE, APART)
-        if raw is None or platt is None:
+        if cell.why:
             rows.append((*front, cell.why, *["–"] * 8))
             continue
-        success = one.quoted(platt, "successRate").words()
+        raw, platt = cell.known(HEADLINE), cell.known(HEADLINE, LINE, APART)
+        success = one.quoted(platt.key, "successRate").words()
         rows.append((*front, *_beside(one, raw), *_beside(one, platt), success))
     columns = (
         *("task", "model", "n", "right", "raw Brier", "skill", "ECE", "published skill; ECE"),
@@ -208,20 +203,19 @@ def _first_table(cells: Sequence[tuple[Compared, Cell]]) -> Table:
     for one, cell in cells:
         if FIRST_T not in cell.first:
             continue
-        all_tokens, first = cell.row(HEADLINE, LINE, APART), cell.row(FIRST_T, LINE, APART)
-        arithmetic = cell.row(FIRST_T_ARITHMETIC, LINE, APART)
-        assert all_tokens is not None
-        assert first is not None
-        assert arithmetic is not None
+        all_tokens, first, arithmetic = (
+            cell.known(measure, LINE, APART).skill.value
+            for measure in (HEADLINE, FIRST_T, FIRST_T_ARITHMETIC)
+        )
         rows.append(
             (
                 *(one.task, cell.answers.header.model.name, cell.answers.judge),
-                *(f"{cell.answers.n}, {cell.answers.right}", signed(all_tokens.skill.value, 3)),
+                *(f"{cell.answers.n}, {cell.answers.right}", signed(all_tokens, 3)),
                 ", ".join(map(str, cell.first[FIRST_T].per_fold)),
-                *(signed(first.skill.value, 3), ranged(cell.gain, 3)),
+                *(signed(first, 3), ranged(cell.gain, 3)),
                 *(f"{cell.p_value:.3f}", f"{adjusted[cell.answers.name]:.2f}"),
                 ", ".join(map(str, cell.first[FIRST_T_ARITHMETIC].per_fold)),
-                signed(arithmetic.skill.value, 3),
+                signed(arithmetic, 3),
             )
         )
     columns = (
@@ -274,33 +268,26 @@ def _measures(cell: Cell) -> Table:
 
 def all_stated(files: Sequence[File], seed: int = 0) -> list[tuple[File, Stated]]:
     """The forms that records hold, of each question from the file with the most such answers."""
-    best: dict[tuple[object, ...], tuple[File, list[Stated]]] = {}
+    best: dict[tuple[object, ...], tuple[int, File, list[Stated]]] = {}
     for file in files:
-        if file.header.task != "summary" or PROMPTINGS.get(file.header.prompt_version) != BM25:
+        if not _is_prompted(file, BM25):
             continue
         for answers in answers_of(file, ["best-f1"]):
             found = stated(answers, LINE, seed)
             size = max((one.answers.n for one in found), default=0)
-            known = best.get(file.question)
-            if size and (known is None or size > max(one.answers.n for one in known[1])):
-                best[file.question] = (file, found)
-    return [(file, one) for file, found in best.values() for one in found]
+            if size and (file.question not in best or size > best[file.question][0]):
+                best[file.question] = size, file, found
+    return [(file, one) for _, file, found in best.values() for one in found]
 
 
 def _stated_table(files: Sequence[File], seed: int) -> Table:
     rows = []
     for file, one in all_stated(files, seed):
         raw, platt = one.rows[:2] if one.rows else (None, None)
-        n = f"{one.answers.n}, {one.answers.right}"
         rows.append(
             (
-                *(
-                    f"{file.header.model.name}, {file.header.language}",
-                    one.measure,
-                    one.form,
-                    n,
-                    str(one.invalid),
-                ),
+                *(f"{file.header.model.name}, {file.header.language}", one.measure, one.form),
+                *(f"{one.answers.n}, {one.answers.right}", str(one.invalid)),
                 *(f"{100 * one.above:.0f} %", f"{100 * one.half:.0f} %"),
                 one.why or ranged(raw.auc if raw else None, sign=False),
                 *(ranged(row.skill if row else None) for row in (raw, platt)),
@@ -317,11 +304,13 @@ def _stated_table(files: Sequence[File], seed: int) -> Table:
 
 def _pictures(cells: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Picture]:
     shown = [(one, cell) for one, cell in cells if cell.answers.judge == "best-f1"]
-    curves = {}
     bm25 = [cell for _, cell in shown if cell.answers.header.prompt_version == VERSION]
-    for cell in bm25[:4]:
-        if (curve := roc_of(cell, HEADLINE, LINE, APART)) is not None:
-            curves[f"{cell.answers.header.model.name}, {cell.answers.header.language}"] = curve
+    curves = {
+        f"{cell.answers.header.model.name}, {cell.answers.header.language}": roc_of(
+            cell, HEADLINE, LINE, APART
+        )
+        for cell in bm25[:4]
+    }
     if curves:
         yield Picture(
             "virk-roc",
@@ -375,44 +364,33 @@ def full_ece(files: Sequence[File] = ()) -> Study:
     )
 
 
-def _no_number(_row: Row, _metric: str) -> Quoted:
+def _no_number(_key: RowKey, _metric: str) -> Quoted:
     """The study prints no number for a row of ours."""
     return Quoted("")
 
 
 def _deviations(found: Sequence[tuple[File, Mapping[str, Any]]]) -> Table:
     rsd, rarity = table(FULL_ECE, "1"), said(FULL_ECE, "rarity")
-    keys = {"cw-ECE": "classwise", "Full-ECE": "full"}
     rows = []
-    for name, two in rsd.items():
+    for name, key in (("cw-ECE", "classwise"), ("Full-ECE", "full")):
         for at, when in enumerate(("", ", after the temperature")):
-            ours = [f"{100 * one['relativeDeviation'][at][keys[name]]:.2f} %" for _, one in found] or [
-                NOT_RUN
-            ]
-            theirs = "–" if at else f"{two['2B']:.2f} %, {two['7B']:.2f} %"
+            ours = [f"{100 * one['relativeDeviation'][at][key]:.2f} %" for _, one in found] or [NOT_RUN]
+            theirs = "–" if at else f"{rsd[name]['2B']:.2f} %, {rsd[name]['7B']:.2f} %"
             rows.append((f"relative standard deviation of {name} over M{when}", *ours, theirs, "Table 1"))
-    shares = {
-        "tokens that never occur": (["never"], rarity["never"]),
-        "tokens that occur 1 to 10 times": (["1 to 10"], rarity["oneToTen"]),
-    }
-    for name, (keys_, theirs) in shares.items():
-        ours = [f"{100 * sum(one['rarity'][key] for key in keys_):.0f} %" for _, one in found] or [NOT_RUN]
+    for name, key, theirs in (
+        ("tokens that never occur", "never", rarity["never"]),
+        ("tokens that occur 1 to 10 times", "1 to 10", rarity["oneToTen"]),
+    ):
+        ours = [f"{100 * one['rarity'][key]:.0f} %" for _, one in found] or [NOT_RUN]
         rows.append((name, *ours, f"{theirs} %", "section 3"))
     models = [f"{file.header.model.name} {file.header.model.quantisation}" for file, _ in found] or ["ours"]
     return Table("", ("number", *models, "published (2B, 7B)", "where"), tuple(rows))
 
 
 def _by_bins(file: File, numbers: Mapping[str, Any]) -> Table:
-    rows = [
-        (
-            *(f"{row['temperature']:.3f}", str(row["bins"]), f"{row['ece']:.4f}"),
-            *(f"{1e6 * row['classwise']:.3f}", f"{row['full']:.4f}"),
-        )
-        for row in numbers["rows"]
-    ]
     title = (
         f"{file.header.model.name} {file.header.model.quantisation}: {numbers['positions']:,} positions of "
         f"{numbers['texts']} functions, {numbers['tokens']:,} tokens; {100 * numbers['accuracy']:.0f} % of "
         "the likeliest are right"
     )
-    return Table(title, ("temperature", "M", "ECE", "cw-ECE x 1e6", "Full-ECE"), tuple(rows))
+    return Table(title, COLUMNS, tuple(rows_by_bins(numbers)))

@@ -74,7 +74,8 @@ class ProgramOutcome:
     """The outcome of a program.
 
     code: its exit status, or the number of the signal that ended it; 0 if a limit ended it.
-    proved: whether it returned the token that proves its end (see `harness`).
+    proved: whether it returned the token that proves its end (see `harness`): deceptive code can end with
+        exit status 0, too.
     stdout, stderr: the beginnings of the output.
     """
 
@@ -83,11 +84,6 @@ class ProgramOutcome:
     proved: bool
     stdout: str
     stderr: str
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether it ended by itself with exit status 0. Deceptive code can do that too: see `proved`."""
-        return self.ending is Ending.EXIT and self.code == 0
 
     @property
     def words(self) -> str:

@@ -288,8 +288,8 @@ def run_tests(program: TestedProgram, *, limits: Limits = TEST_LIMITS) -> Progra
 
     Raises SandboxError if nothing isolates here. Failures of the program are no errors.
     """
-    payload = json.dumps(attrs.asdict(program))
-    return run(isolated_python("-c", _harness()), limits=limits, payload=payload)
+    harness = (HERE / "harness.py").read_text("utf-8")
+    return run(isolated_python("-c", harness), limits=limits, payload=json.dumps(attrs.asdict(program)))
 
 
 def tests_pass(item: Tested, completion: str) -> bool:
@@ -304,8 +304,3 @@ def all_tests_pass(answers: Sequence[tuple[Tested, str]]) -> Iterator[bool]:
             yield from pool.map(tests_pass, [item for item, _ in answers], [text for _, text in answers])
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-@lru_cache(maxsize=1)
-def _harness() -> str:
-    return (HERE / "harness.py").read_text("utf-8")

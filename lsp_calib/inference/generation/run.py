@@ -6,16 +6,16 @@ import codecs
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import Counters
+from lsp_calib.inference.backend import Counters, OnTokens
 from lsp_calib.inference.engine import Request
-from lsp_calib.values import Generation, Observation, Prompt, Segment, Softmax, Stop, Timing, Token
-
-OnTokens = Callable[[list[Token]], None]
+from lsp_calib.inference.generation.vocabulary import Vocabulary
+from lsp_calib.values import Generation, Prompt, Segment, Stop, Timing, Token
 
 # What a line's end does not end (strings of several lines, brackets), and what holds quotes and brackets that
 # open nothing (comments, strings); and the beginning of a line that is not blank.
@@ -50,18 +50,12 @@ def function_end(text: str, indentation: int) -> int | None:
     return None
 
 
-class TextDecoder:
-    """Bytes of tokens to text, where a character may be spread over several tokens.
+def text_decoder() -> codecs.IncrementalDecoder:
+    """A decoder for the bytes of tokens, over several of which a character may be spread.
 
     A character belongs to the token that completes it, so that the tokens' texts make up the whole.
     """
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def add(self, piece: bytes) -> str:
-        """The characters that `piece` completes."""
-        return self._decoder.decode(piece)
+    return codecs.getincrementaldecoder("utf-8")("replace")
 
 
 class GenerationBuilder:
@@ -78,7 +72,7 @@ class GenerationBuilder:
         self.stop: Stop | None = None
         self._one_line = one_line
         self._function = function
-        self._text = TextDecoder()
+        self._text = text_decoder()
         self._healing: list[int] = []
         self._given: list[str] = []
 
@@ -90,30 +84,23 @@ class GenerationBuilder:
     def give(self, piece: bytes) -> None:
         """Add a token that was not chosen here, and does not end the text."""
         if (new := self._new(piece)) is not None:
-            self._given.append(self._text.add(new))
+            self._given.append(self._text.decode(new))
 
-    def add(
-        self,
-        token: int,
-        logprob: float,
-        typed_logprob: float,
-        piece: bytes,
-        softmax: Softmax | None = None,
-        seen: Observation | None = None,
-    ) -> None:
-        """Add a token that does not end the text. One that only reproduces forced characters is dropped."""
+    def add(self, token: Token, piece: bytes) -> None:
+        """Add a token of these bytes that does not end the text; the text that it adds is found out here.
+
+        One that only reproduces forced characters is dropped.
+        """
         if (new := self._new(piece)) is not None:
-            self.tokens.append(Token(token, logprob, typed_logprob, self._text.add(new), softmax, seen))
+            self.tokens.append(attrs.evolve(token, text=self._text.decode(new)))
             if self._function is not None:
                 self._end_function(self._function)
         elif not self.tokens:
-            self._healing.append(token)
+            self._healing.append(token.id)
 
-    def end(
-        self, token: int, logprob: float, softmax: Softmax | None = None, seen: Observation | None = None
-    ) -> None:
-        """Add the token that ends the text."""
-        self.tokens.append(Token(token, logprob, 0.0, "", softmax, seen))
+    def end(self, token: Token) -> None:
+        """Add the token that ends the text, which is no text itself."""
+        self.tokens.append(attrs.evolve(token, typed_logprob=0.0))
         self.stop = Stop.END_OF_TEXT
 
     def rewind(self, healing: int, remaining: bytes) -> None:
@@ -169,29 +156,28 @@ class GenerationBuilder:
 
 
 @attrs.frozen
-class Candidate:
-    """A token that may be the next one. ended: it ends the text. The rest is as for `Token`."""
-
-    token: int
-    logprob: float
-    typed_logprob: float
-    softmax: Softmax | None = None
-    seen: Observation | None = None
-    ended: bool = False
-
-
-@attrs.frozen
 class _Fork:
     """Where the run began to follow the model's own choice inside a typed word.
 
     tokens, healing: their numbers until then. remaining: what had to be reproduced. safe: the allowed token,
-    which is taken if this leads nowhere.
+    which is taken if this leads nowhere; ended: whether it ends the text.
     """
 
     tokens: int
     healing: int
     remaining: bytes
-    safe: Candidate
+    safe: Token
+    ended: bool
+
+
+class Shared:
+    """The objects that all runs of a model share. positions: of the context, for a prompt and its answer.
+    counters: of the engine, to which runs add."""
+
+    def __init__(self, vocabulary: Vocabulary, positions: int, counters: Counters) -> None:
+        self.vocabulary = vocabulary
+        self.positions = positions
+        self.counters = counters
 
 
 class GenerationRun(ABC):
@@ -199,26 +185,16 @@ class GenerationRun(ABC):
 
     It holds no part of the cache, so it can resume after any other run has used the cache.
 
-    prompt: its tokens. positions: of the context, which the prompt leaves partly free. pieces: the bytes of
-    each token by id. counters: of the engine, to which this run adds. on_tokens, tell_after: as for
-    `Backend.begin`.
+    prompt: its tokens, which leave some positions free. on_tokens, tell_after: as for `Backend.begin`.
     """
 
     def __init__(
-        self,
-        request: Request,
-        prompt: list[int],
-        *,
-        positions: int,
-        pieces: Sequence[bytes],
-        counters: Counters,
-        on_tokens: OnTokens,
-        tell_after: int,
+        self, shared: Shared, request: Request, prompt: list[int], *, on_tokens: OnTokens, tell_after: int
     ) -> None:
         self.enough = False
         self._request = request
-        self._pieces = pieces
-        self._counters = counters
+        self._pieces = shared.vocabulary.pieces
+        self._counters = shared.counters
         self._on_tokens = on_tokens
         self._tell_after = tell_after
         self._prompt = len(prompt)
@@ -228,10 +204,10 @@ class GenerationRun(ABC):
         )
         for token in request.given:
             self._tokens.append(token)
-            self._builder.give(pieces[token])
+            self._builder.give(self._pieces[token])
         # Forced characters may take tokens of their own; they do not use up `max_tokens`.
         forced = len(request.prompt.forced.encode("utf-8", "replace"))
-        self._most = min(request.max_tokens + forced, positions - len(prompt))
+        self._most = min(request.max_tokens + forced, shared.positions - len(prompt))
         self._chosen = 0
         self._reused: int | None = None
         self._doubt = ""
@@ -281,26 +257,25 @@ class GenerationRun(ABC):
             self._prompt_seconds += now - self._since
         self._since = now
 
-    def _take(self, candidate: Candidate) -> None:
-        """Add a token that the model has chosen."""
+    def _take(self, token: Token, *, ended: bool = False) -> None:
+        """Add a token that the model has chosen. ended: it ends the text."""
         self._chosen += 1
         self._counters.generated_tokens += 1
-        self._tokens.append(candidate.token)
-        one, builder = candidate, self._builder
+        self._tokens.append(token.id)
+        builder, piece = self._builder, self._pieces[token.id]
         # A control token is no text: what came behind it would be joined to what came before.
-        if one.ended or not self._pieces[one.token]:
-            builder.end(one.token, one.logprob, one.softmax, one.seen)
+        if ended or not piece:
+            builder.end(token)
         else:
-            piece = self._pieces[one.token]
-            builder.add(one.token, one.logprob, one.typed_logprob, piece, one.softmax, one.seen)
+            builder.add(token, piece)
         if len(builder.tokens) == self._tell_after > 0:
             self._on_tokens(builder.tokens.copy())
             self._tell_after = 0
 
-    def _reproduce(self, candidate: Candidate, likeliest: int) -> None:
+    def _reproduce(self, token: Token, likeliest: int, *, ended: bool = False) -> None:
         """Add a token while typed characters have still to be reproduced; for greedy decoding.
 
-        candidate: the likeliest of `Vocabulary.allowed`. likeliest: of all tokens.
+        token: the likeliest of `Vocabulary.allowed`. likeliest: of all tokens. ended: as for `_take`.
         A token that ends inside the typed word is not allowed: it may be likely because of another word. But
         where it is what the model would write by itself, the rest of the word may be too, so it is tried. As
         long as the model's own choices agree with what was typed, the answer is what it would have been had
@@ -308,21 +283,21 @@ class GenerationRun(ABC):
         the run has fewer tokens than were evaluated.
         """
         builder, piece = self._builder, self._pieces[likeliest]
-        if likeliest == candidate.token:
-            self._take(candidate)
+        if likeliest == token.id:
+            self._take(token, ended=ended)
             if not builder.remaining:
                 self._fork = None
         elif piece and builder.remaining.startswith(piece):
             if self._fork is None:
-                self._fork = _Fork(len(self._tokens), builder.healed, builder.remaining, candidate)
-            self._take(Candidate(likeliest, 0.0, 0.0))
+                self._fork = _Fork(len(self._tokens), builder.healed, builder.remaining, token, ended)
+            self._take(Token(likeliest, 0.0, 0.0, ""))
         elif (fork := self._fork) is not None:
             self._fork = None
             del self._tokens[fork.tokens :]
             builder.rewind(fork.healing, fork.remaining)
-            self._take(fork.safe)
+            self._take(fork.safe, ended=fork.ended)
         else:
-            self._take(candidate)
+            self._take(token, ended=ended)
 
     def _finish(self) -> Generation:
         prompt, answer = self._prompt_seconds, self._answer_seconds
@@ -349,7 +324,27 @@ def room_for_prompt(positions: int, max_tokens: int) -> int:
     return positions - min(max_tokens, positions // 2) - _SPARE
 
 
-def shortened(prompt: Prompt, tokenize: Callable[[Segment, str], Sequence[int]], room: int) -> list[int]:
+class Tokenize(Protocol):
+    """A model's tokeniser."""
+
+    def __call__(self, text: bytes, /, *, control: bool = False) -> Sequence[int]:
+        """Token ids of UTF-8 bytes; control tokens are recognised only where `control` is set."""
+        ...
+
+
+def prompt_tokens(
+    prompt: Prompt, tokenize: Tokenize, room: int, bos: int | None, *, begins: bool
+) -> list[int]:
+    """At most `room` tokens of a prompt, as `shortened`; at least one, after which there are probabilities.
+
+    bos: the token that begins a text, None if there is none. begins: every prompt has to begin with it.
+    """
+    begin = [bos] if begins and bos is not None else []
+    tokens = begin + shortened(prompt, tokenize, room - 1)
+    return tokens or [tokenize(b"\n")[0] if bos is None else bos]
+
+
+def shortened(prompt: Prompt, tokenize: Tokenize, room: int) -> list[int]:
     """The tokens of a prompt's segments, at most `room` and at most its `most_tokens` of them.
 
     Callers limit a prompt in characters, of which a token of source has several; this handles texts that take
@@ -358,7 +353,10 @@ def shortened(prompt: Prompt, tokenize: Callable[[Segment, str], Sequence[int]],
     steps: while they stay, the next key finds its tokens in the cache.
     Raises EngineError where the control segments alone are too many.
     """
-    pieces = [tokenize(kind, text) for kind, text in prompt.segments]
+    pieces = [
+        tokenize(text.encode("utf-8", "replace"), control=kind is Segment.CONTROL)
+        for kind, text in prompt.segments
+    ]
     length = sum(map(len, pieces))
     excess = length - room
     if prompt.most_tokens is not None and prompt.most_tokens < min(length, room):

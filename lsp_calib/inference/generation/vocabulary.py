@@ -6,6 +6,7 @@ So the prompt is cut back to a boundary and the answer is forced to reproduce th
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ class Vocabulary:
         self._ids = np.asarray(order, dtype=np.int64)
         self._sorted = [pieces[i] for i in order]
         self._longest = max((len(piece) for piece in pieces), default=0)
-        self._spelling: dict[str, NDArray[np.int64]] = {}
+        self.spelling = functools.cache(self._spelling)
         self._with_newline = [id for id, piece in enumerate(pieces) if b"\n" in piece]
 
     def line_ends(self, remaining: bytes = b"") -> NDArray[np.int64]:
@@ -49,24 +50,20 @@ class Vocabulary:
             np.int64,
         )
 
-    def spelling(self, word: str) -> NDArray[np.int64]:
+    def _spelling(self, word: str) -> NDArray[np.int64]:
         """Ids of the tokens that are this word, in any case, with white space and punctuation around it.
 
         A token that only begins the word is not one of them: what would follow it is unknown.
         """
-        known = self._spelling.get(word)
-        if known is None:
-            wanted = word.casefold()
-            # Most tokens are longer or shorter: decode only those that can be the word.
-            least = len(wanted)
-            found = [
-                id
-                for id, piece in enumerate(self.pieces)
-                if len(piece) >= least
-                and _AROUND.sub("", piece.decode("utf-8", "replace")).casefold() == wanted
-            ]
-            known = self._spelling[word] = np.asarray(found, np.int64)
-        return known
+        wanted = word.casefold()
+        # Most tokens are longer or shorter: decode only those that can be the word.
+        least = len(wanted)
+        found = [
+            id
+            for id, piece in enumerate(self.pieces)
+            if len(piece) >= least and _AROUND.sub("", piece.decode("utf-8", "replace")).casefold() == wanted
+        ]
+        return np.asarray(found, np.int64)
 
     def allowed(self, remaining: bytes) -> NDArray[np.int64]:
         """Ids of the tokens that may come next, where `remaining` (not empty) has still to be reproduced.

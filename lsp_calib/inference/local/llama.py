@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -23,14 +23,14 @@ import llama_cpp
 from lsp_calib import home, lockfile
 from lsp_calib.errors import EngineError, ModelFileError, SettingsError
 from lsp_calib.inference import processor
-from lsp_calib.inference.backend import NOT_LOCKED, Hardware, LoadOptions, Run, load_anyhow
+from lsp_calib.inference.backend import NOT_LOCKED, Hardware, LoadOptions, OnTokens, Run, load_anyhow
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.generation.run import room_for_prompt, shortened
+from lsp_calib.inference.generation.run import prompt_tokens, room_for_prompt
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
 from lsp_calib.inference.local.run import AheadRun, LocalGenerationRun, Machine, ScoreRun
 from lsp_calib.inference.models import converted, gguf
-from lsp_calib.values import Prompt, Segment, Token
+from lsp_calib.values import Prompt
 
 # The kernel wants about 12,000 bytes with AMX, and 3,500 with AVX-512 but without AMX.
 _BYTES = 8192
@@ -87,6 +87,7 @@ def convert_to_8_bits(path: Path) -> Path:
             # No other process makes any: those that are there are left from one that was killed.
             for left in converted.unfinished(path):
                 left.unlink(missing_ok=True)
+        native_log().listen()
         failed = llama_cpp.llama_model_quantize(
             os.fsencode(path), os.fsencode(unfinished), ctypes.byref(parameters)
         )
@@ -123,7 +124,7 @@ class LlamaModel:
         self.notes: list[str] = []
         if not options.acceleration.amx:
             withhold_amx()
-        native_log().listen()  # conversion and loading give their causes there
+        native_log().listen()  # loading gives its causes there
         llama_cpp.llama_backend_init()
         weights, decoder = self._load(options)
         self._machine = Machine(weights, decoder)
@@ -141,26 +142,14 @@ class LlamaModel:
             build=_build(),
             amx=b"AMX_INT8 = 1" in features and processor.has_amx(),
             gpu=bool(llama_cpp.llama_supports_gpu_offload()),
-            converts=True,
+            convert=convert_to_8_bits,
         )
-
-    @staticmethod
-    def convert(path: Path) -> Path:
-        """The file with a model's weights in 8 bits: `convert_to_8_bits`."""
-        native_log().listen()
-        return convert_to_8_bits(path)
 
     @property
     def threads(self) -> int:
         return self._decoder.threads
 
-    def begin(
-        self,
-        request: Request | ScoreRequest,
-        *,
-        on_tokens: Callable[[list[Token]], None],
-        tell_after: int = 0,
-    ) -> Run:
+    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens, tell_after: int = 0) -> Run:
         """A run for a request; nothing is evaluated yet.
 
         Raises EngineError if it cannot fit the context, or names a token that the model does not have.
@@ -220,17 +209,8 @@ class LlamaModel:
             return options
 
     def _tokenize_prompt(self, prompt: Prompt, room: int) -> list[int]:
-        def tokenize(kind: Segment, text: str) -> Sequence[int]:
-            return self._weights.tokenize(text.encode("utf-8", "replace"), control=kind is Segment.CONTROL)
-
-        tokens = shortened(prompt, tokenize, room - 1)
-        if self._weights.begins_with_bos and self._weights.bos is not None:
-            tokens.insert(0, self._weights.bos)
-        # An empty document: something has to be evaluated before there are logits.
-        return tokens or [self._first_token()]
-
-    def _first_token(self) -> int:
-        return self._weights.tokenize(b"\n")[0] if self._weights.bos is None else self._weights.bos
+        weights = self._weights
+        return prompt_tokens(prompt, weights.tokenize, room, weights.bos, begins=weights.begins_with_bos)
 
 
 def _build() -> str:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError
+from lsp_calib.inference.backend import OnTokens
 from lsp_calib.inference.engine import Observe, Priority, Request, ScoreRequest
 from lsp_calib.inference.generation.kv_cache import CachedSequence
-from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnTokens, TextDecoder
+from lsp_calib.inference.generation.run import GenerationRun, Shared, text_decoder
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.values import Distributions, Generation, Observation, Softmax, Stop, Timing, Token
 
@@ -39,7 +40,8 @@ LEAST = -200.0
 class Distribution:
     """The softmax of one row of logits, in scratch arrays that the next call of `Normaliser` overwrites.
 
-    below: logits minus the largest one. weights: exponentials of `below`; total: their sum, at least 1.
+    below: logits minus the largest one, over the temperature. weights: exponentials of `below`; total: their
+        sum, at least 1.
     log_sum_exp: logarithm of the softmax's denominator. Neither is finite where a logit is NaN or plus
         infinity, or all are minus infinity; then nothing else may be used.
     """
@@ -65,61 +67,45 @@ class Distribution:
 
 
 class Normaliser:
-    """The softmax of one row of logits at a time, in a scratch array that is kept.
+    """The softmax of one row of logits at a time, in scratch arrays that are kept.
 
     size: of the vocabulary. Rows are float32, of shape (size,) or shorter; they are never written to.
     """
 
     def __init__(self, size: int) -> None:
-        self._scratch = np.empty(size, np.float32)
+        self._weights = np.empty(size, np.float32)
         self._below = np.empty(size, np.float32)
 
-    def distribution(self, logits: NDArray[np.float32]) -> Distribution:
-        """The softmax of `logits`, from one pass of exponentials."""
-        below, weights = self._below[: logits.size], self._scratch[: logits.size]
+    def distribution(self, logits: NDArray[np.float32], temperature: float = 1.0) -> Distribution:
+        """The softmax of `logits` / temperature (above 0), from one pass of exponentials."""
+        below, weights = self._below[: logits.size], self._weights[: logits.size]
         peak = logits.max()
         if not math.isfinite(peak):
             return Distribution(below, weights, math.nan, math.nan)
         np.subtract(logits, peak, out=below)
+        if temperature != 1.0:
+            np.multiply(below, np.float32(1.0 / temperature), out=below)
         np.exp(below, out=weights)
         total = _sum(weights)
-        return Distribution(below, weights, total, float(peak) + math.log(total))
-
-    def log_sum_exp(self, logits: NDArray[np.float32], temperature: float = 1.0) -> float:
-        """Logarithm of the denominator of the softmax of `logits` / temperature.
-
-        It is not finite where a logit is NaN or plus infinity, or all are minus infinity.
-        """
-        peak = logits.max()
-        if not math.isfinite(peak):
-            return math.nan
-        return float(peak) / temperature + math.log(self._exponentials(logits, peak, temperature))
+        return Distribution(below, weights, total, float(peak) / temperature + math.log(total))
 
     def softmax(self, logits: NDArray[np.float32], token: int, temperatures: Sequence[float]) -> Softmax:
         """A summary of the distribution that `token` was chosen from, at each of `temperatures` (above 0)."""
-        return Softmax(
-            logit=float(logits[token]),
-            log_sum_exps=tuple(self.log_sum_exp(logits, temperature) for temperature in temperatures),
-            entropy=self.entropy(logits),
-        )
-
-    def entropy(self, logits: NDArray[np.float32]) -> float:
-        """Entropy of the softmax, in nats, between 0 and the logarithm of the number of logits."""
-        return self.distribution(logits).entropy()
+        sums = tuple(self.distribution(logits, temperature).log_sum_exp for temperature in temperatures)
+        return Softmax(float(logits[token]), sums, self.distribution(logits).entropy())
 
     def probabilities(self, logits: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
         """The softmax of `logits` / temperature (above 0), in the scratch array."""
-        total = self._exponentials(logits, logits.max(), temperature)
-        scratch = self._scratch[: logits.size]
-        np.multiply(scratch, np.float32(1.0 / total), out=scratch)
+        distribution = self.distribution(logits, temperature)
+        weights = distribution.weights
+        np.multiply(weights, np.float32(1.0 / distribution.total), out=weights)
         # Rounding may exceed 1 by the last bit.
-        np.minimum(scratch, np.float32(1.0), out=scratch)
-        return scratch
+        np.minimum(weights, np.float32(1.0), out=weights)
+        return weights
 
     def draw(self, logits: NDArray[np.float32], temperature: float, uniform: float) -> int:
         """The index drawn from the softmax at `temperature` (above 0) by a number uniform in [0, 1)."""
-        self._exponentials(logits, logits.max(), temperature)
-        weights = self._scratch[: logits.size]
+        weights = self.distribution(logits, temperature).weights
         # Find the block first: a running float64 sum over all would take ten times as long as all the rest.
         blocks = np.add.reduceat(weights, np.arange(0, weights.size, _BLOCK)).astype(np.float64).cumsum()
         target = uniform * blocks[-1]
@@ -130,15 +116,6 @@ class Normaliser:
         at = int(inside.searchsorted(target - before, side="right"))
         # Rounding may point past a block's end: then take the block's last token that has any weight.
         return start + (at if at < inside.size else int(inside.searchsorted(inside[-1])))
-
-    def _exponentials(self, logits: NDArray[np.float32], peak: np.float32, temperature: float) -> float:
-        """Fill the scratch with exp((logits - peak) / temperature); returns their sum, at least 1."""
-        scratch = self._scratch[: logits.size]
-        np.subtract(logits, peak, out=scratch)
-        if temperature != 1.0:
-            np.multiply(scratch, np.float32(1.0 / temperature), out=scratch)
-        np.exp(scratch, out=scratch)
-        return _sum(scratch)
 
 
 class Counting:
@@ -162,16 +139,16 @@ class Counting:
 
     def told(self) -> Distributions:
         """What was counted so far."""
-        targets = np.array([target for target, _, _ in self._positions], "<u4")
-        own = np.array([probability for _, probability, _ in self._positions], "<f4")
-        largest = np.array([probability for _, _, probability in self._positions], "<f4")
+        fields = [("target", "<u4"), ("own", "<f4"), ("largest", "<f4")]
+        positions = np.array(self._positions, fields)
+        own, largest = positions["own"], positions["largest"]
         tokens = [np.zeros(0, np.int64), *(tokens for tokens, _ in self._entries)]
         values = [np.zeros(0, np.float32), *(values for _, values in self._entries)]
         return Distributions(
             sums=self._sums.astype("<f4").tobytes(),
             tokens=np.concatenate(tokens).astype("<u4").tobytes(),
             probabilities=np.concatenate(values).astype("<f4").tobytes(),
-            targets=targets.tobytes(),
+            targets=positions["target"].tobytes(),
             target_probabilities=own.tobytes(),
             largest=largest.tobytes(),
             hits=(own == largest).astype(np.uint8).tobytes(),
@@ -273,13 +250,14 @@ class Observer:
         return np.union1d(self._vocabulary.line_ends(), ends)
 
 
-class Machine:
-    """The objects that all runs share: the weights, their vocabulary, and the one decoder."""
+class Machine(Shared):
+    """The weights, their vocabulary, and the one decoder."""
 
     def __init__(self, weights: Weights, decoder: Decoder) -> None:
+        vocabulary = Vocabulary(weights.pieces(), weights.tokenize)
+        super().__init__(vocabulary, decoder.positions, decoder.counters)
         self.weights = weights
         self.decoder = decoder
-        self.vocabulary = Vocabulary(weights.pieces(), weights.tokenize)
         self.normaliser = Normaliser(weights.size)
         self.observer = Observer(self.vocabulary, weights.ends_text)
 
@@ -345,15 +323,7 @@ class LocalGenerationRun(GenerationRun):
     def __init__(
         self, machine: Machine, request: Request, prompt: list[int], *, on_tokens: OnTokens, tell_after: int
     ) -> None:
-        super().__init__(
-            request,
-            prompt,
-            positions=machine.decoder.positions,
-            pieces=machine.vocabulary.pieces,
-            counters=machine.decoder.counters,
-            on_tokens=on_tokens,
-            tell_after=tell_after,
-        )
+        super().__init__(machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
         self._machine = machine
         sampling = request.sampling
         self._random = np.random.default_rng(sampling.seed) if sampling and sampling.temperature > 0 else None
@@ -432,21 +402,22 @@ class LocalGenerationRun(GenerationRun):
             allowed = machine.vocabulary.allowed(remaining)
             among = logits[allowed]
             seen = machine.observer.observe(wanted, distribution, among, allowed, remaining)
-            token = int(allowed[self._pick(among)])
-            typed_logprob = min(machine.normaliser.log_sum_exp(among) - distribution.log_sum_exp, 0.0)
+            id = int(allowed[self._pick(among)])
+            agreeing = machine.normaliser.distribution(among)
+            typed_logprob = min(agreeing.log_sum_exp - distribution.log_sum_exp, 0.0)
         else:
             seen = machine.observer.observe(wanted, distribution, logits)
-            token = self._pick(logits)
+            id = self._pick(logits)
         if answer is not None:
             seen = attrs.evolve(seen or Observation(), words=answer.words, likeliest=answer.likeliest)
-        logprob = min(float(logits[token]) - distribution.log_sum_exp, 0.0)
-        softmax = machine.softmax(logits, token, self._request.temperatures)
-        ended = machine.weights.ends_text(token)
-        candidate = Candidate(token, logprob, typed_logprob, softmax, seen, ended)
+        logprob = min(float(logits[id]) - distribution.log_sum_exp, 0.0)
+        softmax = machine.softmax(logits, id, self._request.temperatures)
+        token = Token(id, logprob, typed_logprob, "", softmax, seen)
+        ended = machine.weights.ends_text(id)
         if remaining and self._random is None:
-            self._reproduce(candidate, int(logits.argmax()))
+            self._reproduce(token, int(logits.argmax()), ended=ended)
         else:
-            self._take(candidate)
+            self._take(token, ended=ended)
 
     def _pick(self, logits: NDArray[np.float32]) -> int:
         sampling = self._request.sampling
@@ -474,7 +445,7 @@ class ScoreRun:
         self._prompt = len(prompt)
         self._tokens = prompt + text
         self._text = text
-        self._characters = TextDecoder()
+        self._characters = text_decoder()
         self._scored = 0
         self._counting = [
             Counting(machine.normaliser, machine.weights.size, temperature, request.above)
@@ -520,5 +491,5 @@ class ScoreRun:
         token = self._text[self._scored + index]
         logits = machine.decoder.logits(index)
         logprob = min(float(logits[token]) - machine.distribution(logits).log_sum_exp, 0.0)
-        text = self._characters.add(machine.vocabulary.pieces[token])
+        text = self._characters.decode(machine.vocabulary.pieces[token])
         return Token(token, logprob, 0.0, text, machine.softmax(logits, token, self._request.temperatures))

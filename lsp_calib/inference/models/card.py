@@ -11,6 +11,7 @@ import attrs
 from lsp_calib import home
 from lsp_calib.errors import SettingsError
 from lsp_calib.inference.models import sidecar
+from lsp_calib.values import ModelIdentity
 
 
 @attrs.frozen
@@ -164,6 +165,10 @@ class ModelCard(FileCard):
     hide_below: float = 0.0
 
     kind = "language"
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity(self.name, self.quantisation, self.sha256)
 
 
 def load_cards() -> dict[str, ModelCard]:

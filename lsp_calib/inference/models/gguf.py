@@ -10,6 +10,7 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import struct
 from collections.abc import Iterator
@@ -282,9 +283,7 @@ class _Reading:
             if name in names:
                 raise _Damaged(f"the tensor {name!r} is there twice")
             names.add(name)
-            number = 1
-            for dimension in dimensions:
-                number *= dimension
+            number = math.prod(dimensions)
             if offset % alignment:
                 raise _Damaged(f"the tensor {name!r} begins at {offset}, not at a multiple of {alignment}")
             end = max(end, offset + _bytes_of(name, kind, dimensions, number))

@@ -10,9 +10,9 @@ import attrs
 from lsp_calib.errors import ModelFileError, SettingsError
 from lsp_calib.inference.models import converted, memory, partial, sidecar
 from lsp_calib.inference.models.card import ModelCard, load_cards
-from lsp_calib.inference.models.cards import card_for_file
+from lsp_calib.inference.models.cards import card_for_file, own_card
 from lsp_calib.inference.models.encoders import EncoderCard, load_encoders
-from lsp_calib.inference.models.gguf import inspect
+from lsp_calib.inference.models.gguf import Metadata, inspect
 from lsp_calib.inference.models.speeds import Speed, known_speed
 
 # Architectures of files that complete nothing: image encoders, adapters, models of sentences and of speech.
@@ -150,17 +150,4 @@ def _own(path: Path, cards: dict[str, ModelCard]) -> Entry:
     try:
         return _entry(card_for_file(path, cards))
     except ModelFileError as error:
-        template = next(iter(cards.values()))
-        bare = attrs.evolve(
-            template,
-            name=path.stem,
-            title=path.name,
-            licence="unknown",
-            file=path.name,
-            notice="",
-            size=path.stat().st_size,
-            sha256="",
-            quantisation="",
-            kv_bytes=0,
-        )
-        return _entry(bare, str(error))
+        return _entry(own_card(path, Metadata()), str(error))

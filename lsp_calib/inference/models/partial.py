@@ -82,19 +82,13 @@ class Part:
         self._origin = origin
         self.validator = ""
         self.size = 0
-        self._load()
-        self.resumed = self.size > 0
-
-    def _load(self) -> None:
-        try:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             notes = parse_json(read_file(self._notes))
-            validator = notes["validator"] if notes["origin"] == self._origin else ""
-            if not isinstance(validator, str) or not validator:
-                return
-            self.size = self.path.stat().st_size
-            self.validator = validator
-        except (OSError, ValueError, KeyError, TypeError):
-            return
+            validator = notes["validator"] if notes["origin"] == origin else ""
+            if isinstance(validator, str) and validator:
+                self.size = self.path.stat().st_size
+                self.validator = validator
+        self.resumed = self.size > 0
 
     def restart(self, validator: str) -> None:
         """Drop the bytes received so far; those that follow have this validator."""

@@ -11,29 +11,29 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import attrs
 import xllamacpp
 
-from lsp_calib.errors import EngineError, ModelError, ModelFileError
+from lsp_calib.errors import EngineError, ModelError
 from lsp_calib.inference.backend import (
     NOT_LOCKED,
     Counters,
     Hardware,
     Interrupted,
     LoadOptions,
+    OnTokens,
     Preempted,
     Run,
     load_anyhow,
 )
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
-from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnTokens, room_for_prompt, shortened
+from lsp_calib.inference.generation.run import GenerationRun, Shared, prompt_tokens, room_for_prompt
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server, has_gpu, locked_memory
 from lsp_calib.installation import install_command
-from lsp_calib.values import Prompt, Segment, Token
+from lsp_calib.values import Prompt, Token
 
 # Interactive prompts share the first of these sequences, background work has the last.
 INTERACTIVE_SEQUENCES = 2
@@ -75,13 +75,12 @@ class PieceSize:
             self._each_ms += 0.3 * (milliseconds / tokens - self._each_ms)
 
 
-class Machine:
-    """The data that all runs share: the server, its vocabulary, its cached sequences as far as known."""
+class Machine(Shared):
+    """The server, its vocabulary, its cached sequences as far as known."""
 
     def __init__(self, server: Server, vocabulary: Vocabulary) -> None:
+        super().__init__(vocabulary, server.positions - 1, Counters())
         self.server = server
-        self.vocabulary = vocabulary
-        self.counters = Counters()
         self.interrupted = False
         self.piece = PieceSize()
         self.turn_left: Callable[[], float] = lambda: math.inf
@@ -116,30 +115,13 @@ class Machine:
         return reply
 
 
-@attrs.frozen
-class TokenChoice:
-    """A token with its log-probability and, best first, those of the most likely ones."""
-
-    token: int
-    logprob: float
-    top: tuple[tuple[int, float], ...]
-
-
 class PrebuiltGenerationRun(GenerationRun):
     """One generation after the tokens of its prompt, one question to the server for each token."""
 
     def __init__(
         self, machine: Machine, request: Request, prompt: list[int], *, on_tokens: OnTokens, tell_after: int
     ) -> None:
-        super().__init__(
-            request,
-            prompt,
-            positions=machine.server.positions - 1,
-            pieces=machine.vocabulary.pieces,
-            counters=machine.counters,
-            on_tokens=on_tokens,
-            tell_after=tell_after,
-        )
+        super().__init__(machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
         self._machine = machine
         self._temperature = request.sampling.temperature if request.sampling else 0.0
         self._evaluated = 0  # of the tokens, where nothing may be reused
@@ -185,7 +167,7 @@ class PrebuiltGenerationRun(GenerationRun):
             if single and len(pieces[allowed[0]]) <= len(builder.remaining):
                 # Do not ask: there is no choice, and the token is not part of the answer.
                 self._tokens.append(allowed[0])
-                builder.add(allowed[0], 0.0, 0.0, pieces[allowed[0]])
+                builder.add(Token(allowed[0], 0.0, 0.0, ""), pieces[allowed[0]])
                 return
         question = Question(
             top=_TYPED_TOP if allowed else _TOP,
@@ -193,42 +175,43 @@ class PrebuiltGenerationRun(GenerationRun):
             temperature=self._temperature,
             seed=self._seed(),
         )
-        reply, choice = self._answered(sequence, question)
+        reply = self._answered(sequence, question)
         typed_logprob = 0.0
-        if allowed and len(pieces[choice.token]) > len(builder.remaining):
-            typed_logprob = self._typed(sequence, allowed, choice)
+        if allowed and len(pieces[reply.token]) > len(builder.remaining):
+            typed_logprob = self._typed(sequence, allowed, reply)
         if not self._chosen:
             self._clock()  # the time until now was the prompt's
-        self._doubt = self._doubt or doubt(choice.logprob, choice.top)
-        logprob = _UNKNOWN if math.isnan(choice.logprob) else min(choice.logprob, 0.0)
-        candidate = Candidate(choice.token, logprob, typed_logprob, ended=reply.ended)
-        if not allowed or self._temperature or not choice.top:
-            self._take(candidate)
+        self._doubt = self._doubt or doubt(reply.logprob, reply.top)
+        logprob = _UNKNOWN if math.isnan(reply.logprob) else min(reply.logprob, 0.0)
+        token = Token(reply.token, logprob, typed_logprob, "")
+        if not allowed or self._temperature or not reply.top:
+            self._take(token, ended=reply.ended)
             return
         before = len(self._tokens)
-        self._reproduce(candidate, choice.top[0][0])
+        self._reproduce(token, reply.top[0][0], ended=reply.ended)
         if len(self._tokens) <= before:  # some tokens were taken back
             self._evaluated = len(self._tokens) - 1
 
-    def _answered(self, sequence: CachedSequence, question: Question) -> tuple[Reply, TokenChoice]:
+    def _answered(self, sequence: CachedSequence, question: Question) -> Reply:
+        """The server's reply, which has a token in any case."""
         if len(question.allowed) > _FEW and not question.temperature:
             # As a rule the best of many is among the most likely of all.
             reply = self._ask(sequence, self._tokens, attrs.evolve(question, allowed=()))
             members = set(question.allowed)
             best = next((entry for entry in reply.top if entry[0] in members), None)
             if best is not None:
-                return attrs.evolve(reply, ended=False), TokenChoice(*best, reply.top)
+                return attrs.evolve(reply, token=best[0], logprob=best[1], ended=False)
         reply = self._ask(sequence, self._tokens, question)
-        return reply, _choice(reply) or self._choice_of_ours(sequence, question)
+        return reply if reply.token >= 0 else self._chosen_here(sequence, question, reply)
 
-    def _choice_of_ours(self, sequence: CachedSequence, question: Question) -> TokenChoice:
-        """A choice made here: the server does not report its own if that token ends inside a character.
+    def _chosen_here(self, sequence: CachedSequence, question: Question, reply: Reply) -> Reply:
+        """With a choice made here: the server does not report its own if that token ends inside a character.
 
         It is told to choose a line's end instead, which does not change the probabilities that it reports.
         """
         drawn = question.temperature > 0
         everything = drawn or question.allowed
-        newline = self._machine.server.tokenize("\n")[:1]
+        newline = self._machine.server.tokenize(b"\n")[:1]
         listing = Question(top=self._machine.server.size if everything else _TOP, allowed=newline)
         listed = self._ask(sequence, self._tokens, listing).top
         if not listed:
@@ -242,19 +225,18 @@ class PrebuiltGenerationRun(GenerationRun):
             token, logprob = random.Random(question.seed).choices(among, weights)[0]
         else:
             token, logprob = among[0]
-        return TokenChoice(token, logprob, listed)
+        return attrs.evolve(reply, token=token, logprob=logprob, top=listed)
 
-    def _typed(self, sequence: CachedSequence, allowed: tuple[int, ...], choice: TokenChoice) -> float:
+    def _typed(self, sequence: CachedSequence, allowed: tuple[int, ...], reply: Reply) -> float:
         """Log-probability of all allowed tokens together; the chosen one is among them."""
-        known = {**dict(choice.top), choice.token: choice.logprob}
-        total = log_probability(allowed, known, choice.top[-1][1] if choice.top else 0.0)
+        known = {**dict(reply.top), reply.token: reply.logprob}
+        total = log_probability(allowed, known, reply.top[-1][1] if reply.top else 0.0)
         if total is not None:
             return total
         # The exact way: how likely the best of them is by itself, and among them.
-        best = choice
+        best = reply
         if self._temperature > 0:
-            greedy = Question(top=_TOP, allowed=allowed)
-            _, best = self._answered(sequence, greedy)
+            best = self._answered(sequence, Question(top=_TOP, allowed=allowed))
         among = self._ask(
             sequence,
             self._tokens,
@@ -303,13 +285,6 @@ def doubt(logprob: float, top: Sequence[tuple[int, float]]) -> str:
     )
 
 
-def _choice(reply: Reply) -> TokenChoice | None:
-    """The token that the server chose, None where it does not report it."""
-    if reply.token is None or reply.logprob is None:
-        return None
-    return TokenChoice(reply.token, reply.logprob, reply.top)
-
-
 # The server does not say how far loading has come. Reading the vocabulary is the last tenth of it.
 _LOADED = 0.9
 
@@ -331,7 +306,7 @@ class PrebuiltModel:
             self._server = self._load(options)
             options.on_progress(_LOADED)
             self._bos, self._begins_with_bos = self._server.bos()
-            self._machine = Machine(self._server, Vocabulary(self._server.pieces(), self._tokens_of_bytes))
+            self._machine = Machine(self._server, Vocabulary(self._server.pieces(), self._server.tokenize))
         except EngineError as error:
             raise ModelError(str(error)) from error
         self.counters = self._machine.counters
@@ -345,18 +320,7 @@ class PrebuiltModel:
         """The hardware that the wheel finds here. The compilers' fault does not affect its code for AMX."""
         return Hardware(build=f"xllamacpp {xllamacpp.__version__}", gpu=has_gpu())
 
-    @staticmethod
-    def convert(path: Path) -> Path:
-        """As `Factory.convert`; never called, since `hardware` does not claim it."""
-        raise ModelFileError(f"xllamacpp does not convert weights, so {path} stays as it is.")
-
-    def begin(
-        self,
-        request: Request | ScoreRequest,
-        *,
-        on_tokens: Callable[[list[Token]], None],
-        tell_after: int = 0,
-    ) -> Run:
+    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens, tell_after: int = 0) -> Run:
         """A run for a request; nothing is evaluated yet.
 
         Raises EngineError if it cannot fit the context, and for requests that the server cannot answer: the
@@ -369,7 +333,8 @@ class PrebuiltModel:
                 "cannot score a given text, continue given tokens or describe a whole distribution. The "
                 f"engine `local` can: run `{install_command('local')}` (it needs a C compiler)."
             )
-        prompt = self._tokenize(request.prompt, room_for_prompt(self.positions, request.max_tokens))
+        room = room_for_prompt(self.positions, request.max_tokens)
+        prompt = self._tokenize_prompt(request.prompt, room)
         return PrebuiltGenerationRun(
             self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after
         )
@@ -404,15 +369,6 @@ class PrebuiltModel:
             self.notes.append(NOT_LOCKED)
         return server
 
-    def _tokenize(self, prompt: Prompt, room: int) -> list[int]:
-        """The tokens of a prompt; at least one, after which there are probabilities."""
-        begin = [self._bos] if self._begins_with_bos and self._bos is not None else []
-
-        def tokenize(kind: Segment, text: str) -> list[int]:
-            return list(self._server.tokenize(text, control=kind is Segment.CONTROL))
-
-        tokens = begin + shortened(prompt, tokenize, room - len(begin))
-        return tokens or [self._tokens_of_bytes(b"\n")[0] if self._bos is None else self._bos]
-
-    def _tokens_of_bytes(self, text: bytes) -> list[int]:
-        return list(self._server.tokenize(text.decode("utf-8", "replace")))
+    def _tokenize_prompt(self, prompt: Prompt, room: int) -> list[int]:
+        bos, begins = self._bos, self._begins_with_bos
+        return prompt_tokens(prompt, self._server.tokenize, room, bos, begins=begins)

@@ -60,15 +60,16 @@ class Question:
 class Reply:
     """The token that the server chose after some tokens, and its report on it.
 
-    token, logprob: None where it does not say, as of a token that ends inside a character. logprob is of the
-        unmodified softmax, unless `conditional` was asked for: then of the softmax over the allowed tokens.
+    token: -1 where it does not say, as of a token that ends inside a character. logprob: NaN where there is
+        none; of the unmodified softmax, unless `conditional` was asked for: then of that over the allowed
+        tokens.
     top: the most likely tokens with their log-probabilities, best first. ended: the token ends the text.
     evaluated, reused: tokens it had to evaluate, and tokens it found in its cache. decode_ms: time of the
     evaluation.
     """
 
-    token: int | None
-    logprob: float | None
+    token: int
+    logprob: float
     top: tuple[tuple[int, float], ...]
     ended: bool
     evaluated: int
@@ -166,23 +167,24 @@ class Server:
         )
         return answer
 
-    def _tokenize(self, text: str, *, control: bool = False, begin: bool = False) -> tuple[int, ...]:
+    def _tokenize(self, text: bytes, *, control: bool = False, begin: bool = False) -> tuple[int, ...]:
         """Token ids of a text. control: recognise control tokens. begin: add the tokens before any text."""
-        body = {"content": text.encode("utf-8", "replace").decode(), "parse_special": control}
+        body = {"content": text.decode("utf-8", "replace"), "parse_special": control}
         return tuple(self._http("POST", "/tokenize", {**body, "add_special": begin})["tokens"])
 
     def bos(self) -> tuple[int | None, bool]:
         """The token that begins a text, None if there is none; whether every prompt must begin with it."""
-        plain, begun = self.tokenize("x"), self.tokenize("x", begin=True)
+        plain, begun = self.tokenize(b"x"), self.tokenize(b"x", begin=True)
         if begun[:1] != plain[:1]:
             return begun[0], True
-        named = self.tokenize(str(self._http("GET", "/props").get("bos_token") or ""), control=True)
+        text = str(self._http("GET", "/props").get("bos_token") or "")
+        named = self.tokenize(text.encode("utf-8", "replace"), control=True)
         return (named[0], False) if len(named) == 1 else (None, False)
 
     def pieces(self) -> list[bytes]:
         """The bytes of each token by id; empty for control tokens. Takes a second for a large vocabulary."""
         pieces = [b""] * self.size
-        newline = self.tokenize("\n")
+        newline = self.tokenize(b"\n")
         question = Question(top=self.size, allowed=newline[:1])  # only a token that it reports
         with _understanding():
             content = self._answer(newline, 0, question)["choices"][0]["logprobs"]["content"]
@@ -247,8 +249,8 @@ def _reply(answer: dict[str, Any]) -> Reply:
     chosen = content[0] or {}
     listed = chosen.get("top_logprobs") or chosen.get("top_probs") or ()
     return Reply(
-        token=chosen.get("id"),
-        logprob=_logprob(chosen) if chosen else None,
+        token=chosen.get("id", -1),
+        logprob=_logprob(chosen),
         top=tuple((int(entry["id"]), _logprob(entry)) for entry in listed),
         ended=choice["finish_reason"] == "stop",
         evaluated=int(timings["prompt_n"]),

@@ -139,7 +139,7 @@ def _load(
             on_progress=progress,
         )
         slow = converted.slow(path)
-        question = acceleration.Question(factory.hardware(), sha256, wanted.gpu_layers, slow)
+        question = acceleration.Question(factory.hardware(), wanted.gpu_layers, slow, sha256)
         choice = _choose(question, load, arguments)
         backend = factory(attrs.evolve(load, acceleration=choice.acceleration))
     except (LspCalibError, OSError) as error:
@@ -160,10 +160,8 @@ def _choose(
     if known is not None:
         return known
     choice = acceleration.choose(
-        question.hardware,
-        question.gpu_layers,
+        question,
         lambda candidate: acceleration.attempt(attrs.evolve(load, acceleration=candidate)),
-        slow_weights=question.slow_weights,
         careful=arguments.careful,
         avoid=arguments.avoid,
     )
@@ -173,9 +171,10 @@ def _choose(
 
 def _convert(path: Path, factory: Factory) -> None:
     """Convert a model's weights, if that is what would be used."""
-    offered = acceleration.candidates(factory.hardware(), None, slow_weights=converted.slow(path))
-    if any(one.eight_bit for one in offered):
-        factory.convert(path)
+    hardware = factory.hardware()
+    question = acceleration.Question(hardware, None, converted.slow(path))
+    if hardware.convert is not None and any(one.eight_bit for one in question.candidates):
+        hardware.convert(path)
 
 
 def _trim_log() -> None:

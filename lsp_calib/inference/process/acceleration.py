@@ -36,13 +36,12 @@ ALL_LAYERS = 999
 _FASTER = 0.9
 
 
-@attrs.frozen
-class Tried:
+class Tried(msgspec.Struct, frozen=True, array_like=True):
     """The trial of an acceleration, by its name. seconds: for a fixed prompt and answer, None if it failed.
     how: the cause."""
 
     name: str
-    seconds: float | None
+    seconds: Annotated[float, Meta(gt=0.0)] | None
     how: str = ""
 
 
@@ -67,46 +66,77 @@ Try = Callable[[Acceleration], Tried | None]
 """A trial; None where it was ended from outside and shows nothing."""
 
 
-def candidates(
-    hardware: Hardware, gpu_layers: int | None, *, slow_weights: bool = False
-) -> tuple[Acceleration, ...]:
-    """The accelerations that may be used, the most promising first and the safest last.
+@attrs.frozen
+class Question:
+    """Which acceleration a model is to use on some hardware.
 
     gpu_layers: as the user wants it; None leaves it to the trial. slow_weights: the model's are worth
-    converting (`converted.slow`). AMX multiplies them as they are.
+    converting (`converted.slow`); AMX multiplies them as they are. model: its SHA-256, by which the answer
+    is remembered.
     """
-    cpu = [Acceleration()]
-    if slow_weights and hardware.converts and not hardware.amx:
-        cpu.insert(0, Acceleration(eight_bit=True))
-    if hardware.amx:
-        cpu.append(Acceleration(amx=False))
-    cpu.append(Acceleration(amx=False, repack=False))
-    if gpu_layers:
-        return Acceleration(gpu_layers=gpu_layers), *cpu
-    if gpu_layers is None and hardware.gpu:
-        return Acceleration(gpu_layers=ALL_LAYERS), *cpu
-    return tuple(cpu)
+
+    hardware: Hardware
+    gpu_layers: int | None
+    slow_weights: bool = False
+    model: str = ""
+
+    @property
+    def candidates(self) -> tuple[Acceleration, ...]:
+        """The accelerations that may be used, the most promising first and the safest last."""
+        hardware, layers = self.hardware, self.gpu_layers
+        if layers is None and hardware.gpu:
+            layers = ALL_LAYERS
+        converts = self.slow_weights and hardware.convert is not None and not hardware.amx
+        return (
+            *([Acceleration(gpu_layers=layers)] if layers else []),
+            *([Acceleration(eight_bit=True)] if converts else []),
+            Acceleration(),
+            *([Acceleration(amx=False)] if hardware.amx else []),
+            Acceleration(amx=False, repack=False),
+        )
+
+    @property
+    def rivals(self) -> frozenset[str]:
+        """Names of the accelerations whose speeds are compared; empty where the first is taken untried."""
+        hardware, layers = self.hardware, self.gpu_layers
+        if layers is None and hardware.gpu:
+            return frozenset({"gpu", "cpu", "cpu-without-amx" if hardware.amx else "cpu-eight-bit"})
+        return frozenset({"cpu", "cpu-without-amx"} if hardware.amx and not layers else ())
+
+    @property
+    def _key(self) -> str:
+        wanted = "auto" if self.gpu_layers is None else str(self.gpu_layers)
+        return f"{self.model[:16]} gpu={wanted}"
+
+    def recall(self) -> AccelerationChoice | None:
+        """The remembered choice, None if there is none."""
+        choice = _entries(machine(self.hardware)).get(self._key)
+        known = {one.name: one for one in self.candidates}
+        if choice is None or choice.acceleration.name not in known:
+            return None
+        return attrs.evolve(choice, acceleration=known[choice.acceleration.name])
+
+    def remember(self, choice: AccelerationChoice) -> None:
+        """Keep the results of the trials. Never fails: at worst the trials are repeated."""
+        if not choice.tried:
+            return
+        models = sidecar.read(MEMORY).get(machine(self.hardware))
+        entry = msgspec.to_builtins(_Entry(choice.acceleration.name, choice.tried))
+        kept = dict(models) if isinstance(models, Mapping) else {}
+        sidecar.update(MEMORY, machine(self.hardware), {**kept, self._key: entry})
 
 
 def choose(
-    hardware: Hardware,
-    gpu_layers: int | None,
-    attempt: Try,
-    *,
-    slow_weights: bool = False,
-    careful: bool = False,
-    avoid: Collection[str] = (),
+    question: Question, attempt: Try, *, careful: bool = False, avoid: Collection[str] = ()
 ) -> AccelerationChoice:
     """The fastest acceleration that works.
 
-    attempt: tries one. slow_weights: as for `candidates`. careful: the process crashed before it answered,
-    so everything is tried before it is used. avoid: names of accelerations that crashed although their trial
-    succeeded.
+    attempt: tries one. careful: the process crashed before it answered, so everything is tried before it is
+    used. avoid: names of accelerations that crashed although their trial succeeded.
     Raises ModelFileError if nothing works.
     """
-    possible = candidates(hardware, gpu_layers, slow_weights=slow_weights)
-    offered = [one for one in possible if one.name not in avoid]
-    rivals = _rivals(hardware, gpu_layers)
+    offered = [one for one in question.candidates if one.name not in avoid]
+    rivals = question.rivals
     if offered and not careful and not rivals:
         return AccelerationChoice(offered[0])
     tried = [Tried(name, None, "while it answered") for name in avoid]
@@ -123,13 +153,6 @@ def choose(
     if best is None:
         raise ModelFileError(_nothing_works(tried))
     return AccelerationChoice(best[1], tuple(tried))
-
-
-def _rivals(hardware: Hardware, gpu_layers: int | None) -> frozenset[str]:
-    """Names of the accelerations whose speeds are compared; empty where the first is taken untried."""
-    if gpu_layers is None and hardware.gpu:
-        return frozenset({"gpu", "cpu", "cpu-without-amx" if hardware.amx else "cpu-eight-bit"})
-    return frozenset({"cpu", "cpu-without-amx"} if hardware.amx and not gpu_layers else ())
 
 
 def _nothing_works(tried: Sequence[Tried]) -> str:
@@ -167,46 +190,9 @@ def machine(hardware: Hardware) -> str:
     return f"{hardware.build} on {processor.name()}"
 
 
-@attrs.frozen
-class Question:
-    """The key of a remembered choice. model: its SHA-256. gpu_layers: as the user wants it. slow_weights: as
-    for `candidates`."""
-
-    hardware: Hardware
-    model: str
-    gpu_layers: int | None
-    slow_weights: bool = False
-
-    @property
-    def _key(self) -> str:
-        wanted = "auto" if self.gpu_layers is None else str(self.gpu_layers)
-        return f"{self.model[:16]} gpu={wanted}"
-
-    def recall(self) -> AccelerationChoice | None:
-        """The remembered choice, None if there is none."""
-        choice = _entries(machine(self.hardware)).get(self._key)
-        possible = candidates(self.hardware, self.gpu_layers, slow_weights=self.slow_weights)
-        known = {one.name: one for one in possible}
-        if choice is None or choice.acceleration.name not in known:
-            return None
-        return attrs.evolve(choice, acceleration=known[choice.acceleration.name])
-
-    def remember(self, choice: AccelerationChoice) -> None:
-        """Keep the results of the trials. Never fails: at worst the trials are repeated."""
-        if not choice.tried:
-            return
-        models = sidecar.read(MEMORY).get(machine(self.hardware))
-        entry = {
-            "chosen": choice.acceleration.name,
-            "tried": [[one.name, one.seconds, one.how] for one in choice.tried],
-        }
-        kept = dict(models) if isinstance(models, Mapping) else {}
-        sidecar.update(MEMORY, machine(self.hardware), {**kept, self._key: entry})
-
-
 class _Entry(msgspec.Struct):
     chosen: str
-    tried: list[tuple[str, Annotated[float, Meta(gt=0.0)] | None, str]] = []
+    tried: tuple[Tried, ...] = ()
 
 
 def remembered(of: str) -> list[AccelerationChoice]:
@@ -216,15 +202,14 @@ def remembered(of: str) -> list[AccelerationChoice]:
 
 def _entries(of: str) -> dict[str, AccelerationChoice]:
     """The remembered choices for a `machine`, by key; damaged ones are left out."""
-    every = (Hardware("", amx=True, gpu=True), Hardware("", converts=True))
-    by_name = {one.name: one for each in every for one in candidates(each, None, slow_weights=True)}
+    amx_and_gpu = Question(Hardware("", amx=True, gpu=True), None)
+    by_name = {one.name: one for one in (*amx_and_gpu.candidates, Acceleration(eight_bit=True))}
     found = {}
     models = sidecar.read(MEMORY).get(of)
     for key, raw in models.items() if isinstance(models, Mapping) else ():
         with contextlib.suppress(msgspec.ValidationError, KeyError):
             entry = msgspec.convert(raw, _Entry)
-            tried = tuple(Tried(*one) for one in entry.tried)
-            found[key] = AccelerationChoice(by_name[entry.chosen], tried)
+            found[key] = AccelerationChoice(by_name[entry.chosen], entry.tried)
     return found
 
 
@@ -257,29 +242,21 @@ def attempt(options: LoadOptions) -> Tried | None:
     wanted = {**attrs.asdict(options.acceleration), "threads": options.threads}
     command = [sys.executable, *sys.orig_argv[1:], f"--trial={json.dumps(wanted)}"]
     limit = _SECONDS + options.path.stat().st_size / _BYTES_A_SECOND
-    late = threading.Event()
     # The child's standard input ends with this process, and then the child ends as well.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-
-        def end() -> None:
-            late.set()
-            child.kill()
-
-        timer = threading.Timer(limit, end)
-        timer.start()
-        try:
-            assert child.stdout is not None
-            output = child.stdout.read()
-        finally:
-            timer.cancel()
-    if late.is_set():
+    reading, writing = os.pipe()
+    try:
+        child = subprocess.run(command, stdin=reading, stdout=subprocess.PIPE, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
         return Tried(name, None, f"no answer in {limit:.0f} s")
+    finally:
+        os.close(reading)
+        os.close(writing)
     if starting.killed(child.returncode) or child.returncode == _NOT_LOADED:
         return None
     if child.returncode:
         return Tried(name, None, starting.how(child.returncode))
     with contextlib.suppress(ValueError, TypeError, KeyError):
-        if (seconds := float(json.loads(output)["seconds"])) > 0:
+        if (seconds := float(json.loads(child.stdout)["seconds"])) > 0:
             return Tried(name, seconds)
     return Tried(name, None, "no figures")
 

@@ -66,9 +66,8 @@ class Broker:
         self._linger = _LINGER
         self._leaving: asyncio.TimerHandle | None = None
         self._busy: asyncio.TimerHandle | None = None
-        # The messages for a client that joins now.
-        self._progress: wire.Message | None = None
-        self._outcome: wire.Message | None = None
+        # How loading goes, or went: the message for a client that joins now.
+        self._news: wire.Message | None = None
 
     async def serve(self, listening: socket.socket) -> int:
         """Serve clients until the process is to end; returns its exit code."""
@@ -92,14 +91,14 @@ class Broker:
     # From the other thread.
 
     def loading(self, fraction: float) -> None:
-        self._later(self._set_progress, {"event": "loading", "fraction": fraction})
+        self._later(self._announce, {"event": "loading", "fraction": fraction})
 
     def loaded(self, loaded: wire.Loaded) -> None:
-        self._later(self._set_outcome, {"event": "ready", **msgspec.to_builtins(loaded)})
+        self._later(self._announce, {"event": "ready", **msgspec.to_builtins(loaded)})
 
     def failed(self, kind: str, message: str) -> None:
         """Tell all clients, or the first one if none has connected yet, and end."""
-        self._later(self._set_outcome, {"event": "failed", "kind": kind, "message": message})
+        self._later(self._announce, {"event": "failed", "kind": kind, "message": message})
 
     def _answer(self, client: int, message: wire.Message) -> None:
         self._later(self._pass_on, client, message)
@@ -110,16 +109,17 @@ class Broker:
 
     # From here on: the listening thread.
 
-    def _set_progress(self, message: wire.Message) -> None:
-        self._progress = message
-        for client in list(self._clients.values()):
-            self._send(client, message)
+    def _announce(self, news: wire.Message) -> None:
+        self._news = news
+        self._tell_news(*self._clients.values())
 
-    def _set_outcome(self, message: wire.Message) -> None:
-        self._progress, self._outcome = None, message
-        for client in list(self._clients.values()):
-            self._send(client, message)
-        if message["event"] == "failed" and self._clients:
+    def _tell_news(self, *clients: _Client) -> None:
+        """Tell clients the news. The process ends once any has heard that loading failed."""
+        if self._news is None:
+            return
+        for client in clients:
+            self._send(client, self._news)
+        if clients and self._news["event"] == "failed":
             self._end(1, "")
 
     def _pass_on(self, client_id: int, message: wire.Message) -> None:
@@ -162,11 +162,7 @@ class Broker:
         self._clients[client.id] = client
         in_force = msgspec.to_builtins(self._options.result())
         self._send(client, {"event": "welcome", "pid": os.getpid(), **in_force})
-        for message in (self._progress, self._outcome):
-            if message is not None:
-                self._send(client, message)
-        if self._outcome is not None and self._outcome["event"] == "failed":
-            self._end(1, "")
+        self._tell_news(client)
         return client
 
     def _leave(self, client: _Client) -> None:

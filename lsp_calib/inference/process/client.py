@@ -22,6 +22,7 @@ from lsp_calib.errors import (
     SettingsError,
     copy_error,
 )
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import (
     EarlyStop,
     EngineState,
@@ -31,7 +32,8 @@ from lsp_calib.inference.engine import (
     StateListener,
     ignore_state,
 )
-from lsp_calib.inference.models.cards import ModelCard, choose
+from lsp_calib.inference.models.card import ModelCard
+from lsp_calib.inference.models.cards import choose
 from lsp_calib.inference.process import rendezvous, starting, wire
 from lsp_calib.inference.process.connection import DOUBT, GONE, Connection, heard_within, outcome
 from lsp_calib.inference.process.rendezvous import Rendezvous
@@ -65,27 +67,15 @@ class ModelProcess:
     Clients that need the same process meet at one place (`rendezvous.place`), where the holder of the lock
     serves them; each has its turn (`scheduler`).
 
-    wanted: a card's name or the path of a GGUF file; None for the best installed model.
-    threads, gpu_layers, mlock: how to load it, if this is its first client; 0 threads lets it choose,
-        None uses a GPU where it is faster.
-    linger: seconds that the process stays after its last client; LSP_CALIB_LINGER in the environment
-        overrides it.
+    choice: the model, and how to load it if this is its first client. LSP_CALIB_LINGER in the environment
+        overrides its `linger`.
     on_state: told of loading, readiness and failure.
     """
 
-    def __init__(
-        self,
-        wanted: str | None = None,
-        *,
-        threads: int = 0,
-        gpu_layers: int | None = None,
-        mlock: bool = False,
-        linger: float = 10.0,
-        on_state: StateListener = ignore_state,
-    ) -> None:
-        self._wanted = wanted
-        self._options = wire.Options(threads, gpu_layers, mlock)
-        self._linger = linger
+    def __init__(self, choice: EngineChoice, *, on_state: StateListener = ignore_state) -> None:
+        self._wanted = choice.model
+        self._options = wire.Options(choice.threads, choice.gpu_layers, choice.mlock)
+        self._linger = choice.linger
         self._on_state = on_state
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
@@ -107,7 +97,11 @@ class ModelProcess:
         A process that dies while it loads is started again, in a safer way. Raises ModelError if there is no
         usable model; again at each later call, without another try until the files of models change.
         """
-        return self._model(await self._ready())
+        connection = await self._ready()
+        assert self._card is not None
+        loaded = connection.ready.result()
+        identity = ModelIdentity(self._card.name, self._card.quantisation, loaded.sha256)
+        return LoadedModel(identity, self._card, loaded.engine)
 
     async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
         """Raises ModelError, EngineDiedError (the next request starts a new process), SupersededError,
@@ -117,11 +111,9 @@ class ModelProcess:
             async with asyncio.timeout(request.deadline):
                 while True:
                     connection = await self._ready()
-                    try:
+                    with contextlib.suppress(_StartsAgain):
                         generation = await _generate(connection, request, early_stop)
-                    except _StartsAgain:
-                        continue
-                    break
+                        break
         except TimeoutError as error:
             raise DeadlineError("The request was not answered in the time it was given.") from error
         self._deaths.answered()
@@ -130,7 +122,7 @@ class ModelProcess:
     async def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
         """Raises the same errors as `generate`."""
         connection = await self._ready()
-        with connection.ask(lambda id_: wire.request_to_wire(id_, request)) as inbox:
+        with connection.ask(wire.request_to_wire(request)) as inbox:
             while "scored" not in (message := await inbox.next()):
                 for token in wire.read(message.get("tokens"), list[Token]):
                     yield token
@@ -139,7 +131,7 @@ class ModelProcess:
     async def count(self, request: ScoreRequest) -> tuple[Distributions, ...]:
         """Raises the same errors as `generate`."""
         connection = await self._ready()
-        with connection.ask(lambda id_: wire.request_to_wire(id_, request)) as inbox:
+        with connection.ask(wire.request_to_wire(request)) as inbox:
             while "scored" not in (message := await inbox.next()):
                 continue
         self._deaths.answered()
@@ -148,7 +140,7 @@ class ModelProcess:
     async def stats(self) -> wire.Stats:
         """The present and past work of the process, for all clients together. Starts it if need be."""
         connection = await self._ready()
-        with connection.ask(lambda id_: {"op": "stats", "id": id_}) as inbox:
+        with connection.ask({"op": "stats"}) as inbox:
             return wire.read((await inbox.next()).get("stats"), wire.Stats)
 
     async def restart(self) -> None:
@@ -171,12 +163,10 @@ class ModelProcess:
     async def _ready(self) -> Connection:
         """A connection to a process whose model is loaded."""
         while True:
-            try:
+            with contextlib.suppress(_StartsAgain):
                 connection = await self._connected()
                 await outcome(connection.ready)
-            except _StartsAgain:
-                continue
-            return connection
+                return connection
 
     async def _connected(self) -> Connection:
         if self._connection is not None and self._connection.gone:
@@ -416,12 +406,6 @@ class ModelProcess:
         no_model = isinstance(error, ModelError) and not isinstance(error, ModelFileError)
         self._on_state(EngineState.NO_MODEL if no_model else EngineState.ERROR, str(error), None)
 
-    def _model(self, connection: Connection) -> LoadedModel:
-        assert self._card is not None
-        loaded = connection.ready.result()
-        identity = ModelIdentity(self._card.name, self._card.quantisation, loaded.sha256)
-        return LoadedModel(identity, self._card, loaded.engine)
-
     async def _end_process(self) -> None:
         """Ask the process to end, if there is one; kill one that does not."""
         if self._where is None:
@@ -449,12 +433,12 @@ class ModelProcess:
 
 async def _generate(connection: Connection, request: Request, early_stop: EarlyStop | None) -> Generation:
     first = early_stop.first if early_stop is not None else 0
-    with connection.ask(lambda id_: wire.request_to_wire(id_, request, first=first)) as inbox:
+    with connection.ask(wire.request_to_wire(request, first=first)) as inbox:
         while "generation" not in (message := await inbox.next()):
-            if early_stop is None or "first" not in message:
-                continue
-            if not early_stop.worth_finishing(wire.read(message["first"], tuple[float, ...])):
-                connection.enough(inbox)
+            if early_stop is not None and "first" in message:
+                logprobs = wire.read(message["first"], tuple[float, ...])
+                if not early_stop.worth_finishing(logprobs):
+                    connection.enough(inbox)
     return wire.read(message["generation"], Generation)
 
 

@@ -41,30 +41,27 @@ async def outcome(future: asyncio.Future[T]) -> T:
 @contextlib.asynccontextmanager
 async def heard_within(looks: int, on_doubt: Callable[[], None]) -> AsyncIterator[None]:
     """As `asyncio.timeout`, but counts looks. on_doubt: called after `DOUBT` of them. Raises TimeoutError."""
-    loop = asyncio.get_running_loop()
-    timer: asyncio.TimerHandle | None = None
     async with asyncio.timeout(None) as limit:
 
-        def look(count: int) -> None:
-            nonlocal timer
-            if count == looks:
-                limit.reschedule(loop.time())
-                return
-            if count == DOUBT:
-                on_doubt()
-            timer = loop.call_later(TICK, look, count + 1)
+        async def look() -> None:
+            for count in range(1, looks + 1):
+                await asyncio.sleep(TICK)
+                if count == DOUBT:
+                    on_doubt()
+            limit.reschedule(asyncio.get_running_loop().time())
 
-        timer = loop.call_later(TICK, look, 1)
+        looking = asyncio.create_task(look())
         try:
             yield
         finally:
-            timer.cancel()
+            looking.cancel()
 
 
 class Inbox:
-    """The messages to one request, in order."""
+    """The messages to the request `id`, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, id: int) -> None:
+        self.id = id
         self.over = False
         self._messages: asyncio.Queue[wire.Message | LspCalibError] = asyncio.Queue()
 
@@ -160,16 +157,16 @@ class Connection:
         return self._silent >= DOUBT
 
     @contextlib.contextmanager
-    def ask(self, message: Callable[[int], wire.Message]) -> Iterator[Inbox]:
-        """Send the message made for a new id. Leaving before the last answer cancels the request.
+    def ask(self, message: wire.Message) -> Iterator[Inbox]:
+        """Send a message with a new id. Leaving before the last answer cancels the request.
 
         Raises EngineError if the message is too long, EngineDiedError if the connection is over.
         """
         request_id = next(self._ids)
-        frame = wire.encode(message(request_id))
+        frame = wire.encode({"id": request_id, **message})
         if self.gone:
             raise EngineDiedError("The model process has just ended. The next request starts it again.")
-        inbox = self._asked[request_id] = Inbox()
+        inbox = self._asked[request_id] = Inbox(request_id)
         self._writer.write(frame)
         if self._looking is None:
             self._look_later()
@@ -182,9 +179,7 @@ class Connection:
 
     def enough(self, inbox: Inbox) -> None:
         """End the generation of `inbox` with the tokens it has."""
-        for request_id, other in self._asked.items():
-            if other is inbox:
-                self.send({"op": "enough", "id": request_id})
+        self.send({"op": "enough", "id": inbox.id})
 
     def send(self, message: wire.Message) -> None:
         if not self.gone and not self._writer.is_closing():

@@ -100,7 +100,8 @@ def listen(where: Rendezvous) -> socket.socket:
     listening = socket.socket(socket.AF_INET)
     listening.bind(("127.0.0.1", 0))
     listening.listen(64)
-    _write_port(where.port, listening.getsockname()[1])
+    content = json.dumps([listening.getsockname()[1], secrets.token_hex(32)]).encode()
+    write_atomically(where.port, content, 0o600, durable=False)
     return listening
 
 
@@ -168,11 +169,6 @@ def _machine() -> str:
             if found := Path(path).read_text("ascii").strip():
                 return f"{found} {socket.gethostname()}"
     return socket.gethostname()
-
-
-def _write_port(path: Path, port: int) -> None:
-    content = json.dumps([port, secrets.token_hex(32)]).encode()
-    write_atomically(path, content, 0o600, durable=False)
 
 
 def _read_port(path: Path) -> tuple[int, bytes]:

@@ -56,7 +56,7 @@ class Scheduler:
     """The jobs that wait and the one that runs.
 
     A running job that is dropped is neither reported as `running` nor counted any more, but occupies the
-    model until `interrupted` or `finished` is called.
+    model until `stopped` or `finished` is called.
     """
 
     def __init__(self) -> None:
@@ -113,20 +113,18 @@ class Scheduler:
         self._running, self._unwanted = job, False
         return job
 
-    def interrupted(self) -> bool:
-        """The running job has stopped. True: it waits, and resumes later. False: it was dropped."""
+    def stopped(self, *, gave_way: bool = False) -> bool:
+        """The running job has stopped. True: it waits, and resumes later. False: it was dropped.
+
+        gave_way: it has stopped for another client's, so it is not the next one.
+        """
         job, wanted = self._end()
-        if wanted:
+        if wanted and gave_way:
+            self._waiting = {job.key: job, **self._waiting}  # it is still the oldest of its client's jobs
+        elif wanted:
             self._waiting[job.key] = job
             if job.priority is not Priority.INTERACTIVE:
                 self._suspended.add(job.key)
-        return wanted
-
-    def gave_way(self) -> bool:
-        """The running job has stopped for another client's. As `interrupted`, but it is not the next one."""
-        job, wanted = self._end()
-        if wanted:
-            self._waiting = {job.key: job, **self._waiting}  # it is still the oldest of its client's jobs
         return wanted
 
     def finished(self) -> bool:

@@ -175,10 +175,13 @@ def hello_from_wire(message: Message) -> Hello:
     return read(message, Hello, "The model process received a greeting that it cannot read")
 
 
-def request_to_wire(request_id: int, request: Request | ScoreRequest, *, first: int = 0) -> Message:
-    """first: report the log-probabilities of so many first tokens as soon as they are there; 0 for none."""
+def request_to_wire(request: Request | ScoreRequest, *, first: int = 0) -> Message:
+    """A request without its id.
+
+    first: report the log-probabilities of so many first tokens as soon as they are there; 0 for none.
+    """
     op = "score" if isinstance(request, ScoreRequest) else "generate"
-    return {"op": op, "id": request_id, "request": msgspec.to_builtins(request), "first": first}
+    return {"op": op, "request": msgspec.to_builtins(request), "first": first}
 
 
 def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest, int]:

@@ -6,6 +6,7 @@ or the running one is looked up and interrupted: an interruption never reaches t
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 import time
@@ -138,7 +139,9 @@ class Worker:
             try:
                 generation = self._advance(backend, work)
             except Interrupted as interruption:
-                self._stopped(work, gave_way=isinstance(interruption, Preempted))
+                with self._changed:
+                    self._idle_since = work.since = time.monotonic()
+                    self._scheduler.stopped(gave_way=isinstance(interruption, Preempted))
             except EngineError as error:
                 self._end(work, {"error": "failed", "message": str(error)})
             else:
@@ -158,24 +161,22 @@ class Worker:
 
     def _advance(self, backend: Backend, work: _Work) -> Advanced:
         if work.run is None:
-            run = backend.begin(work.request, on_tokens=self._tell(work), tell_after=work.first)
+            run = backend.begin(
+                work.request, on_tokens=functools.partial(self._tell, work), tell_after=work.first
+            )
             with self._changed:
                 work.run = run
                 run.enough = work.enough
         return work.run.advance()
 
-    def _tell(self, work: _Work) -> Callable[[list[Token]], None]:
+    def _tell(self, work: _Work, tokens: list[Token]) -> None:
         client, request_id = work.job.key
-
-        def tokens(tokens: list[Token]) -> None:
-            if isinstance(work.request, ScoreRequest):
-                self._send(client, {"id": request_id, "tokens": msgspec.to_builtins(tokens)})
-            else:
-                # As `Generation.logprobs` has them.
-                first = [min(token.logprob - token.typed_logprob, 0.0) for token in tokens]
-                self._send(client, {"id": request_id, "first": first})
-
-        return tokens
+        if isinstance(work.request, ScoreRequest):
+            self._send(client, {"id": request_id, "tokens": msgspec.to_builtins(tokens)})
+        else:
+            # As `Generation.logprobs` has them.
+            first = [min(token.logprob - token.typed_logprob, 0.0) for token in tokens]
+            self._send(client, {"id": request_id, "first": first})
 
     def _turn_left(self) -> float:
         """Seconds until the running work has to give way to another client's; infinite if there is none."""
@@ -187,14 +188,6 @@ class Worker:
             if active < 2 or self._backend is None or active > self._backend.documents:
                 return math.inf
             return max(self._turn_began + _TURN - now, 0.0) if self._scheduler.others() else _TURN
-
-    def _stopped(self, work: _Work, *, gave_way: bool) -> None:
-        with self._changed:
-            self._idle_since = work.since = time.monotonic()
-            if gave_way:
-                self._scheduler.gave_way()
-            else:
-                self._scheduler.interrupted()
 
     def _end(self, work: _Work, message: wire.Message) -> None:
         with self._changed:

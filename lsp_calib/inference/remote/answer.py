@@ -33,7 +33,7 @@ class RemoteAnswer:
     """Collects the chunks of one answer.
 
     forced: characters it has to reproduce first. most: tokens after these. greedy: whether the likeliest
-    token was asked for at each place.
+    token was asked for at each place. early: set by a caller that leaves it unfinished by choice.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class RemoteAnswer:
         self._stop_reason = ""
         self._unlisted = False
         self.usage = Usage()
+        self.early = False
 
     def add(self, chunk: Chunk) -> None:
         self._text += chunk.text
@@ -101,11 +102,8 @@ class RemoteAnswer:
             return None
         return tuple(min(token.entry.logprob - token.typed_logprob, 0.0) for token in carried[:first])
 
-    def generation(self, timing: Timing, *, early: bool = False) -> Generation:
-        """The answer. Where it is in doubt it has no tokens, because they are no evidence.
-
-        early: it was left unfinished by the caller's choice.
-        """
+    def generation(self, timing: Timing) -> Generation:
+        """The answer. Where it is in doubt it has no tokens, because they are no evidence."""
         carried = self._carried()
         text = self._line().encode()[len(self._forced.encode()) :]
         if carried is not None and len(carried) >= self._most:
@@ -124,7 +122,7 @@ class RemoteAnswer:
         return Generation(
             text=text.decode("utf-8", "replace").rstrip("\r"),
             tokens=() if doubt else tokens,
-            stop=Stop.EARLY if early else self._stop(carried),
+            stop=Stop.EARLY if self.early else self._stop(carried),
             timing=timing,
             doubt=doubt,
         )
@@ -215,12 +213,9 @@ def typed_logprob(entry: Entry, typed: bytes) -> float:
     """Logarithm of the probability of all tokens known to agree with the typed text; 0 if none is known."""
     if not entry.top:
         return 0.0
-    likely = dict(entry.top)
-    if entry.data is not None:
-        likely[entry.data] = entry.logprob
     agreeing = [
         value
-        for data, value in likely.items()
+        for data, value in _likely(entry).items()
         if data and (data.startswith(typed) or typed.startswith(data)) and not math.isnan(value)
     ]
     total = math.fsum(math.exp(min(value, 0.0)) for value in agreeing)
@@ -260,7 +255,10 @@ def implausible(entries: Sequence[Entry], *, greedy: bool) -> str:
 
 
 def _more_than_everything(entry: Entry) -> bool:
-    likely = dict(entry.top)
-    if entry.data is not None:
-        likely[entry.data] = entry.logprob
-    return math.fsum(math.exp(min(value, 1.0)) for value in likely.values() if value == value) > 1.001
+    values = _likely(entry).values()
+    return math.fsum(math.exp(min(value, 1.0)) for value in values if value == value) > 1.001
+
+
+def _likely(entry: Entry) -> dict[bytes, float]:
+    """The log-probabilities that are known at a token's place, its own among them."""
+    return dict(entry.top) if entry.data is None else {**dict(entry.top), entry.data: entry.logprob}

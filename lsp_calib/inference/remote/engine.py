@@ -45,7 +45,7 @@ from lsp_calib.inference.remote.prompt import (
     grammar,
     without_line_ends,
 )
-from lsp_calib.inference.remote.wire import Chunk, Entry
+from lsp_calib.inference.remote.wire import Chunk
 from lsp_calib.values import (
     Distributions,
     Generation,
@@ -65,11 +65,15 @@ _MANY_ALTERNATIVES = 40
 
 @attrs.define
 class _Clock:
-    """The times of a request's events, in seconds of a monotonic clock."""
+    """The times of a request's events, in seconds of a monotonic clock.
+
+    spent: tokens that the server has generated for it, in all completions together.
+    """
 
     asked: float
     started: float = 0.0
     first: float = 0.0
+    spent: int = 0
 
 
 class RemoteEngine:
@@ -97,8 +101,8 @@ class RemoteEngine:
         self._llama_server = False
         self._failing = False
         self._closed = False
-        self._newest: dict[str, asyncio.Task[Generation]] = {}
-        self._running: set[asyncio.Task[Generation]] = set()
+        # The requests, with the document where a newer one for it takes their place.
+        self._running: dict[asyncio.Task[Generation], str] = {}
         self._stopped: dict[asyncio.Task[Generation], EngineError] = {}
 
     async def ready(self) -> LoadedModel:
@@ -122,9 +126,8 @@ class RemoteEngine:
         """Raises ModelError, EngineError (SupersededError, DeadlineError), SettingsError for a bad key."""
         if not request.max_tokens:
             return Generation("", (), Stop.LENGTH, Timing())  # a server manages its own cache
-        task = self._start(self._answered(request, early_stop))
-        if request.document and request.priority is Priority.INTERACTIVE:
-            self._supersede(request.document, task)
+        document = request.document if request.priority is Priority.INTERACTIVE else ""
+        task = self._start(self._answered(request, early_stop), document)
         try:
             async with asyncio.timeout(request.deadline):
                 try:
@@ -188,8 +191,7 @@ class RemoteEngine:
     async def _find_model(self) -> LoadedModel:
         wanted = self._remote.model
         found = await self._server.models()
-        names = None if found is None else found.names
-        self._llama_server = found is not None and found.llama_server
+        names, self._llama_server = found.names, found.llama_server
         if names is None and wanted is None:
             raise ModelError(f"{self._server.host} has no list of its models. Name one in `remote.model`.")
         if names is None:
@@ -228,20 +230,17 @@ class RemoteEngine:
                 prompt = flatten(request.prompt, loaded.card)
                 # As in the prompt: a lone surrogate cannot be sent.
                 forced = request.prompt.forced.encode("utf-8", "replace").decode("utf-8")
-                answer, early = await self._ask(prompt, request, forced, early_stop, clock)
-                spent = answer.generated_tokens
+                answer = await self._ask(prompt, request, forced, early_stop, clock)
                 # The server's tokens may contradict the typed text. llama-server's grammar prevents that.
                 if answer.contradicts and self._llama_server:
-                    answer, early = await self._ask(prompt, request, forced, early_stop, clock, hold=True)
-                    spent += answer.generated_tokens
+                    answer = await self._ask(prompt, request, forced, early_stop, clock, hold=True)
                 # Otherwise the typed text is sent as part of the prompt, most of which is cached now.
                 if answer.contradicts:
                     prompt = flatten(request.prompt, loaded.card, forced=True)
-                    answer, early = await self._ask(prompt, request, "", early_stop, clock)
-                    spent += answer.generated_tokens
+                    answer = await self._ask(prompt, request, "", early_stop, clock)
         if self._failing:
             self._tell_ready()
-        return answer.generation(_timing(clock, answer, spent), early=early)
+        return answer.generation(_timing(clock, answer))
 
     async def _ask(
         self,
@@ -252,8 +251,8 @@ class RemoteEngine:
         clock: _Clock,
         *,
         hold: bool = False,
-    ) -> tuple[RemoteAnswer, bool]:
-        """One completion, and whether `early_stop` ended it. A contradiction of `forced` ends it as well.
+    ) -> RemoteAnswer:
+        """One completion; `early_stop` or a contradiction of `forced` may end it.
 
         hold: keep the server from contradicting it.
         """
@@ -274,19 +273,19 @@ class RemoteEngine:
         if hold:
             # Only a long list of tokens includes unlikely typed text and its probability.
             body |= {"grammar": grammar(forced), "logprobs": _MANY_ALTERNATIVES}
-        asked = early_stop is None
         async with contextlib.aclosing(self._server.chunks(body)) as chunks:
             async for chunk in chunks:
                 clock.first = clock.first or time.perf_counter()
                 answer.add(chunk)
                 if answer.contradicts or (answer.enough and not answer.finished):
                     break
-                if not asked and early_stop is not None:
-                    first = answer.logprobs(early_stop.first)
-                    asked = first is not None
-                    if first is not None and not early_stop.worth_finishing(first):
-                        return answer, True
-        return answer, False
+                if early_stop is not None and (first := answer.logprobs(early_stop.first)) is not None:
+                    answer.early = not early_stop.worth_finishing(first)
+                    if answer.early:
+                        break
+                    early_stop = None
+        clock.spent += answer.generated_tokens
+        return answer
 
     def _body(self, prompt: str, most: int) -> dict[str, Any]:
         """A request: only fields of OpenAI's own interface, since some servers refuse others."""
@@ -300,24 +299,18 @@ class RemoteEngine:
             "stream_options": {"include_usage": True},
         }
 
-    def _start(self, work: Coroutine[Any, Any, Generation]) -> asyncio.Task[Generation]:
+    def _start(self, work: Coroutine[Any, Any, Generation], document: str) -> asyncio.Task[Generation]:
+        """A task, in the place of one for the same document if this is not empty."""
         task = asyncio.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        for before, of in self._running.items():
+            if document and of == document and not before.done() and before not in self._stopped:
+                self._stopped[before] = SupersededError(
+                    "A newer request for the same document took its place."
+                )
+                before.cancel()
+        self._running[task] = document
+        task.add_done_callback(self._running.pop)
         return task
-
-    def _supersede(self, document: str, task: asyncio.Task[Generation]) -> None:
-        before = self._newest.get(document)
-        if before is not None and not before.done():
-            self._stopped[before] = SupersededError("A newer request for the same document took its place.")
-            before.cancel()
-        self._newest[document] = task
-
-        def forget(_: object) -> None:
-            if self._newest.get(document) is task:
-                del self._newest[document]
-
-        task.add_done_callback(forget)
 
     async def _stop(self, why: RequestCancelledError) -> None:
         running = list(self._running)
@@ -349,7 +342,7 @@ class RemoteEngine:
             self._on_state(EngineState.READY, words, None)
 
 
-def _timing(clock: _Clock, answer: RemoteAnswer, spent: int) -> Timing:
+def _timing(clock: _Clock, answer: RemoteAnswer) -> Timing:
     end = time.perf_counter()
     first = clock.first or end
     return Timing(
@@ -359,7 +352,7 @@ def _timing(clock: _Clock, answer: RemoteAnswer, spent: int) -> Timing:
         prompt_ms=1e3 * (first - clock.started),
         generate_ms=1e3 * (end - first),
         total_ms=1e3 * (end - clock.asked),
-        generated_tokens=spent,
+        generated_tokens=clock.spent,
     )
 
 
@@ -378,10 +371,9 @@ def _scored(chunk: Chunk, start: int, end: int) -> list[Token]:
     ]
     if doubt := implausible(scored, greedy=False):
         raise EngineError(f"The text cannot be scored: {doubt}. Use a local model, or another server.")
-    return [_scored_token(entry) for entry in scored]
-
-
-def _scored_token(entry: Entry) -> Token:
-    logprob = min(entry.logprob, 0.0)
-    text = (entry.data or b"").decode("utf-8", "replace")
-    return Token(entry.id, logprob, 0.0, text, Softmax(logprob, (0.0,), math.nan))
+    tokens = []
+    for entry in scored:
+        logprob = min(entry.logprob, 0.0)
+        text = (entry.data or b"").decode("utf-8", "replace")
+        tokens.append(Token(entry.id, logprob, 0.0, text, Softmax(logprob, (0.0,), math.nan)))
+    return tokens

@@ -32,6 +32,7 @@ from lsp_calib.inference.remote.wire import (
     Chunk,
     EventReader,
     Served,
+    WholeReader,
     error_message,
     most_tokens,
     parse_chunk,
@@ -176,14 +177,13 @@ class RemoteServer:
         self._paused: tuple[float, str] | None = None
         self._closed = False
 
-    async def models(self) -> Served | None:
-        """The server's models; None if it has no list of them. Raises EngineError, SettingsError."""
+    async def models(self) -> Served:
+        """The server's models. Raises EngineError, SettingsError."""
         async with contextlib.aclosing(
             self._attempts("GET", "/models", None, self._patience.models, _LIST_BYTES)
         ) as bodies:
-            async for body in bodies:
-                return None if body is None else parse_models(body)
-        raise EngineError(NOT_COMPATIBLE)
+            body = await anext(bodies, "")
+        return Served() if body is None else parse_models(body)
 
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk]:
         """The pieces of a completion as they arrive. Closing the iterator closes the connection.
@@ -269,11 +269,9 @@ class RemoteServer:
                 return
             except _Again as again:
                 self._check_open()
-                if again.wait > self._patience.longest_wait:
-                    self._pause(again.error, again.wait)
-                    raise again.error from None
-                if begun or back_off is None:
-                    self._pause(again.error, again.pause)
+                too_long = again.wait > self._patience.longest_wait
+                if too_long or begun or back_off is None:
+                    self._pause(again.error, again.wait if too_long else again.pause)
                     raise again.error from None
                 wait = max(back_off, again.wait)
             await asyncio.sleep(wait)
@@ -290,10 +288,9 @@ class RemoteServer:
                 limit.reschedule(None)
         except TimeoutError:
             raise self._silent(first) from None
-        except httpx.InvalidURL:  # of a redirect; ours was checked
-            raise self._redirected("", "an invalid address") from None
-        except httpx.HTTPError as error:
-            if "Invalid URL in location" in str(error):
+        except (httpx.InvalidURL, httpx.HTTPError) as error:
+            if isinstance(error, httpx.InvalidURL) or "Invalid URL in location" in str(error):
+                # Of a redirect: ours was checked.
                 raise self._redirected("", "an invalid address") from None
             raise self._failed(error, begun=False) from None
         try:
@@ -311,50 +308,41 @@ class RemoteServer:
 
     async def _events(self, response: httpx.Response, first: float, most: int) -> AsyncGenerator[str]:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        streamed = kind == "text/event-stream"
-        if not streamed and kind not in ("application/json", "text/json", ""):
+        if kind not in ("text/event-stream", "application/json", "text/json", ""):
             raise EngineError(f"{NOT_COMPATIBLE} It sent {self.quoted(kind, 40)}.")
-        reader, whole, size, begun = EventReader(), bytearray(), 0, False
-        limit, turns = first, _Turns()
-        clock = asyncio.get_running_loop().time
-        end = math.inf
+        streamed = kind == "text/event-stream"
+        reader: EventReader | WholeReader = EventReader() if streamed else WholeReader()
+        clock, turns = asyncio.get_running_loop().time, _Turns()
+        size, begun, limit, end = 0, False, first, math.inf
+        deadline = clock() + limit
         raw = aiter(response.aiter_raw())
-        while True:
-            # Comments that only keep the connection open do not count: the limit is on events.
-            deadline = min(clock() + limit, end)
-            events: list[str] = []
-            while not events:
-                await turns.next()
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        data = await anext(raw, None)
-                except TimeoutError:
-                    raise (self._endless() if clock() >= end else self._silent(limit)) from None
-                except httpx.HTTPError as error:
-                    raise self._failed(error, begun=begun) from None
-                size += len(data or b"")
-                if size > most:
-                    raise EngineError(
-                        f"The server at {self.host} sent more than {most >> 10} kB, which no answer to this "
-                        "request needs."
-                    )
-                if data is None:
-                    break
-                if streamed:
-                    events = reader.feed(data)
-                else:
-                    whole += data
-            if data is None:
-                for event in reader.end() if streamed else [whole.decode("utf-8", "replace")]:
-                    yield event
-                return
-            if not begun:
+        data: bytes | None = b""
+        while data is not None:
+            await turns.next()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    data = await anext(raw, None)
+            except TimeoutError:
+                raise (self._endless() if clock() >= end else self._silent(limit)) from None
+            except httpx.HTTPError as error:
+                raise self._failed(error, begun=begun) from None
+            size += len(data or b"")
+            if size > most:
+                raise EngineError(
+                    f"The server at {self.host} sent more than {most >> 10} kB, which no answer to this "
+                    "request needs."
+                )
+            events = reader.end() if data is None else reader.feed(data)
+            if events and not begun:
                 begun, limit, end = True, self._patience.between, clock() + self._patience.whole
             if DONE in events:
                 await _drain(raw)
             for event in events:
                 await turns.next()
                 yield event
+            # Comments that only keep the connection open do not count: the limit is on events.
+            if events:
+                deadline = min(clock() + limit, end)
 
     async def _refused(self, response: httpx.Response, prompt: str) -> Exception:
         """The exception for an error status. Lasting failures are kept, and not tried again."""

@@ -111,6 +111,20 @@ class EventReader:
         return _error_event(value) if field == "error" else None
 
 
+class WholeReader:
+    """As `EventReader`, for an answer that is not streamed: one event, at its end."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[str]:
+        self._data += data
+        return []
+
+    def end(self) -> list[str]:
+        return [self._data.decode("utf-8", "replace")]
+
+
 def _error_event(value: str) -> str:
     """The event with an error that was sent in a field of its own, as JSON or as plain words."""
     error: Any = value.strip()
@@ -140,29 +154,29 @@ def parse_chunk(text: str, most: int = most_tokens(1 << 12)) -> Chunk:
     if not isinstance(content, str | None):
         raise EngineError(NOT_COMPATIBLE)
     entries, offsets = _entries(choice.get("logprobs"), most)
-    finish, reason = choice.get("finish_reason"), choice.get("stop_reason")
     return Chunk(
         text=_clean(content or ""),
         entries=entries,
         offsets=offsets,
-        finish=finish if isinstance(finish, str) else "",
-        stop_reason=reason if isinstance(reason, str) else "",
+        finish=_string(choice.get("finish_reason")),
+        stop_reason=_string(choice.get("stop_reason")),
         usage=usage,
     )
 
 
 @attrs.frozen
 class Served:
-    """A server's models, and whether it is llama-server, which has more options than OpenAI's."""
+    """A server's models, None where it has no list of them; and whether it is llama-server, which has more
+    options than OpenAI's."""
 
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
     llama_server: bool = False
 
 
 def parse_models(text: str) -> Served:
     """An answer of `/v1/models`. Raises EngineError if it is not one."""
     raw = _json(text)
-    data = raw.get("data") if isinstance(raw, Mapping) else None
+    data = _mapping(raw).get("data")
     if not isinstance(data, list):
         raise EngineError(NOT_COMPATIBLE)
     models = [model for model in data if isinstance(model, Mapping)]
@@ -176,14 +190,12 @@ def parse_models(text: str) -> Served:
 def error_in(raw: Mapping[str, Any]) -> str:
     """A server's error message in one of the usual shapes; "" if there is none."""
     error = raw.get("error")
-    if error and isinstance(error, Mapping):
-        return _words(error.get("message")) or "an error without a message"
+    if not error and (raw.get("object") == "error" or ("choices" not in raw and "message" in raw)):
+        error = raw
     if error:
-        return _words(error) or "an error without a message"
-    if raw.get("object") == "error" or ("choices" not in raw and "message" in raw):
-        return _words(raw.get("message")) or "an error without a message"
-    detail = raw.get("detail")
-    return _words(detail) if isinstance(detail, str) else ""
+        said = error.get("message") if isinstance(error, Mapping) else error
+        return _words(said) or "an error without a message"
+    return _words(raw.get("detail"))
 
 
 def error_message(text: str) -> str:
@@ -213,11 +225,11 @@ def _entries(raw: Any, most: int) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
     known = len(offsets) == len(tokens)
     tokens, offsets = tokens[:most], offsets[:most]
     entries = []
-    for i, token in enumerate(tokens):
-        alternatives = tops[i] if i < len(tops) and isinstance(tops[i], Mapping) else {}
-        pairs = [(_data(text), _number(value)) for text, value in _first(alternatives.items())]
-        logprob = _number(logprobs[i]) if i < len(logprobs) else math.nan
-        entries.append(Entry(-1, _data(token), logprob, _top(pairs)))
+    # The other lists may be shorter than that of the tokens.
+    columns = tokens, logprobs[: len(tokens)], tops[: len(tokens)]
+    for token, logprob, alternatives in itertools.zip_longest(*columns):
+        pairs = [(_data(text), _number(value)) for text, value in _first(_mapping(alternatives).items())]
+        entries.append(Entry(-1, _data(token), _number(logprob), _top(pairs)))
     known = known and all(isinstance(offset, int) for offset in offsets)
     return tuple(entries), tuple(offsets) if known else ()
 
@@ -256,10 +268,8 @@ def _usage(raw: Mapping[str, Any]) -> Usage | None:
     usage, timings = raw.get("usage"), raw.get("timings")
     if not isinstance(usage, Mapping) and not isinstance(timings, Mapping):
         return None
-    usage = usage if isinstance(usage, Mapping) else {}
-    timings = timings if isinstance(timings, Mapping) else {}
-    details = usage.get("prompt_tokens_details")
-    details = details if isinstance(details, Mapping) else {}
+    usage, timings = _mapping(usage), _mapping(timings)
+    details = _mapping(usage.get("prompt_tokens_details"))
     reused = _count(timings.get("cache_n")) or _count(details.get("cached_tokens"))
     prompt = _count(usage.get("prompt_tokens")) or reused + _count(timings.get("prompt_n"))
     answer = _count(usage.get("completion_tokens")) or _count(timings.get("predicted_n"))
@@ -283,10 +293,18 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def _clean(text: str) -> str:
     """Without halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _words(value: Any) -> str:
-    return " ".join(_clean(value).split()) if isinstance(value, str) else ""
+    return " ".join(_clean(_string(value)).split())

@@ -11,10 +11,11 @@ import time
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
+from pygls.capabilities import get_capability
 
 from lsp_calib.badges import BADGES, percent, tier_words
 from lsp_calib.server.language_server import CalibServer
-from lsp_calib.server.text import column_units, cursor_at, part_of_line, position_of, selected_at
+from lsp_calib.server.text import cursor_at, part_of_line, selected_at
 
 if TYPE_CHECKING:
     from lsp_calib.completion.service import Completion
@@ -100,8 +101,7 @@ def register(server: CalibServer) -> None:
             others = await session.completions.alternatives.of(document, made[0], patience=left)
             made += made[0].beside(others)
         start = _word_start(cursor.before)
-        at = column_units(document, cursor.before, start)
-        edit_range = types.Range(types.Position(cursor.own_line, at), position_of(document, cursor))
+        edit_range = part_of_line(document, cursor.own_line, cursor.before, start, cursor.column)
         items = [
             _item(ls, part, cursor.before[start:], edit_range)
             for completion in made
@@ -140,9 +140,8 @@ def _item(ls: CalibServer, completion: Completion, word: str, range_: types.Rang
     suggestion = completion.suggestion
     tier = suggestion.confidence.tier
     text = word + suggestion.text
-    client = ls.client_capabilities.text_document
-    item_support = client and client.completion and client.completion.completion_item
-    has_details = bool(item_support and item_support.label_details_support)
+    client = ls.client_capabilities
+    has_details = get_capability(client, "text_document.completion.completion_item.label_details_support")
     number = percent(suggestion.confidence.calibrated)
     mark = f"{BADGES[tier.value]['mark']} " if ls.client_traits.draws_labels_alone else ""
     return types.CompletionItem(

@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 from lsprotocol import types
+from pygls.capabilities import get_capability
 
 from lsp_calib import home
 from lsp_calib.server.language_server import CalibServer
@@ -47,8 +48,7 @@ def register(server: CalibServer) -> None:
 
 async def _fetch_settings(ls: CalibServer) -> bool:
     """Request the settings from the client and apply them. False if it gives none."""
-    workspace = ls.client_capabilities.workspace
-    if workspace is None or not workspace.configuration:
+    if not get_capability(ls.client_capabilities, "workspace.configuration"):
         return False
     params = types.ConfigurationParams(items=[types.ConfigurationItem(section=SECTION)])
     request = asyncio.ensure_future(ls.workspace_configuration_async(params))

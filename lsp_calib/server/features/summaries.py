@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from lsprotocol import types
+from pygls.capabilities import get_capability
 
 from lsp_calib.badges import DOTS, tier_sentence, tier_words
 from lsp_calib.characters import shown
@@ -131,12 +132,13 @@ def register(server: CalibServer) -> None:
         ]
         wanted = [one for one in offered if only is None or any(_is_of(one.kind, kind) for kind in only)]
         # Clients from before code actions had kinds take commands.
-        return [one if _takes_actions(ls) else one.command for one in wanted if one.command]
+        client = ls.client_capabilities
+        takes = get_capability(client, "text_document.code_action.code_action_literal_support") is not None
+        return [one if takes else one.command for one in wanted if one.command]
 
 
 def _style(client: types.ClientCapabilities) -> _Style:
-    document = client.text_document
-    formats = (document and document.hover and document.hover.content_format) or ()
+    formats = get_capability(client, "text_document.hover.content_format") or ()
     return _MARKDOWN if types.MarkupKind.Markdown in formats else _PLAIN
 
 
@@ -235,8 +237,3 @@ def _is_of(kind: types.CodeActionKind | str | None, wanted: types.CodeActionKind
     """Whether a kind is the wanted one or a part of it; all are parts of the empty one."""
     one, other = (str(getattr(name, "value", name)) for name in (kind, wanted))
     return not other or f"{one}.".startswith(f"{other}.")
-
-
-def _takes_actions(ls: CalibServer) -> bool:
-    document = ls.client_capabilities.text_document
-    return bool(document and document.code_action and document.code_action.code_action_literal_support)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages.rules import Fields, Function, Path, Place, begins_line, last_row
+from lsp_calib.syntax.languages.rules import (
+    COMMENTS,
+    Fields,
+    Function,
+    Path,
+    Place,
+    begins_line,
+    last_row,
+    words,
+)
+from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-BRACKETS: Mapping[str, str] = MappingProxyType({"{": "}", "(": ")", "[": "]"})
 
 COMMENT = ("/*", "*/")
 
@@ -53,18 +60,33 @@ class Parts:
     body: Node
 
 
-def parts(node: Node, name: str = "name") -> Parts | None:
-    """Of a node that has the fields `name` and "body"; None without a body."""
+def parts(node: Node) -> Parts | None:
+    """Of a node that has the fields "name" and "body"; None without a body."""
     body = node.child_by_field_name("body")
-    return None if body is None else Parts(text_of(node.child_by_field_name(name)), node, body)
+    return None if body is None else Parts(text_of(node.child_by_field_name("name")), node, body)
+
+
+# Functions without a name, in any of the languages.
+_UNNAMED = words("anonymous_function arrow_function function function_expression generator_function")
+
+
+def bound(name: str, value: str) -> Callable[[Node], Parts | None]:
+    """Takes apart what binds a function to a name: the fields of the name and of the function."""
+
+    def take_apart(node: Node) -> Parts | None:
+        function = node.child_by_field_name(value)
+        found = parts(function) if function is not None and function.type in _UNNAMED else None
+        return found and attrs.evolve(found, name=text_of(node.child_by_field_name(name)))
+
+    return take_apart
 
 
 @attrs.frozen
 class Finder:
     """Makes functions of the nodes of a tree.
 
-    parts: takes a definition of each type of node apart, None if it is none. comments: types of comments.
-    documents: whether a comment is documentation, by its text.
+    parts: takes a definition of each type of node apart, None if it is none.
+    documents: whether a comment is documentation, by its text. comments: types of comments.
     between: types of what may stand between documentation and definition, or before its first word:
         annotations, attributes.
     signatures: types of overloads, which stand above the definition that they share: what is said of the
@@ -72,12 +94,17 @@ class Finder:
     """
 
     parts: Mapping[str, Callable[[Node], Parts | None]]
-    comments: frozenset[str]
     documents: Callable[[str], bool]
+    comments: frozenset[str] = COMMENTS
     between: frozenset[str] = frozenset()
     signatures: frozenset[str] = frozenset()
 
-    def function(self, node: Node, place: Place, lines: Sequence[str]) -> Function | None:
+    @property
+    def functions(self) -> Mapping[str, Callable[[Node, Place, Sequence[str]], Function | None]]:
+        """As of `LanguageRules`."""
+        return dict.fromkeys(self.parts, self._function)
+
+    def _function(self, node: Node, place: Place, lines: Sequence[str]) -> Function | None:
         found = self.parts[node.type](node)
         if found is None:
             return None
@@ -89,8 +116,9 @@ class Finder:
         kept = [line for row, line in enumerate(lines[start:end], start) if row not in said]
         if documentation and documentation[0].end_point.row >= start:
             line = lines[start]
-            indentation = line[: len(line) - len(line.lstrip())]
-            kept[0] = indentation + _decoded(line.encode("utf-8", "replace")[head.start_point.column :])
+            kept[0] = indentation_of(line) + _decoded(
+                line.encode("utf-8", "replace")[head.start_point.column :]
+            )
         first = found.body.start_point.row
         opens = _opens(found.body)
         return Function(
@@ -130,16 +158,12 @@ class Finder:
 
     def _head(self, node: Node) -> Node:
         """The first part of a definition that is no annotation."""
-        for child in node.children:
-            if child.type in self.between or child.type in self.comments:
-                continue
-            if child.type == "modifiers" and child.children:
-                inner = [one for one in child.children if one.type not in self.between | self.comments]
-                if not inner:
-                    continue
-                return inner[0]
-            return child
-        return node
+        parts = (
+            one
+            for child in node.children
+            for one in (child.children if child.type == "modifiers" and child.children else (child,))
+        )
+        return next((one for one in parts if one.type not in self.between | self.comments), node)
 
     def _row_before(self, found: Parts) -> int:
         """The row where what is before the body ends, comments aside."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, has_words, text_of
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, has_words, text_of
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _KNOWN = """
 """
 
 _NAMES = words("field_identifier identifier statement_identifier type_identifier")
-_COMMENTS = words("comment")
 _INCLUDES = words("preproc_include")
 _BINDINGS = by_field(
     name="enum_specifier enumerator preproc_def preproc_function_def",
@@ -84,20 +83,17 @@ def _declarator(node: Node) -> Node | None:
     return found
 
 
-_FINDER = Finder({"function_definition": _definition}, comments=_COMMENTS, documents=has_words)
+_FINDER = Finder({"function_definition": _definition}, documents=has_words)
 
 
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_c"),
     names=_NAMES,
-    comments=_COMMENTS,
     binds=binding(_INCLUDES, _BINDINGS, _WRAPPINGS),
     known=words(_KNOWN),
     spans=(COMMENT,),
     begins=_BEGINS,
-    definitions=frozenset(_FINDER.parts),
-    function=_FINDER.function,
-    brackets=BRACKETS,
+    functions=_FINDER.functions,
     finishes={"do": "while (0);", "typedef": "_ ;"},
     braces_below=True,
     heads={"for": "; ;"},

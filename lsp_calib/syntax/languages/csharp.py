@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, parts, text_of
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _KNOWN = """
     Tuple Type Uri ValueTask Version Where WriteLine _ args nameof
 """
 
-_COMMENTS = words("comment")
 _BINDINGS = by_field(
     name="""
         catch_declaration class_declaration constructor_declaration declaration_expression
@@ -72,7 +71,6 @@ _FINDER = Finder(
         "method_declaration": parts,
         "operator_declaration": _operator,
     },
-    comments=_COMMENTS,
     # Four strokes, or three stars, are no documentation.
     documents=lambda text: bool(re.match(r"///(?!/)|/\*\*(?![*/])", text)),
     between=words("attribute_list"),
@@ -82,7 +80,6 @@ _FINDER = Finder(
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_c_sharp"),
     names=words("identifier"),
-    comments=_COMMENTS,
     binds=binding(words("file_scoped_namespace_declaration using_directive"), _BINDINGS, _WRAPPINGS),
     known=words(_KNOWN),
     spans=(('"""', '"""'), ('@"', '"'), COMMENT),
@@ -90,10 +87,8 @@ RULES = LanguageRules(
         r"(?:abstract|class|delegate|enum|file|global|interface|internal|namespace|partial|public|record|sealed"
         r"|static|struct|using)\b"
     ),
-    definitions=frozenset(_FINDER.parts),
-    function=_FINDER.function,
+    functions=_FINDER.functions,
     wrappers=words("global_statement"),
-    brackets=BRACKETS,
     finishes={"do": "while (true);", "try": "finally {}"},
     heads={"for": "; ;", "foreach": "var a in b"},
     braces_below=True,

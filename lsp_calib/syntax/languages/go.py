@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages.braces import (
-    BRACKETS,
     COMMENT,
     Finder,
     Parts,
@@ -32,7 +31,6 @@ _KNOWN = """
     Error String
 """
 
-_COMMENTS = words("comment")
 _BINDINGS = by_field(
     name="""
         const_spec field_declaration function_declaration method_declaration method_elem type_alias
@@ -61,7 +59,6 @@ def _documents(comment: str) -> bool:
 
 _FINDER = Finder(
     {"function_declaration": parts, "method_declaration": parts, "short_var_declaration": _literal},
-    comments=_COMMENTS,
     documents=_documents,
 )
 
@@ -69,7 +66,6 @@ _FINDER = Finder(
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_go"),
     names=words("field_identifier identifier package_identifier type_identifier"),
-    comments=_COMMENTS,
     binds=binding(
         words("import_declaration package_clause"),
         _BINDINGS,
@@ -78,8 +74,6 @@ RULES = LanguageRules(
     known=words(_KNOWN),
     spans=(("`", "`"), COMMENT),
     begins=re.compile(r"(?:const|func|import|package|type|var)\b"),
-    definitions=frozenset(_FINDER.parts),
-    function=_FINDER.function,
+    functions=_FINDER.functions,
     bodies=words("statement_list"),
-    brackets=BRACKETS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, parts
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 # Keywords, and java.lang, which needs no import.
@@ -57,9 +57,7 @@ RULES = LanguageRules(
     begins=re.compile(
         r"(?:abstract|class|enum|final|import|interface|package|private|protected|public|record|sealed)\b|@"
     ),
-    definitions=frozenset(_FINDER.parts),
-    function=_FINDER.function,
-    brackets=BRACKETS,
+    functions=_FINDER.functions,
     finishes={"do": "while (true);", "try": "finally {}"},
     heads={"for": "; ;", "try": "A a = b"},
     braces_below=True,

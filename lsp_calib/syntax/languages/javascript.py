@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, bound, parts
+from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
 
 _KNOWN = """
     async await break case catch class const continue debugger default delete do else export extends false
@@ -36,7 +31,6 @@ _NAMES = words(
         shorthand_property_identifier_pattern
     """
 )
-_COMMENTS = words("comment")
 _IMPORTS = words("import_statement")
 _BINDINGS = by_field(
     name="""
@@ -59,35 +53,19 @@ _WRAPPERS = words(
         ambient_declaration export_statement expression_statement lexical_declaration variable_declaration
     """
 )
-_FUNCTIONS = words("arrow_function function function_expression generator_function")
-
-
-def _bound(name: str, value: str) -> Callable[[Node], Parts | None]:
-    """Takes apart what binds a function to a name: the fields of the name and of the function."""
-
-    def take_apart(node: Node) -> Parts | None:
-        function = node.child_by_field_name(value)
-        if function is None or function.type not in _FUNCTIONS:
-            return None
-        found = parts(function)
-        return found and attrs.evolve(found, name=text_of(node.child_by_field_name(name)))
-
-    return take_apart
-
 
 _FINDER = Finder(
     {
-        "assignment_expression": _bound("left", "right"),
-        "export_statement": _bound("", "value"),  # `export default () => ...`
-        "field_definition": _bound("property", "value"),
+        "assignment_expression": bound("left", "right"),
+        "export_statement": bound("", "value"),  # `export default () => ...`
+        "field_definition": bound("property", "value"),
         "function_declaration": parts,
         "generator_function_declaration": parts,
         "method_definition": parts,
-        "pair": _bound("key", "value"),
-        "public_field_definition": _bound("name", "value"),
-        "variable_declarator": _bound("name", "value"),
+        "pair": bound("key", "value"),
+        "public_field_definition": bound("name", "value"),
+        "variable_declarator": bound("name", "value"),
     },
-    comments=_COMMENTS,
     documents=lambda text: text.startswith("/**"),
     between=words("decorator"),
 )
@@ -96,13 +74,11 @@ _FINDER = Finder(
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_javascript"),
     names=_NAMES,
-    comments=_COMMENTS,
     binds=binding(_IMPORTS, _BINDINGS, _WRAPPINGS),
     known=words(_KNOWN),
     spans=(("`", "`"), COMMENT),
     begins=re.compile(r"(?:async|class|const|export|function|import|let|var)\b|@"),
-    definitions=frozenset(_FINDER.parts),
-    function=_FINDER.function,
+    functions=_FINDER.functions,
     wrappers=_WRAPPERS,
     brackets={**BRACKETS, "${": "}"},
     finishes={"do": "while (true);", "import": 'from "m" ;', "try": "finally {}"},
@@ -134,7 +110,7 @@ TYPESCRIPT_RULES = attrs.evolve(
     RULES,
     grammar=grammar_of("tree_sitter_typescript", "language_typescript"),
     tags=False,
-    function=_TS_FINDER.function,
+    functions=_TS_FINDER.functions,
     names=_NAMES | {"type_identifier"},
     binds=binding(_IMPORTS, _BINDINGS | _TS_BINDINGS, _WRAPPINGS),
     known=RULES.known | words(_TS_KNOWN),

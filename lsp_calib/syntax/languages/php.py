@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-import attrs
-
-from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, bound, parts
+from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
 
 # Keywords, and the functions, classes and constants of the language's core that most files use.
 _KNOWN = """
@@ -45,7 +39,6 @@ _KNOWN = """
     version_compare
 """
 
-_COMMENTS = words("comment")
 _BINDINGS = by_field(
     name="""
         catch_clause class_declaration enum_case enum_declaration function_definition
@@ -57,19 +50,14 @@ _BINDINGS = by_field(
     no_field="const_element foreach_statement global_declaration named_label_statement",
 )
 _WRAPPINGS = by_field(no_field="by_ref list_literal pair variable_name")
-_FUNCTIONS = words("anonymous_function arrow_function")
-
-
-def _bound(node: Node) -> Parts | None:
-    """`$name = function () {...}`, or with `fn`."""
-    function = node.child_by_field_name("right")
-    found = parts(function) if function is not None and function.type in _FUNCTIONS else None
-    return found and attrs.evolve(found, name=text_of(node.child_by_field_name("left")))
-
 
 _FINDER = Finder(
-    {"assignment_expression": _bound, "function_definition": parts, "method_declaration": parts},
-    comments=_COMMENTS,
+    {
+        # `$name = function () {...}`, or with `fn`.
+        "assignment_expression": bound("left", "right"),
+        "function_definition": parts,
+        "method_declaration": parts,
+    },
     documents=lambda text: text.startswith("/**"),
     between=words("attribute_list"),
 )
@@ -80,15 +68,13 @@ RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_php", "language_php_only"),
     whole=grammar_of("tree_sitter_php", "language_php"),
     names=words("name"),
-    comments=_COMMENTS,
     binds=binding(words("namespace_definition namespace_use_declaration"), _BINDINGS, _WRAPPINGS),
     known=words(_KNOWN),
     spans=(('"', '"'), ("'", "'"), COMMENT),
     begins=re.compile(
         r"(?:abstract|class|declare|enum|final|function|interface|namespace|readonly|trait|use)\b|<\?php"
     ),
-    definitions=frozenset(_FINDER.parts),
-    function=_FINDER.function,
+    functions=_FINDER.functions,
     wrappers=words("expression_statement"),
     brackets={**BRACKETS, "#[": "]", "${": "}"},
     finishes={"do": "while (true);", "try": "finally {}"},

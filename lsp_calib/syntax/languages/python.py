@@ -100,11 +100,7 @@ def _function(node: Node, _: Place, lines: Sequence[str]) -> Function | None:
 
 def _documentation(body: Node) -> Node | None:
     first = next((child for child in body.children if child.type != "comment"), None)
-    if (
-        first is None
-        or first.type != "expression_statement"
-        or [c.type for c in first.children] != ["string"]
-    ):
+    if first is None or not _is_bare_string(first):
         return None
     # Neither bytes nor a formatted string is documentation.
     opening = first.children[0].children[0].text or b""
@@ -126,11 +122,10 @@ def _is_bare_string(node: Node) -> bool:
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_python"),
     names=words("identifier"),
-    comments=words("comment"),
     binds=_binds,
     known=words(_KNOWN),
-    definitions=words("function_definition"),
-    function=_function,
+    functions={"function_definition": _function},
+    brackets={},
     is_prose=_is_bare_string,
     block_openings=words(":"),
     blocks=words(

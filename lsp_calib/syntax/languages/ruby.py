@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from lsp_calib.syntax.languages.braces import BRACKETS, Finder, binding, has_words, parts
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
+from lsp_calib.syntax.languages.braces import Finder, binding, has_words, parts
+from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
 
 # Keywords, and the names that every program has without a `require`, with the commonest methods.
 _KNOWN = """
@@ -30,7 +30,6 @@ _KNOWN = """
     to_s to_sym uniq unshift update upcase downcase values warn zip
 """
 
-_COMMENTS = words("comment")
 _NAMES = words("class_variable constant global_variable identifier instance_variable")
 _BINDINGS = by_field(
     name="alias as_pattern class method module singleton_method",
@@ -57,19 +56,17 @@ def _documents(comment: str) -> bool:
     return has_words(comment) and not _DIRECTIVE.match(comment)
 
 
-_FINDER = Finder({"method": parts, "singleton_method": parts}, comments=_COMMENTS, documents=_documents)
+_FINDER = Finder({"method": parts, "singleton_method": parts}, documents=_documents)
 
 
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_ruby"),
     names=_NAMES,
-    comments=_COMMENTS,
     binds=binding(frozenset(), _BINDINGS, _WRAPPINGS),
     known=words(_KNOWN),
     spans=(('"', '"'), ("'", "'")),
     begins=re.compile(r"(?:class|def|module|require|require_relative)\b"),
-    definitions=frozenset(_FINDER.parts),
-    function=_FINDER.function,
+    functions=_FINDER.functions,
     wrappers=words("argument_list call"),  # `private def ...`
     bodies=words("block_body body_statement"),
     brackets={**BRACKETS, **_BLOCKS, "#{": "}", "%w(": ")", "%i(": ")"},

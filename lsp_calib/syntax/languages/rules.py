@@ -34,6 +34,12 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+BRACKETS: Mapping[str, str] = MappingProxyType({"{": "}", "(": ")", "[": "]"})
+
+COMMENTS = words("comment")
+"""The types of comments in most grammars."""
+
+
 @attrs.frozen
 class Function:
     """A function or method; lines count from 0, ends are exclusive.
@@ -81,9 +87,9 @@ class LanguageRules:
         binding: keywords, builtins.
     spans: opening and closing marks of what may go on over several lines: long strings, comments.
     begins: matches a line with which a statement of the outermost level begins.
-    definitions: types of nodes that may define a function. function: the function that such a node defines,
-        None if it defines none. wrappers: types of nodes that belong to the definition in them. bodies: types
-        of nodes that begin with their first statement: comments above it stand before them.
+    functions: by the types of nodes that may define a function: the function that such a node defines, None
+        if it defines none. wrappers: types of nodes that belong to the definition in them. bodies: types of
+        nodes that begin with their first statement: comments above it stand before them.
     is_prose: whether a node is text though it is no comment.
     block_openings: the tokens after which a deeper line must follow; empty if indentation means nothing.
     blocks: types of nodes that hold whole lines: statements with a block, their clauses, the file. Only
@@ -101,20 +107,19 @@ class LanguageRules:
 
     grammar: Callable[[], Language]
     names: frozenset[str]
-    comments: frozenset[str]
     binds: Callable[[Path], bool]
     known: frozenset[str]
     spans: tuple[tuple[str, str], ...]
     begins: re.Pattern[str]
-    definitions: frozenset[str]
-    function: Callable[[Node, Place, Sequence[str]], Function | None]
+    functions: Mapping[str, Callable[[Node, Place, Sequence[str]], Function | None]]
+    comments: frozenset[str] = COMMENTS
     whole: Callable[[], Language] | None = None
     wrappers: frozenset[str] = frozenset()
     bodies: frozenset[str] = frozenset()
     is_prose: Callable[[Node], bool] = lambda _: False
     block_openings: frozenset[str] = frozenset()
     blocks: frozenset[str] = frozenset()
-    brackets: Mapping[str, str] = MappingProxyType({})
+    brackets: Mapping[str, str] = BRACKETS
     body: Mapping[str, str] = MappingProxyType({})
     finishes: Mapping[str, str] = MappingProxyType({})
     heads: Mapping[str, str] = MappingProxyType({})
@@ -122,10 +127,9 @@ class LanguageRules:
     tags: bool = False
     braces_below: bool = False
     opaque: frozenset[str] = frozenset()
-    exact: bool = attrs.field(init=False)
 
-    @exact.default
-    def _has_brackets(self) -> bool:
+    @property
+    def exact(self) -> bool:
         return bool(self.brackets)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, parts
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 # Keywords, primitive types, the prelude, macros of the standard library, and words of attributes.
@@ -61,9 +61,7 @@ RULES = LanguageRules(
     begins=re.compile(
         r"(?:async|const|enum|extern|fn|impl|macro_rules|mod|pub|static|struct|trait|type|union|unsafe|use)\b|#"
     ),
-    definitions=frozenset(_FINDER.parts),
-    function=_FINDER.function,
-    brackets=BRACKETS,
+    functions=_FINDER.functions,
     braces_below=True,
     marks={"#[": ("fn f() {}",)},
 )

@@ -26,6 +26,7 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import Popen
@@ -72,10 +73,10 @@ class Raw:
     async def tokens_of(self, prompt: Prompt) -> list[int]:
         """The prompt's tokens, as in the server's engine except that a long prompt is not shortened."""
         segments = [[kind.value, text] for kind, text in prompt.segments]
-        return list((await self._ask({"segments": segments}))["tokens"])
+        return list(await self._ask("prompt", segments=segments))
 
     async def tokens_of_text(self, text: str) -> list[int]:
-        return list((await self._ask({"text": text}))["tokens"])
+        return list(await self._ask("tokens", text=text))
 
     async def replay(
         self, prompt: Sequence[int], keep: int, then: Sequence[int], generated: int, threads: int
@@ -84,23 +85,17 @@ class Raw:
 
         threads: as many as the server's model used for it.
         """
-        asked = {
-            "replay": list(prompt),
-            "keep": keep,
-            "then": list(then),
-            "generated": generated,
-            "threads": threads,
-        }
-        found = await self._ask(asked)
+        work = {"keep": keep, "then": list(then), "generated": generated, "threads": threads}
+        found = await self._ask("replay", prompt=list(prompt), **work)
         # The loop has one cache, the server several: it may have kept fewer tokens.
         return Repeated(found["ms"], found["evaluated"], found["evaluated"] == len(prompt) - keep)
 
-    async def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(self, name: str, **arguments: Any) -> Any:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        self._process.stdin.write(json.dumps([name, arguments]).encode() + b"\n")
         return await self.read()
 
-    async def read(self) -> dict[str, Any]:
+    async def read(self) -> Any:
         """The next line. Raises EngineError if the process ends or does not write one in time."""
         assert self._process.stdout is not None
         try:
@@ -112,8 +107,7 @@ class Raw:
                 "The raw llama.cpp loop does not answer. It loads a second copy of the model, which may not "
                 "fit into memory. Leave it out with --no-raw."
             )
-        found: dict[str, Any] = json.loads(line)
-        return found
+        return json.loads(line)
 
 
 def answer(message: object) -> None:
@@ -159,8 +153,8 @@ class Peer:
         parts = urlsplit(url)
         self._url, self._path = url.rstrip("/"), parts.path.rstrip("/")
         secure = parts.scheme == "https"
-        connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        self._connection = connect(parts.hostname or "", parts.port, timeout=_PATIENCE)
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._connection = partial(kind, parts.hostname or "", parts.port, timeout=_PATIENCE)
 
     async def describe(self) -> dict[str, Any]:
         """The model's file and the build, as far as the peer reports them."""
@@ -187,27 +181,22 @@ class Peer:
                 f"The peer at {self._url} answered without {error}: is it a llama-server of 2024 or later?"
             ) from error
 
-    def close(self) -> None:
-        self._connection.close()
-
     def _send(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[dict[str, Any], float]:
         """The answer, and its milliseconds without connecting, making the request and parsing the answer."""
         data = None if body is None else json.dumps(body).encode()
-        connection = self._connection
         try:
-            # Servers close unused connections.
-            connection.close()
-            connection.connect()
-            began = time.perf_counter()
-            connection.request(method, self._path + path, data, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            content = response.read()
-            ms = 1e3 * (time.perf_counter() - began)
+            # A new one each time: servers close unused connections.
+            with contextlib.closing(self._connection()) as connection:
+                connection.connect()
+                began = time.perf_counter()
+                connection.request(method, self._path + path, data, {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                content = response.read()
+                ms = 1e3 * (time.perf_counter() - began)
             if response.status != 200:
                 raise ValueError(f"status {response.status}: {content[:200].decode('utf-8', 'replace')}")
             return json.loads(content), ms
         except (OSError, http.client.HTTPException, ValueError) as error:
-            connection.close()
             raise LspCalibError(
                 f"The peer at {self._url} did not answer {path} ({error!r}). Start it first: "
                 "`llama-server -m MODEL --port PORT`."

@@ -1,11 +1,11 @@
 """llama.cpp in a bare loop: measures the cost of the same tokens without a server.
 
-`python -m lsp_calib.tools.bench.raw_child MODEL CONTEXT THREADS [vocabulary]`; one JSON object per line on
-standard input, one answer per line on standard output:
+`python -m lsp_calib.tools.bench.raw_child MODEL CONTEXT THREADS [vocabulary]`; each line on standard input,
+[name, arguments], calls a method of `Bare`, and a line on standard output is its result:
 
-    {"segments": [[kind, text], ...]}                       -> {"tokens": [int, ...]}
-    {"text": str}                                           -> {"tokens": [int, ...]}
-    {"replay": [int, ...], "keep": int, "then": [int, ...], "generated": int, "threads": int}
+    ["prompt", {"segments": [[kind, text], ...]}]           -> [int, ...]
+    ["tokens", {"text": str}]                               -> [int, ...]
+    ["replay", {"prompt": [int, ...], "keep": int, "then": [int, ...], "generated": int, "threads": int}]
                                                             -> {"ms": float, "evaluated": int}
 
 `replay` fills the cache with a prompt: at most `keep` equal tokens at its beginning are kept, and the rest is
@@ -105,14 +105,8 @@ def main(path: str, context: str, threads: str, *rest: str) -> None:
     bare = Bare(path, int(context), int(threads), vocabulary_only=rest == ("vocabulary",))
     answer({})
     for line in sys.stdin:
-        asked = json.loads(line)
-        if "segments" in asked:
-            answer({"tokens": bare.prompt(asked["segments"])})
-        elif "text" in asked:
-            answer({"tokens": bare.tokens(asked["text"])})
-        else:
-            names = ("replay", "keep", "then", "generated", "threads")
-            answer(bare.replay(*(asked[name] for name in names)))
+        name, arguments = json.loads(line)
+        answer(getattr(bare, name)(**arguments))
 
 
 if __name__ == "__main__":

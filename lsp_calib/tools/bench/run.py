@@ -52,10 +52,6 @@ class Options:
         """The recorded edits, in an editor that closes brackets if that is asked for."""
         return [edit.closing() for edit in load_trace()] if self.closing else load_trace()
 
-    def edits(self, steps: int) -> tuple[Edit, ...]:
-        """Those to type, with about this number of steps in total."""
-        return select(self.recorded(), steps)
-
 
 def run(
     *,
@@ -128,13 +124,9 @@ def measured(options: Options, say: Say) -> dict[str, Any]:
 
 async def _measure(options: Options, say: Say) -> Notes:
     began = time.monotonic()
-    async with contextlib.AsyncExitStack() as stack:
-        peer = None
-        if options.peer and TYPING in options.parts:
-            peer = Peer(options.peer)
-            stack.callback(peer.close)
-        description = await peer.describe() if peer else {}
-        scratch = stack.enter_context(scratch_folder(options.trusted))
+    peer = Peer(options.peer) if options.peer and TYPING in options.parts else None
+    description = await peer.describe() if peer else {}
+    with scratch_folder(options.trusted) as scratch:
         notes = Notes(scratch.chosen, [*options.parts], peer=description)
         notes.beside.processes = options.beside
         say(f"Loading {scratch.chosen.title}.")
@@ -170,7 +162,7 @@ async def _parts(options: Options, server: Served, peer: Peer | None, notes: Not
     """Measure the parts one after the other; each reading goes to the notes at once."""
     if TYPING in options.parts:
         async with _raw(options, server, notes) as raw:
-            for edit in options.edits(options.steps):
+            for edit in select(options.recorded(), options.steps):
                 say(f"Typing {len(edit.steps)} keystrokes of {edit.name}.")
                 async for reading in type_edit(server, edit, raw, peer, replay=options.raw):
                     notes.readings.append(reading)
@@ -186,10 +178,9 @@ async def _parts(options: Options, server: Served, peer: Peer | None, notes: Not
 async def _raw(options: Options, server: Served, notes: Notes) -> AsyncIterator[Raw | None]:
     """The bare loop, which also tokenises prompts for the peer; None where neither is asked."""
     wanted = [name for name, one in (("raw", options.raw), ("peer", options.peer)) if one]
-    if wanted and not can_replay():
+    if not wanted or not can_replay():
         why = "llama-cpp-python is not installed, which the bare loop needs, and the peer for its prompts"
         notes.missing |= dict.fromkeys(wanted, why)
-    if not wanted or not can_replay():
         yield None
         return
     assert notes.stats is not None

@@ -18,13 +18,13 @@ from lsp_calib import home, lockfile
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.prompt import Layout, LayoutChooser
 from lsp_calib.errors import EngineError, LspCalibError, ModelError
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.wire import Stats
 from lsp_calib.server.follow_ups import AHEAD_PAUSE
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.client import SERVER, Editor
-from lsp_calib.values import ModelIdentity
 
 # Seconds; enough on a busy machine: to load the model, and to end the work that is under way.
 _LOAD, _PATIENCE = 300.0, 120.0
@@ -67,8 +67,7 @@ def scratch_folder(trusted: Trusted) -> Iterator[Scratch]:
             shutil.copyfile(known, models / known.name)
         with state_folder(state):
             card = card_for_file(path)
-            identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-            layout = LayoutChooser(CalibratorStore.open().has_labels).of_card(card, identity)
+            layout = LayoutChooser(CalibratorStore.open().has_labels).of_card(card, card.identity)
         yield Scratch(state, project, chosen, card, path, trusted, layout)
 
 
@@ -163,11 +162,13 @@ async def _probe(scratch: Scratch) -> AsyncIterator[ModelProcess]:
     trusted = scratch.trusted
     with state_folder(scratch.home):
         process = ModelProcess(
-            str(scratch.model),
-            threads=trusted.threads,
-            gpu_layers=trusted.gpu_layers,
-            mlock=trusted.mlock,
-            linger=0.0,
+            EngineChoice(
+                str(scratch.model),
+                threads=trusted.threads,
+                gpu_layers=trusted.gpu_layers,
+                mlock=trusted.mlock,
+                linger=0.0,
+            )
         )
         try:
             await process.ready()

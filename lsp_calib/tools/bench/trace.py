@@ -124,7 +124,8 @@ class Edit:
         pending = ""  # behind the cursor, the innermost closer first
         for step in self.steps:
             if pending and steps and (step.jump or steps[-1].cursor != _typed_at(step)):
-                pending = _delete(pending, steps, lines)
+                _delete(pending, steps, lines)
+                pending = ""
             line, column = step.start
             after = lines[step.end[0]][step.end[1] :]
             if step.kind is Kind.TYPE and pending and step.text == pending[0]:
@@ -181,13 +182,12 @@ def _is_closed(typed: str, before: str, after: str) -> bool:
     return not (typed in "\"'" and before[-1:].isalnum())
 
 
-def _delete(pending: str, steps: list[Step], lines: list[str]) -> str:
-    """Delete the closers behind the cursor; returns those that are left, which are none."""
+def _delete(pending: str, steps: list[Step], lines: list[str]) -> None:
+    """Delete the closers behind the cursor."""
     line, column = steps[-1].cursor
     last = steps[-1].pause_ms
     steps.append(Step(Kind.DELETE, (line, column), (line, column + len(pending)), "", last, jump=False))
     steps[-1].apply(lines)
-    return ""
 
 
 def _edit(raw: dict[str, Any]) -> Edit:

@@ -9,8 +9,9 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lsprotocol import types
 
@@ -37,6 +38,8 @@ from lsp_calib.tools.demo.user import (
     line_of,
     since,
 )
+
+T = TypeVar("T")
 
 # Seconds; enough on a busy machine.
 _LOAD, _ANSWER, _REFIT, _SETTLE, _STORED, _REFRESHED = 180.0, 120.0, 60.0, 10.0, 10.0, 10.0
@@ -339,12 +342,7 @@ class _Demo:
         with self.report.step("settle") as step, self.screen.waiting("waiting for the feedback store"):
             self.document.save()
             self.document.reopen()
-            deadline = time.monotonic() + _SETTLE
-            while not all(one.label for one in shown) and time.monotonic() < deadline:
-                await asyncio.sleep(0.1)
-                labels = evidence.labels()
-                for one in shown:
-                    one.label = labels.get(one.id)
+            await _found(lambda: evidence.label(shown), _SETTLE)
             step["n"] = sum(one.label is not None for one in shown)
             step["ok"] = bool(shown) and step["n"] == len(shown)
         for name, actions in _PARTS.items():
@@ -399,7 +397,7 @@ class _Demo:
             now = suggestion_of(item) or {}
             step["suggestion"] = now
             if now and now["confidence"] is not None:
-                due = await self._due(calibrator, evidence, now["id"])
+                due = await _found(lambda: evidence.probability(calibrator, now["id"]), _STORED)
                 step["ok"] = (
                     now["calibrator"]["id"] == calibrator.id
                     and due is not None
@@ -409,19 +407,18 @@ class _Demo:
         if step["ok"]:
             self.screen.again(left, now)
 
-    async def _due(self, calibrator: Calibrator, evidence: StateReader, suggestion_id: str) -> float | None:
-        """What the calibrator says of a suggestion, once the server has written it to its store."""
-        deadline = time.monotonic() + _STORED
-        while (due := evidence.probability(calibrator, suggestion_id)) is None:
-            if time.monotonic() > deadline:
-                return None
-            await asyncio.sleep(0.05)
-        return due
-
     async def _end(self) -> None:
         with self.report.step("shutdown") as step:
             step["exitCode"] = await self.editor.quit()
             step["ok"] = step["exitCode"] == 0
+
+
+async def _found(look: Callable[[], T], seconds: float) -> T:
+    """What is found, once it is something, or after some seconds: the store is written a little later."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()) and time.monotonic() < deadline:
+        await asyncio.sleep(0.1)
+    return found
 
 
 def about(diagnostic: types.Diagnostic) -> str | None:

@@ -16,7 +16,7 @@ from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
 
-from lsp_calib.badges import percent
+from lsp_calib.badges import counted, percent
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.commands.printing import badge
 from lsp_calib.inference.models.cards import load_cards
@@ -106,7 +106,9 @@ class Screen:
         rewritten = shown.action in (Action.TYPED_OVER, Action.EDITED)
         self.console.print()
         self._row(self._line(f"line {shown.line + 1}", shown.before, shown.text))
-        self._row(self._verdict(shown, "" if rewritten else word, colour, f" · {reason}"))
+        mark = badge(shown.wire["tier"], shown.wire["confidence"])
+        label, rest = "" if rewritten else word, f" · {duration(shown.ms)} · {reason}"
+        self._row(Text.assemble((f" {label:<{_GUTTER}}", colour), mark, (rest, "dim")))
         if rewritten:
             self._row(self._line(word, line, None, colour))
 
@@ -202,24 +204,12 @@ class Screen:
         self.console.print(text, no_wrap=True, overflow="ellipsis")
 
     def _line(self, label: str, line: str, ghost: str | None, colour: str = "dim") -> Text:
-        text = Text.assemble(
-            (f" {label:<{_GUTTER}}", colour), line.lstrip(), no_wrap=True, overflow="ellipsis"
-        )
+        text = Text.assemble((f" {label:<{_GUTTER}}", colour), line.lstrip())
         if ghost is not None:
             # Without styles, the cursor separates the user's text from ghost text.
             text.append(CURSOR, style="cyan")
             text.append(ghost, style=_GHOST)
         return text
-
-    def _verdict(self, shown: Shown, word: str = "", colour: str = "", more: str = "") -> Text:
-        mark = badge(shown.wire["tier"], shown.wire["confidence"])
-        return Text.assemble(
-            (f" {word:<{_GUTTER}}", colour),
-            mark,
-            (f" · {duration(shown.ms)}{more}", "dim"),
-            no_wrap=True,
-            overflow="ellipsis",
-        )
 
     def _table(self, table: Table) -> None:
         self.console.print()
@@ -248,10 +238,10 @@ def _judged(shown: Sequence[Shown]) -> str:
     tiers = {
         tier: [one for one in shown if one.wire["tier"] == tier] for tier in ("accept", "review", "reject")
     }
-    counted = ", ".join(f"{len(ones)} {tier}" for tier, ones in tiers.items())
+    by_tier = ", ".join(f"{len(ones)} {tier}" for tier, ones in tiers.items())
     rejected = tiers["reject"]
     wrong = sum(not one.right for one in rejected)
-    judged = f"{len(shown)} suggestion{'' if len(shown) == 1 else 's'}: {counted}."
+    judged = f"{counted(len(shown), 'suggestion')}: {by_tier}."
     if rejected:
         judged += f" Of the {len(rejected)} marked reject, {wrong} {'was' if wrong == 1 else 'were'} wrong"
         judged += ": rightly rejected." if wrong == len(rejected) else "."

@@ -223,13 +223,13 @@ class StateReader:
         self._state = state
         self._shelf = CalibratorStore(state / "calibrators", home.shipped_models() / "calibrators")
 
-    def labels(self) -> dict[str, dict[str, Any]]:
-        """`correct`, `how` and `episode` of settled suggestions, by suggestion id."""
-        return {
-            row["id"]: {key: row["label"][key] for key in ("correct", "how", "episode")}
-            for row in self._rows()
-            if row["label"] is not None
-        }
+    def label(self, shown: Sequence[Shown]) -> bool:
+        """Give suggestions that are settled `correct`, `how` and `episode`; returns whether all are."""
+        known = {row["id"]: row["label"] for row in self._rows()}
+        for one in shown:
+            found = known.get(one.id)
+            one.label = found and {key: found[key] for key in ("correct", "how", "episode")}
+        return all(one.label for one in shown)
 
     def shipped(self) -> Calibrator:
         """The calibrator with which the server started."""

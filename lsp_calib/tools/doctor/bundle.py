@@ -10,16 +10,16 @@ from __future__ import annotations
 import builtins
 import getpass
 import inspect
-import os
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from lsp_calib import errors, home
-from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.files import open_file, read_file
+from lsp_calib.files import exported, read_file
 from lsp_calib.json_text import json_text
 from lsp_calib.settings.kinds import without_value
 
@@ -47,13 +47,16 @@ log.txt      of each line of the logs its time, level, module, and the types of 
 Messages are left out, since they may quote what was typed; your home folder reads ~, your name reads user.
 """
 
+_new_file = partial(exported, what="bundle", option=" with --bundle")
+
 
 def check_place(path: Path) -> None:
     """Raises SettingsError if there is a file of this name, DataError if none can be made there.
 
     The file is made and removed again: the folder's permissions alone do not say whether it can be.
     """
-    os.close(_new_file(path))
+    with _new_file(path):
+        pass
     path.unlink(missing_ok=True)
 
 
@@ -63,34 +66,10 @@ def write_bundle(path: Path, report: dict[str, Any]) -> None:
 
     Raises as `check_place`.
     """
-    handle = _new_file(path)
-    try:
-        with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("README.txt", _READ_ME)
-            archive.writestr("doctor.json", json_text(scrubbed(report), "utf-8"))
-            archive.writestr("log.txt", "".join(line + "\n" for line in _logs()))
-    except BaseException as error:
-        path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise _unusable(path, error) from error
-        raise
-
-
-def _new_file(path: Path) -> int:
-    try:
-        return open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    except FileExistsError as error:
-        raise SettingsError(
-            f"{path} exists, and no bundle overwrites a file. Give another name with --bundle, or remove it."
-        ) from error
-    except OSError as error:
-        raise _unusable(path, error) from error
-
-
-def _unusable(path: Path, error: OSError) -> DataError:
-    return DataError(
-        f"{path} cannot be written: {error.strerror or error}. Give another place with --bundle."
-    )
+    with _new_file(path) as stream, zipfile.ZipFile(stream.buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("README.txt", _READ_ME)
+        archive.writestr("doctor.json", json_text(scrubbed(report), "utf-8"))
+        archive.writestr("log.txt", "".join(line + "\n" for line in _logs()))
 
 
 def scrubbed(value: Any, user: str | None = None, folder: Path | None = None) -> Any:
@@ -109,23 +88,16 @@ def scrubbed(value: Any, user: str | None = None, folder: Path | None = None) ->
 
 def safe_lines(lines: Iterable[str]) -> Iterator[str]:
     """The parts of each log line that cannot be source text; lines of another form are only counted."""
-    hidden = 0
-    for line in lines:
-        match = _LINE.match(line)
-        if match is None:
-            hidden += 1
+    matched = ((line, _LINE.match(line)) for line in lines)
+    for known, found in groupby(matched, lambda one: one[1] is not None):
+        if not known:
+            count = len(list(found))
+            yield f"({count} line{'' if count == 1 else 's'} left out)"
             continue
-        if hidden:
-            yield _hidden(hidden)
-            hidden = 0
-        named = sorted(set(_WORD.findall(line[match.end() :])) & _KNOWN)
-        yield " ".join([match["time"], match["level"], match["module"], *named])
-    if hidden:
-        yield _hidden(hidden)
-
-
-def _hidden(count: int) -> str:
-    return f"({count} line{'' if count == 1 else 's'} left out)"
+        for line, match in found:
+            assert match is not None
+            named = sorted(set(_WORD.findall(line[match.end() :])) & _KNOWN)
+            yield " ".join([match["time"], match["level"], match["module"], *named])
 
 
 def _logs() -> Iterator[str]:

@@ -22,8 +22,7 @@ import attrs
 from lsp_calib import __version__, home, lockfile
 from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.commands.engine import wanted_window
-from lsp_calib.completion.prompt import LayoutChooser
+from lsp_calib.commands.engine import layouts_for
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.feedback.events import EventKind, Source
 from lsp_calib.feedback.rows import parsed
@@ -40,7 +39,6 @@ from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.installation import install_command
 from lsp_calib.settings import Trusted
 from lsp_calib.settings.table import TRUSTED
-from lsp_calib.values import ModelIdentity
 
 # With less free space, writing the feedback store and the log may soon fail.
 _LEAST_FREE = 200 << 20
@@ -244,9 +242,7 @@ def chosen(trusted: Trusted) -> list[Finding]:
         card, _ = locate(trusted.model)
     except LspCalibError:
         return []  # `models` has said so
-    identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-    layouts = LayoutChooser(CalibratorStore.open().has_labels, lambda: wanted_window(trusted))
-    size, window = layouts.explained(card, identity)
+    size, window = layouts_for(trusted, CalibratorStore.open()).explained(card, card.identity)
     data = {"model": card.name, "window": size.value}
     return [Finding("choice", f"{explained(trusted.model, card)} {window}", data=data)]
 

@@ -16,8 +16,7 @@ from rich.text import Text
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import LENT, Purpose, is_same_model
-from lsp_calib.commands.engine import wanted_window
-from lsp_calib.completion.prompt import LayoutChooser
+from lsp_calib.commands.engine import layouts_for
 from lsp_calib.errors import EngineDiedError, LspCalibError, ModelError
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.card import ModelCard
@@ -31,7 +30,6 @@ from lsp_calib.tools.bench.run import short_bench
 from lsp_calib.tools.doctor import checks
 from lsp_calib.tools.doctor.bundle import check_place, write_bundle
 from lsp_calib.tools.doctor.checks import Finding, Level, note, problem
-from lsp_calib.values import ModelIdentity
 
 DEFAULTS = Trusted()
 OTHER = "other"
@@ -47,11 +45,11 @@ def calibrators(usable: Sequence[Entry], trusted: Trusted = DEFAULTS) -> list[Fi
     listed, skipped = store.listed()
     in_force = [one.calibrator for one in listed if one.in_force]
     found: list[Finding] = []
-    layouts = LayoutChooser(store.has_labels, lambda: wanted_window(trusted))
+    layouts = layouts_for(trusted, store)
     for entry in usable:
         card = entry.card
         assert isinstance(card, ModelCard), "an inventory is of language models"
-        identity = ModelIdentity(card.name, card.quantisation, card.sha256)
+        identity = card.identity
         version = layouts.of_card(card, identity).version
         of_model = [one for one in in_force if is_same_model(one.purpose.model, identity)]
         lines = [one for one in of_model if one.purpose.asks_like(Purpose(identity, version, "line", ""))]
@@ -290,7 +288,7 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
     if as_json:
         print(json_text(report, getattr(sys.stdout, "encoding", None)))
     else:
-        _print(findings, Console(), quick=quick)
+        _print(findings, report, quick=quick)
     if bundle is not None:
         write_bundle(bundle, report)
         if not as_json:
@@ -358,16 +356,15 @@ def _remote(trusted: Trusted) -> Finding:
     return Finding("remote", f"The remote server answers; its model is {name}.", data={"model": name})
 
 
-def _print(findings: Sequence[Finding], console: Console, *, quick: bool) -> None:
+def _print(findings: Sequence[Finding], report: dict[str, Any], *, quick: bool) -> None:
+    console, problems = Console(), report["problems"]
     for finding in findings:
         mark, colour = _MARKS[finding.level]
         console.print(Text(f"{mark} ", style=colour) + Text(finding.says, style=""))
         if finding.advice:
             console.print(Text(f"    {finding.advice}", style="cyan"))
-    fatal = any(finding.fatal for finding in findings)
-    problems = sum(finding.level is Level.PROBLEM for finding in findings)
     console.print()
-    if fatal:
+    if not report["usable"]:
         console.print(Text("Completions do not work until the problems above are solved.", style="bold red"))
     elif quick:
         found = f"Problems found: {problems}." if problems else "Nothing wrong was found."
