@@ -144,6 +144,14 @@ class CalibProtocol(LanguageServerProtocol):
             if not future.cancelled():
                 forget_frames(future.exception())
 
+    def _run_generator(self, future: Any, *, gen: Generator[Any, Any, Any], result_future: Any) -> None:
+        # A part is cancelled at the end of the connection; pygls would raise that in the event loop.
+        if future is not None and future.cancelled():
+            gen.close()
+            result_future.cancel()
+        else:
+            super()._run_generator(future, gen=gen, result_future=result_future)
+
     def _send_handler_result(self, future: Any, *, msg_id: Any) -> None:
         """Answer a request. An expected error is an answer with its message; pygls would log it with a
         traceback, as a fault of the server."""

@@ -90,7 +90,7 @@ class LoadProgress:
         try:
             await work_done.create_async(token)
         except Exception:  # noqa: BLE001 - a client that refuses progress gets none
-            self._token = None
+            self._work_done = None
             return
         if self._token != token:
             return  # the loading ended before the client had answered

@@ -50,3 +50,25 @@ async def test_a_model_that_is_there_at_once_leaves_none_running(connect: Connec
     await editor.status()
     for values in editor.client.progress_reports.values():
         assert not values or isinstance(values[-1], types.WorkDoneProgressEnd)
+
+
+async def test_a_client_that_refuses_is_not_asked_again(connect: Connect, tmp_path: Path) -> None:
+    goes_on = tmp_path / "goes-on"
+    asked = []
+
+    def refuse(params: types.WorkDoneProgressCreateParams) -> None:
+        asked.append(params)
+        raise ValueError("no bars here")
+
+    editor = await connect(
+        {**LOADING, "goesOnAt": str(goes_on)}, client=capabilities(progress=True), initialized=False
+    )
+    editor.client.protocol.fm.features[types.WINDOW_WORK_DONE_PROGRESS_CREATE] = refuse
+    editor.client.initialized(types.InitializedParams())
+    await until(lambda: asked, "the request")
+    await editor.status()
+    goes_on.touch()
+    await until(lambda: any(s.state == "ready" for s in editor.client.statuses), "the model")
+    await editor.status()
+    assert len(asked) == 1
+    editor.client.complaints.clear()
