@@ -9,7 +9,7 @@ from pathlib import Path
 from real_server import PATIENCE, SERVER
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
-POINTS = 5  # as far as builds of llama.cpp lie apart
+POINTS = 5  # as far as processors and builds of llama.cpp lie apart, which the page says
 
 
 def _tier(text: str) -> tuple[str, int, str]:
@@ -27,6 +27,10 @@ def test_the_completion_is_the_one_that_the_page_shows(environment: dict[str, st
         [*SERVER[:-1], "complete", "mean.py:4"], env=environment, cwd=tmp_path, capture_output=True,
         text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
-    (tier, number, text), shown = _tier(done.stdout), _tier(page.partition("answers\n")[2])
-    assert (tier, text) == (shown[0], shown[2])
-    assert abs(number - shown[1]) <= POINTS
+    page_says = _tier(page.partition("answers\n")[2])
+    accept = re.search(r"Accept begins at (\d+) %", page)
+    assert accept
+    for tier, number, text in (page_says, _tier(done.stdout)):
+        assert text == page_says[2]
+        assert abs(number - page_says[1]) <= POINTS
+        assert tier == ("accept" if number >= int(accept[1]) else "review")
