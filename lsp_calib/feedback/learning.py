@@ -127,7 +127,7 @@ def open_for(
 def set_aside(store: FeedbackStore, ledger: Ledger, rows: Sequence[LabelledRow]) -> BoolArray:
     """For each label, whether it is kept for certificates, so that no fit may see it. Shape (n,).
 
-    Labels of replayed lines never are: they are other lines than those with labels of what was shown.
+    Labels of replayed lines never are: they are of other visits than labels of what was shown.
     """
     late = [is_shown(row) and ledger.is_unused(row.at) for row in rows]
     half = store.holdout({row.episode for row in compress(rows, late)})
@@ -276,7 +276,9 @@ def refit_languages(
 
     If there is none, the language of `purpose` is used.
     """
-    return _refits(store, calibrators, _in_languages(store, purpose) or [purpose], today, promise)
+    purposes = _in_languages(store, purpose) or [purpose]
+    results = tuple(_refitted(store, calibrators, purposes, today, promise))
+    return Refits(results, purpose.model.name, sure=move_prefix_curve(store, calibrators, purpose))
 
 
 def _in_languages(store: FeedbackStore, purpose: Purpose) -> list[Purpose]:
@@ -285,16 +287,12 @@ def _in_languages(store: FeedbackStore, purpose: Purpose) -> list[Purpose]:
     return [attrs.evolve(purpose, language=language) for language in languages]
 
 
-def _refits(
-    store: FeedbackStore, calibrators: CalibratorStore, purposes: Sequence[Purpose], today: str, promise: Wish
-) -> Refits:
-    """purposes: of one model, prompt and task; at least one."""
-    results = tuple(
-        (one.language, refit_from_feedback(store, calibrators, one, today, promise=promise))
-        for one in purposes
-    )
-    sure = move_prefix_curve(store, calibrators, purposes[0])
-    return Refits(results, purposes[0].model.name, sure=sure)
+def _refitted(
+    store: FeedbackStore, calibrators: CalibratorStore, purposes: Iterable[Purpose], today: str, promise: Wish
+) -> Iterator[tuple[str, RefitResult]]:
+    """Refit for each purpose in turn: where one fails, those before it are in force."""
+    for one in purposes:
+        yield one.language, refit_from_feedback(store, calibrators, one, today, promise=promise)
 
 
 def move_prefix_curve(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> int:
@@ -452,8 +450,11 @@ def refit_where_due(
 
     Raises LspCalibError if store or calibrators cannot be used.
     """
-    due = [one for one in _in_languages(store, purpose) if is_due(store, calibrators, one)]
-    return _refits(store, calibrators, due, today, promise) if due else None
+    due = (one for one in _in_languages(store, purpose) if is_due(store, calibrators, one))
+    results = tuple(_refitted(store, calibrators, due, today, promise))
+    if not results:
+        return None
+    return Refits(results, purpose.model.name, sure=move_prefix_curve(store, calibrators, purpose))
 
 
 def is_due(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> bool:

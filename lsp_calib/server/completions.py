@@ -383,10 +383,10 @@ class Completions:
     ) -> tuple[tuple[Completion, ...], LspCalibError | None]:
         try:
             made = await self._service.alternatives(first, document=document.file)
+            for one in made:  # for the requests that come while they are typed
+                self._memory.remember(document, one.cursor, one)
         except LspCalibError as error:
             return (), error
-        for one in made:  # for the requests that come while they are typed
-            self._memory.remember(document, one.cursor, one)
         return made, None
 
     def _decide_like(self, file: str, first: Completion) -> Decide:

@@ -46,7 +46,7 @@ class _Work:
     what: object
     cursor: Cursor
     line: str
-    task: asyncio.Task[_Result]
+    task: asyncio.Task[tuple[Made, bool]]
     waiting: int = 0
     superseded: bool = False
     end: asyncio.TimerHandle | None = None
@@ -58,7 +58,7 @@ class _Work:
 
     @property
     def has_failed(self) -> bool:
-        return self.is_there and self.task.exception() is None and self.task.result()[1] is not None
+        return self.is_there and self.task.exception() is None and self.task.result()[1]
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -189,12 +189,14 @@ class DerivedSuggestions:
                 else:
                     work.task.cancel()
 
-    async def _made(self, document: CalibDocument, first: Completion) -> _Result:
+    async def _made(self, document: CalibDocument, first: Completion) -> tuple[Made, bool]:
+        """What was made, and whether the model could not be asked for all of it."""
         made, failure = await self._make(document, first)
         if failure is not None:
             # The suggestion itself is there; that nothing follows it is no failure to the user.
             logger.debug("No follow-up, or not all of it: %s", failure)
-        return made, failure
+        # The error itself would keep the frames of its call, and so the prompt in them.
+        return made, failure is not None
 
 
 # Completions that are remembered of a document: more than a user goes back to. Each takes a few kilobytes,

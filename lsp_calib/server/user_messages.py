@@ -92,8 +92,8 @@ class LoadProgress:
         except Exception:  # noqa: BLE001 - a client that refuses progress gets none
             self._work_done = None
             return
-        if self._token != token:
-            return  # the loading ended before the client had answered
+        if self._work_done is None or self._token != token:
+            return  # the loading ended before the client had answered, or the client had refused another bar
         self._begun = True
         work_done.begin(token, types.WorkDoneProgressBegin(title="lsp-calib", message=message, percentage=0))
 

@@ -19,10 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from offered_lines import Offered, parser_of, read
 
+from lsp_calib.calibration.arrays import group_codes
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.evaluation.lines import WRITING_ON
 from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.scores import groups_of
 
 Column = Callable[[Record], float]
 
@@ -95,8 +97,9 @@ def main() -> None:
     header, every = read(given.records)
     offered = Offered.of(header, [record for record in every if record.newlines])
     records, correct = offered.records, offered.correct
+    codes = group_codes(groups_of(records), len(records))
     base = RECIPES[0]
-    data = FeatureData.of(offered.evidences, correct, offered.codes, RECIPES)
+    data = FeatureData.of(offered.evidences, correct, codes, RECIPES)
     columns = {
         name: np.array([column(record) for record in records])
         for idea in IDEAS.values()

@@ -280,7 +280,9 @@ async def test_a_client_that_dies_while_it_is_asked_leaves_no_traceback(tmp_path
     )
     received = b""
     while b"workspace/configuration" not in received:
-        received += await asyncio.wait_for(process.stdout.read(65536), PATIENCE)
+        chunk = await asyncio.wait_for(process.stdout.read(65536), PATIENCE)
+        assert chunk, "the server is gone"
+        received += chunk
     process.stdin.close()
     _, said = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 1

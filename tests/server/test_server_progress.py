@@ -71,4 +71,6 @@ async def test_a_client_that_refuses_is_not_asked_again(connect: Connect, tmp_pa
     await until(lambda: any(s.state == "ready" for s in editor.client.statuses), "the model")
     await editor.status()
     assert len(asked) == 1
+    (complaint,) = editor.client.complaints
+    assert "no bars here" in complaint
     editor.client.complaints.clear()

@@ -324,9 +324,13 @@ def test_one_class_is_warned_of_with_n(metric):
     assert record[0].filename == __file__
 
 
-@pytest.mark.filterwarnings("error")
 def test_quiet_is_quiet_and_ends():
-    with quietly():
-        auc([0.5], [True])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with quietly():
+            auc([0.5], [True])
+        # Neither has bins, nor needs two classes.
+        ks_calibration_error([0.5], [True])
+        smooth_ece([0.5], [True])
     with pytest.warns(CalibrationWarning):
         auc([0.5], [True])

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import random
+import re
 import tempfile
 import time
 from collections import Counter
@@ -280,6 +281,17 @@ def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trust
     assert after.confidence < before.confidence
     assert user.refit_languages().sure == 0, "each label moves it once"
     assert len(list(folder.iterdir())) == 1
+
+
+def test_a_damaged_ledger_of_one_language_leaves_the_refits_before_it(user: User) -> None:
+    live(user, 80)
+    live(user, 40, language="go", at=START + DAY)
+    ledger = user.calibrators.ledger_path(attrs.evolve(PURPOSE, language="go"))
+    ledger.parent.mkdir(parents=True)
+    ledger.write_text("{")
+    with pytest.raises(CalibratorError, match=re.escape(ledger.name)):
+        user.refit_where_due()
+    assert user.in_force().n == 80
 
 
 def test_labels_of_before_and_after_there_were_features_are_learnt_from_together(user: User) -> None:

@@ -234,6 +234,16 @@ class TestTwoWindows:
         episodes = {row.suggestion_id: row.episode for row in store.labels(MODEL, "p1", "line")}
         assert episodes == {"a": "a", "b": "a", "c": "c", "d": "d", "e": "e"}
 
+    def test_a_replayed_line_is_of_no_visit_with_a_shown_one(self, store: FeedbackStore, path: Path) -> None:
+        """Labels of one visit are set aside for certificates together, and replayed ones never are."""
+        label = settled("a", How.TYPED, True).label
+        show(store, "a", line="x = 1", workspace="w", source=Source.REPLAY, label=label)
+        with closing(FeedbackStore(path)) as other:
+            show(other, "b", at=1003.0, line="x = 1", workspace="w")
+            other.record_events([settled("b", How.KEPT, True, 1063.0)])
+        episodes = {row.suggestion_id: row.episode for row in store.labels(MODEL, "p1", "line")}
+        assert episodes == {"a": "a", "b": "b"}
+
     def test_within_one_window_the_same_line_twice_has_two_labels(self, store: FeedbackStore) -> None:
         for name in "ab":
             show(store, name, line="return None", workspace="w")

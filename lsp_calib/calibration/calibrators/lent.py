@@ -159,7 +159,9 @@ def _mean_curves(pool: Sequence[Calibrator]) -> tuple[Curve, ...]:
     families: dict[str, list[tuple[int, Curve]]] = {}
     for other in pool:
         for position, curve in enumerate(other.curves):
-            families.setdefault(_family(curve.measure), []).append((position, curve))
+            # Those over other features stay apart: this version may not read one of them.
+            family = "geometric-mean" if curve.measure.startswith("geometric-mean") else curve.measure
+            families.setdefault(family, []).append((position, curve))
     ranked = []
     for family, members in families.items():
         measure = _most_frequent([curve.measure for _, curve in members])

@@ -94,7 +94,7 @@ class LanguageRules:
     block_openings: the tokens after which a deeper line must follow; empty if indentation means nothing.
     blocks: types of nodes that hold whole lines: statements with a block, their clauses, the file. Only
         needed with `block_openings`.
-    brackets: the closing bracket for each opening one; empty if blocks end by their indentation.
+    brackets: the closing bracket for each opening one; {} if blocks end by their indentation.
     body: what may stand in a block that an opening of `block_openings` begins, by the word that the statement
         begins with; "": any other. finishes: what has to follow the block or the brackets of a statement, by
         the word that it begins with. heads: what has to stand in the parentheses that follow a word. marks:
