@@ -258,37 +258,6 @@ def framed(*messages: dict[str, Any]) -> bytes:
     return b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(body), body) for body in bodies)
 
 
-async def test_a_client_that_dies_while_it_is_asked_leaves_no_traceback(tmp_path: Path) -> None:
-    """The handler that waits for its settings ends with the connection."""
-    (tmp_path / "script.json").write_text("{}")
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(PROGRAM), str(tmp_path / "script.json")),
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
-        env=environment(tmp_path / "home"),
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    capabilities = {"workspace": {"configuration": True}}
-    process.stdin.write(
-        framed(
-            {"id": 1, "method": "initialize", "params": {"processId": None, "capabilities": capabilities}},
-            {"method": "initialized", "params": {}},
-        )
-    )
-    received = b""
-    while b"workspace/configuration" not in received:
-        chunk = await asyncio.wait_for(process.stdout.read(65536), PATIENCE)
-        assert chunk, "the server is gone"
-        received += chunk
-    process.stdin.close()
-    _, said = await asyncio.wait_for(process.communicate(), PATIENCE)
-    assert process.returncode == 1
-    assert said == b""
-
-
 async def test_a_request_is_about_the_document_as_it_was_when_it_was_sent(connect: Connect) -> None:
     """Even if the change that follows it arrives at the same moment."""
     editor = await connect({"otherwise": {"text": "x"}}, text="first")

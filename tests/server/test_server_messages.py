@@ -226,6 +226,19 @@ async def test_a_state_folder_that_others_can_read_is_reported_at_once(tmp_path:
     assert [path.name for path in home.iterdir()] == ["mine"]
 
 
+async def test_a_client_that_dies_while_it_is_asked_leaves_no_traceback(tmp_path: Path) -> None:
+    """The handler that waits for its settings ends with the connection."""
+    client = await start(tmp_path)
+    capabilities = {"workspace": {"configuration": True}}
+    client.send({**INITIALIZE, "params": {"processId": None, "capabilities": capabilities}})
+    client.send({"method": "initialized", "params": {}})
+    await client.until(lambda message: message.get("method") == "workspace/configuration")
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+    _, said = await asyncio.wait_for(client.process.communicate(), PATIENCE)
+    assert (client.process.returncode, said) == (1, b"")
+
+
 async def test_a_document_whose_language_is_no_text_is_one_of_plain_text(raw: Raw) -> None:
     item = {"uri": "file:///w/a.py", "languageId": 5, "version": 1, "text": "def f():\n    return 1\n"}
     raw.send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
