@@ -53,7 +53,7 @@ class How(enum.StrEnum):
     TYPED_OVER = "typed over"  # never inserted; the line became another
     IGNORED = "ignored"  # the line is as it was when the suggestion was shown
     DELETED = "deleted"  # never inserted; the line is gone
-    UNREAD = "unread"  # as ignored, but nobody can have read it
+    UNREAD = "unread"  # as ignored or deleted, but nobody can have read it
     REPORTED = "reported"  # the user said that it is wrong
     LOST = "lost"  # so much changed at once that the line could not be found again
 

@@ -301,8 +301,7 @@ class Admission:
         return excluded(why) if why else None
 
     def unwanted(self, language: str) -> NoSuggestion | None:
-        """Why a request in a language that the user has not made by hand is not answered now, None if it
-        is."""
+        """Why a request that the user has not made by hand is not answered now, None if it is."""
         if self.pause.message:
             return paused(self.pause.message)
         settings = self._connection.settings
@@ -311,7 +310,8 @@ class Admission:
         return ON_BATTERY if settings.on_battery == "off" and self._power.on_battery() else None
 
     def may_work_ahead(self) -> bool:
-        """Whether the model may work on what nobody has asked for yet: not in a pause, nor on battery."""
+        """Whether the model may work on what nobody has asked for yet: not in a pause, nor on battery
+        unless `onBattery` is on."""
         if not self._open or self.pause.message:
             return False
         return self._connection.settings.on_battery == "on" or not self._power.on_battery()

@@ -180,7 +180,8 @@ class Completions:
 
         Closers behind the cursor are not part of the request: the completion goes over them.
         patience: seconds to wait; a later reply is kept for the next request at the same place.
-        by_hand: the user has asked for it, so that only an excluded document is a reason to refuse.
+        by_hand: the user has asked for it. Then no pause, no language that is off, no battery and no change
+            in bulk is a reason to refuse.
         """
         cursor, closers, uri = cursor.without_closers_behind(), cursor.after, document.uri
         if by_hand:

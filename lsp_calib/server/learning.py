@@ -333,7 +333,8 @@ def folder_to_ask_about(connection: Connection, language: str) -> Path | None:
 class Learning:
     """Watches over certificates soon after labels, and refits when the user pauses.
 
-    That is once after the start, then after every LEAST_NEW labels, since a refit reads what is stored.
+    It looks whether a refit is due (`feedback.learning.is_due`) once after the start, then after every
+    LEAST_NEW labels and after a change of settings.
     """
 
     _connection: Connection

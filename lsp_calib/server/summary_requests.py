@@ -206,7 +206,8 @@ class ExampleIndex:
     async def examples_for(self, target: Target) -> Sequence[Example]:
         """Documented functions of the workspace that resemble a function, the best first.
 
-        None for a document outside of it. It waits a second for the first ones of a folder.
+        None for a document outside of it, for a language without a grammar, and for a remote model. It waits
+        a second for the first ones of a folder.
         """
         document, function, language = target.document, target.function, target.language
         folder, path = self._connection.folder_of(document), path_of(document.file)
@@ -363,6 +364,7 @@ class SummaryRequests:
         It is made at background priority: a completion interrupts it, and it resumes afterwards
         (`inference.process.scheduler`). A remote server is asked for both at once.
         patience: None waits until it is made. None if it could not be made, or if the document is excluded.
+        Its confidence is made with it (`summarization.service.SummaryService.summarize`).
         """
         if not await self._admission.admits(target.document):
             return None

@@ -59,14 +59,14 @@ KEPT_ON = Bound("turn it on, never off where the user has it on", lambda own, wi
 THE_USERS = Bound("never change it", lambda own, _wished: own)
 
 
-def raised(order: Sequence[Any] | None = None) -> Bound:
+def raised(order: Sequence[Any] | None = None, words: str = "only raise it") -> Bound:
     """A workspace's value counts where it is higher, or where the user has none. order: all values from the
     lowest on; None: numbers."""
 
     def combined(own: Any, wished: Any) -> Any:
         return wished if own is None else max(own, wished, key=order.index if order else float)
 
-    return Bound("only raise it", combined)
+    return Bound(words, combined)
 
 
 def shortened(text: str) -> str:

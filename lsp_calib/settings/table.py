@@ -271,7 +271,7 @@ class Settings:
         None,
         "completions with a lower probability than this are not shown, except one in a hundred and those "
         "that you ask for by hand",
-        bound=raised(),
+        bound=raised(words="only raise it where you have set it in config.toml"),
         unset="by the model: 0.1 for Qwen2.5-Coder-1.5B, 0.05 for SmolLM2-135M, where the probability rests "
         "on labels; `false` for others",
         see="[Hiding](hiding.md)",
@@ -465,5 +465,5 @@ def _declared(kind: type) -> Mapping[str, Setting]:
 WORKSPACE: Mapping[str, Setting] = _declared(Settings)
 """The settings of an editor, which may come from a workspace, by key."""
 TRUSTED: Mapping[str, Setting] = _declared(Trusted)
-"""The user's own settings, by key. Of what is in both tables, a workspace's value counts where it is stricter
-than the user's; of lists, those of all places count together."""
+"""The user's own settings, by key. Of what is in both tables, a workspace's value counts within its `bound`;
+of lists, those of all places count together."""

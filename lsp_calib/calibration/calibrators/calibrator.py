@@ -146,6 +146,7 @@ class Calibrator:
     def assess(self, evidence: Evidence, policy: Policy, wanted: Wanted = "best") -> Confidence:
         """The evidence of an answer -> confidence with its tier.
 
+        policy: made stricter for language and document already (`ConfidenceEstimator.assess`).
         wanted: "best": the first curve whose features are all known. "geometric-mean" and "total": the curve
             of that measure, if there is one, before all others.
         Never raises for bad evidence: a curve with a missing feature leaves its place to the next one. If
@@ -260,7 +261,10 @@ class Calibrator:
         return any(one.name in features for curve in self.curves for one in curve.features)
 
     def probability(self, evidence: Evidence, wanted: Wanted = "best") -> float | None:
-        """The calibrated probability of an answer, in [0, 1], as `assess` finds it; None if there is none."""
+        """The calibrated probability of an answer, in [0, 1]; None if there is none.
+
+        `assess` also bounds it by what labels can tell (`told`).
+        """
         try:
             return self._predicted(evidence, wanted)[1] if evidence.logprobs else None
         except DataError:

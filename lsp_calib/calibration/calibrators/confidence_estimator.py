@@ -46,8 +46,8 @@ class ConfidenceEstimator:
 
     policy: turns probabilities into tiers; may be replaced at any time.
     measure: which of a calibrator's curves is preferred, see `Calibrator.assess`; may be replaced as well.
-    on_change: called when a different calibrator than before is found in force for a purpose, such as after a
-        refit here, a command in a terminal or a change in another window of the editor.
+    on_change: called when a different calibrator or certificate than before is found in force for a purpose,
+        such as after a refit here, a command in a terminal or a change in another window of the editor.
     overrides: stricter tiers in some places; criterion: of summaries; both may be replaced as well.
     complaints: a sentence for each calibrator file that had to be skipped.
     """

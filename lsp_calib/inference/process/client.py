@@ -64,8 +64,9 @@ class _StartsAgain(EngineDiedError):
 class ModelProcess:
     """An `Engine`: the user's one process for a model, started by its first client.
 
-    Clients that need the same process meet at one place (`rendezvous.place`), where the holder of the lock
-    serves them; each has its turn (`scheduler`).
+    Clients that need the same process meet at one place (`rendezvous.place`: of one model file, context,
+    engine, release and machine), where the holder of the lock serves them; each has its turn (`scheduler`).
+    It ends `linger` seconds after its last client.
 
     choice: the model, and how to load it if this is its first client. LSP_CALIB_LINGER in the environment
         overrides its `linger`.
@@ -94,8 +95,9 @@ class ModelProcess:
     async def ready(self) -> LoadedModel:
         """Start the process if need be and wait until the model is loaded.
 
-        A process that dies while it loads is started again, in a safer way. Raises ModelError if there is no
-        usable model; again at each later call, without another try until the files of models change.
+        A process that dies while it loads is started again (`starting.RestartPolicy`). Raises ModelError if
+        there is no usable model; again at each later call, without another try until the files of models
+        change; after three deaths until `restart`.
         """
         connection = await self._ready()
         assert self._card is not None

@@ -1,9 +1,9 @@
 """Starting the model process from a client, and how the client reacts to its death.
 
-A process outlives its client as long as others use it. One that dies is started again by the next request.
-One that dies while it loads, or whose native code crashes before the first answer, would leave its user
-waiting: it is started again at once, in a safer way where native code has crashed. After three deaths without
-an answer the client gives up.
+A process outlives its client as long as others use it. One that dies is started again by the next request,
+or by the server in the meantime (`server.model`). One that dies while it loads, does not react, or whose
+native code crashes before the first answer, would leave its user waiting: it is started again at once, in a
+safer way where native code has crashed. After three deaths without an answer the client gives up.
 """
 
 from __future__ import annotations
