@@ -113,7 +113,7 @@ class _Run:
 @attrs.define(eq=False, repr=False, slots=False)
 class Completions:
     """Completions by document, with their alternatives and blocks. A request supersedes the one before it
-    there.
+    there. `server.features.completions` then has the reply followed and makes an answer of it.
 
     last: is told what becomes of each request. tracking: knows where suggestions are, and which are settled.
     refused: what the user has said no to. status: whether the model is loaded again. service: by default

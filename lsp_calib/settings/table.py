@@ -48,7 +48,8 @@ class Setting:
     key: its name in a configuration, with dots. kind: the values it takes. meaning: its purpose, a clause of
     Markdown. unset: the effect of leaving it unset, if the default does not say it. also: its option of the
     command line, its environment variable. see: the page of the documentation with more, a Markdown link.
-    bound: how far a workspace's value counts, None: it counts, or `tier_policy` says how far.
+    bound: how far a workspace's value counts: KEPT_OFF can only turn off, KEPT_ON only on, `raised` only
+    raise, THE_USERS nothing. None: it counts; of the tiers as far as `tier_policy` says.
     attribute, default: of the field that holds it.
     """
 
