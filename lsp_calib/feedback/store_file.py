@@ -471,6 +471,8 @@ class StoreFile:
             connection.execute(f"PRAGMA synchronous = {'EXTRA' if apart else 'FULL'}")
             # Deleted data must not remain in the file.
             connection.execute("PRAGMA secure_delete = ON")
+            # Pages in KiB, not 2000: what is read often is in the system's cache, which all servers share.
+            connection.execute("PRAGMA cache_size = -256")
             create_tables(connection, str(self.path))
             for probe in PROBES:
                 connection.execute(probe).fetchone()
