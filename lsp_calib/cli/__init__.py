@@ -232,7 +232,7 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) 
         with item_progress("Summarising", quiet=False) as progress:
             overview(path, given, warn, progress, page, augment=augment)
     except KeyboardInterrupt:
-        ended = click.exceptions.Exit(StoppedError.exit_code)  # what is done is not lost
+        ended = click.exceptions.Exit(StoppedError.exit_code)  # the finished summaries are kept
     except LspCalibError as error:
         if not page.files:
             raise

@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 def settings_in_force(given: Trusted | None = None, say: Say = lambda _: None) -> Trusted:
     """The settings of the command line; the others come from the environment and the user's `config.toml`, as
-    for the server. say: is told what is wrong with them. Raises SettingsError if there is no state folder."""
+    for the server. say: is called with each problem. Raises SettingsError if there is no state folder."""
     trusted, problems = resolve_trusted(given or Trusted(), Trusted())
     for problem in problems:
         say(problem)

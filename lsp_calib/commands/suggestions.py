@@ -300,8 +300,8 @@ def overview(
     """Summarise the functions of a file, or of the files below a folder, one after the other.
 
     Documented functions of the repository are examples, as for `summarize_at`. given, say: as for
-    `settings_in_force`. augment: as for `SummaryService`. into: gets each summary once it is made, so that
-    what is done stays when the user stops the command, or when the model fails.
+    `settings_in_force`. augment: as for `SummaryService`. into: gets each summary once it is made: finished
+    ones stay when the user stops the command, or when the model fails.
     Raises DataError if there is no function, and what `with_engine` raises.
     """
     found = list(_functions(root, into))

@@ -253,7 +253,7 @@ def build_prompt(cursor: Cursor, layout: Layout, surroundings: Surroundings = AL
 
 
 def _marks(format_: CompletionFormat) -> list[tuple[Segment, str]]:
-    """What comes before the text above the cursor, before that below it, and before the answer."""
+    """The control tokens before the text above the cursor, that below it, and the answer."""
     return [(Segment.CONTROL, mark) for mark in (format_.fim_prefix, format_.fim_suffix, format_.fim_middle)]
 
 

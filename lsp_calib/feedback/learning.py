@@ -127,7 +127,7 @@ def open_for(
 def set_aside(store: FeedbackStore, ledger: Ledger, rows: Sequence[LabelledRow]) -> BoolArray:
     """For each label, whether it is kept for certificates, so that no fit may see it. Shape (n,).
 
-    Labels of replayed lines never are: they are of other visits than labels of what was shown.
+    Labels of replayed lines never are: no visit has both a replayed and a shown suggestion.
     """
     late = [is_shown(row) and ledger.is_unused(row.at) for row in rows]
     half = store.holdout({row.episode for row in compress(rows, late)})

@@ -484,7 +484,7 @@ class FeedbackStore(StoreFile):
         others = connection.execute(
             "SELECT s.id, l.episode FROM suggestions one "
             "JOIN suggestions s ON s.line = one.line AND s.workspace IS one.workspace AND s.kind = one.kind "
-            f"AND {SHOWN} "  # set aside for certificates is what was shown
+            f"AND {SHOWN} "  # only labels of shown suggestions are set aside for certificates
             f"AND s.shown_at BETWEEN one.shown_at - {_SAME_VISIT} AND one.shown_at + {_SAME_VISIT} "
             "JOIN labels l ON l.suggestion_id = s.id "
             f"WHERE one.id = ? AND ABS(l.at - ?) <= {_SAME_VISIT}",

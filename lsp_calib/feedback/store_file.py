@@ -471,7 +471,7 @@ class StoreFile:
             connection.execute(f"PRAGMA synchronous = {'EXTRA' if apart else 'FULL'}")
             # Deleted data must not remain in the file.
             connection.execute("PRAGMA secure_delete = ON")
-            # Pages in KiB, not 2000: what is read often is in the system's cache, which all servers share.
+            # 256 KiB instead of 2 MB for each server: the system's cache, which all share, has the pages too.
             connection.execute("PRAGMA cache_size = -256")
             create_tables(connection, str(self.path))
             for probe in PROBES:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import weakref
 
 import attrs
 import pytest
@@ -69,6 +71,29 @@ def completion(typed: str = "", line: int = 0) -> Completion:
     cursor = Cursor.at([typed, ""], line, len(typed), "python")
     made = suggestion("x = 1".removeprefix(typed))
     return Completion(made, cursor, Evidence(), ModelIdentity("m", "", ""), "p")
+
+
+async def test_a_failure_keeps_nothing_of_its_call() -> None:
+    """The frames of the error hold the prompt."""
+
+    class Local:
+        pass
+
+    locals_: list[weakref.ref[Local]] = []
+
+    async def make(_document: CalibDocument, _first: Completion) -> tuple[Made, LspCalibError | None]:
+        try:
+            local = Local()
+            locals_.append(weakref.ref(local))
+            raise EngineError("no answer")
+        except EngineError as error:
+            return (), error
+
+    works = DerivedSuggestions(make)
+    assert await works.of(DOCUMENT, completion()) == ()
+    await turns()
+    gc.collect()
+    assert [one() for one in locals_] == [None]
 
 
 async def test_it_ends_a_moment_after_nobody_waits_for_it() -> None:

@@ -307,7 +307,7 @@ _OF_PLACE = ("skill", "auc", "ece")
 
 @attrs.frozen(eq=False)
 class LabelledAnswers:
-    """n answers with labels, and what is on record of a calibrator that is fitted on them.
+    """n answers with labels, and the fields of the calibrator that is fitted on them.
 
     evidences: with log-probabilities. correct: bool array of shape (n,). groups: array of shape (n,); a group
     (repository, file) is never split between fitting and testing. created: ISO date. ranked: the alternatives

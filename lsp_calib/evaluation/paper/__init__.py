@@ -2,5 +2,5 @@
 
 published: the studies' numbers. numbers: fits, and intervals of many rows at once. cells: records as the
 answers to one question, and all rows of it. spiess, virk: which questions a study asks. claims: which of its
-claims hold here. page: what is written.
+claims hold here. page: the report.
 """

@@ -110,8 +110,6 @@ class Broker:
     # From here on: the listening thread.
 
     def _announce(self, news: wire.Message) -> None:
-        if self._news is not None and self._news["event"] != "loading":
-            return  # its outcome is known: a late report of progress would hide it from later clients
         self._news = news
         self._tell_news(*self._clients.values())
 
