@@ -16,7 +16,7 @@ import attrs
 SETTLE_AFTER = 30.0
 # A suggestion shown for fewer seconds cannot have been read: leaving it is no evidence against it.
 UNREAD_BELOW = 0.75
-# Seconds after insertion at which it is recorded whether the line is still as suggested.
+# Seconds after insertion at which it is recorded what still stands of the suggestion.
 SURVIVAL = (30, 120, 300, 600)
 
 
@@ -28,7 +28,8 @@ class EventKind(enum.StrEnum):
     TAKEN_IN_PART = "taken in part"  # the editor said that a part of it was accepted
     INSERTED = "inserted"  # one change turned the line into the suggested one
     CHANGED = "changed"  # the line had been inserted and is no longer as suggested
-    SURVIVED = "survived"  # a fixed time after the insertion: is the line unchanged?
+    SURVIVED = "survived"  # a fixed time after the insertion: what still stands of it?
+    PROVISIONAL = "provisional"  # a save: carries a label, which an edit of the line soon after revises
     SETTLED = "settled"  # carries the label
     ACCEPTED = "accepted"  # the editor said so
     REJECTED = "rejected"  # the user said so
@@ -40,7 +41,7 @@ class EventKind(enum.StrEnum):
 class How(enum.StrEnum):
     """How a suggestion came to its label.
 
-    Those of `RIGHT` are correct; `UNREAD` and `LOST` are no label at all, and `SUPERSEDED` is none where the
+    Those of `RIGHT` are correct, those of `UNKNOWN` are no label at all, and `SUPERSEDED` is none where the
     line is as it was; the others are not correct.
     """
 
@@ -56,10 +57,15 @@ class How(enum.StrEnum):
     UNREAD = "unread"  # as ignored or deleted, but nobody can have read it
     REPORTED = "reported"  # the user said that it is wrong
     LOST = "lost"  # so much changed at once that the line could not be found again
+    OVERWRITTEN = "overwritten"  # a program took the line out, or made another one of it
+    DISCARDED = "discarded"  # its document was closed, and the line is not in what was saved
 
 
 RIGHT = frozenset({How.KEPT, How.KEPT_IN_PARTS, How.TYPED})
 """The line is as suggested."""
+
+UNKNOWN = frozenset({How.UNREAD, How.LOST, How.OVERWRITTEN, How.DISCARDED})
+"""What the user would have kept is not known."""
 
 
 class Source(enum.StrEnum):
@@ -74,10 +80,11 @@ class Label:
     """The outcome of a suggestion.
 
     correct: whether the line ended up as suggested; None if that says nothing about the suggestion.
-    at: when it settled, in seconds.
+    at: when it became known, in seconds.
     episode: the visit to the line during which it was shown, named after the first suggestion of that visit.
         Labels of one episode describe one line and are not independent. By default each label has its own
         episode.
+    settled: False for one that a save has made, and that an edit of the line soon after revises.
     """
 
     suggestion_id: str
@@ -85,6 +92,7 @@ class Label:
     how: How
     at: float
     episode: str = attrs.field(default=attrs.Factory(lambda label: label.suggestion_id, takes_self=True))
+    settled: bool = True
 
 
 def _numbers_only(_event: object, _attribute: object, data: Mapping[str, Any]) -> None:
@@ -102,10 +110,11 @@ class Event:
     at: when, in seconds.
     data: `shownProbability`, in (0, 1] (shown): below 1 for a suggestion that was to be hidden;
     `sureConfidence`, of the part that can be trusted (shown), and `sureRight`, whether the line came to begin
-    with that (settled), where there is one; `seconds`
-    since the answer (displayed), since showing (inserted) or since insertion (changed, survived); `unchanged`
-    (survived); the reason, with the value 1 (withheld, cut).
-    label: only on a settled event.
+    with that (provisional, settled), where there is one; `seconds` since the answer (displayed), since
+    showing (inserted) or since insertion (changed, survived); `unchanged`, and `distance`, of what was
+    accepted to what stands, over its length, in [0, 1] (survived); the reason, with the value 1 (withheld,
+    cut).
+    label: only on a provisional and on a settled event.
     Raises TypeError if `data` holds anything but numbers and truth values.
     """
 

@@ -96,12 +96,13 @@ def watch_labels(
 def open_for(
     held: Held, store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose, wish: Wish
 ) -> None:
-    """Bring a ledger up to date with the wish for a promise and with the labels in the store."""
+    """Bring a ledger up to date with the wish for a promise and with the settled labels in the store."""
     if any(map(is_ahead, held.ledger.moments)):
         held.ledger = held.ledger.clamped_to(time.time())
     promise = held.ledger.promise if wish == "as before" else wish
     if promise is None:
         return
+    store.settle_left(time.time())
     if promise.measure == AS_BEFORE:
         before = held.ledger.promise or Promise()
         promise = attrs.evolve(promise, measure=before.measure)
@@ -121,7 +122,8 @@ def open_for(
         if not held.ledger.holds(calibrator.id):  # a certificate of another says nothing of these
             confidence = np.full(len(seen), np.nan)
         aside = int(np.count_nonzero(likely & set_aside(store, held.ledger, seen)))
-        held.ledger = held.ledger.read(aside, confidence, _correct(seen), max(row.at for row in rows))
+        read_until = max(row.settled_at or row.at for row in rows)
+        held.ledger = held.ledger.read(aside, confidence, _correct(seen), read_until)
 
 
 def set_aside(store: FeedbackStore, ledger: Ledger, rows: Sequence[LabelledRow]) -> BoolArray:
@@ -174,7 +176,10 @@ def with_certificate(
         return result
     chosen = result.calibrator or current
     if chosen.source != "prior":  # its tiers never exceed review
-        drawn = visits(aside, most_of_a_line=MOST_OF_ONE_LINE)
+        # What is provisional may be revised; a visit waits for all of its labels.
+        waiting = {row.episode for row in aside if row.settled_at is None}
+        rows = (row for row in aside if row.episode not in waiting)
+        drawn = visits(rows, most_of_a_line=MOST_OF_ONE_LINE)
         confidence = _confidences(chosen, drawn, promise)
         known = np.isfinite(confidence)
         held.ledger = held.ledger.asking(chosen.id, confidence[known], _correct(drawn)[known])

@@ -9,7 +9,7 @@ White space at the ends of a line is ignored throughout: a formatter that indent
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 
@@ -120,6 +120,22 @@ class LineMap:
         text: of the line, ends stripped.
         """
         return _nearest(self._brought(text), near)
+
+    def copies(self, text: str, but: int | None) -> Iterator[tuple[int, bool]]:
+        """(line of `new`, whether it is beside) of each line with this text that this change has brought
+        whole, but for one.
+
+        text: ends stripped. Beside: what came are the lines right above or below once more, `but` among them,
+        as where a user copies lines up or down.
+        """
+        n = self.new_end - self.old_end
+        if n > 0 and text:
+            came = self.new[self.start : self.new_end]
+            beside = but is not None and any(
+                first <= but < first + n and self.new[max(first, 0) : first + n] == came
+                for first in (self.start - n, self.new_end)
+            )
+            yield from ((place, beside) for place in self._brought(text) if place != but)
 
     def _brought(self, text: str) -> list[int]:
         """Where in `new` a text is that this change has brought."""
@@ -233,6 +249,29 @@ def solid(text: str) -> str:
 def is_on_the_way(line: str, expected: str) -> bool:
     """Whether a line is the expected one but for a piece that is still to come."""
     return sum(shared_ends(line, expected)) == len(line)
+
+
+# Characters of a line that are compared: a longer one is data, and the time grows with the square.
+_COMPARED_CHARACTERS = 400
+
+
+def share_changed(text: str, line: str) -> float:
+    """How much of a text is not in a line any more: its edit distance (Levenshtein 1966) to the piece of the
+    line that is most like it, over its length. In [0, 1]; of both, the first _COMPARED_CHARACTERS count.
+
+    >>> share_changed("net + tax", "x = net + tax  # all"), share_changed("net + tax", "x = net - tax")
+    (0.0, 0.1111111111111111)
+    """
+    if not text or text in line:
+        return 0.0
+    text, line = text[:_COMPARED_CHARACTERS], line[:_COMPARED_CHARACTERS]
+    row = [0] * (len(line) + 1)  # a piece may begin anywhere, and end anywhere
+    for deleted, character in enumerate(text, 1):
+        diagonal, row[0] = row[0], deleted
+        for at, other in enumerate(line, 1):
+            best = min(diagonal + (character != other), row[at] + 1, row[at - 1] + 1)
+            diagonal, row[at] = row[at], best
+    return min(row) / len(text)
 
 
 def at_once(old: str, new: str, suggested: str) -> bool:

@@ -71,7 +71,7 @@ _log = logging.getLogger(__name__)
 # What `LabelledRow.of` takes, of `suggestions s` and `labels l`.
 COLUMNS = (
     "s.id, s.language, s.logprobs, s.features, s.features_version, s.place, s.line, s.shown_probability, "
-    f"l.correct, l.how, s.shown_at, l.at, l.episode, {SOURCE}"
+    f"l.correct, l.how, s.shown_at, l.at, l.episode, {SOURCE}, l.settled_at"
 )
 
 
@@ -92,7 +92,8 @@ class LabelledRow:
 
     evidence: log-probabilities and features with 5 digits, without the doubtful word, which is text. Features
         of another version than `confidence.features.VERSION` are missing.
-    shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
+    shown_at, at (of the label, when it was first known): Unix seconds. settled_at: None: it is provisional.
+    episode: rows that share one come from one visit to one line.
     line: a hash of the line with the suggestion in it (of a replayed one: of the user's line), None if it is
     not known.
     shown_probability: that it was shown, in (0, 1]; below 1 if it was to be hidden.
@@ -110,12 +111,13 @@ class LabelledRow:
     line: str | None
     shown_probability: float
     source: Source = Source.SHOWN
+    settled_at: float | None = None
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Self:
         """row: the values of `COLUMNS`. Raises ValueError or TypeError if they cannot be those of a label."""
         id_, language, logprobs, features, version, place, line, *rest = row
-        chance, correct, how, shown, at, episode, source = rest
+        chance, correct, how, shown, at, episode, source, settled_at = rest
         return cls(
             suggestion_id=_text(id_),
             language=_text(language),
@@ -128,6 +130,7 @@ class LabelledRow:
             line=line,
             shown_probability=float(chance),
             source=Source(source),
+            settled_at=None if settled_at is None else float(settled_at),
         )
 
 

@@ -21,7 +21,7 @@ from lsp_calib.calibration.calibrators.prefix_curve import ShownPart
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.events import Event, EventKind, Label, Source
+from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label, Source
 from lsp_calib.feedback.rows import (
     COLUMNS,
     Counts,
@@ -52,6 +52,8 @@ SETTLES_WITHIN = 7 * 86_400.0
 # Seconds within which the same line, suggested in another window, is the same visit: a window reads the file
 # again that was saved in the other.
 _SAME_VISIT = 3600.0
+# Seconds within which a provisional label is settled, or revised, by the server that has written it.
+_REVISED_WITHIN = 2 * SETTLE_AFTER
 # Suggestions of this process that are told from those of other windows.
 _OWN = 4000
 
@@ -59,7 +61,7 @@ _BY_TIME = "INDEXED BY suggestions_by_time "
 # What is kept without a stored suggestion: hints, which are acknowledged, and counts of answers that were not
 # shown whole.
 _LOOSE = frozenset({EventKind.ACCEPTED, EventKind.REJECTED, EventKind.WITHHELD, EventKind.CUT})
-_AFTER = "AND l.at > ? AND s.shown_at > ?"
+_AFTER = "AND {} > ? AND s.shown_at > ?"
 # Models behind a server have no checksum: those are told apart by their names.
 _OF_MODEL = "s.model_sha256 = ? AND (s.model_sha256 <> '' OR s.model = ?)"
 
@@ -171,8 +173,9 @@ class FeedbackStore(StoreFile):
     def record_events(self, events: Iterable[Event]) -> None:
         """Keep events and the labels they carry: all of them or, on an error, none.
 
-        A later label replaces an earlier one of the same suggestion. Of a suggestion that is not
-        stored, because it was purged or feedback was off when it was shown, only `_LOOSE` events are kept.
+        A later label replaces a provisional one of the same suggestion; one that has settled stays, unless
+        the user reports that it is wrong. Of a suggestion that is not stored, because it was purged or
+        feedback was off when it was shown, only `_LOOSE` events are kept.
         """
         events = list(events)
         if events:
@@ -191,6 +194,14 @@ class FeedbackStore(StoreFile):
         labels = (event.label for event in kept if event.label is not None)
         _insert_labels(connection, [self._of_one_visit(connection, label) for label in labels])
 
+    def settle_left(self, now: float) -> None:
+        """Settle the provisional labels that nobody revises any more: their server was killed.
+
+        now: Unix seconds.
+        """
+        statement = "UPDATE labels SET settled_at = ? WHERE settled_at IS NULL AND at < ?"
+        self._write(lambda connection: connection.execute(statement, (now, now - _REVISED_WITHIN)))
+
     def labels(
         self,
         model: ModelIdentity,
@@ -205,7 +216,8 @@ class FeedbackStore(StoreFile):
     ) -> list[LabelledRow]:
         """The suggestions of a kind (`task`) with a known outcome, by time of their label.
 
-        after: only those that settled later (Unix seconds), and were shown at most SETTLES_WITHIN before it.
+        after: only those that settled later (Unix seconds), and were shown at most SETTLES_WITHIN before it;
+            0: all, provisional ones as well.
         language: only those in it. newest: at most so many, those that were shown last.
         mixed: of these no more than some of one line or one visit, see `last_of_each`; only with `newest`.
         shown: only suggestions that were shown, no replayed lines.
@@ -215,13 +227,14 @@ class FeedbackStore(StoreFile):
         by_time = _by_time(after) if newest is None else _BY_TIME
         last = "l.at, s.shown_at, s.id" if newest is None else "s.shown_at DESC, s.id"
         chosen = f"{'' if language is None else 'AND s.language = ? '}{f'AND {SHOWN} ' if shown else ''}"
-        values = (*_of(model), prompt_version, task, after, after - SETTLES_WITHIN)
+        unsettled = 0.0 if after else math.inf
+        values = (*_of(model), prompt_version, task, unsettled, after, after - SETTLES_WITHIN)
         with self._reading():
             rows = self._connection.execute(
                 f"SELECT {COLUMNS} FROM suggestions s {by_time}"
                 "JOIN labels l ON l.suggestion_id = s.id "
                 f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
-                f"{_AFTER} {chosen}ORDER BY {last}",
+                f"{_AFTER.format('COALESCE(l.settled_at, ?)')} {chosen}ORDER BY {last}",
                 values if language is None else (*values, language),
             )
             # The rows come one by one: what is not taken is not read.
@@ -249,7 +262,7 @@ class FeedbackStore(StoreFile):
             "JOIN events shown ON shown.suggestion_id = s.id AND shown.kind = 'shown' "
             "JOIN events settled ON settled.suggestion_id = s.id AND settled.kind = 'settled' "
             f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = 'line' AND l.correct = 0 "
-            f"AND {SHOWN} AND s.confidence IS NOT NULL {_AFTER} "
+            f"AND {SHOWN} AND s.confidence IS NOT NULL {_AFTER.format('l.at')} "
             "ORDER BY l.at DESC, settled.number DESC LIMIT ?",
             *(*_of(model), prompt_version, after, after - SETTLES_WITHIN, newest),
         )
@@ -305,27 +318,30 @@ class FeedbackStore(StoreFile):
         return str(found[0][0]) if found else None
 
     def visits_after(self, purpose: Purpose, moment: float, *, until: float = math.inf) -> int:
-        """How many visits to a line of a purpose have a label that settled later, but not after `until` (both
-        in Unix seconds).
+        """How many visits to a line of a purpose have a label that was first known later, but not after
+        `until` (both in Unix seconds).
 
         They were shown at most SETTLES_WITHIN before it.
         """
         # Without log-probabilities a label says nothing to a fit.
-        return len(self._visits(purpose, moment, moment, until, "AND s.logprobs <> '[]' "))
+        return len(self._visits(purpose, "l.at", moment, moment, until, "AND s.logprobs <> '[]' "))
 
     def visited_before(self, purpose: Purpose, visits: Iterable[str], moment: float) -> set[str]:
         """Those of some visits to lines of a purpose (`LabelledRow.episode`) that also have a label of what
         was shown that settled at a moment (Unix seconds) or before, by at most SETTLES_WITHIN."""
         begin = moment - SETTLES_WITHIN
-        return self._visits(purpose, moment, begin, moment, f"AND {SHOWN} ").intersection(visits)
+        found = self._visits(purpose, "l.settled_at", moment, begin, moment, f"AND {SHOWN} ")
+        return found.intersection(visits)
 
-    def _visits(self, purpose: Purpose, moment: float, after: float, until: float, of: str = "") -> set[str]:
-        """The visits to lines of a purpose with a label that settled in a time. of: which ones, in SQL."""
+    def _visits(
+        self, purpose: Purpose, time: str, moment: float, after: float, until: float, of: str
+    ) -> set[str]:
+        """The visits to lines of a purpose with a label in a time. time, of: when, and which ones, in SQL."""
         rows = self.read(
             f"SELECT DISTINCT l.episode "
             f"FROM suggestions s {_by_time(moment)}JOIN labels l ON l.suggestion_id = s.id "
             f"WHERE l.correct IS NOT NULL {of}AND {_OF_MODEL} AND s.prompt_version = ? "
-            f"AND s.kind = ? AND s.language = ? {_AFTER} AND l.at <= ?",
+            f"AND s.kind = ? AND s.language = ? {_AFTER.format(time)} AND {time} <= ?",
             *(*_of(purpose.model), purpose.prompt_version, purpose.task, purpose.language),
             *(after, after - SETTLES_WITHIN, until),
         )
@@ -379,17 +395,18 @@ class FeedbackStore(StoreFile):
         """
         with self._reading():
             cursor = self._connection.execute(
-                "SELECT s.*, l.correct, l.how, l.at, l.episode FROM suggestions s "
+                "SELECT s.*, l.correct, l.how, l.at, l.episode, l.settled_at FROM suggestions s "
                 "LEFT JOIN labels l ON l.suggestion_id = s.id ORDER BY s.shown_at, s.id"
             )
-            names = [column[0] for column in cursor.description][:-4]
+            names = [column[0] for column in cursor.description][:-5]
             for row in cursor:
-                correct, how, labelled_at, episode = row[-4:]
+                correct, how, labelled_at, episode, settled_at = row[-5:]
                 label = {
                     "correct": None if correct is None else bool(correct),
                     "how": how,
                     "at": labelled_at,
                     "episode": episode,
+                    "settled_at": settled_at,
                 }
                 events = self._connection.execute(
                     "SELECT kind, at, data FROM events WHERE suggestion_id = ? ORDER BY number", (row[0],)
@@ -500,8 +517,17 @@ class FeedbackStore(StoreFile):
 
 def _insert_labels(connection: sqlite3.Connection, labels: Iterable[Label]) -> None:
     connection.executemany(
-        "INSERT OR REPLACE INTO labels (suggestion_id, correct, how, at, episode) VALUES (?, ?, ?, ?, ?)",
-        [(one.suggestion_id, one.correct, one.how.value, one.at, one.episode) for one in labels],
+        "INSERT INTO labels (suggestion_id, correct, how, at, episode, settled_at) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET correct = excluded.correct, how = excluded.how, "
+        "episode = excluded.episode, settled_at = excluded.settled_at "
+        "WHERE labels.settled_at IS NULL OR excluded.how = ?",
+        [
+            (
+                *(one.suggestion_id, one.correct, one.how.value, one.at, one.episode),
+                *(one.at if one.settled else None, How.REPORTED.value),
+            )
+            for one in labels
+        ],
     )
 
 

@@ -73,11 +73,13 @@ class KeyedHash:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-FORMAT = 6
+FORMAT = 7
 """Of the tables; kept in the file as its `user_version`."""
 
 # source: NULL: shown, see `events.Source`. features: a JSON object of numbers by name.
-# line, workspace: hashes with the installation's key.
+# line, workspace: hashes with the installation's key. shown_typed, accepted_typed: characters of the
+# suggestion that were typed when it was first shown and when it was accepted; shown_confidence,
+# accepted_confidence: its probability then; NULL: not known.
 _TABLES = (
     """
     CREATE TABLE suggestions (
@@ -101,7 +103,11 @@ _TABLES = (
         line TEXT,
         workspace TEXT,
         shown_probability REAL NOT NULL,
-        source TEXT
+        source TEXT,
+        shown_typed INTEGER,
+        shown_confidence REAL,
+        accepted_typed INTEGER,
+        accepted_confidence REAL
     )
     """,
     """
@@ -113,13 +119,15 @@ _TABLES = (
         data TEXT NOT NULL
     )
     """,
+    # at: when it was first known. settled_at: NULL: it is provisional, see `events.Label`.
     """
     CREATE TABLE labels (
         suggestion_id TEXT PRIMARY KEY,
         correct INTEGER,
         how TEXT NOT NULL,
         at REAL NOT NULL,
-        episode TEXT NOT NULL
+        episode TEXT NOT NULL,
+        settled_at REAL
     )
     """,
     "CREATE INDEX suggestions_by_model ON suggestions (model_sha256, prompt_version, kind)",
@@ -184,12 +192,16 @@ def _is_ready(connection: sqlite3.Connection, name: str) -> bool:
     """Whether the tables are there."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version not in (0, FORMAT):
-        age, advice = (
-            ("a newer", "Update lsp-calib") if version > FORMAT else ("an older", "Move the file away")
-        )
+        age, advice = "a newer", "Update lsp-calib, or set LSP_CALIB_HOME to another folder."
+        if version < FORMAT:
+            renamed = f"{Path(name).stem}-{version}.db"
+            age, advice = (
+                "an older",
+                f"Rename it, as to {renamed}: a new one is then begun. Calibrators stay.",
+            )
         raise DataError(
             f"{name} was written by {age} lsp-calib (format {version}, this one knows {FORMAT}). "
-            f"It was left as it is. {advice}, or set LSP_CALIB_HOME to another folder."
+            f"It was left as it is, and no feedback is recorded. {advice}"
         )
     return version == FORMAT
 

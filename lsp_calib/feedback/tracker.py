@@ -1,29 +1,23 @@
 """Follows shown suggestions through document changes alone, to find out their outcomes.
 
 Nothing here reads a clock, a file or an editor: each call passes the time and the event. Editors need not
-report that a suggestion was accepted: the document shows it.
+report that a suggestion was accepted: the document shows it. What a program has changed, as a formatter, a
+checkout or an agent does, tells nothing of what the user would have done.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
 import attrs
 
-from lsp_calib.feedback.events import (
-    RIGHT,
-    SETTLE_AFTER,
-    SURVIVAL,
-    UNREAD_BELOW,
-    Event,
-    EventKind,
-    How,
-    Label,
-)
-from lsp_calib.feedback.lines import LineMap, LostLineError, at_once, is_on_the_way, is_part, solid
+from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How
+from lsp_calib.feedback.lines import LineMap, LostLineError
+from lsp_calib.feedback.tracked import Below, Copy, TrackedSuggestion
 from lsp_calib.lru import LRU
 from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Suggestion
@@ -32,275 +26,17 @@ _log = logging.getLogger(__name__)
 
 # Suggestions followed per document until settled, and again as many for their survival.
 FOLLOWED_AT_MOST = 64
+# Seconds within which editors send what is one action to the user in several messages: Neovim, which collects
+# changes for 150 ms, the copy of a line that it moves before the removal of the line.
+TOGETHER = 0.5
+# Seconds within which a document that was closed is opened again, where it is one action to the user.
+REOPENED = 1.0
+# Changes of documents that are remembered for so long.
+_RECENT = 16
 
-
-@attrs.frozen
-class Below:
-    """A further line of a suggestion: the part of it that counts, where it is, and its text as it is now.
-
-    line: None: deleted or lost; then it keeps its text, by which it may come back.
-    """
-
-    expected: str
-    line: int | None
-    text: str
-
-    @property
-    def as_expected(self) -> bool:
-        return self.line is not None and self.expected in self.text
-
-
-@attrs.frozen
-class Missing:
-    """A line that is not in its document. line: where it was. how: deleted, or lost in a large change."""
-
-    at: float
-    line: int
-    how: How
-
-
-@attrs.define
-class TrackedSuggestion:
-    """A suggestion and its line as it is now. Texts are `normalised_line`.
-
-    within: the line may hold more than the suggestion: `expected` is the part of it that counts.
-    below: further lines of the suggestion that count, in their order. A suggestion of several lines is as
-        expected while all of them stand in this order.
-    missing: since its line is deleted or lost. It may come back: undone, or pasted elsewhere.
-    in_parts: a part of it was inserted before all of it was. announced: characters of a part, without white
-        space, that the editor says was accepted, and that the next change may bring.
-    displayed: the editor has said that it is on the screen; `shown_at` is then.
-    visible_since: while it can be on the screen; None: the line no longer begins as it says, or another took
-        its place. read: it was there long enough. superseded: another took its place before.
-    """
-
-    suggestion: Suggestion
-    episode: str
-    line: int | None  # None: deleted or lost
-    initial: str
-    expected: str
-    shown_at: float
-    text: str
-    changed_at: float | None = None
-    moved_on_at: float | None = None
-    inserted_at: float | None = None
-    marked: bool = False  # inserted and unchanged since
-    reviewed: bool = False
-    survived: int = 0  # how many of SURVIVAL are recorded
-    within: bool = False
-    below: list[Below] = attrs.field(factory=list)
-    missing: Missing | None = None
-    in_parts: bool = False
-    announced: int = 0
-    displayed: bool = False
-    visible_since: float | None = attrs.field(
-        default=attrs.Factory(lambda one: one.shown_at, takes_self=True)
-    )
-    read: bool = False
-    superseded: bool = False
-
-    @property
-    def as_expected(self) -> bool:
-        if self.line is None or not (
-            self.expected in self.text if self.within else self.text == self.expected
-        ):
-            return False
-        places = [self.line, *(one.line for one in self.below if one.as_expected and one.line is not None)]
-        return len(places) == 1 + len(self.below) and places == sorted(set(places))
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it may be on the screen, for the user who is still at its line to take or leave."""
-        waits = self.visible_since is not None and self.moved_on_at is None
-        return waits and self.inserted_at is None and not self.as_expected
-
-    @property
-    def settles_at(self) -> float | None:
-        if self.missing is not None:
-            return self.missing.at + SETTLE_AFTER
-        if self.moved_on_at is None:
-            return None
-        last = self.moved_on_at if self.changed_at is None else max(self.moved_on_at, self.changed_at)
-        return last + SETTLE_AFTER
-
-    @property
-    def survives_at(self) -> float | None:
-        if self.inserted_at is None or self.survived == len(SURVIVAL):
-            return None
-        return self.inserted_at + SURVIVAL[self.survived]
-
-    def event(self, kind: EventKind, now: float, **data: bool | int | float) -> Event:
-        return Event(self.suggestion.id, kind, now, data)
-
-    def moved_on(self, now: float) -> None:
-        if self.moved_on_at is None:
-            self.moved_on_at = now
-
-    def returned(self, now: float) -> None:
-        """The user is at its line again: what is not taken yet can still be.
-
-        One that was inserted settles as if the user had stayed away: it has its answer.
-        """
-        if self.moved_on_at is None or self.inserted_at is not None or self.as_expected:
-            return
-        if self.visible_since is not None:
-            self._out_of_sight(self.moved_on_at)  # nobody reads a line from elsewhere
-            self.visible_since, self.moved_on_at = now, None
-
-    def shown_again(self, now: float) -> None:
-        """It is on the screen once more."""
-        if self.visible_since is None:
-            self.visible_since = now
-        if self.inserted_at is None:
-            self.moved_on_at = None
-        self.superseded = False
-
-    def on_line(self, line: int, text: str, now: float) -> None:
-        """It is shown on a line. One whose line was deleted is there: a blank line would not be found."""
-        if self.missing is not None:
-            self.line, self.text = line, normalised_line(text)
-            self.missing, self.changed_at = None, now
-
-    def on_screen(self, now: float) -> list[Event]:
-        """The editor says that it is on the screen now, for the first time: it was not there before."""
-        if self.displayed or self.changed_at is not None or self.visible_since is None:
-            return []
-        event = self.event(EventKind.DISPLAYED, now, seconds=now - self.shown_at)
-        self.displayed, self.shown_at, self.visible_since = True, now, now
-        return [event]
-
-    def part_accepted(self, units: int, now: float) -> list[Event]:
-        """The editor says that the user has accepted the first `units` UTF-16 units of the suggestion.
-
-        The document decides: its line has the part already, or gets it with the next change.
-        """
-        if units <= 0 or self.within or self.inserted_at is not None:
-            return []
-        part = self.suggestion.text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
-        self.announced = len(solid(part.partition("\n")[0]))
-        self._confirm_part()
-        return [self.event(EventKind.TAKEN_IN_PART, now)]
-
-    def _confirm_part(self) -> None:
-        grown = len(solid(self.text)) - len(solid(self.initial))
-        if self.announced and grown >= self.announced and is_on_the_way(self.text, self.expected):
-            self.in_parts, self.announced = True, 0
-
-    def replaced(self, now: float) -> None:
-        """Another suggestion is shown in its place."""
-        self._out_of_sight(now)
-        self.superseded = not self.read
-
-    def _out_of_sight(self, now: float) -> None:
-        self.read, self.visible_since = self._is_read(now), None
-
-    def _is_read(self, now: float) -> bool:
-        """Whether it was on the screen for long enough by now."""
-        return self.read or (self.visible_since is not None and now - self.visible_since >= UNREAD_BELOW)
-
-    def became(self, old: str, new: str, now: float, later: list[Below]) -> list[Event]:
-        """The line has changed from `old` (ends unstripped) to `new`. later: the further lines."""
-        text = normalised_line(new)
-        present = [(one.line is None, one.text) for one in self.below]
-        if text == self.text and [(one.line is None, one.text) for one in later] == present:
-            self.below = later
-            return []
-        was_expected, before = self.as_expected, self.text
-        self.text, self.below = text, later
-        self.changed_at = now
-        if self.as_expected and (self.within or at_once(old, new, self.suggestion.text)):
-            self.marked = True
-            if self.inserted_at is None:
-                self.inserted_at = now
-                # Parts that were taken back before all of it came at once do not count.
-                self.in_parts = self.in_parts and before != self.initial
-                return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
-        if not is_on_the_way(text, self.expected):
-            self._out_of_sight(now)
-        elif self.inserted_at is None and not self.within:
-            self.in_parts = self.in_parts or is_part(before, text, self.expected)
-            self._confirm_part()
-        self.announced = 0
-        return self._unmarked(now) if was_expected else []
-
-    def gone(self, now: float, how: How) -> list[Event]:
-        """The line no longer exists, or cannot be found."""
-        assert self.line is not None
-        was_expected = self.as_expected
-        self.missing = Missing(now, self.line, how)
-        self.line = None
-        self._out_of_sight(now)
-        return self._unmarked(now) if was_expected else []
-
-    def came_back(self, line: int, now: float) -> None:
-        """The line is in the document again, as it was. line: where."""
-        self.line, self.missing, self.changed_at = line, None, now
-        self.marked = self.as_expected and self.inserted_at is not None
-
-    def _unmarked(self, now: float) -> list[Event]:
-        self.marked = False
-        if self.inserted_at is None:
-            return []
-        return [self.event(EventKind.CHANGED, now, seconds=now - self.inserted_at)]
-
-    def survivals(self, now: float) -> Iterator[Event]:
-        while (due := self.survives_at) is not None and due <= now:
-            seconds = SURVIVAL[self.survived]
-            self.survived += 1
-            yield self.event(EventKind.SURVIVED, now, seconds=seconds, unchanged=self.as_expected)
-
-    def settled(self, now: float) -> Event:
-        """The event with the label by the present state."""
-        how = self._how(now) if self.missing is None else self.missing.how
-        if how is How.DELETED and self.inserted_at is not None:
-            how = How.EDITED
-        elif how is How.DELETED and self.in_parts:
-            how = How.TAKEN_IN_PART
-        elif how is How.DELETED and self.changed_at is None and not self.read:
-            how = How.UNREAD
-        # The line that became another tells that a suggestion nobody could read was wrong; one that stayed as
-        # it was tells nothing about it.
-        unknown = how in (How.UNREAD, How.LOST) or (how is How.SUPERSEDED and self.text == self.initial)
-        correct = None if unknown else how in RIGHT
-        label = Label(self.suggestion.id, correct, how, now, self.episode)
-        right = None if correct is None else self._is_sure_right()
-        data = {} if right is None else {"sureRight": right}
-        return Event(self.suggestion.id, EventKind.SETTLED, now, data, label=label)
-
-    def _is_sure_right(self) -> bool | None:
-        """Whether the line begins as it would with the part that can be trusted; None if there is none."""
-        sure, text = self.suggestion.sure, self.suggestion.text.strip()
-        if sure is None or self.below or self.within or text not in self.expected:
-            return None
-        before = next(
-            (
-                at
-                for at in range(len(self.expected))
-                if self.expected.startswith(text, at)
-                and self.initial.startswith(self.expected[:at])
-                and self.initial.endswith(self.expected[at + len(text) :])
-            ),
-            self.expected.rfind(text),
-        )
-        end = before + len(self.suggestion.text[: sure.end].lstrip())
-        return self.text.startswith(self.expected[:end])
-
-    def _how(self, now: float) -> How:
-        if self.as_expected:
-            if self.in_parts:
-                return How.KEPT_IN_PARTS
-            return How.TYPED if self.inserted_at is None else How.KEPT
-        if self.inserted_at is not None:
-            return How.EDITED
-        if self.in_parts:
-            return How.TAKEN_IN_PART
-        if self.superseded:
-            return How.SUPERSEDED
-        if self.text != self.initial:
-            return How.TYPED_OVER
-        left_at = now if self.moved_on_at is None else self.moved_on_at
-        unread = self.changed_at is None and not self._is_read(left_at)
-        return How.UNREAD if unread else How.IGNORED
+Lines = tuple[str, ...]
+Remains = Callable[[Lines], Sequence[str]]
+"""Of a document that was closed with these lines: those that are left of it."""
 
 
 @attrs.frozen
@@ -311,15 +47,35 @@ class _Visit:
     episode: str
 
 
+@attrs.frozen
+class _Closing:
+    """A document was closed. notebook: URI of the one that it was a cell of; "": of none."""
+
+    at: float
+    remains: Remains
+    notebook: str
+
+
+@attrs.frozen
+class _Change:
+    """What a message has made of a document, or of nothing when it was opened."""
+
+    uri: str
+    at: float
+    where: LineMap
+
+
 @attrs.define
 class _Document:
     """followed: not yet settled, oldest first. surviving: inserted, settled, recorded up to ten minutes.
-    visit: None once the user has moved on from the line where a suggestion was shown last."""
+    visit: None once the user has moved on from the line where a suggestion was shown last. closing: it is not
+    open, and may be opened again at once."""
 
-    lines: tuple[str, ...]
+    lines: Lines
     followed: dict[str, TrackedSuggestion] = attrs.field(factory=dict)
     surviving: LRU[str, TrackedSuggestion] = attrs.field(factory=lambda: LRU(FOLLOWED_AT_MOST))
     visit: _Visit | None = None
+    closing: _Closing | None = None
 
     def all(self) -> Iterator[TrackedSuggestion]:
         yield from self.followed.values()
@@ -335,11 +91,11 @@ class _Document:
             return self.visit.episode
         return next((one.episode for one in self.followed.values() if one.line == line), None)
 
-    def settle(self, one: TrackedSuggestion, now: float) -> Event:
+    def settle(self, one: TrackedSuggestion, now: float, how: How | None = None) -> Event:
         del self.followed[one.suggestion.id]
         if one.survives_at is not None:
             self.surviving[one.suggestion.id] = one
-        return one.settled(now)
+        return one.settled(now, how)
 
     def each(
         self, ones: Iterable[TrackedSuggestion], work: Callable[[TrackedSuggestion], Iterable[Event]]
@@ -368,6 +124,7 @@ class Tracker:
 
     def __init__(self) -> None:
         self._documents: dict[str, _Document] = {}
+        self._recent: deque[_Change] = deque(maxlen=_RECENT)
 
     def shown(
         self,
@@ -470,51 +227,153 @@ class Tracker:
         self._active(uri, line, now)
         return events
 
-    def changed(self, uri: str, lines: Sequence[str], now: float) -> list[Event]:
-        """The document was edited. lines: the whole document as it is now."""
+    def changed(
+        self,
+        uri: str,
+        lines: Sequence[str],
+        now: float,
+        *,
+        before: Sequence[str] | None = None,
+        by_program: bool = False,
+    ) -> list[Event]:
+        """The document was changed. lines: the whole document as it is now; before: as it was.
+
+        by_program: nobody has typed it, nor done it by hand: it is no refusal, and no work on the document.
+        """
         events = self.tick(now)
-        document = self._documents.get(uri)
+        document, new = self._documents.get(uri), tuple(lines) or ("",)
         if document is None:
-            self._active(uri, None, now)
+            if not by_program:
+                self._active(uri, None, now)
+            if before is not None and self._documents:
+                self._came(uri, LineMap(tuple(before) or ("",), new), now)
             return events
-        new = tuple(lines) or ("",)
         where = LineMap(document.lines, new)
         if where.is_identity:
             return events
-        old, document.lines = document.lines, new
+        document.lines = new
         if document.visit is not None and not where.touches_only(document.visit.line):
             document.visit = None
-        self._active(uri, None, now, but=document)
-        return events + document.each(
-            document.all(), lambda one: self._follow(document, one, old, where, now)
-        )
+        if not by_program:
+            self._active(uri, None, now, but=document)
+        follow = partial(self._follow, uri, where, now, by_program)
+        events += document.each(document.all(), follow)
+        self._came(uri, where, now)
+        return events
+
+    def opened(self, uri: str, lines: Sequence[str], now: float, *, is_code: bool = True) -> list[Event]:
+        """A document is open. One that is open already, or was closed just now, is opened once more: a
+        program may have made other lines of it, and another language makes none.
+
+        is_code: False for a cell of text in a notebook, where no line is code.
+        """
+        events, new = self.tick(now), tuple(lines) or ("",)
+        if uri in self._documents:
+            self._documents[uri].closing = None
+            return events + self.changed(uri, new if is_code else ("",), now, by_program=is_code)
+        for other, document in list(self._documents.items()):
+            if document.closing is not None and _same(document.lines, new):
+                return events + self._renamed(other, uri, new, now)
+        if self._documents:
+            self._came(uri, LineMap(("",), new), now)
+        return events
 
     def saved(self, uri: str, now: float) -> list[Event]:
-        """The document was saved: settle all that is followed in it, but for what can still be accepted.
+        """The user has saved the document: all that is followed in it gets its label, but for what can still
+        be accepted. An edit of the line in the next 30 seconds revises it.
 
         Not to be called for a save that an editor makes by itself.
         """
-        return self._settle(uri, now, lambda one: not one.is_open)
-
-    def closed(self, uri: str, now: float) -> list[Event]:
-        """The document was closed: settle all that is followed in it, and forget it."""
-        events = self._settle(uri, now, lambda _: True)
-        self._documents.pop(uri, None)
-        return events
-
-    def _settle(self, uri: str, now: float, chosen: Callable[[TrackedSuggestion], bool]) -> list[Event]:
         events = self.tick(now)
         document = self._documents.get(uri)
         if document is not None:
-            ones = [one for one in document.followed.values() if chosen(one)]
-            events += document.each(ones, lambda one: [document.settle(one, now)])
-            self._forget_if_empty(uri)
+            ones = [one for one in document.followed.values() if not one.is_open]
+            events += document.each(ones, lambda one: one.saved(now))
+        return events
+
+    def closed(
+        self, uri: str, now: float, remains: Remains = lambda lines: lines, *, notebook: str = ""
+    ) -> list[Event]:
+        """The document was closed: what is followed in it settles, unless it is opened again at once.
+
+        remains: called once that is decided. notebook: URI of the one that it was a cell of. As long as that
+        is open itself, the cell was deleted or changed, and its lines may come back.
+        """
+        events = self.tick(now)
+        document = self._documents.get(uri)
+        if document is None:
+            return events
+        for recent in self._recent:
+            is_other = recent.uri != uri and now - recent.at <= TOGETHER and recent.where.old == ("",)
+            if is_other and _same(recent.where.new, document.lines) and not self._is_closing(recent.uri):
+                return events + self._renamed(uri, recent.uri, recent.where.new, now)
+        document.closing = _Closing(now, remains, notebook)
+        for one in list(document.all()) if notebook else ():
+            if went := self._went(uri, one, now):  # its lines had been put into another cell
+                self._move(one, uri, *went, now)
+        return events
+
+    def notebook_closed(self, notebook: str) -> None:
+        """A notebook was closed: its cells were not deleted."""
+        for document in self._documents.values():
+            if document.closing is not None and document.closing.notebook == notebook:
+                document.closing = attrs.evolve(document.closing, notebook="")
+
+    def finish(self, now: float) -> list[Event]:
+        """Nothing that is closed is opened again: settle what is in it."""
+        events = self.tick(now)
+        for uri, document in list(self._documents.items()):
+            if document.closing is not None:
+                events += self._end(uri, document, attrs.evolve(document.closing, notebook=""), now)
+        return events
+
+    def _is_closing(self, uri: str) -> bool:
+        document = self._documents.get(uri)
+        return document is not None and document.closing is not None
+
+    def _renamed(self, old: str, uri: str, lines: Lines, now: float) -> list[Event]:
+        """A document goes on under another URI."""
+        document = self._documents.pop(old)
+        document.closing = document.visit = None
+        if uri in self._documents:  # it was shown one under the new name already
+            into = self._documents[uri]
+            into.followed = {**document.followed, **into.followed}
+            into.surviving.update(document.surviving)
+        else:
+            self._documents[uri] = document
+        return self.changed(uri, lines, now, by_program=True)
+
+    def _end(self, uri: str, document: _Document, closing: _Closing, now: float) -> list[Event]:
+        """A document stays closed: settle what is followed in it by what is left of it."""
+        document.closing = None
+        if closing.notebook:
+            others = [one.closing for one in self._documents.values() if one.closing is not None]
+            # A user deletes one cell, a notebook that is read again loses several.
+            several = any(one.notebook == closing.notebook and one.at == closing.at for one in others)
+            return self.changed(uri, ("",), now, by_program=several)
+        before = {id_: one.text for id_, one in document.followed.items()}
+        events = self.changed(uri, closing.remains(document.lines), now, by_program=True)
+
+        def settle(one: TrackedSuggestion) -> Iterator[Event]:
+            stands = one.as_expected or one.text == before[one.suggestion.id]
+            lost = one.missing is not None and one.missing.at == now
+            yield document.settle(one, now, None if stands and not lost else How.DISCARDED)
+
+        events += document.each(document.followed.values(), settle)
+        self._documents.pop(uri, None)
         return events
 
     def tick(self, now: float) -> list[Event]:
         """Settle and record what is due by now."""
         events: list[Event] = []
         for uri, document in list(self._documents.items()):
+            closing = document.closing
+            if closing is not None:
+                if (ends := closing.at + REOPENED) > now:
+                    continue
+                events += self._end(uri, document, closing, ends)
+                if uri not in self._documents:
+                    continue
             # Survivors first: suggestions that settle afterwards may replace the oldest of them.
             for ones in (document.surviving, document.followed):
                 events += document.each(ones.values(), partial(self._due, document, now))
@@ -534,6 +393,9 @@ class Tracker:
         """When `tick` has something to do next, in seconds; None if nothing is pending."""
         times: list[float | None] = []
         for document in self._documents.values():
+            if document.closing is not None:
+                times.append(document.closing.at + REOPENED)
+                continue
             times += [one.settles_at for one in document.followed.values()]
             times += [one.survives_at for one in document.all()]
         return min((at for at in times if at is not None), default=None)
@@ -541,16 +403,16 @@ class Tracker:
     def inserted(self, uri: str) -> list[tuple[int, Suggestion]]:
         """(line, suggestion) for each line that carries a diagnostic, in order of lines.
 
-        That is: inserted, not changed since, not settled, not reviewed; the latest suggestion where several
-        said the same of a line.
+        That is: inserted, not changed nor saved since, not settled, not reviewed; the latest suggestion where
+        several said the same of a line.
         """
         document = self._documents.get(uri)
-        if document is None:
+        if document is None or document.closing is not None:
             return []
         by_line = {
             one.line: one.suggestion
             for one in document.followed.values()
-            if one.line is not None and one.marked and not one.reviewed
+            if one.line is not None and one.marked and not one.reviewed and one.saved_at is None
         }
         return sorted(by_line.items(), key=lambda item: item[0])
 
@@ -605,36 +467,116 @@ class Tracker:
             events.append(document.settle(next(iter(document.followed.values())), now))
 
     def _follow(
-        self, document: _Document, one: TrackedSuggestion, old: tuple[str, ...], where: LineMap, now: float
-    ) -> list[Event]:
+        self,
+        uri: str,
+        where: LineMap,
+        now: float,
+        by_program: bool,
+        one: TrackedSuggestion,
+    ) -> Iterator[Event]:
         if one.line is None:
-            self._look_for(document, one, where, now)
-            return []
-        before, gone = one.line, How.DELETED
+            self._look_for(one, where, now)
+        else:
+            yield from self._followed(uri, where, now, by_program, one)
+        yield from one.revised(now)
+
+    def _followed(
+        self,
+        uri: str,
+        where: LineMap,
+        now: float,
+        by_program: bool,
+        one: TrackedSuggestion,
+    ) -> Iterator[Event]:
+        assert one.line is not None
+        before, gone = one.line, How.OVERWRITTEN if by_program else How.DELETED
         try:
             after = where.find(before, one.expected)
         except LostLineError:
             after, gone = None, How.LOST
+        if not one.below:
+            copies = _still(one.copies, one.text, where)
+            if (after is None or normalised_line(where.new[after]) not in (one.text, one.expected)) and (
+                copy := next((copy for copy in copies if _is_it(copy, one, now)), None)
+            ):
+                after, copies = copy.line, [other for other in copies if other is not copy]
+            came = [Copy(place, now, beside) for place, beside in where.copies(one.text, after)]
+            one.copies = [*copies, *came][-_RECENT:]
         if after is None:
-            events = one.gone(now, gone)
-            one.below = _below(one, where, document.lines, before)
-            return events
+            if went := self._went(uri, one, now):
+                self._move(one, uri, *went, now)
+                return
+            yield from one.gone(now, gone)
+            one.below = _below(one, where, before)
+            return
         one.line = after
-        if not (after == before and where.touches_only(before)):
+        if not (by_program or (after == before and where.touches_only(before))):
             one.moved_on(now)
-        later = _below(one, where, document.lines, after)
-        return one.became(old[before], document.lines[after], now, later)
+        later = _below(one, where, after)
+        yield from one.became(where.old[before], where.new[after], now, later, by_program=by_program)
 
     @staticmethod
-    def _look_for(document: _Document, one: TrackedSuggestion, where: LineMap, now: float) -> None:
+    def _look_for(one: TrackedSuggestion, where: LineMap, now: float) -> None:
         """A line that was deleted or lost may be back: the change is undone, or the line pasted elsewhere.
         A blank one would be found anywhere."""
         if one.missing is None or not one.text:
             return
-        one.below = _below(one, where, document.lines, one.missing.line)
+        one.below = _below(one, where, one.missing.line)
         place = where.appeared(one.text, one.missing.line)
         if place is not None:
             one.came_back(place, now)
+
+    def _came(self, uri: str, where: LineMap, now: float) -> None:
+        """A document was changed or opened: what is missing in others may have come to it."""
+        while self._recent and now - self._recent[0].at > TOGETHER:
+            self._recent.popleft()
+        self._recent.append(_Change(uri, now, where))
+        for other, document in list(self._documents.items()):
+            if other == uri:
+                continue
+            for one in list(document.all()):
+                gone = now if document.closing and document.closing.notebook else None
+                gone = one.missing.at if one.missing is not None else gone
+                if gone is None or now - gone > SETTLE_AFTER or not one.text:
+                    continue
+                place = where.appeared(one.text, 0)
+                if place is not None:
+                    self._move(one, other, uri, where.new, place, now)
+
+    def _went(self, uri: str, one: TrackedSuggestion, now: float) -> tuple[str, Lines, int] | None:
+        """The (URI, lines, line) of the document that a line came to just before it was lost in its own; None
+        if it came to none."""
+        found = None
+        for recent in self._recent:
+            if (
+                recent.uri == uri
+                or now - recent.at > TOGETHER
+                or not one.text
+                or self._is_closing(recent.uri)
+            ):
+                continue
+            if found is None or found[0] != recent.uri:
+                place = recent.where.appeared(one.text, 0)
+                found = found if place is None else (recent.uri, recent.where.new, place)
+            elif at := _still([Copy(found[2], now, False)], one.text, recent.where):
+                found = recent.uri, recent.where.new, at[0].line
+            else:
+                found = None
+        return found
+
+    def _move(
+        self, one: TrackedSuggestion, uri: str, target: str, lines: Lines, place: int, now: float
+    ) -> None:
+        """A suggestion is followed in another document from now on. lines, place: there."""
+        source, id_ = self._documents[uri], one.suggestion.id
+        into = self._documents.setdefault(target, _Document(lines))
+        if source.followed.pop(id_, None) is not None:
+            into.followed[id_] = one
+        elif source.surviving.pop(id_, None) is not None:
+            into.surviving[id_] = one
+        one.copies = ()
+        one.came_back(place, now)
+        one.moved_on(now)
 
     def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
         """Record activity on a line (None: unknown lines) of a document: the user is there, and has moved on
@@ -655,11 +597,35 @@ class Tracker:
             del self._documents[uri]
 
 
-def _below(one: TrackedSuggestion, where: LineMap, lines: Sequence[str], near: int) -> list[Below]:
+def _same(one: Lines, other: Lines) -> bool:
+    """Whether two documents say the same, however they end."""
+    long, short = max(one, other, key=len), min(one, other, key=len)
+    return long[: len(short)] == short and not any(line.strip() for line in long[len(short) :])
+
+
+def _still(copies: Iterable[Copy], text: str, where: LineMap) -> list[Copy]:
+    """The copies of a line that still say the same after a change, where they are now."""
+    found = []
+    for copy in copies:
+        try:
+            at = where.find(copy.line, text)
+        except LostLineError:
+            continue
+        if at is not None and normalised_line(where.new[at]) == text:
+            found.append(attrs.evolve(copy, line=at))
+    return found
+
+
+def _is_it(copy: Copy, one: TrackedSuggestion, now: float) -> bool:
+    """Whether a copy of a line may be the line itself: what a user copies up and changes is the upper one."""
+    return now - copy.at <= TOGETHER or (copy.beside and one.as_expected)
+
+
+def _below(one: TrackedSuggestion, where: LineMap, near: int) -> list[Below]:
     """The further lines of a suggestion after a change. near: where its first line is, or was."""
     places = [_where(where, below, near) for below in one.below]
     return [
-        attrs.evolve(below, line=at, text=below.text if at is None else normalised_line(lines[at]))
+        attrs.evolve(below, line=at, text=below.text if at is None else normalised_line(where.new[at]))
         for below, at in zip(one.below, places, strict=True)
     ]
 

@@ -33,7 +33,6 @@ from lsp_calib.server.admission import (
     TOO_SLOW,
     WAITING,
     Admission,
-    Documents,
     LastRequests,
     NoSuggestion,
     absence_of,
@@ -42,6 +41,7 @@ from lsp_calib.server.admission import (
     paused,
 )
 from lsp_calib.server.connection import Connection
+from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
 from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Outcome, WorkAhead
 from lsp_calib.server.messages import has_inline_completion

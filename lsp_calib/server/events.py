@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lsp_calib.completion.postprocess import Removal
     from lsp_calib.completion.service import Completion
     from lsp_calib.feedback.events import Event
+    from lsp_calib.feedback.tracker import Remains
     from lsp_calib.inference.engine import LoadedModel
     from lsp_calib.server.text import CalibDocument, Changes
     from lsp_calib.values import CalibratorRef, Suggestion
@@ -43,27 +44,38 @@ class DocumentOpened:
 
 @attrs.frozen
 class DocumentChanged:
-    """lines: as they are now. changes: those of one message. typed: whether they may have been typed."""
+    """lines: as they are now. changes: those of one message. typed: whether they may have been typed.
+    by_program: whether they were not even done by hand, as pasting and undoing is."""
 
     document: CalibDocument
     lines: tuple[str, ...]
     changes: Changes
     typed: bool
+    by_program: bool
 
 
 @attrs.frozen
 class DocumentSaved:
-    """By hand: what is in it is finished."""
+    """By hand: what is in it is finished, unless the user goes on with it at once."""
 
     uri: str
 
 
 @attrs.frozen
 class DocumentClosed:
-    """comes_back: a cell that was removed from its notebook: with its URI, and as another language."""
+    """notebook: URI of the one that it was a cell of, which may be open; "": of none. remains: the lines that
+    are left of those that it was closed with."""
 
     uri: str
-    comes_back: bool = False
+    notebook: str
+    remains: Remains
+
+
+@attrs.frozen
+class NotebookClosed:
+    """Some editors close its cells before."""
+
+    uri: str
 
 
 # Requests of the user.

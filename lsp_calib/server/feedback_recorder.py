@@ -209,6 +209,7 @@ class FeedbackRecorder:
         def run() -> T:
             if self._store is None:
                 self._store = FeedbackStore(home.feedback_file())
+                self._store.settle_left(time.time())
             try:
                 return work(self._store)
             finally:

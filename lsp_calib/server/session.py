@@ -8,9 +8,10 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.server import events as on
-from lsp_calib.server.admission import Admission, Documents, LastRequests
+from lsp_calib.server.admission import Admission, LastRequests
 from lsp_calib.server.completions import Completions
 from lsp_calib.server.connection import Connection
+from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events, Idle, Pace
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.history import HidingNotice, ReportPage
@@ -139,7 +140,8 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        self.suggestions.close([document.uri for document in self._connection.open_documents()])
+        opened = [document.uri for document in self._connection.open_documents()]
+        self.suggestions.close({uri: self.documents.remains(uri) for uri in opened})
         self._events.close()
         for one in (self.recorder, self.messages, self.learning, self._hiding, self.report_page):
             one.stop()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 from lsprotocol import types
@@ -13,7 +14,7 @@ from lsprotocol import types
 from lsp_calib.badges import tier_sentence, tier_words
 from lsp_calib.completion.service import Completion
 from lsp_calib.feedback.events import Event, EventKind
-from lsp_calib.feedback.tracker import Tracker
+from lsp_calib.feedback.tracker import Remains, Tracker
 from lsp_calib.lru import LRU
 from lsp_calib.server import events as on
 from lsp_calib.server.connection import Connection
@@ -68,12 +69,13 @@ class SuggestionTracking:
         self._settled = LRU[str, None](_SETTLED)  # ids
         self._closed = False
         events.on(on.CompletionRequested, lambda one: self.requested(one.uri, one.cursor.own_line))
-        events.on(on.DocumentOpened, lambda one: self.opened(one.document.uri, one.lines))
-        events.on(on.DocumentChanged, lambda one: self.changed(one.document.uri, one.lines, typed=one.typed))
+        events.on(on.DocumentOpened, lambda one: self.opened(one.document, one.lines))
+        events.on(on.DocumentChanged, self._changed)
         events.on(
             on.DocumentSaved, lambda one: self._report(self._tracker.saved(one.uri, self._now()), one.uri)
         )
-        events.on(on.DocumentClosed, lambda one: self.closed(one.uri, comes_back=one.comes_back))
+        events.on(on.DocumentClosed, self._document_closed)
+        events.on(on.NotebookClosed, lambda one: self._tracker.notebook_closed(one.uri))
 
     def requested(self, uri: str, line: int) -> None:
         """The editor requests a completion in a line, counted from 0."""
@@ -129,23 +131,22 @@ class SuggestionTracking:
             self._refresh(uri)
         self._schedule()
 
-    def changed(self, uri: str, lines: Sequence[str], *, typed: bool = True) -> None:
-        """typed: whether the user may have typed it. A document that a program changes elsewhere, as a build
-        does, tells nothing of what the user does here."""
-        if not typed and not self._tracker.follows(uri):
-            return
-        events = self._tracker.changed(uri, lines, self._now())
+    def changed(self, uri: str, lines: Sequence[str], **how: Any) -> None:
+        """The document was changed. how: as for `Tracker.changed`."""
+        events = self._tracker.changed(uri, lines, self._now(), **how)
         self._report(events, uri)
         for event in events:
             place = self._tracker.place_of(event.suggestion_id) if event.kind is EventKind.INSERTED else None
             if place is not None:
                 self._events.send(on.SuggestionInserted(*place))
 
-    def opened(self, uri: str, lines: Sequence[str]) -> None:
-        """A document is open. One that was open before may have another text now; to open any other is no
-        work on it, and so tells nothing of what is shown elsewhere."""
-        if self._tracker.follows(uri):
-            self.changed(uri, lines)
+    def _changed(self, one: on.DocumentChanged) -> None:
+        self.changed(one.document.uri, one.lines, before=one.changes.old, by_program=one.by_program)
+
+    def opened(self, document: CalibDocument, lines: Sequence[str]) -> None:
+        """A document is open, which is no work on it, and so tells nothing of what is shown elsewhere."""
+        uri = document.uri
+        self._report(self._tracker.opened(uri, lines, self._now(), is_code=document.is_code), uri)
 
     def displayed(self, suggestion_id: str) -> None:
         """The editor says that a suggestion is on the screen."""
@@ -167,13 +168,9 @@ class SuggestionTracking:
         """Whether it is decided what became of a suggestion: shown once more, it is another one."""
         return suggestion_id in self._settled
 
-    def closed(self, uri: str, *, comes_back: bool = False) -> None:
-        """comes_back: a part of a file is gone with its lines. If it is opened again, they are back."""
-        if comes_back:
-            self._report(self._tracker.changed(uri, ("",), self._now()), uri)
-            return
-        self._report(self._tracker.closed(uri, self._now()), uri)
-        self._marked.pop(uri, None)
+    def _document_closed(self, one: on.DocumentClosed) -> None:
+        self._marked.pop(one.uri, None)
+        self._report(self._tracker.closed(one.uri, self._now(), one.remains, notebook=one.notebook), one.uri)
 
     def reviewed(self, suggestion_id: str) -> None:
         """The user has marked a suggestion as reviewed."""
@@ -198,21 +195,26 @@ class SuggestionTracking:
         """The URIs of the documents with inserted suggestions."""
         return list(self._marked)
 
-    def close(self, uris: Iterable[str]) -> None:
-        """Settle everything in these documents, and show no more: the editor is shutting down."""
+    def close(self, remains: Mapping[str, Remains]) -> None:
+        """Settle everything, and show no more: the editor is shutting down.
+
+        remains: what is left of each open document, by its URI.
+        """
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        for uri in uris:
-            self._report(self._tracker.closed(uri, self._now()), uri)
+        for uri, left in remains.items():
+            self._report(self._tracker.closed(uri, self._now(), left), uri)
+        self._report(self._tracker.finish(self._now()))
 
     def _report(self, events: Sequence[Event], uri: str | None = None, *, sent: bool = False) -> None:
         """Say what has happened to suggestions. sent: it was said before that it is to be recorded."""
         if events and not sent:
             self._events.send(on.SuggestionsFollowed(events))
-        if labels := sum(event.label is not None and event.label.correct is not None for event in events):
+        settled = [one.label for one in events if one.label is not None and one.label.settled]
+        if labels := sum(label.correct is not None for label in settled):
             self._events.send(on.LabelsRecorded(labels))
-        self._settled.update({one.suggestion_id: None for one in events if one.kind is EventKind.SETTLED})
+        self._settled.update({label.suggestion_id: None for label in settled})
         if self._closed:
             return
         # A tick inside the call may have settled lines of other documents as well.

@@ -63,18 +63,23 @@ class Change:
     """One change of a document.
 
     line: its first line, from 0. removed, inserted: how many lines it touched, before and after; 1 within a
-        line. small: of one character at most.
+        line. small: of one character at most. text: what came. empty: whether nothing went. extends: whether
+        it begins with what went, as where a menu completes a word.
     """
 
     line: int
     removed: int
     inserted: int
     small: bool
+    text: str = attrs.field(default="", repr=False)
+    empty: bool = False
+    extends: bool = False
 
 
 @attrs.frozen
 class Changes:
-    """The changes of one message. before, after: numbers that are the same for the same text.
+    """The changes of one message. before, after: numbers that are the same for the same text. old: the lines
+    before them.
 
     region: (start, old end, new end) of the lines that they touched together: those from start to the old end
         became those from start to the new end.
@@ -84,15 +89,16 @@ class Changes:
     before: int
     after: int
     region: tuple[int, int, int]
+    old: Lines = attrs.field(repr=False)
 
     @classmethod
-    def of(cls, changes: Sequence[Change], before: int, after: int) -> Changes:
+    def of(cls, changes: Sequence[Change], before: int, after: int, old: Lines) -> Changes:
         start = old_end = new_end = changes[0].line if changes else 0
         for change in changes:
             old_end += max(change.line + change.removed - new_end, 0)
             new_end = max(new_end, change.line + change.removed) + change.inserted - change.removed
             start = min(start, change.line)
-        return cls(changes, before, after, (start, old_end, new_end))
+        return cls(changes, before, after, (start, old_end, new_end), old)
 
 
 class CalibDocument(TextDocument):
@@ -112,6 +118,7 @@ class CalibDocument(TextDocument):
         self._snapshot: tuple[str, ...] | None = None
         self._changes: list[Change] = []
         self._state: int | None = None  # of the text when `_changes` was empty
+        self._old: Lines = ()  # its lines then
         self._functions: tuple[tuple[str, ...], Sequence[Function]] | None = None
         self._read: tuple[tuple[str, ...], tuple[str, ...]] = (), ()  # `bare_lines` and `read_lines`
         self._reader: CellReader | None = None
@@ -202,15 +209,16 @@ class CalibDocument(TextDocument):
 
     def take_changes(self) -> Changes:
         """The changes since the last call, in their order."""
-        before = self._state
-        self._state = hash(self.bare_lines)
-        taken = Changes.of(self._changes, self._state if before is None else before, self._state)
+        before, old, lines = self._state, self._old, self.bare_lines
+        self._state, self._old = hash(lines), lines
+        taken = Changes.of(self._changes, self._state if before is None else before, self._state, old)
         self._changes = []
         return taken
 
     def apply_change(self, change: types.TextDocumentContentChangeEvent) -> None:
         if self._state is None:
-            self._state = hash(self.bare_lines)
+            self._old = self.bare_lines
+            self._state = hash(self._old)
         super().apply_change(change)
         if self.notebook is not None:
             self.notebook.changed(self)
@@ -226,7 +234,7 @@ class CalibDocument(TextDocument):
         removed, inserted = old[above : len(old) - below], new[above : len(new) - below]
         if removed or inserted:
             small = len(removed) == len(inserted) == 1 and abs(len(removed[0]) - len(inserted[0])) <= 1
-            self._changes.append(Change(above, len(removed), len(inserted), small))
+            self._changes.append(Change(above, len(removed), len(inserted), small, "\n".join(inserted)))
 
     def _apply_incremental_change(self, change: types.TextDocumentContentChangePartial) -> None:
         lines = self._with_ends()
@@ -234,6 +242,7 @@ class CalibDocument(TextDocument):
         start, end = place.start, place.end
         before = lines[start.line][: start.character] if start.line < len(lines) else ""
         after = lines[end.line][end.character :] if end.line < len(lines) else ""
+        went = lines[start.line][start.character : end.character] if start.line < len(lines) else ""
         # The empty line after the last line end is none of `lines`; a place in it counts as one above it.
         has_end = not lines or lines[-1].endswith(("\n", "\r"))
         beyond = has_end and change.range.start.line < len(lines) <= change.range.end.line
@@ -251,7 +260,17 @@ class CalibDocument(TextDocument):
         self._source = self._snapshot = self._functions = None
         small = len(change.text) <= 1 and start.line == end.line and end.character - start.character <= 1
         removed = end.line - start.line + 1 + beyond
-        self._changes.append(Change(start.line, removed, change.text.count("\n") + 1, small and not beyond))
+        self._changes.append(
+            Change(
+                line=start.line,
+                removed=removed,
+                inserted=change.text.count("\n") + 1,
+                small=small and not beyond,
+                text=change.text,
+                empty=start == end and not beyond,
+                extends=start.line == end.line and change.text.startswith(went),
+            )
+        )
 
 
 class Notebook:

@@ -65,9 +65,16 @@ def add(store: FeedbackStore, purpose: Purpose, ones: Iterable[Labelled]) -> Non
         ),
     )
     connection.executemany(
-        "INSERT INTO labels (suggestion_id, correct, how, at, episode) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO labels (suggestion_id, correct, how, at, episode, settled_at) VALUES (?, ?, ?, ?, ?, ?)",
         (
-            (one.identity, int(one.correct), "kept" if one.correct else "edited", one.at, one.identity)
+            (
+                one.identity,
+                int(one.correct),
+                "kept" if one.correct else "edited",
+                one.at,
+                one.identity,
+                one.at,
+            )
             for one in ones
         ),
     )

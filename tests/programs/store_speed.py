@@ -176,7 +176,8 @@ def fill(path: Path, events: int) -> None:
         ),
     )
     connection.executemany(
-        "INSERT INTO labels (suggestion_id, correct, how, at, episode) VALUES (?, ?, 'kept', ?, ?)",
+        "INSERT INTO labels (suggestion_id, correct, how, at, episode, settled_at) "
+        "VALUES (?, ?, 'kept', ?, ?, 1e9)",
         ((f"{k:016x}", k % 2, 1e9 + k, f"{k:016x}") for k in range(n)),
     )
     connection.execute("COMMIT")

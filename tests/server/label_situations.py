@@ -1,7 +1,6 @@
 """What people do with suggestions, and the label that each must get: the table of docs/labels.md.
 
-`python tests/server/label_situations.py` writes the table into the page. The stories are told over the
-protocol to a real server, by `test_label_situations`; the time that passes in them is scripted.
+`label_programs` has more of them, and writes the table into the page.
 """
 
 from __future__ import annotations
@@ -10,272 +9,29 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
+from label_author import (
+    ANOTHER,
+    ANOTHER_LINE,
+    AT,
+    BY_PROGRAM,
+    LAST,
+    NONE,
+    SUGGESTED,
+    TEXT,
+    Author,
+    Step,
+    Story,
+    accepted,
+    seen,
+    situation,
+    told,
+)
 from lsprotocol import types
-from scripted_editor import URI, Editor, Notebook, suggestions
-
-PAGE = Path(__file__).parents[2] / "docs" / "labels.md"
-BEGIN, END = "<!-- situations -->\n", "<!-- end of situations -->\n"
-
-TEXT = "def price(net, tax):\n    total = \n    return total\n\n\nprint(price(1, 2))\n"
-AT, LAST = 1, 5
-SUGGESTED = "net + tax"
-NONE = "none"
-"""There is no label."""
-
-Place = tuple[int, int]
-Story = Callable[["Author"], Awaitable[None]]
-
-
-@attrs.define
-class Author:
-    """A person at an editor. Lines and columns count from 0, columns in code points.
-
-    names: of suggestions, by id. started: connects to another server with the same state.
-    """
-
-    editor: Editor
-    restart: Callable[[], Awaitable[Editor]]
-    texts: dict[str, str] = attrs.field(factory=dict)
-    names: dict[str, str] = attrs.field(factory=dict)
-    seen: dict[str, dict[str, Any]] = attrs.field(factory=dict)
-    done: list[tuple[str, int, str, str]] = attrs.field(factory=list)
-    undone: list[tuple[str, int, str, str]] = attrs.field(factory=list)
-
-    def open(self, text: str = TEXT, uri: str = URI) -> None:
-        self.texts[uri] = text
-        self.editor.open(text, uri)
-
-    def lines(self, uri: str = URI) -> list[str]:
-        return self.texts[uri].replace("\r\n", "\n").split("\n")
-
-    async def later(self, seconds: float) -> None:
-        await self.editor.client.protocol.send_request_async("test/later", {"seconds": seconds})
-
-    async def sees(
-        self,
-        name: str = "suggestion",
-        line: int = AT,
-        column: int | None = None,
-        uri: str = URI,
-        *,
-        by_hand: bool = False,
-    ) -> dict[str, Any]:
-        """Gets a suggestion, and looks at it for a second."""
-        found, *_ = await self.asks(line, column, uri, by_hand=by_hand)
-        self.keep(found, name)
-        await self.later(1.0)
-        return found
-
-    async def asks(
-        self, line: int = AT, column: int | None = None, uri: str = URI, *, by_hand: bool = False
-    ) -> list[dict[str, Any]]:
-        before = self.lines(uri)[line][:column]
-        return suggestions(await self.editor.items(line, _units(before), uri, by_hand=by_hand))
-
-    async def from_menu(self) -> None:
-        """Gets a suggestion in the completion menu, and looks at it for a second."""
-        place = AT, _units(self.lines()[AT])
-        (item,) = (await self.editor.menu(*place)).items
-        self.keep(item.data, "suggestion")
-        await self.later(1.0)
-
-    def keep(self, suggestion: dict[str, Any], name: str) -> None:
-        self.names.setdefault(suggestion["id"], name)
-        self.seen[name] = suggestion
-
-    async def replace(self, start: Place, end: Place, text: str, uri: str = URI, after: float = 0.3) -> None:
-        """One change, some time after the last."""
-        await self.later(after)
-        self._change(uri, self._offset(start, uri), self._between(start, end, uri), text)
-        self.undone.clear()
-
-    async def insert(
-        self, line: int, column: int | None, text: str, uri: str = URI, after: float = 0.3
-    ) -> None:
-        place = (line, len(self.lines(uri)[line]) if column is None else column)
-        await self.replace(place, place, text, uri, after)
-
-    async def type(self, text: str, line: int = AT, column: int | None = None, uri: str = URI) -> None:
-        """Character by character."""
-        at = len(self.lines(uri)[line]) if column is None else column
-        for n, character in enumerate(text):
-            await self.insert(line, at + n, character, uri, 0.2)
-
-    async def backspace(self, times: int, line: int = AT, uri: str = URI) -> None:
-        for _ in range(times):
-            end = len(self.lines(uri)[line])
-            await self.replace((line, end - 1), (line, end), "", uri, 0.2)
-
-    async def accept(self, line: int = AT, column: int | None = None, uri: str = URI) -> None:
-        """The whole suggestion at once, as Tab does."""
-        await self.insert(line, column, SUGGESTED, uri)
-
-    async def put(self, line: int, text: str, uri: str = URI, after: float = 0.3) -> None:
-        """Another text in place of a line."""
-        await self.replace((line, 0), (line, len(self.lines(uri)[line])), text, uri, after)
-
-    async def delete_line(self, line: int = AT, uri: str = URI) -> str:
-        """Cuts a line with its end; returns it."""
-        text = self.lines(uri)[line]
-        await self.replace((line, 0), (line + 1, 0), "", uri)
-        return text
-
-    async def undo(self, times: int = 1) -> None:
-        for _ in range(times):
-            await self.later(0.3)
-            uri, at, old, new = change = self.done.pop()
-            self._change(uri, at, new, old)
-            self.done.pop()
-            self.undone.append(change)
-
-    async def redo(self) -> None:
-        await self.later(0.3)
-        uri, at, old, new = self.undone.pop()
-        self._change(uri, at, old, new)
-
-    async def elsewhere(self, uri: str = URI, line: int = -2) -> None:
-        """Works on another line."""
-        n = len(self.lines(uri))
-        await self.insert(line % n, None, "#", uri, 1.0)
-
-    async def moves_on(self, uri: str = URI) -> None:
-        """Works on another line, and 30 seconds pass."""
-        await self.elsewhere(uri)
-        await self.later(31.0)
-
-    def says(self, method: str, name: str = "suggestion", **more: Any) -> None:
-        """The editor's word on a suggestion, as Copilot's language server takes it."""
-        item = {
-            "insertText": SUGGESTED,
-            "command": {"title": "", "command": "", "arguments": [self.seen[name]]},
-        }
-        self.editor.client.protocol.notify(f"textDocument/{method}", {"item": item, **more})
-
-    async def save(self, uri: str = URI) -> None:
-        await self.later(0.3)
-        self.editor.save(uri, types.TextDocumentSaveReason.Manual)
-
-    async def close(self, uri: str = URI) -> None:
-        await self.later(0.3)
-        self.editor.close(uri)
-
-    def _change(self, uri: str, at: int, old: str, new: str) -> None:
-        text = self.texts[uri]
-        assert text[at : at + len(old)] == old
-        self.editor.change(self._place(at, uri), self._place(at + len(old), uri), new, uri)
-        self.texts[uri] = text[:at] + new + text[at + len(old) :]
-        self.done.append((uri, at, old, new))
-
-    def _offset(self, place: Place, uri: str) -> int:
-        line, column = place
-        above = self.texts[uri].splitlines(keepends=True)[:line]
-        return sum(map(len, above)) + column
-
-    def _between(self, start: Place, end: Place, uri: str) -> str:
-        return self.texts[uri][self._offset(start, uri) : self._offset(end, uri)]
-
-    def _place(self, offset: int, uri: str) -> Place:
-        before = self.texts[uri][:offset]
-        return before.count("\n"), _units(before.rpartition("\n")[2])
-
-
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2
-
-
-@attrs.frozen
-class Situation:
-    """labels: by the name of the suggestion; NONE: it gets none. why: for what would surprise a user.
-
-    unknown: names of superseded suggestions of which nothing is known. process: the server is one of its own.
-    """
-
-    title: str
-    labels: Mapping[str, str]
-    story: Story
-    why: str = ""
-    script: Mapping[str, Any] = attrs.field(factory=dict)
-    options: Mapping[str, Any] = attrs.field(factory=dict)
-    client: Mapping[str, Any] = attrs.field(factory=lambda: {"inline": True})
-    unknown: tuple[str, ...] = ()
-    process: bool = False
-
-    def correct(self, name: str) -> bool | None:
-        """Whether the label of a suggestion must call it right; None if it must say nothing."""
-        how = self.labels[name]
-        return None if how in SAYS_NOTHING or name in self.unknown else how in RIGHT
-
-
-SITUATIONS: list[Situation] = []
-RIGHT = ("kept", "kept in parts", "typed")
-SAYS_NOTHING = ("unread", "lost", NONE)
-IN_WORDS = {True: "yes", False: "no", None: ""}
-
-
-def situation(title: str, label: str | Mapping[str, str], **more: Any) -> Callable[[Story], Story]:
-    labels = {"suggestion": label} if isinstance(label, str) else label
-
-    def add(story: Story) -> Story:
-        SITUATIONS.append(Situation(title, labels, story, **more))
-        return story
-
-    return add
-
-
-Step = str | Story | tuple[Any, ...]
-
-
-def told(title: str, label: str | Mapping[str, str], *steps: Step, **more: Any) -> None:
-    """A situation whose story is so many steps: names of the author's methods, each with its arguments if it
-    has some (those by name in a dictionary, the last one), or other stories."""
-
-    async def story(a: Author) -> None:
-        for one in steps:
-            if callable(one):
-                await one(a)
-                continue
-            name, *arguments = (one,) if isinstance(one, str) else one
-            named = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
-            if (done := getattr(a, name)(*arguments, **named)) is not None:
-                await done
-
-    situation(title, label, **more)(story)
-
-
-def seen(title: str, label: str, *steps: Step, **more: Any) -> None:
-    """As `told`: a suggestion is read, then come these steps, then work elsewhere."""
-    told(title, label, "sees", *steps, "moves_on", **more)
-
-
-def accepted(title: str, label: str, *steps: Step, **more: Any) -> None:
-    """As `seen`, of one that was accepted."""
-    seen(title, label, "accept", *steps, **more)
-
-
-ANOTHER = "the line is not the one that was suggested"
-ANOTHER_LINE = "the line is not the one suggested"
-
-
-def table() -> Iterator[str]:
-    yield "| what you do | label | correct | why |\n|---|---|---|---|\n"
-    for one in SITUATIONS:
-        several = len(one.labels) > 1
-        labels = [f"{name}: `{how}`" if several else f"`{how}`" for name, how in one.labels.items()]
-        correct = [IN_WORDS[one.correct(name)] or ("?" if several else "") for name in one.labels]
-        yield f"| {one.title} | {', '.join(labels)} | {', '.join(correct)} | {one.why} |\n"
-
-
-def rendered(page: str) -> str:
-    """The page with the table as it is here."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{''.join(table())}\n{END}{after}"
-
+from scripted_editor import URI, Notebook
 
 # Accepted and left alone, or not
 
@@ -283,7 +39,7 @@ def rendered(page: str) -> str:
 accepted("accept it, go on elsewhere", "kept")
 accepted("accept it, press Enter and go on", "kept", ("insert", AT, None, "\n    "))
 seen("accept it and Enter in one change", "kept", ("insert", AT, None, f"{SUGGESTED}\n    "))
-told("accept it, save", "kept", "sees", "accept", "save")
+told("accept it, save", "kept", "sees", "accept", "save", why="unless you go on with the line at once")
 seen(
     "read it, save, then accept it",
     "kept",
@@ -372,6 +128,28 @@ accepted("accept it, undo", "edited", "undo")
 
 @situation(
     "accept it, save, delete the text, accept it again, write something else, save",
+    "edited",
+    why="a save by habit: for 30 seconds what you do to the line still counts",
+)
+async def _(a: Author) -> None:
+    found = await a.sees()
+    await a.accept()
+    await a.save()
+    await a.editor.in_order()
+    assert a.editor.labels() == {found["id"]: "kept"}
+    assert a.editor.pushed() == []
+    await a.backspace(len(SUGGESTED))
+    assert (await a.sees(by_hand=True))["id"] == found["id"]  # by itself it does not come back
+    await a.accept()
+    await a.editor.in_order()
+    (mark,) = a.editor.pushed()
+    assert mark.data == {"id": found["id"]}
+    await a.put(AT, "zzz = 1")
+    await a.save()
+
+
+@situation(
+    "accept it, save, delete the text a minute later, accept it again, write something else, save",
     {"first": "kept", "second": "edited"},
     why="it had settled; what is shown anew has a label of its own",
 )
@@ -379,24 +157,22 @@ async def _(a: Author) -> None:
     await a.sees("first")
     await a.accept()
     await a.save()
+    await a.later(60.0)
     await a.backspace(len(SUGGESTED))
-    await a.sees("second", by_hand=True)  # by itself it does not come back
+    await a.sees("second", by_hand=True)
     await a.accept()
-    await a.editor.in_order()
-    (mark,) = a.editor.pushed()
-    assert mark.data == {"id": a.seen["second"]["id"]}
     await a.put(AT, "zzz = 1")
     await a.save()
 
 
 told(
     "accept it, save, undo, accept it again, go on elsewhere",
-    {"first": "kept", "second": "kept"},
-    ("sees", "first"),
+    "kept",
+    "sees",
     "accept",
     "save",
     "undo",
-    ("sees", "second", {"by_hand": True}),
+    ("sees", {"by_hand": True}),
     "accept",
     "moves_on",
 )
@@ -413,12 +189,12 @@ told(
 )
 told(
     "type it through, save, delete the text, look at it again, type something else",
-    {"first": "typed", "second": "typed over"},
-    ("sees", "first"),
+    "typed over",
+    "sees",
     ("type", SUGGESTED),
     "save",
     ("backspace", len(SUGGESTED)),
-    ("sees", "second"),
+    "sees",
     ("type", "net * 2"),
     "moves_on",
 )
@@ -848,14 +624,7 @@ ALTERNATIVES: dict[str, Any] = {
 
 @situation(
     "ask for three by hand, type a letter of the first, save, take it back, ask again, take the second",
-    {
-        "first": "typed over",
-        "second": "typed over",
-        "third": "typed over",
-        "again": "kept",
-        "other": "typed over",
-    },
-    why="after settling, the same text is another suggestion with its own label",
+    {"first": "typed over", "second": "kept", "third": "typed over"},
     script=ALTERNATIVES,
 )
 async def _(a: Author) -> None:
@@ -865,9 +634,8 @@ async def _(a: Author) -> None:
     await a.type(a.seen["first"]["text"][0])
     await a.save()
     await a.backspace(1)
-    _, second, third = await a.asks(by_hand=True)
-    a.keep(second, "again")
-    a.keep(third, "other")
+    _, second, _ = await a.asks(by_hand=True)
+    assert a.names[second["id"]] == "second"
     await a.later(2.0)
     await a.insert(AT, None, second["text"])
     await a.moves_on()
@@ -947,33 +715,6 @@ async def _(a: Author) -> None:
     )
     await a.put(AT, f"\ttotal = {SUGGESTED}")
     a.editor.save()
-
-
-told(
-    "accept it; on saving a formatter wraps it in brackets",
-    "edited",
-    "sees",
-    "accept",
-    ("put", AT, f"    total = ({SUGGESTED})"),
-    "save",
-    why=ANOTHER,
-)
-accepted(
-    "accept it; at once rename a name in it",
-    "edited",
-    ("put", 0, "def price(base, tax):"),
-    ("put", AT, "    total = base + tax", {"after": 0.0}),
-    why=ANOTHER,
-)
-accepted(
-    "accept it, go on; a minute later rename a name in it",
-    "kept",
-    "moves_on",
-    ("later", 30.0),
-    ("put", 0, "def price(base, tax):"),
-    ("put", AT, "    total = base + tax", {"after": 0.0}),
-    why="it had settled",
-)
 
 
 @situation("accept it with several cursors", "kept", why="once: the other lines had no suggestion")
@@ -1128,34 +869,24 @@ async def _(a: Author) -> None:
 
 
 accepted(
-    "accept it; the file goes back to what it was on the disk", "edited", ("replace", (0, 0), (6, 0), TEXT)
+    "accept it; all of the document is replaced by what it was",
+    "overwritten",
+    ("replace", (0, 0), (6, 0), TEXT),
+    why=BY_PROGRAM,
 )
 
 
 # Documents, editors, servers
 
 
-told("accept it, close the file", "kept", "sees", "accept", "close")
-told("read it, close the file", "ignored", "sees", "close")
-
-
-@situation("accept it, close the file, open it again and edit the line", "kept", why="closing has settled it")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.close()
-    a.open(a.texts[URI])
-    await a.put(AT, "    total = net * tax")
-    await a.moves_on()
-
-
 told(
     "accept it; the editor opens the file once more, as it was on the disk; save",
-    "edited",
+    "overwritten",
     "sees",
     "accept",
     ("open", TEXT),
     "save",
+    why=BY_PROGRAM,
 )
 
 
@@ -1268,8 +999,14 @@ async def _saves(_: Author, book: Notebook) -> None:
     book.save()
 
 
-async def _closes(_: Author, book: Notebook) -> None:
+async def _closes(a: Author, book: Notebook) -> None:
+    book.save()
+    await _discards(a, book)
+
+
+async def _discards(a: Author, book: Notebook) -> None:
     book.close()
+    await a.later(2.0)
 
 
 async def _moves(a: Author, book: Notebook) -> None:
@@ -1285,7 +1022,7 @@ async def _runs(a: Author, book: Notebook) -> None:
 
 async def _deletes(a: Author, book: Notebook) -> None:
     book.remove("cell")
-    await a.later(31.0)
+    await a.later(32.0)
 
 
 async def _brings_back(a: Author, book: Notebook, language: str = "python") -> None:
@@ -1293,17 +1030,19 @@ async def _brings_back(a: Author, book: Notebook, language: str = "python") -> N
     await a.later(1.0)
     book.put(1, "cell", a.texts[book.cell_uri("cell")], language)
     await a.later(1.0)
-    book.save()
+    book.insert("below", 0, 0, "#")
+    await a.later(31.0)
 
 
-_in_notebook("save the notebook", "kept", _saves)
-_in_notebook("close the notebook", "kept", _closes)
+_in_notebook("save the notebook", NONE, _saves, "a save of which the editor gives no reason may be automatic")
+_in_notebook("save the notebook, close it", "kept", _closes)
+_in_notebook("close the notebook", "discarded", _discards, "it was not saved")
 _in_notebook("move the cell, go on in another one", "kept", _moves)
 _in_notebook("run the cell", NONE, _runs, "a run decides nothing: you may still be at the line")
 _in_notebook("delete the cell", "edited", _deletes)
-_in_notebook("delete the cell, undo that, save", "kept", _brings_back)
+_in_notebook("delete the cell, undo that, go on in another one", "kept", _brings_back)
 _in_notebook(
-    "choose another language for the cell, save",
+    "choose another language for the cell, go on in another one",
     "kept",
     lambda a, book: _brings_back(a, book, "r"),
     "VS Code takes the cell out and puts it in again",
@@ -1318,13 +1057,6 @@ _in_a_document(
     "file:///project/pairs.py",
     TEXT.replace("total = ", "total = '\N{SNAKE}\N{SNAKE}' * "),
 )
-
-
-@situation("accept it, leave the editor without saving", "kept", why="leaving decides, as closing does")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.editor.leave()
 
 
 @situation(
@@ -1404,7 +1136,3 @@ async def _(a: Author) -> None:
     await _insert_summary(a)
     await a.editor.command("reportSummary", {"uri": URI, "position": {"line": 0, "character": 4}})
     await a.moves_on()
-
-
-if __name__ == "__main__":
-    PAGE.write_text(rendered(PAGE.read_text("utf-8")), "utf-8")

@@ -194,15 +194,34 @@ class Editor:
     def change(self, start: tuple[int, int], end: tuple[int, int], text: str, uri: str = URI) -> None:
         """Replace a range."""
         span = types.Range(types.Position(*start), types.Position(*end))
-        self._change(types.TextDocumentContentChangePartial(span, text), uri)
+        self._change(types.TextDocumentContentChangePartial(span, text), uri=uri)
+
+    def changes(
+        self, changes: Sequence[tuple[tuple[int, int], tuple[int, int], str]], uri: str = URI
+    ) -> None:
+        """Replace several ranges, with one message."""
+        self._change(
+            *(
+                types.TextDocumentContentChangePartial(
+                    types.Range(types.Position(*start), types.Position(*end)), text
+                )
+                for start, end, text in changes
+            ),
+            uri=uri,
+        )
 
     def insert(self, line: int, character: int, text: str, uri: str = URI) -> None:
         self.change((line, character), (line, character), text, uri)
 
     def replace_all(self, text: str, uri: str = URI) -> None:
-        self._change(types.TextDocumentContentChangeWholeDocument(text), uri)
+        self._change(types.TextDocumentContentChangeWholeDocument(text), uri=uri)
 
-    def save(self, uri: str = URI, reason: types.TextDocumentSaveReason | None = None) -> None:
+    def save(
+        self,
+        uri: str = URI,
+        reason: types.TextDocumentSaveReason | None = types.TextDocumentSaveReason.Manual,
+    ) -> None:
+        """reason: None: as from an editor that says nothing before a save."""
         name = types.TextDocumentIdentifier(uri)
         if reason is not None:
             self.client.text_document_will_save(types.WillSaveTextDocumentParams(name, reason))
@@ -390,12 +409,12 @@ class Editor:
         return await self.client.gone()
 
     def _replace(self, edit: types.TextEdit, uri: str) -> None:
-        self._change(types.TextDocumentContentChangePartial(edit.range, edit.new_text), uri)
+        self._change(types.TextDocumentContentChangePartial(edit.range, edit.new_text), uri=uri)
 
-    def _change(self, change: types.TextDocumentContentChangeEvent, uri: str) -> None:
+    def _change(self, *changes: types.TextDocumentContentChangeEvent, uri: str) -> None:
         self._version += 1
         name = types.VersionedTextDocumentIdentifier(version=self._version, uri=uri)
-        self.client.text_document_did_change(types.DidChangeTextDocumentParams(name, [change]))
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(name, list(changes)))
 
 
 class Notebook:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import label_programs  # noqa: F401 - its stories, and those that it goes on with
 import pytest
 from conftest import Connect
-from label_situations import NONE, PAGE, SITUATIONS, SUGGESTED, Author, Situation, rendered
+from label_author import NONE, PAGE, SITUATIONS, SUGGESTED, Author, Situation, rendered
 from scripted_editor import Editor, capabilities
 
 
@@ -37,6 +38,6 @@ def test_there_are_forty_and_each_has_its_own_title() -> None:
 
 
 def test_the_page_has_the_table() -> None:
-    """`python tests/server/label_situations.py` writes it."""
+    """`python tests/server/label_programs.py` writes it."""
     page = PAGE.read_text("utf-8")
     assert page == rendered(page)

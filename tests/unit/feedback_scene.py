@@ -132,14 +132,18 @@ class Editor:
 
     def close(self) -> None:
         self.events += self.tracker.closed(URI, self.now)
+        self.events += self.tracker.finish(self.now)
 
     def labels(self) -> dict[str, Label]:
+        """The label of each suggestion as it is now, settled or not."""
         found: dict[str, Label] = {}
         for event in self.events:
-            assert (event.label is not None) == (event.kind is EventKind.SETTLED)
-            if event.label is not None:
-                assert event.suggestion_id not in found, "settled twice"
-                found[event.suggestion_id] = event.label
+            assert (event.label is not None) == (event.kind in (EventKind.SETTLED, EventKind.PROVISIONAL))
+            if (label := event.label) is not None:
+                before = found.get(event.suggestion_id)
+                assert before is None or not before.settled, "settled twice"
+                assert label.settled or before is None or before != label, "revised without a reason"
+                found[event.suggestion_id] = label
         return found
 
     def outcome(self, identity: str = "s") -> tuple[bool | None, How]:

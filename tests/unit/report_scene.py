@@ -111,7 +111,8 @@ def write(
     for one in suggestions:
         connection.execute(
             "INSERT INTO suggestions VALUES "
-            "(?, ?, ?, ?, ?, ?, ?, 'c', 'total', NULL, ?, ?, ?, ?, ?, ?, '', NULL, NULL, ?, NULL)",
+            "(?, ?, ?, ?, ?, ?, ?, 'c', 'total', NULL, ?, ?, ?, ?, ?, ?, '', NULL, NULL, ?, "
+            "NULL, NULL, NULL, NULL, NULL)",
             (
                 *(
                     one.id,
@@ -131,8 +132,8 @@ def write(
             ),
         )
         connection.execute(
-            "INSERT INTO labels VALUES (?, ?, ?, ?, ?)",
-            (one.id, one.correct, one.how, one.labelled_at, one.episode),
+            "INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?)",
+            (one.id, one.correct, one.how, one.labelled_at, one.episode, one.labelled_at),
         )
         for seconds, unchanged in one.survived.items():
             data = json.dumps({"seconds": seconds, "unchanged": unchanged})

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from lsp_calib.server.admission import HELD_BACK, Documents
+from lsp_calib.server.documents import HELD_BACK, Documents
 from lsp_calib.server.events import DocumentChanged, Events, SuggestionInserted
 from lsp_calib.server.text import CalibCodec, CalibDocument
 

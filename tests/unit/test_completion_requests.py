@@ -13,8 +13,9 @@ from feedback_scene import suggestion
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
-from lsp_calib.server.admission import BULK_CHANGE, LOADING_AGAIN, Documents, LastRequests
+from lsp_calib.server.admission import BULK_CHANGE, LOADING_AGAIN, LastRequests
 from lsp_calib.server.completions import Completions
+from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
 from lsp_calib.server.suggestion_tracking import Refused
 from lsp_calib.server.text import CalibDocument

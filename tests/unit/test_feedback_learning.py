@@ -497,6 +497,9 @@ def fill_labels(
         ((f"{k:05}", at + k, logprobs or f"[-0.1{k:05}]") for k in range(n)),
     )
     connection.executemany(
-        "INSERT INTO labels VALUES (?, ?, 'kept', ?, ?)",
-        ((f"{k:05}", k % 2 if correct is None else correct, at + k + 30, f"{k:05}") for k in range(n)),
+        "INSERT INTO labels VALUES (?, ?, 'kept', ?, ?, ?)",
+        (
+            (f"{k:05}", k % 2 if correct is None else correct, at + k + 30, f"{k:05}", at + k + 30)
+            for k in range(n)
+        ),
     )

@@ -26,7 +26,7 @@ from feedback_scene import MODEL
 
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
-from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
+from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label, Source
 from lsp_calib.feedback.removal import believed
 from lsp_calib.feedback.report_data import Part, statistics
 from lsp_calib.feedback.store import FeedbackStore
@@ -53,8 +53,11 @@ def show(store: FeedbackStore, identity: str = "s", **more: Any) -> None:
     feedback_scene.show(store, identity, **usual | {"logprobs": (-0.1234567, -2.0)} | more)
 
 
-def settled(identity: str, how: How, correct: bool | None, at: float = 1060.0) -> Event:
-    return Event(identity, EventKind.SETTLED, at, label=Label(identity, correct, how, at))
+def settled(
+    identity: str, how: How, correct: bool | None, at: float = 1060.0, *, is_settled: bool = True
+) -> Event:
+    kind = EventKind.SETTLED if is_settled else EventKind.PROVISIONAL
+    return Event(identity, kind, at, label=Label(identity, correct, how, at, settled=is_settled))
 
 
 class TestRecords:
@@ -104,6 +107,7 @@ class TestRecords:
             "line": row.line,
             "shown_probability": 1.0,
             "source": Source.SHOWN,
+            "settled_at": 1060.0,
         }
 
     def test_features_come_back_but_no_text(self, store: FeedbackStore, path: Path) -> None:
@@ -143,15 +147,56 @@ class TestRecords:
         store.record_events([settled("unread", How.UNREAD, None)])
         assert store.labels(MODEL, "p1", "line") == []
 
-    def test_in_order_of_time_and_the_last_label_counts(self, store: FeedbackStore) -> None:
+    def test_a_provisional_label_is_revised_and_settles_once(self, store: FeedbackStore) -> None:
+        """It is there at once, and known since; what has settled stays, unless the user reports it."""
+        show(store, "a")
+        found = []
+        for how, at, is_settled in (
+            (How.KEPT, 1.0, False),
+            (How.EDITED, 3.0, False),
+            (How.KEPT, 33.0, True),
+            (How.EDITED, 40.0, True),
+            (How.EDITED, 41.0, False),
+            (How.REPORTED, 50.0, True),
+        ):
+            store.record_events([settled("a", how, how is How.KEPT, at, is_settled=is_settled)])
+            (row,) = store.labels(MODEL, "p1", "line")
+            found.append((row.how, row.correct, row.at, row.settled_at))
+        assert found[:3] == [
+            (How.KEPT, True, 1.0, None),
+            (How.EDITED, False, 1.0, None),
+            (How.KEPT, True, 1.0, 33.0),
+        ]
+        assert found[2] == found[3] == found[4]
+        assert found[5] == (How.REPORTED, False, 1.0, 50.0)
+
+    def test_a_provisional_label_that_nobody_revises_any_more_settles(self, store: FeedbackStore) -> None:
+        """Its server was killed. One that may be revised still is left alone."""
+        for identity, at in (("left", 100.0), ("new", 150.0)):
+            show(store, identity)
+            store.record_events([settled(identity, How.KEPT, True, at, is_settled=False)])
+        store.settle_left(100.0 + 2 * SETTLE_AFTER + 1)
+        rows = {row.suggestion_id: row.settled_at for row in store.labels(MODEL, "p1", "line")}
+        assert rows == {"left": 100.0 + 2 * SETTLE_AFTER + 1, "new": None}
+
+    def test_what_is_provisional_is_no_news_to_a_watch(self, store: FeedbackStore) -> None:
+        """It counts from when it has settled."""
+        for identity, at in (("a", 10.0), ("b", 20.0)):
+            show(store, identity)
+            store.record_events([settled(identity, How.KEPT, True, at, is_settled=False)])
+        store.record_events([settled("b", How.KEPT, True, 50.0)])
+        assert [row.suggestion_id for row in store.labels(MODEL, "p1", "line", after=5.0)] == ["b"]
+        assert [row.suggestion_id for row in store.labels(MODEL, "p1", "line", after=20.0)] == ["b"]
+        assert len(store.labels(MODEL, "p1", "line")) == 2
+
+    def test_in_order_of_time(self, store: FeedbackStore) -> None:
         for identity in ("a", "b"):
             show(store, identity)
-        store.record_events([settled("a", How.KEPT, True, 1.0), settled("b", How.IGNORED, False, 2.0)])
-        store.record_events([settled("a", How.EDITED, False, 3.0)])
+        store.record_events([settled("a", How.KEPT, True, 2.0), settled("b", How.IGNORED, False, 1.0)])
         rows = store.labels(MODEL, "p1", "line")
         assert [(row.suggestion_id, row.correct, row.how) for row in rows] == [
             ("b", False, How.IGNORED),
-            ("a", False, How.EDITED),
+            ("a", True, How.KEPT),
         ]
 
     def test_shown_twice_is_kept_once_as_it_was(self, store: FeedbackStore) -> None:
@@ -190,7 +235,7 @@ class TestRecords:
         )
         first, second = json.loads(json.dumps(list(store.export())))
         assert first["id"] == "first"
-        assert first["label"] == {"correct": True, "how": "kept", "at": 50.0, "episode": "first"}
+        assert first["label"] == {"correct": True, "how": "kept", "at": 50.0, "episode": "first", "settled_at": 50.0}
         assert first["events"] == [
             {"kind": "survived", "at": 40.0, "data": {"seconds": 30, "unchanged": True}},
             {"kind": "settled", "at": 50.0, "data": {}},
@@ -441,13 +486,13 @@ def all_bytes(path: Path) -> bytes:
 def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
     """As after n suggestions with their labels, but in one transaction."""
     row = "?, ?, 'line', 'python', 'm', 'abc', 'p1', 'c', 'total', NULL, 0.5, 0.5, 'review', '[-0.5]'"
-    row += ", '{}', 1, '', NULL, NULL, 1.0, NULL"
+    row += ", '{}', 1, '', NULL, NULL, 1.0, NULL, NULL, NULL, NULL, NULL"
     connection = store._connection
     connection.execute("BEGIN")
     for number in range(n):
         name, when = f"{number:016x}", at + number
         connection.execute(f"INSERT INTO suggestions VALUES ({row})", (name, when))
-        connection.execute("INSERT INTO labels VALUES (?, NULL, 'kept', ?, ?)", (name, when, name))
+        connection.execute("INSERT INTO labels VALUES (?, NULL, 'kept', ?, ?, ?)", (name, when, name, when))
         for kind in ("shown", "settled"):
             values = (name, kind, when)
             connection.execute(
@@ -613,14 +658,19 @@ class TestDamage:
         with closing(FeedbackStore(path)) as other:
             assert [row["id"] for row in other.export()] == ["after"]
 
-    @pytest.mark.parametrize(("version", "age"), [(99, "a newer"), (1, "an older")])
-    def test_another_format_is_refused_and_left_alone(self, path: Path, version: int, age: str) -> None:
+    @pytest.mark.parametrize(
+        ("version", "age", "advice"),
+        [(99, "a newer", "Update lsp-calib"), (6, "an older", r"Rename it, as to feedback-6\.db")],
+    )
+    def test_another_format_is_refused_and_left_alone(
+        self, path: Path, version: int, age: str, advice: str
+    ) -> None:
         FeedbackStore(path).close()
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(f"PRAGMA user_version = {version}")
         before = path.read_bytes()
         with pytest.raises(
-            DataError, match=rf"feedback\.db was written by {age} lsp-calib \(format {version}"
+            DataError, match=rf"feedback\.db was written by {age} lsp-calib \(format {version}.* {advice}"
         ):
             FeedbackStore(path)
         assert path.read_bytes() == before

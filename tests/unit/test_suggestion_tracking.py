@@ -59,4 +59,4 @@ async def test_what_was_read_counts_as_read_after_the_clock_was_set_back() -> No
     tracking._tick()
     settled = [event for event in recorded if event.label is not None]
     assert [event.label.how for event in settled if event.label] == [How.IGNORED]
-    tracking.close([URI])
+    tracking.close({URI: tuple})

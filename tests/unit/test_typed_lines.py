@@ -13,7 +13,7 @@ from lsprotocol import types
 from test_bulk_changes import Clock, change, document
 
 from lsp_calib.feedback.events import SETTLE_AFTER
-from lsp_calib.server.admission import Documents
+from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import DocumentChanged, Events
 from lsp_calib.server.line_replay import BURST, MOST_CHARACTERS, MOST_LINES, FinishedLine, TypedLines
 

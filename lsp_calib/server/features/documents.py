@@ -57,7 +57,7 @@ def register(server: CalibServer) -> None:
             return
         if cells.structure is not None:
             for one in cells.structure.did_close or ():
-                ls.session.documents.closed(one.uri, comes_back=True)
+                ls.session.documents.closed(one.uri)
             for cell in cells.structure.did_open or ():
                 ls.session.documents.opened(cell.uri)
         for text in cells.text_content or ():
@@ -73,6 +73,7 @@ def register(server: CalibServer) -> None:
     def notebook_closed(ls: CalibServer, params: types.DidCloseNotebookDocumentParams) -> None:
         for cell in params.cell_text_documents:
             ls.session.documents.closed(cell.uri)
+        ls.session.documents.notebook_closed(params.notebook_document.uri)
         ls.session.completions.forget(params.notebook_document.uri)
 
     options = types.DiagnosticOptions(

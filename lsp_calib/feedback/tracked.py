@@ -1,0 +1,355 @@
+"""One suggestion that is followed: its line as it is now, and the label that this gives it.
+
+Nothing here reads a clock, a file or an editor: each call passes the time and what has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from lsp_calib.feedback.events import (
+    RIGHT,
+    SETTLE_AFTER,
+    SURVIVAL,
+    UNKNOWN,
+    UNREAD_BELOW,
+    Event,
+    EventKind,
+    How,
+    Label,
+)
+from lsp_calib.feedback.lines import at_once, is_on_the_way, is_part, share_changed, solid
+from lsp_calib.text_lines import normalised_line
+from lsp_calib.values import Suggestion
+
+
+@attrs.frozen
+class Below:
+    """A further line of a suggestion: the part of it that counts, where it is, and its text as it is now.
+
+    line: None: deleted or lost; then it keeps its text, by which it may come back.
+    """
+
+    expected: str
+    line: int | None
+    text: str
+
+    @property
+    def as_expected(self) -> bool:
+        return self.line is not None and self.expected in self.text
+
+
+@attrs.frozen
+class Missing:
+    """A line that is not in its document. line: where it was. how: deleted, taken out by a program, or lost
+    in a large change."""
+
+    at: float
+    line: int
+    how: How
+
+
+@attrs.frozen
+class Copy:
+    """A line that came whole, at some time, with the text of a line that is followed.
+
+    beside: the lines right above it, or below it, are those that it is a copy of.
+    """
+
+    line: int
+    at: float
+    beside: bool
+
+
+@attrs.define
+class TrackedSuggestion:
+    """A suggestion and its line as it is now. Texts are `normalised_line`.
+
+    within: the line may hold more than the suggestion: `expected` is the part of it that counts.
+    below: further lines of the suggestion that count, in their order. A suggestion of several lines is as
+        expected while all of them stand in this order.
+    missing: since its line is deleted or lost. It may come back: undone, or pasted elsewhere.
+    copies: lines that say the same and came at once; where the line itself goes, one of them is it.
+    in_parts: a part of it was inserted before all of it was. announced: characters of a part, without white
+        space, that the editor says was accepted, and that the next change may bring.
+    displayed: the editor has said that it is on the screen; `shown_at` is then.
+    visible_since: while it can be on the screen; None: the line no longer begins as it says, or another took
+        its place. read: it was there long enough. superseded: another took its place before.
+    overwritten: a program has made another line of it; what the user would have done is not known.
+    saved_at: of the first save since it is as it is, or was shown. provisional: the label that was
+        written then, as (correct, how), and since with each change that made another of it.
+    """
+
+    suggestion: Suggestion
+    episode: str
+    line: int | None  # None: deleted or lost
+    initial: str
+    expected: str
+    shown_at: float
+    text: str
+    changed_at: float | None = None
+    moved_on_at: float | None = None
+    inserted_at: float | None = None
+    marked: bool = False  # inserted and unchanged since
+    reviewed: bool = False
+    survived: int = 0  # how many of SURVIVAL are recorded
+    within: bool = False
+    below: list[Below] = attrs.field(factory=list)
+    missing: Missing | None = None
+    copies: Sequence[Copy] = ()
+    in_parts: bool = False
+    announced: int = 0
+    displayed: bool = False
+    visible_since: float | None = attrs.field(
+        default=attrs.Factory(lambda one: one.shown_at, takes_self=True)
+    )
+    read: bool = False
+    superseded: bool = False
+    overwritten: bool = False
+    saved_at: float | None = None
+    provisional: tuple[bool | None, How] | None = None
+
+    @property
+    def as_expected(self) -> bool:
+        if self.line is None or not (
+            self.expected in self.text if self.within else self.text == self.expected
+        ):
+            return False
+        places = [self.line, *(one.line for one in self.below if one.as_expected and one.line is not None)]
+        return len(places) == 1 + len(self.below) and places == sorted(set(places))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be on the screen, for the user who is still at its line to take or leave."""
+        waits = self.visible_since is not None and self.moved_on_at is None
+        return waits and self.inserted_at is None and not self.as_expected
+
+    @property
+    def settles_at(self) -> float | None:
+        if self.missing is not None:
+            return self.missing.at + SETTLE_AFTER
+        left = [at for at in (self.moved_on_at, self.saved_at) if at is not None]
+        if not left:
+            return None
+        return max(min(left), self.changed_at or 0.0) + SETTLE_AFTER
+
+    @property
+    def survives_at(self) -> float | None:
+        if self.inserted_at is None or self.survived == len(SURVIVAL):
+            return None
+        return self.inserted_at + SURVIVAL[self.survived]
+
+    def event(self, kind: EventKind, now: float, **data: bool | int | float) -> Event:
+        return Event(self.suggestion.id, kind, now, data)
+
+    def moved_on(self, now: float) -> None:
+        if self.moved_on_at is None:
+            self.moved_on_at = now
+
+    def returned(self, now: float) -> None:
+        """The user is at its line again: what is not taken yet can still be.
+
+        One that was inserted settles as if the user had stayed away: it has its answer.
+        """
+        if self.moved_on_at is None or self.inserted_at is not None or self.as_expected:
+            return
+        if self.visible_since is not None:
+            self._out_of_sight(self.moved_on_at)  # nobody reads a line from elsewhere
+            self.visible_since, self.moved_on_at = now, None
+
+    def shown_again(self, now: float) -> None:
+        """It is on the screen once more."""
+        if self.visible_since is None:
+            self.visible_since = now
+        if self.inserted_at is None:
+            self.moved_on_at = self.saved_at = None
+        self.superseded = False
+
+    def on_line(self, line: int, text: str, now: float) -> None:
+        """It is shown on a line. One whose line was deleted is there: a blank line would not be found."""
+        if self.missing is not None:
+            self.line, self.text = line, normalised_line(text)
+            self.missing, self.changed_at = None, now
+
+    def on_screen(self, now: float) -> list[Event]:
+        """The editor says that it is on the screen now, for the first time: it was not there before."""
+        if self.displayed or self.changed_at is not None or self.visible_since is None:
+            return []
+        event = self.event(EventKind.DISPLAYED, now, seconds=now - self.shown_at)
+        self.displayed, self.shown_at, self.visible_since = True, now, now
+        return [event]
+
+    def part_accepted(self, units: int, now: float) -> list[Event]:
+        """The editor says that the user has accepted the first `units` UTF-16 units of the suggestion.
+
+        The document decides: its line has the part already, or gets it with the next change.
+        """
+        if units <= 0 or self.within or self.inserted_at is not None:
+            return []
+        part = self.suggestion.text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
+        self.announced = len(solid(part.partition("\n")[0]))
+        self._confirm_part()
+        return [self.event(EventKind.TAKEN_IN_PART, now)]
+
+    def _confirm_part(self) -> None:
+        grown = len(solid(self.text)) - len(solid(self.initial))
+        if self.announced and grown >= self.announced and is_on_the_way(self.text, self.expected):
+            self.in_parts, self.announced = True, 0
+
+    def replaced(self, now: float) -> None:
+        """Another suggestion is shown in its place."""
+        self._out_of_sight(now)
+        self.superseded = not self.read
+
+    def _out_of_sight(self, now: float) -> None:
+        self.read, self.visible_since = self._is_read(now), None
+
+    def _is_read(self, now: float) -> bool:
+        """Whether it was on the screen for long enough by now."""
+        return self.read or (self.visible_since is not None and now - self.visible_since >= UNREAD_BELOW)
+
+    def became(self, old: str, new: str, now: float, later: list[Below], *, by_program: bool) -> list[Event]:
+        """The line has changed from `old` (ends unstripped) to `new`. later: the further lines."""
+        text = normalised_line(new)
+        present = [(one.line is None, one.text) for one in self.below]
+        if text == self.text and [(one.line is None, one.text) for one in later] == present:
+            self.below = later
+            return []
+        undecided = self._is_undecided
+        was_expected, before = self.as_expected, self.text
+        self.text, self.below = text, later
+        self.changed_at = now
+        if self.as_expected and (self.within or at_once(old, new, self.suggestion.text)):
+            # A program that writes what is on the screen is the editor, on Tab.
+            self.marked, self.overwritten = True, False
+            if not was_expected:
+                self.saved_at = None
+            if self.inserted_at is None:
+                self.inserted_at = now
+                # Parts that were taken back before all of it came at once do not count.
+                self.in_parts = self.in_parts and before != self.initial
+                return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
+        self.overwritten = not self.as_expected and (self.overwritten or (by_program and undecided))
+        if not is_on_the_way(text, self.expected):
+            self._out_of_sight(now)
+        elif self.inserted_at is None and not self.within:
+            self.in_parts = self.in_parts or is_part(before, text, self.expected)
+            self._confirm_part()
+        self.announced = 0
+        return self._unmarked(now) if was_expected else []
+
+    @property
+    def _is_undecided(self) -> bool:
+        """Whether the user has not said no to it so far, by what stands in the line."""
+        return self.as_expected or (self.inserted_at is None and is_on_the_way(self.text, self.expected))
+
+    def gone(self, now: float, how: How) -> list[Event]:
+        """The line no longer exists, or cannot be found. how: as the change alone says it."""
+        assert self.line is not None
+        was_expected = self.as_expected
+        if how is not How.LOST:
+            by_program = self.overwritten or (how is How.OVERWRITTEN and self._is_undecided)
+            how = How.OVERWRITTEN if by_program else How.DELETED
+        self.missing = Missing(now, self.line, how)
+        self.line = None
+        self._out_of_sight(now)
+        return self._unmarked(now) if was_expected else []
+
+    def came_back(self, line: int, now: float) -> None:
+        """The line is in a document again, as it was. line: where."""
+        self.line, self.missing, self.changed_at = line, None, now
+        self.marked = self.as_expected and self.inserted_at is not None
+
+    def _unmarked(self, now: float) -> list[Event]:
+        self.marked = False
+        if self.inserted_at is None:
+            return []
+        return [self.event(EventKind.CHANGED, now, seconds=now - self.inserted_at)]
+
+    def survivals(self, now: float) -> Iterator[Event]:
+        while (due := self.survives_at) is not None and due <= now:
+            seconds = SURVIVAL[self.survived]
+            self.survived += 1
+            said = self.expected if self.within else normalised_line(self.suggestion.text.partition("\n")[0])
+            distance = 1.0 if self.line is None else share_changed(said, self.text)
+            unchanged = self.as_expected
+            yield self.event(
+                EventKind.SURVIVED, now, seconds=seconds, unchanged=unchanged, distance=round(distance, 4)
+            )
+
+    def saved(self, now: float) -> list[Event]:
+        """The user has saved: the label by the present state, which an edit of the line revises."""
+        if self.saved_at is None:
+            self.saved_at = now
+        return self._provisional(now)
+
+    def revised(self, now: float) -> list[Event]:
+        """The label that was written at a save, if it is another one now."""
+        return [] if self.provisional is None else self._provisional(now)
+
+    def _provisional(self, now: float) -> list[Event]:
+        before, event = self.provisional, self._labelled(now, EventKind.PROVISIONAL)
+        return [] if self.provisional == before else [event]
+
+    def settled(self, now: float, how: How | None = None) -> Event:
+        """The event with the label by the present state. how: what has become of it, if that says it."""
+        return self._labelled(now, EventKind.SETTLED, how=how)
+
+    def _labelled(self, now: float, kind: EventKind, how: How | None = None) -> Event:
+        how = how or self.how(now)
+        # The line that became another tells that a suggestion nobody could read was wrong; one that stayed as
+        # it was tells nothing about it.
+        unknown = how in UNKNOWN or (how is How.SUPERSEDED and self.text == self.initial)
+        correct = None if unknown else how in RIGHT
+        self.provisional = (correct, how) if kind is EventKind.PROVISIONAL else None
+        label = Label(self.suggestion.id, correct, how, now, self.episode, settled=kind is EventKind.SETTLED)
+        right = None if correct is None else self._is_sure_right()
+        data = {} if right is None else {"sureRight": right}
+        return Event(self.suggestion.id, kind, now, data, label=label)
+
+    def how(self, now: float) -> How:
+        """What has become of it by now."""
+        if self.missing is not None:
+            how = self.missing.how
+            if how is How.DELETED and self.inserted_at is not None:
+                return How.EDITED
+            if how is How.DELETED and self.in_parts:
+                return How.TAKEN_IN_PART
+            return How.UNREAD if how is How.DELETED and self.changed_at is None and not self.read else how
+        if self.overwritten:
+            return How.OVERWRITTEN
+        if self.as_expected:
+            if self.in_parts:
+                return How.KEPT_IN_PARTS
+            return How.TYPED if self.inserted_at is None else How.KEPT
+        if self.inserted_at is not None:
+            return How.EDITED
+        if self.in_parts:
+            return How.TAKEN_IN_PART
+        if self.superseded:
+            return How.SUPERSEDED
+        if self.text != self.initial:
+            return How.TYPED_OVER
+        left_at = now if self.moved_on_at is None else self.moved_on_at
+        unread = self.changed_at is None and not self._is_read(left_at)
+        return How.UNREAD if unread else How.IGNORED
+
+    def _is_sure_right(self) -> bool | None:
+        """Whether the line begins as it would with the part that can be trusted; None if there is none."""
+        sure, text = self.suggestion.sure, self.suggestion.text.strip()
+        if sure is None or self.below or self.within or text not in self.expected:
+            return None
+        before = next(
+            (
+                at
+                for at in range(len(self.expected))
+                if self.expected.startswith(text, at)
+                and self.initial.startswith(self.expected[:at])
+                and self.initial.endswith(self.expected[at + len(text) :])
+            ),
+            self.expected.rfind(text),
+        )
+        end = before + len(self.suggestion.text[: sure.end].lstrip())
+        return self.text.startswith(self.expected[:end])

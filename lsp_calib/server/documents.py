@@ -1,0 +1,233 @@
+"""What editors do with their documents, and whether a person did it: the source of all labels.
+
+A change is *typed* if its shape allows it. It is *by a program* if nobody has done it by hand either: a
+formatter, a rename, an agent, a checkout or another editor that wrote the file. Undoing and pasting are
+neither. The protocol names none of them: their shape, what happens around them, and the file tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+from lsprotocol import types
+
+from lsp_calib.feedback.tracker import Remains
+from lsp_calib.files import check_regular, read_file
+from lsp_calib.filesystem import on_network
+from lsp_calib.server import events as on
+from lsp_calib.server.connection import Connection
+from lsp_calib.server.events import Clock, Events
+from lsp_calib.server.text import Change, Changes, Lines, path_of
+from lsp_calib.text_lines import split_lines
+
+# A change of more lines than this is not typed.
+MOST_LINES = 5
+# So many changes in one message, on as many lines, were not typed either.
+SEVERAL = 3
+# Seconds after such a change in which the next request is held back.
+HELD_BACK = 0.5
+# Seconds between two steps of one burst of undoing.
+_BURST = 1.0
+# Seconds that a save takes at most: an editor may begin one and never report its end.
+_SAVE = 5.0
+# States of a document that are recognised when it returns to them.
+_STATES = 64
+# Bytes of a file that are compared with a document.
+_LARGEST = 8_000_000
+
+_Stamp = tuple[int, int, int]
+"""Of a file: another one was written since."""
+
+
+@attrs.define
+class _Document:
+    """bulk_at: time of the last change in bulk, None once a request has been held back for it.
+    returned_at: of the last change that led back to an earlier state. saving_at: of the save under way, which
+    the user makes `by_hand`, as far as the editor says so. unsaved: whether it has changed since. file: as it
+    was when the document was opened or saved; None: there was none. notebook: URI of the one that it is a
+    cell of; "": of none."""
+
+    notebook: str = ""
+    file: _Stamp | None = None
+    unsaved: bool = False
+    states: deque[int] = attrs.field(factory=lambda: deque(maxlen=_STATES))
+    bulk_at: float | None = None
+    returned_at: float | None = None
+    saving_at: float | None = None
+    by_hand: bool = False
+
+
+class Documents:
+    """Sends what editors do with their documents; one that is not open has no events.
+
+    clock: seconds that only grow.
+    """
+
+    def __init__(self, connection: Connection, events: Events, clock: Clock = time.monotonic) -> None:
+        self._connection = connection
+        self._events = events
+        self._clock = clock
+        self._documents: dict[str, _Document] = {}
+        events.on(on.SuggestionInserted, lambda one: self._inserted(one.uri))
+
+    def opened(self, uri: str) -> None:
+        if (document := self._connection.open_document(uri)) is not None:
+            notebook = "" if document.notebook is None else document.notebook.uri
+            self._documents[document.uri] = _Document(notebook, _stamp(path_of(document.uri)))
+            self._events.send(on.DocumentOpened(document, document.bare_lines))
+
+    def changed(self, uri: str) -> None:
+        if (document := self._connection.open_document(uri)) is not None:
+            changes, lines = document.take_changes(), document.bare_lines
+            typed, by_program = not changes.all, False
+            if changes.all:
+                typed, by_program = self._by_whom(document.uri, changes, lines)
+            self._events.send(on.DocumentChanged(document, lines, changes, typed, by_program))
+
+    def save_begins(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
+        """What changes until the end of the save is changed by a formatter."""
+        document = self._documents.setdefault(uri, _Document())
+        document.saving_at = self._clock()
+        document.by_hand = reason is types.TextDocumentSaveReason.Manual
+
+    def saved(self, uri: str) -> None:
+        """A save of which the editor gives no reason, or another than the user, does not mean that a line is
+        finished."""
+        document = self._documents.setdefault(uri, _Document())
+        by_hand, document.by_hand = document.by_hand, False
+        document.saving_at, document.unsaved, document.file = None, False, _stamp(path_of(uri))
+        if by_hand:
+            self._events.send(on.DocumentSaved(uri))
+
+    def closed(self, uri: str) -> None:
+        remains = self.remains(uri)
+        if (document := self._documents.pop(uri, None)) is not None:  # cells may be closed twice
+            self._events.send(on.DocumentClosed(uri, document.notebook, remains))
+
+    def notebook_closed(self, uri: str) -> None:
+        self._events.send(on.NotebookClosed(uri))
+
+    def remains(self, uri: str) -> Remains:
+        """What is left of the document once it is closed. It may be asked later, when the file is written."""
+        document, path = self._documents.get(uri) or _Document(), path_of(uri)
+
+        def left(lines: Lines) -> Sequence[str]:
+            if document.unsaved:
+                return _lines_of(path) or ()
+            # One that was saved under a name that is no file's, or by another program, has its text there.
+            return () if document.file is not None and _stamp(path) is None else lines
+
+        return left
+
+    def holds_back(self, uri: str) -> bool:
+        """Whether the request that has just come is held back. The next one is not."""
+        document = self._documents.get(uri)
+        if document is None or document.bulk_at is None:
+            return False
+        late = self._clock() - document.bulk_at > HELD_BACK
+        document.bulk_at = None
+        return not late
+
+    def _by_whom(self, uri: str, changes: Changes, lines: Lines) -> tuple[bool, bool]:
+        """Whether changes may have been typed: not in bulk, and they do not lead back to an earlier state, or
+        only by single characters; and whether they are by a program."""
+        document = self._documents.setdefault(uri, _Document())
+        saving = document.saving_at is not None and self._clock() - document.saving_at <= _SAVE
+        returned = _returns(document, changes)
+        bulk = (returned and self._is_burst(document)) or saving or _is_large(changes.all)
+        document.bulk_at = self._clock() if bulk else None
+        read_again = not all(change.small for change in changes.all) and _is_in(path_of(uri), document, lines)
+        document.unsaved = not read_again
+        undone = returned and not _is_whole(changes)
+        by_program = saving or read_again or (not undone and _is_edited_by_program(changes))
+        return not (bulk or returned), by_program
+
+    def _inserted(self, uri: str) -> None:
+        """The last change has inserted a suggestion: the user goes on from there."""
+        if (document := self._documents.get(uri)) is not None:
+            document.bulk_at = None
+
+    def _is_burst(self, document: _Document) -> bool:
+        """Whether the change that has just led back to an earlier state is one of several in a row.
+
+        After one step alone the user may go on at once.
+        """
+        now = self._clock()
+        before, document.returned_at = document.returned_at, now
+        return before is not None and now - before <= _BURST
+
+
+def _returns(document: _Document, changes: Changes) -> bool:
+    """Whether changes lead back to an earlier state. Single characters do not count."""
+    if not document.states:
+        document.states.append(changes.before)
+    returns = changes.after != changes.before and changes.after in document.states
+    returns = returns and not all(change.small for change in changes.all)
+    document.states.append(changes.after)
+    if not returns:
+        document.returned_at = None
+    return returns
+
+
+def _is_large(changes: Sequence[Change]) -> bool:
+    if sum(max(change.removed, change.inserted) - 1 for change in changes) >= MOST_LINES:
+        return True
+    return len(changes) >= SEVERAL and len({change.line for change in changes}) >= SEVERAL
+
+
+def _is_whole(changes: Changes) -> bool:
+    """Whether the whole document was replaced, of three lines or more."""
+    only = changes.all[0]
+    return len(changes.all) == 1 and only.line == 0 and only.removed >= max(len(changes.old) - 1, 3)
+
+
+def _is_edited_by_program(changes: Changes) -> bool:
+    """Whether changes are of many lines, or replace something and touch another line, too, or touch several.
+
+    Where users indent lines, comment them out, or type with several cursors, the same comes or goes. Where
+    they choose a word from a menu, its beginning is there, and another line may get an import.
+    """
+    if _is_whole(changes):
+        return True
+    every = changes.all
+    if sum(max(change.removed, change.inserted) - 1 for change in every) >= MOST_LINES:
+        return True
+    nothing_went, nothing_came = all(one.empty for one in every), not any(one.text for one in every)
+    if nothing_came or (nothing_went and len({one.text for one in every}) == 1):
+        return False
+    places = len({one.line for one in every})
+    replaces = any(one.text and not (one.small or one.extends) for one in every)
+    return places >= SEVERAL or (places > 1 and replaces)
+
+
+def _stamp(path: Path | None) -> _Stamp | None:
+    """None: there is no such file."""
+    with contextlib.suppress(OSError, ValueError):
+        if path is not None:
+            status = check_regular(path)
+            return status.st_ino, status.st_mtime_ns, status.st_size
+    return None
+
+
+def _is_in(path: Path | None, document: _Document, lines: Lines) -> bool:
+    """Whether a program has written these lines into the document's file, from where the editor has them."""
+    # Where there are changes of the user's, no editor reads the file again by itself.
+    if document.unsaved or document.file is None or (stamp := _stamp(path)) in (None, document.file):
+        return False
+    if _lines_of(path) != lines:
+        return False
+    document.file = stamp
+    return True
+
+
+def _lines_of(path: Path | None) -> Lines | None:
+    """The lines of a file; None if it cannot be read, or might take long, as on another machine."""
+    with contextlib.suppress(OSError, ValueError):
+        if path is not None and not on_network(path.parent):
+            return split_lines(read_file(path, _LARGEST).decode("utf-8", "replace").removeprefix("\ufeff"))
+    return None
