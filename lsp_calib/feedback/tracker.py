@@ -8,7 +8,6 @@ checkout or an agent does, tells nothing of what the user would have done.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -31,8 +30,8 @@ FOLLOWED_AT_MOST = 64
 TOGETHER = 0.5
 # Seconds within which a document that was closed is opened again, where it is one action to the user.
 REOPENED = 1.0
-# Changes of documents that are remembered for so long.
-_RECENT = 16
+# Copies of a line that are remembered.
+_COPIES = 16
 
 Lines = tuple[str, ...]
 Remains = Callable[[Lines], Sequence[str]]
@@ -58,11 +57,17 @@ class _Closing:
 
 @attrs.frozen
 class _Change:
-    """What a message has made of a document, or of nothing when it was opened."""
+    """What the last messages have made of a document, or of nothing when it was opened. first, last: when they
+    came. old, new: its lines before them, and now."""
 
-    uri: str
-    at: float
-    where: LineMap
+    first: float
+    last: float
+    old: Lines
+    new: Lines
+
+    @property
+    def where(self) -> LineMap:
+        return LineMap(self.old, self.new)
 
 
 @attrs.define
@@ -124,7 +129,7 @@ class Tracker:
 
     def __init__(self) -> None:
         self._documents: dict[str, _Document] = {}
-        self._recent: deque[_Change] = deque(maxlen=_RECENT)
+        self._recent: dict[str, _Change] = {}
 
     def shown(
         self,
@@ -303,13 +308,12 @@ class Tracker:
         document = self._documents.get(uri)
         if document is None:
             return events
-        for recent in self._recent:
-            is_other = recent.uri != uri and now - recent.at <= TOGETHER and recent.where.old == ("",)
-            if is_other and _same(recent.where.new, document.lines) and not self._is_closing(recent.uri):
-                return events + self._renamed(uri, recent.uri, recent.where.new, now)
+        for other, recent in self._others(uri):
+            if recent.old == ("",) and _same(recent.new, document.lines):
+                return events + self._renamed(uri, other, recent.new, now)
         document.closing = _Closing(now, remains, notebook)
         for one in list(document.all()) if notebook else ():
-            if went := self._went(uri, one, now):  # its lines had been put into another cell
+            if went := self._went(uri, one):  # its lines had been put into another cell
                 self._move(one, uri, *went, now)
         return events
 
@@ -366,6 +370,7 @@ class Tracker:
     def tick(self, now: float) -> list[Event]:
         """Settle and record what is due by now."""
         events: list[Event] = []
+        self._recent = {uri: one for uri, one in self._recent.items() if now - one.last <= TOGETHER}
         for uri, document in list(self._documents.items()):
             closing = document.closing
             if closing is not None:
@@ -501,9 +506,9 @@ class Tracker:
             ):
                 after, copies = copy.line, [other for other in copies if other is not copy]
             came = [Copy(place, now, beside) for place, beside in where.copies(one.text, after)]
-            one.copies = [*copies, *came][-_RECENT:]
+            one.copies = [*copies, *came][-_COPIES:]
         if after is None:
-            if went := self._went(uri, one, now):
+            if went := self._went(uri, one):
                 self._move(one, uri, *went, now)
                 return
             yield from one.gone(now, gone)
@@ -528,9 +533,10 @@ class Tracker:
 
     def _came(self, uri: str, where: LineMap, now: float) -> None:
         """A document was changed or opened: what is missing in others may have come to it."""
-        while self._recent and now - self._recent[0].at > TOGETHER:
-            self._recent.popleft()
-        self._recent.append(_Change(uri, now, where))
+        before = self._recent.get(uri)
+        if before is None or now - before.first > 2 * TOGETHER:
+            before = _Change(now, now, where.old, where.new)
+        self._recent[uri] = attrs.evolve(before, last=now, new=where.new)
         for other, document in list(self._documents.items()):
             if other == uri:
                 continue
@@ -543,26 +549,19 @@ class Tracker:
                 if place is not None:
                     self._move(one, other, uri, where.new, place, now)
 
-    def _went(self, uri: str, one: TrackedSuggestion, now: float) -> tuple[str, Lines, int] | None:
+    def _others(self, uri: str) -> list[tuple[str, _Change]]:
+        """What has just become of other documents, that are open, by their URIs."""
+        found = [(other, one) for other, one in self._recent.items() if other != uri]
+        return [(other, one) for other, one in found if not self._is_closing(other)]
+
+    def _went(self, uri: str, one: TrackedSuggestion) -> tuple[str, Lines, int] | None:
         """The (URI, lines, line) of the document that a line came to just before it was lost in its own; None
         if it came to none."""
-        found = None
-        for recent in self._recent:
-            if (
-                recent.uri == uri
-                or now - recent.at > TOGETHER
-                or not one.text
-                or self._is_closing(recent.uri)
-            ):
-                continue
-            if found is None or found[0] != recent.uri:
-                place = recent.where.appeared(one.text, 0)
-                found = found if place is None else (recent.uri, recent.where.new, place)
-            elif at := _still([Copy(found[2], now, False)], one.text, recent.where):
-                found = recent.uri, recent.where.new, at[0].line
-            else:
-                found = None
-        return found
+        for other, recent in self._others(uri) if one.text else ():
+            place = recent.where.appeared(one.text, 0)
+            if place is not None:
+                return other, recent.new, place
+        return None
 
     def _move(
         self, one: TrackedSuggestion, uri: str, target: str, lines: Lines, place: int, now: float

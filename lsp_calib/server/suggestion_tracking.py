@@ -169,8 +169,8 @@ class SuggestionTracking:
         return suggestion_id in self._settled
 
     def _document_closed(self, one: on.DocumentClosed) -> None:
-        self._marked.pop(one.uri, None)
         self._report(self._tracker.closed(one.uri, self._now(), one.remains, notebook=one.notebook), one.uri)
+        self._marked.pop(one.uri, None)
 
     def reviewed(self, suggestion_id: str) -> None:
         """The user has marked a suggestion as reviewed."""

@@ -81,7 +81,7 @@ class Author:
         return self.texts[uri].replace("\r\n", "\n").split("\n")
 
     async def later(self, seconds: float) -> None:
-        await self.editor.client.protocol.send_request_async("test/later", {"seconds": seconds})
+        await self.editor.later(seconds)
 
     async def sees(
         self,

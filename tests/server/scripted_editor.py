@@ -383,6 +383,10 @@ class Editor:
         """How each suggestion got its label, by id."""
         return dict(self.rows("SELECT suggestion_id, how FROM labels"))
 
+    async def later(self, seconds: float) -> None:
+        """So many seconds pass, by the clock of a script with `clock`."""
+        await self.client.protocol.send_request_async("test/later", {"seconds": seconds})
+
     async def settled(self, n: int = 1) -> dict[str, str]:
         await until(lambda: len(self.labels()) >= n, f"{n} labels")
         return self.labels()

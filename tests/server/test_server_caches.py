@@ -85,13 +85,14 @@ async def test_a_place_that_one_returns_to(connect: Connect) -> None:
 async def test_a_suggestion_after_its_label_is_the_same_answer_with_a_label_of_its_own(
     connect: Connect,
 ) -> None:
-    """Shown again after a save, it is another suggestion: a label that is given stays. Both are of one visit,
-    so that they count once; the model is not asked for it."""
-    editor = await connect(FOO, text="x = \ny = 1\n")
+    """Shown again once that has settled, it is another suggestion: a label that is given stays. Both are of
+    one visit, so that they count once; the model is not asked for it."""
+    editor = await connect({**FOO, "clock": True}, text="x = \ny = 1\n")
     first = await editor.suggestion(0, 4)
-    await asyncio.sleep(0.8)  # long enough to be read
+    await editor.later(0.8)  # long enough to be read
     editor.insert(0, 4, "no")
     assert await editor.saved() == {first["id"]: "typed over"}
+    await editor.later(31.0)
     editor.change((0, 4), (0, 6), "")
     second = await editor.suggestion(0, 4)
     assert (second["text"], second["source"]) == ("foo(bar)", "memory")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from conftest import Connect
-from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from scripted_editor import Editor
 
@@ -51,11 +50,12 @@ async def test_no_source_text_and_no_path_on_disk(connect: Connect) -> None:
 
 
 async def test_shutdown_settles_and_writes_everything(connect: Connect) -> None:
-    """Leaving without saving decides as well: every label is on disk once `shutdown` is answered."""
+    """Leaving decides: every label is on disk once `shutdown` is answered."""
     editor = await connect(SCRIPT, process=True)
     editor.open(TEXT, uri="file:///a%20b/c.py")
     identity = (await editor.suggestion(0, 4, "file:///a%20b/c.py"))["id"]
     editor.insert(0, 4, SECRET, "file:///a%20b/c.py")
+    editor.save("file:///a%20b/c.py", reason=None)
     await editor.client.shutdown_async(None)
     editor.client.process.kill()
     await editor.client.gone()
@@ -67,6 +67,7 @@ async def test_an_editor_that_does_not_wait_for_the_answer_to_shutdown(connect: 
     editor = await connect(SCRIPT, text=TEXT)
     identity = (await editor.suggestion(0, 4))["id"]
     editor.insert(0, 4, SECRET)
+    editor.save(reason=None)
     await editor.status()
     request = asyncio.ensure_future(editor.client.shutdown_async(None))
     await asyncio.sleep(0)
@@ -75,18 +76,6 @@ async def test_an_editor_that_does_not_wait_for_the_answer_to_shutdown(connect: 
     await asyncio.wait({request})
     request.exception()
     assert editor.labels() == {identity: "kept"}
-
-
-async def test_focus_out_and_plain_saves_settle(connect: Connect) -> None:
-    """A save on leaving the window, and one without `willSave`, are the user's."""
-    editor = await connect(SCRIPT, text=TEXT)
-    first = (await editor.suggestion(0, 4))["id"]
-    editor.insert(0, 4, SECRET)
-    editor.save(reason=types.TextDocumentSaveReason.FocusOut)
-    assert await editor.settled() == {first: "kept"}
-    second = (await editor.suggestion(1, 6))["id"]
-    editor.insert(1, 6, SECRET)
-    assert await editor.saved(2) == {first: "kept", second: "kept"}
 
 
 async def test_turned_off_it_stores_nothing(connect: Connect) -> None:
@@ -125,6 +114,7 @@ async def test_two_servers_share_one_store(connect: Connect) -> None:
         for line in range(3):
             identities.add((await editor.suggestion(line, len(WORDS[line])))["id"])
             editor.insert(line, len(WORDS[line]), SECRET)
+        editor.save(reason=None)
     codes = await asyncio.gather(*(editor.leave() for editor in editors))
     assert codes == [0, 0]
     assert editors[0].labels() == dict.fromkeys(identities, "kept")

@@ -261,6 +261,7 @@ async def test_any_document_name_works(connect: Connect) -> None:
         assert (await editor.suggestion(0, 5, uri))["text"] == " + 1"
         editor.insert(0, 5, " + 1", uri)
         await until(lambda uri=uri: editor.pushed(uri), f"a diagnostic in {uri}")  # type: ignore[misc]
+        editor.save(uri, reason=None)
         editor.close(uri)
         await until(lambda uri=uri: not editor.pushed(uri), f"its end in {uri}")  # type: ignore[misc]
         assert list((await editor.settled(number)).values()) == ["kept"] * number

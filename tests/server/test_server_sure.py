@@ -88,7 +88,7 @@ async def test_cut_offers_the_part_alone_and_follows_the_whole_line(editor: Edit
     await editor.saved()
     ((how, correct, data),) = editor.rows(
         "SELECT l.how, l.correct, e.data FROM labels l JOIN events e USING (suggestion_id) "
-        "WHERE e.kind = 'settled'"
+        "WHERE e.kind = 'provisional'"
     )
     assert (how, correct, json.loads(data)) == ("taken in part", 0, {"sureRight": True})
     (stored,) = editor.rows("SELECT data FROM events WHERE kind = 'shown'")

@@ -235,7 +235,13 @@ class TestRecords:
         )
         first, second = json.loads(json.dumps(list(store.export())))
         assert first["id"] == "first"
-        assert first["label"] == {"correct": True, "how": "kept", "at": 50.0, "episode": "first", "settled_at": 50.0}
+        assert first["label"] == {
+            "correct": True,
+            "how": "kept",
+            "at": 50.0,
+            "episode": "first",
+            "settled_at": 50.0,
+        }
         assert first["events"] == [
             {"kind": "survived", "at": 40.0, "data": {"seconds": 30, "unchanged": True}},
             {"kind": "settled", "at": 50.0, "data": {}},
