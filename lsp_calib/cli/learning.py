@@ -103,10 +103,11 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
 @language_option
 @click.option(
     "--samples",
-    type=click.IntRange(20),
+    type=click.IntRange(60),
     default=400,
     show_default=True,
-    help="Different lines or functions to have an answer; where one gets none, another is asked for.",
+    help="Different lines or functions to have an answer, 60 or more; where one gets none, another is asked "
+    "for.",
 )
 @click.option(
     "--from-git",

@@ -45,7 +45,7 @@ def percentages(editor: Editor) -> list[str]:
     "argument",
     [
         "work",
-        {"samples": 19},
+        {"samples": 59},
         {"samples": 5001},
         {"samples": True},
         {"fromGit": 1},

@@ -172,6 +172,7 @@ def test_a_function_is_drawn_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "wrong", "good", "said"),
     [
+        ("--samples", "59", "60", "'--samples': 59 is not in the range x>=60"),
         ("--created", "1.1.2026", "2026-01-31", "such as 2026-01-31"),
         ("--seed", "-1", "1", "'--seed': -1 is not in the range"),
     ],
