@@ -103,10 +103,11 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
 @language_option
 @click.option(
     "--samples",
-    type=click.IntRange(20),
+    type=click.IntRange(60),
     default=400,
     show_default=True,
-    help="Lines or functions to have an answer; where one gets none, another is asked for.",
+    help="Different lines or functions to have an answer, 60 or more; where one gets none, another is asked "
+    "for.",
 )
 @click.option(
     "--from-git",
@@ -145,7 +146,10 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
 )
 @click.option("--output", type=FILE, help="Write the calibrator to this file only; the one in force stays.")
 @click.option(
-    "--install", is_flag=True, help="Put the new calibrator in force even if the present one predicts better."
+    "--install",
+    is_flag=True,
+    help="Put the new calibrator in force even if the present one predicts better, or if it rests on fewer "
+    "than 200 different lines or functions.",
 )
 @click.option(
     "--created",
@@ -180,7 +184,8 @@ def calibrate(
     """Fit a calibrator on source code or on your own lines.
 
     Each PATH is a project, kept together in cross-validation, or a file of lines (.jsonl, docs/data.md). The
-    calibrator is put in force for all your work if it predicts these lines no worse than the present one.
+    calibrator is put in force for all your work if it rests on 200 different lines or functions. It must also
+    predict them no worse than the present one, in skill as well.
     """
     from lsp_calib.commands.calibrate import CalibrationOptions, FromGit, recompute
     from lsp_calib.commands.calibrate import calibrate as run

@@ -32,7 +32,7 @@ from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.purpose import Task as TaskName
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.commands.calibration_trial import LINE, TASKS, Comparison, Judged, labels_of
+from lsp_calib.commands.calibration_trial import LINE, PLURAL, TASKS, Comparison, Judged, labels_of
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.feedback import feedback_store
 from lsp_calib.commands.records import (
@@ -50,12 +50,13 @@ from lsp_calib.evaluation.datasets.pinned import refuse_blind
 from lsp_calib.evaluation.git_history.committed_lines import Wish, commit_task
 from lsp_calib.evaluation.git_history.objects import addresses_of_user
 from lsp_calib.evaluation.header import Header, origin
-from lsp_calib.evaluation.lines import GIT
+from lsp_calib.evaluation.lines import GIT, distinct, line_item_of
 from lsp_calib.evaluation.recomputed import recompute_features
 from lsp_calib.evaluation.records import Record, check_header, read_records, sources_of
+from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
-from lsp_calib.evaluation.tasks import Task, check_groups, line_task, some_of
+from lsp_calib.evaluation.tasks import FEWEST, Task, check_groups, line_task, some_of
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Trusted
 from lsp_calib.terminal import Console
@@ -85,13 +86,11 @@ def nine_digits(value: T) -> T:
     return cast(T, found)
 
 
-_PLURAL = {LINE: "lines", SUMMARY: "functions"}
-
-
 @attrs.frozen
 class CalibrationReport:
     """A fitted calibrator, its file, and how many lines the model was asked for (of projects not held out).
 
+    repeated: further answers, to lines that were there already: they count neither here nor in the fit.
     promoted: whether it is in force now. reason: why, or why not. present: id of the calibrator that it was
     compared with, and that it replaced if it was promoted; None if it was only written to a file.
     comparison: with the one in force before, on the lines that it had not seen; on all if these are too few.
@@ -100,6 +99,7 @@ class CalibrationReport:
     calibrator: Calibrator
     path: Path
     asked: int
+    repeated: int
     promoted: bool
     reason: str
     present: str | None
@@ -109,6 +109,7 @@ class CalibrationReport:
         return {
             "path": str(self.path),
             "asked": self.asked,
+            "repeated": self.repeated,
             "promoted": self.promoted,
             "reason": self.reason,
             "present": self.present,
@@ -119,6 +120,8 @@ class CalibrationReport:
     def print(self) -> None:
         """The conclusion first, then what it rests on."""
         console, c = Console(), self.calibrator
+        unit = PLURAL[c.purpose.task]
+        further = f"{self.repeated} of the same {unit} again did not count. " if self.repeated else ""
         if self.promoted:
             console.print(f"{c.id} is now in force instead of {self.present}: {self.reason}.", soft_wrap=True)
         elif self.present is not None:
@@ -128,8 +131,8 @@ class CalibrationReport:
                 soft_wrap=True,
             )
         console.print(
-            f"{c.n} of {self.asked} {_PLURAL[c.purpose.task]} had an answer, {c.n_correct} of them right. "
-            f"Its measure is {c.measure}. It is in {self.path}.",
+            f"{c.n} of {self.asked} {unit} had an answer, {c.n_correct} of them right. "
+            f"{further}Its measure is {c.measure}. It is in {self.path}.",
             soft_wrap=True,
         )
         if (shift := c.curves[0].shift) is not None:
@@ -172,8 +175,8 @@ class CalibrationOptions:
         the state folder, which is removed at the end. Without `paths` the calibrator is fitted on these
         records: neither a model nor source is needed.
     output: write the calibrator to this file, and leave the one in force alone. None puts it in force for
-        this user, in every workspace, if it is no worse than the present one by the rule of a refit, or else
-        keeps it beside the earlier ones. install: put it in force without that proof.
+        this user, in every workspace, if `Judged.proof` says so, or else keeps it beside the earlier ones.
+        install: put it in force without that proof.
     asking: how the model is asked; its `created` is None for the day of the records.
     """
 
@@ -235,7 +238,7 @@ def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
     else:
         raise SettingsError("Name the source to calibrate on (PATH...), or records to fit again (--records).")
     day = asking.created or header.created or datetime.date.today().isoformat()
-    asked = sum(record.group not in header.held_out for record in kept)
+    fit_on = [record for record in kept if record.group not in header.held_out]
     # What is written to a file is for others: by the default, whatever this user prefers.
     criterion = "" if output is not None else settings_in_force().criterion
     fitted, shown = fit_records(header, kept, shipped=output is not None, created=day, criterion=criterion)
@@ -243,12 +246,14 @@ def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
     purpose = fitted.calibrator.purpose
     present = store.choose(purpose).calibrator
     judged = Judged.of(fitted, header, shown, present, store.known(purpose))
+    repeated = sum(map(_has_answer, fit_on)) - len(shown)
+    counts = len(fit_on) - repeated, repeated
     if output is None:
-        report = _put_in_force(store, fitted.calibrator, judged, asked, install=options.install)
+        report = _put_in_force(store, fitted.calibrator, judged, counts, install=options.install)
     else:
         fitted.calibrator.save(output)
-        reason = "it was written to a file only"
-        report = CalibrationReport(fitted.calibrator, output, asked, False, reason, None, judged.comparison())
+        reason, comparison = "it was written to a file only", judged.comparison()
+        report = CalibrationReport(fitted.calibrator, output, *counts, False, reason, None, comparison)
     if kept_in is not None:
         remove_unfinished(kept_in)
     return report
@@ -269,30 +274,48 @@ def _collected(
     asking, wanted = options.asking, options.samples + options.no_suffix
     header, kept = collect_records(items, path, asking)
     for _ in range(_MOST_ROUNDS):
-        missing = wanted - sum(_has_answer(record) for record in kept)
+        missing = wanted - sum(map(_has_answer, kept))
         if missing <= 0:
             break
         # With further lines that have nothing below, `samples` more would change which ones these are.
         more = "no_suffix" if options.no_suffix else "samples"
         options = attrs.evolve(options, **{more: getattr(options, more) + missing})
-        known = {id_ for id_, _ in items.items}
+        known = {_text_of(item) for item in items.items}
         try:
             again = _items(options, engine, lambda _: None).items  # it has told what it took
-            drawn = [item for item in again if item[0] not in known]
+            drawn = [item for item in again if _text_of(item) not in known]
         except DataError:  # the first round's items are enough to fit on, or will be refused for themselves
             break
         further = some_of(drawn, missing, asking.seed)
         if not further:
             break
-        asking.say(f"{missing} of {wanted} {_PLURAL[items.name]} got no answer: others take their place.")
+        asking.say(f"{missing} of {wanted} {PLURAL[items.name]} got no answer: others take their place.")
         items = attrs.evolve(items, items=(*items.items, *further))
         header, kept = collect_records(items, path, asking)
     return header, kept
 
 
+def _text_of(item: tuple[str, Plain]) -> str:
+    """What tells the line or function of an item from others, wherever it stands."""
+    _, payload = item
+    return str(payload["code"]) if "code" in payload else line_item_of(payload).text
+
+
 def _has_answer(record: Record) -> bool:
     """Whether an editor would have shown an answer with a probability."""
     return record.shown and bool(record.logprobs)
+
+
+def _counted(records: Iterable[Record]) -> list[Record]:
+    """The records with an answer, one of each line.
+
+    They hold no text. Where answer, evidence and verdict are the same to the last digit, so is the line.
+    """
+
+    def told(record: Record) -> str:
+        return attrs.evolve(record, item="", group="", prompt="", costs={}).to_line()
+
+    return distinct(filter(_has_answer, records), told)
 
 
 def _items(options: CalibrationOptions, engine: Trusted, tell: Say) -> Task:
@@ -303,7 +326,10 @@ def _items(options: CalibrationOptions, engine: Trusted, tell: Say) -> Task:
         items = documented_task(paths, samples, asking.seed, options.language, unseen)
     elif options.from_git is None:
         items = line_task(
-            paths, samples, asking.seed, options.no_suffix, language=options.language, exclude=unseen
+            *(paths, samples, asking.seed, options.no_suffix),
+            language=options.language,
+            exclude=unseen,
+            once=True,
         )
     else:
         items = _committed_task(options, options.from_git, unseen, tell)
@@ -312,7 +338,7 @@ def _items(options: CalibrationOptions, engine: Trusted, tell: Say) -> Task:
     apart = asking.apart(groups)
     if options.output is not None:
         refuse_blind(_projects(set(groups) - apart), items.language)
-    check_groups(asked_for, apart, _PLURAL[items.name])
+    check_groups(asked_for, apart, PLURAL[items.name])
     return items
 
 
@@ -359,23 +385,24 @@ def _kept_in(options: CalibrationOptions, items: Task, engine: Trusted) -> Path:
 
 
 def _put_in_force(
-    store: CalibratorStore, fitted: Calibrator, judged: Judged, asked: int, *, install: bool
+    store: CalibratorStore, fitted: Calibrator, judged: Judged, counts: tuple[int, int], *, install: bool
 ) -> CalibrationReport:
-    """Put a new calibrator in force if it is no worse than the present one, or if `install` says so."""
+    """Put a new calibrator in force if it proves itself, or if `install` says so. counts: the report's."""
     present = judged.present
     calibrator = attrs.evolve(fitted, parent=present.id)
     promoted, reason = judged.proof()
     if install and not promoted:
         promoted, reason = True, f"installed because of --install, although {reason}"
     path = store.promote(calibrator) if promoted else store.keep(calibrator)
-    return CalibrationReport(calibrator, path, asked, promoted, reason, present.id, judged.comparison())
+    return CalibrationReport(calibrator, path, *counts, promoted, reason, present.id, judged.comparison())
 
 
 def fit_records(
     header: Header, records: list[Record], *, shipped: bool, created: str, criterion: str = ""
 ) -> tuple[Fitted, list[Record]]:
     """A calibrator, and the records that it was fitted on: those of answers that would have been shown, in
-    projects that are not held out. created: ISO date. criterion: of summaries; "": the default.
+    projects that are not held out. Each line counts once, unless the calibrator is to be shipped. created:
+    ISO date. criterion: of summaries; "": the default.
 
     Raises DataError if they are of another task, too few, or, to be shipped, of the blind set.
     """
@@ -385,6 +412,13 @@ def fit_records(
             "people ask for them (task `line`), or of summaries (task `summary`)."
         )
     shown = [record for record in records if _has_answer(record) and record.group not in header.held_out]
+    if not shipped:  # those rest on the records as they are
+        answered, shown = shown, _counted(shown)
+        if len(shown) < FEWEST <= len(answered):
+            raise DataError(
+                f"The {len(answered)} answers are to {len(shown)} different {PLURAL[header.task]}; at least "
+                f"{FEWEST} are needed. Name more source."
+            )
     purpose = Purpose(header.model, header.prompt_version, cast(TaskName, header.task), header.language)
     if header.task == SUMMARY and criterion:
         purpose = attrs.evolve(purpose, criterion=criterion)

@@ -154,6 +154,10 @@ def _tier(tier: dict[str, Any]) -> str:
 
 LINE = "line"
 TASKS = (LINE, SUMMARY)
+PLURAL = {LINE: "lines", SUMMARY: "functions"}
+
+# With fewer a fit may be worse than what it replaces, and still look better on these very lines.
+FEWEST_TO_REPLACE = 200
 
 
 def labels_of(purpose: Purpose, header: Header, records: Sequence[Record]) -> list[bool]:
@@ -210,27 +214,36 @@ class Judged:
         )
 
     def proof(self) -> tuple[bool, str]:
-        """Whether the new calibrator may replace the present one, by the rule of a refit; and why.
+        """Whether the new calibrator may replace the present one, and why: it applies to every workspace, not
+        only to the one whose lines it was fitted on.
 
-        It applies to every workspace, not only to the one whose lines it was fitted on.
+        Besides the rule of a refit it needs `FEWEST_TO_REPLACE` lines, and a skill that is not lower.
         """
+        unit = PLURAL[self.fitted.calibrator.purpose.task]
         n, all_lines = int(np.count_nonzero(self.fresh)), self.fresh.size
         if n < MIN_LABELS:
             few = f"{n} of {all_lines} are of projects that the present one was not fitted on"
-            return False, f"too few lines to compare it with the present calibrator: {few}"
+            return False, f"too few {unit} to compare it with the present calibrator: {few}"
         unseen = f"{n} labels of projects that the present one was not fitted on"
         every = of_one_kind(self.correct, f"{all_lines} labels")
         if refusal := every or of_one_kind(self.correct[self.fresh], unseen):
             return False, refusal
+        if all_lines < FEWEST_TO_REPLACE:
+            return False, f"it rests on {all_lines} different {unit}, and {FEWEST_TO_REPLACE} are needed"
         total = self.fitted.calibrator.curve("total")
-        return may_replace(
+        old, new, correct = self.old[self.fresh], self.new[self.fresh], self.correct[self.fresh]
+        may, reason = may_replace(
             1.0 if total is None else total.features[0].weight,
-            self.new[self.fresh],
-            self.old[self.fresh],
-            self.correct[self.fresh],
-            compared=f"{n} lines",
-            used=f"{all_lines} lines",
+            new,
+            old,
+            correct,
+            compared=f"{n} {unit}",
+            used=f"{all_lines} {unit}",
         )
+        before, after = skill_score(old, correct), skill_score(new, correct)
+        if may and after < before:
+            return False, f"its skill is lower: {after:+.3f} against {before:+.3f} on {n} {unit}"
+        return may, reason
 
     def comparison(self) -> Comparison:
         """Both on the fresh lines; on all of them if these are too few."""

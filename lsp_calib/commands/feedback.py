@@ -34,6 +34,7 @@ from lsp_calib.workspace_files import address
 
 # Heights of the bars of a line of numbers, from the lowest.
 _BARS = "▁▂▃▄▅▆▇█"
+VISITS = "visits with a label"
 _DRIVE = re.compile(r"(?<=^file:///)[A-Za-z](?=:)")
 
 
@@ -72,8 +73,8 @@ def print_statistics(found: Statistics) -> None:
     for part in found.sources:
         if part.name == Source.REPLAY:
             console.print(
-                f"Completed again afterwards (replayed): {counted(part.suggestions, 'line')} that you had "
-                f"typed, {part.correct:,} of them as you had typed them.",
+                f"Completed again afterwards (replayed): {counted(part.visits, 'line')} that you had "
+                f"typed, {part.right:,} of them as you had typed them.",
                 soft_wrap=True,
             )
     if not found.suggestions:
@@ -84,8 +85,13 @@ def print_statistics(found: Statistics) -> None:
         return
     first, last = (words.iso_day(at) for at in (found.first, found.last))
     console.print(
-        f"{counted(found.suggestions, 'suggestion')} shown from {first} to {last}; of {found.labelled:,} it "
-        f"is known what became of them, {found.correct} were right. {found.size / 1e6:.1f} MB.",
+        f"{counted(found.suggestions, 'suggestion')} shown from {first} to {last}; of {found.labelled:,} "
+        f"of them it is known what became of them, {found.correct:,} were right. {found.size / 1e6:.1f} MB.",
+        soft_wrap=True,
+    )
+    console.print(
+        "Shares are of visits to lines with a probability. In each row a visit counts once, by its first "
+        "label there.",
         soft_wrap=True,
     )
     console.print(_tiers(found))
@@ -162,7 +168,7 @@ def _midnight(date: str) -> float:
 
 
 def _tiers(found: Statistics) -> Table:
-    table = Table("tier", "lines", "promised", "kept", "95 % interval", title="Promised and kept")
+    table = Table("tier", VISITS, "promised", "kept", "95 % interval", title="Promised and kept")
     for tier in found.tiers:
         share = tier.share
         if tier.promised is None or share.value is None or share.low is None or share.high is None:
@@ -179,10 +185,10 @@ def _tiers(found: Statistics) -> Table:
 
 
 def _parts(title: str, parts: Iterable[Part]) -> Table:
-    table = Table(title, "suggestions", "known", "right")
+    table = Table(title, "suggestions", VISITS, "right")
     for part in parts:
-        right = percent(part.correct / part.labelled) if part.labelled else ""
-        table.add_row(part.name, str(part.suggestions), str(part.labelled), right)
+        right = percent(part.right / part.visits) if part.visits else ""
+        table.add_row(part.name, str(part.suggestions), str(part.visits), right)
     return table
 
 

@@ -8,9 +8,9 @@ import functools
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -25,7 +25,7 @@ from lsp_calib.exclusion import Exclusion
 from lsp_calib.files import read_file
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.syntax import has_grammar, prose_lines
-from lsp_calib.text_lines import same_line, split_lines
+from lsp_calib.text_lines import normalised_line, same_line, split_lines
 from lsp_calib.workspace_files import is_made_by_a_program, walk
 
 INSERTING, WRITING_ON = "inserting", "writing-on"
@@ -101,6 +101,11 @@ class LineItem:
     source: str = ""
     exclude: tuple[str, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """The whole line, as lines are compared."""
+        return normalised_line(self.cursor.before + self.target)
+
     def is_correct(self, completion: str) -> bool:
         """Exact match of the whole line, ignoring white space at both ends."""
         before = self.cursor.before
@@ -124,6 +129,21 @@ class LineItem:
         left = below[lines_of_scope(cursor.before + self.target, below) :]
         shown = attrs.evolve(cursor, lines=(*lines[: cursor.line + 1], *left))
         return attrs.evolve(self, cursor=shown, condition=NEW_LINE)
+
+
+T = TypeVar("T")
+
+
+def distinct(found: Iterable[T], text: Callable[[T], str], known: Collection[str] = ()) -> list[T]:
+    """The first with each text, in order, without those whose text is known.
+
+    >>> distinct(["a", "b ", "a ", "c"], str.strip, {"c"})
+    ['a', 'b ']
+    """
+    first: dict[str, T] = {}
+    for one in found:
+        first.setdefault(text(one), one)
+    return [one for text_, one in first.items() if text_ not in known]
 
 
 def plain(item: LineItem, **more: object) -> dict[str, object]:
@@ -316,12 +336,14 @@ def sample_lines(
     *,
     kind: str = "",
     skip: Skip | None = None,
+    known: Collection[str] | None = None,
 ) -> list[LineItem]:
     """At most `count` places in the files of a language below `root`, a line at most once.
 
     exclude: patterns of files that no model may see. kind: BEHIND_OPENER: all places are behind a bracket or
     quote that opens; NEW_LINE: all are whole lines, after their indentation, each as `LineItem.new_line`;
-    else of the kinds and in the proportions of `STRATA`. skip: as for `source_files`.
+    else of the kinds and in the proportions of `STRATA`. skip: as for `source_files`. known: the `text` of
+    lines that are not drawn; no two with one text are. None: each place is a line of its own.
     Deterministic for the same files and seed. Generated and minified files are left out (but for Python).
     Raises DataError if there is no such file.
     """
@@ -347,6 +369,8 @@ def sample_lines(
         more = f" Files left out: {counted}." if counted else ""
         raise DataError(f"There is no {name_of(language)} source below {root}.{more}")
     rng.shuffle(candidates)
+    if known is not None:
+        candidates = distinct(candidates, lambda one: normalised_line(one[1][one[2]]), known)
     items: list[LineItem] = []
     if kind == NEW_LINE:
         for path, lines, at in candidates[:count]:

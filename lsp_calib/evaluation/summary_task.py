@@ -6,7 +6,7 @@ import random
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -14,7 +14,7 @@ import attrs
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.datasets.folder import Row, read_items, text
-from lsp_calib.evaluation.lines import read_lines_of, source_files
+from lsp_calib.evaluation.lines import distinct, read_lines_of, source_files
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import FEWEST, Task, data_origin, language_below, project_names, some_of
 from lsp_calib.exclusion import Exclusion
@@ -180,7 +180,8 @@ def documented_task(
 
     language: of the source; None: Python if there is any, else the only one there is. exclude: patterns of
     files that no model may see. The examples of a
-    function are those of its own project that the editor would show; near-duplicates are left out.
+    function are those of its own project that the editor would show; near-duplicates are left out. Of
+    functions with the same code only one is drawn.
     Raises DataError if there are fewer than 20 such functions, or several languages; SettingsError for a
     language without a grammar.
     """
@@ -190,28 +191,36 @@ def documented_task(
     projects = project_names(paths)
     each = -(-samples // len(projects))
     exclusion = Exclusion(tuple(exclude))
-    items = [
-        item for root, group in projects for item in _of_project(root, group, each, seed, named, exclusion)
-    ]
+    items: list[tuple[str, Plain]] = []
+    for root, group in projects:
+        known = {payload["code"] for _, payload in items}
+        items += _of_project(root, group, each, seed, named, exclusion, known)
     if len(items) < FEWEST:
         raise DataError(
-            f"Only {len(items)} functions of {name_of(named)} have a sentence of documentation; at least "
-            f"{FEWEST} are needed. Name more source."
+            f"Only {len(items)} different functions of {name_of(named)} have a sentence of documentation; at "
+            f"least {FEWEST} are needed. Name more source."
         )
     return Task(SUMMARY, tuple(items), language=named, criteria=SUMMARY_CRITERIA)
 
 
 def _of_project(
-    root: Path, group: str, count: int, seed: int, language: str, exclusion: Exclusion
+    root: Path,
+    group: str,
+    count: int,
+    seed: int,
+    language: str,
+    exclusion: Exclusion,
+    known: Collection[str],
 ) -> Iterator[tuple[str, Plain]]:
-    """Functions of a project, drawn at random, with their examples."""
+    """Functions of a project, drawn at random, with their examples. known: code that is not drawn."""
     found = list(_payloads(root, group, language, exclusion))
     # As in the editor: neither code or sentences of another length, nor what holds the function or is in it,
     # whose code may hold the very sentence that is asked for.
     fit = [(function, p) for function, p in found if has_length(function.code) and is_short(p["reference"])]
     pool = ExamplePool([Example(p["path"], p["name"], p["code"], p["reference"]) for _, p in fit])
     rng = random.Random(f"{seed}:{group}".encode("utf-8", "surrogatepass"))
-    drawn = rng.sample(range(len(found)), min(count, len(found)))
+    places = distinct(range(len(found)), lambda at: str(found[at][1]["code"]), known)
+    drawn = rng.sample(places, min(count, len(places)))
     for at in sorted(drawn):
         function, payload = found[at]
         apart = {

@@ -27,6 +27,7 @@ from lsp_calib.evaluation.lines import (
     PREFIX,
     LineItem,
     Skip,
+    distinct,
     languages_below,
     plain,
     read_lines_of,
@@ -118,6 +119,7 @@ def line_task(
     new_lines: int = 0,
     first: int | None = None,
     skip: Skip | None = None,
+    once: bool = False,
 ) -> Task:
     """About `samples` places in the source below `paths`, each a project, or in files of JSON lines.
 
@@ -129,6 +131,7 @@ def line_task(
     quote that opens, from half of which everything below is left out. new_lines: about so many further whole
     lines of which the rest of the scope is left out, of half of them everything below. first: only so many of
     all these, always the same ones; a larger number adds to them. skip: files of which no lines are drawn.
+    once: of lines with the same text (`LineItem.text`) only one is drawn.
     Raises DataError for too few places, for duplicate ids, or for several languages; SettingsError for a
     language whose source cannot be read.
     """
@@ -148,14 +151,17 @@ def line_task(
     }
     items: list[LineItem] = []
     for root, name in roots:
+        texts = {item.text for item in items} if once else None
         if root.name.endswith(JSON_LINES):
             mine = list(read_own_lines(root))
+            if texts is not None:
+                mine = distinct(mine, lambda item: item.text, texts)
             chosen = _drawn(f"{seed}:{root.name}", range(len(mine)), each)
             left = [at for at in range(len(mine)) if at not in set(chosen)]
             items += [mine[at] for at in chosen]
             items += [mine[at].writing_on() for at in _drawn(f"{seed}:{root.name}:on", left, further)]
         else:
-            mine = sample_lines(root, name, each + further, seed, named, exclude, skip=skip)
+            mine = sample_lines(root, name, each + further, seed, named, exclude, skip=skip, known=texts)
             items += mine[:each]
             items += [item.writing_on() for item in mine[each:]]
             known = {item.id for item in mine}
@@ -166,7 +172,8 @@ def line_task(
                 known.update(item.id for item in found)
     if len(items) < FEWEST:
         raise DataError(
-            f"Only {len(items)} lines could be drawn; at least {FEWEST} are needed. Name more source."
+            f"Only {len(items)} {'different lines' if once else 'lines'} could be drawn; at least {FEWEST} "
+            "are needed. Name more source."
         )
     if first is not None:
         wanted = set(in_asking_order(item.id for item in items)[:first])

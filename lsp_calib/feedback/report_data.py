@@ -36,20 +36,25 @@ _POSSIBLE = "s.shown_at BETWEEN 0 AND 2.5e11"
 
 @attrs.frozen
 class Part:
-    """One language, model or age: suggestions, those with an outcome, and those of them that were right."""
+    """One language, model, age or source.
+
+    suggestions: of every kind. visits: of those with a label and a probability, as `outcomes_by` counts them.
+    right: how many of the visits.
+    """
 
     name: str
     suggestions: int
-    labelled: int
-    correct: int
+    visits: int
+    right: int
 
 
 @attrs.frozen
 class Statistics(Counts):
     """The whole store. events: by kind. labels: by how the suggestion ended. first, last: Unix seconds of the
-    oldest and the newest suggestion, None without any. size: of the file, in bytes. tiers: by visits.
+    oldest and the newest suggestion, None without any. size: of the file, in bytes.
 
-    sources: by where the labels come from. All else is of suggestions that were shown.
+    tiers, and the visits of parts, count a visit once. sources: by where the labels come from. All else is of
+    suggestions that were shown.
     """
 
     languages: tuple[Part, ...]
@@ -98,7 +103,7 @@ def statistics(store: FeedbackStore, now: float) -> Statistics:
         languages=_parts(store, "s.language"),
         models=_parts(store, "s.model"),
         ages=_ages(store, now),
-        sources=_parts(store, SOURCE, of="TRUE"),
+        sources=_parts(store, SOURCE, of="TRUE", labels=ALL),
         tiers=tuple(_by_tier(store)),
         first=first,
         last=last,
@@ -106,14 +111,25 @@ def statistics(store: FeedbackStore, now: float) -> Statistics:
     )
 
 
-def _parts(store: FeedbackStore, by: str, *values: float, of: str = SHOWN) -> tuple[Part, ...]:
-    """The suggestions by an expression of SQL, the largest part first. of: which ones, in SQL."""
+def _parts(
+    store: FeedbackStore, by: str, *values: float, of: str = SHOWN, labels: str | None = None
+) -> tuple[Part, ...]:
+    """The suggestions by an expression of SQL with these values, the largest part first. of: which ones, in
+    SQL. labels: those of them, as for `outcomes_by`."""
     rows = store.read(
-        f"SELECT {by}, COUNT(*), COUNT(l.correct), CAST(TOTAL(l.correct) AS INTEGER) FROM suggestions s "
-        f"LEFT JOIN labels l ON l.suggestion_id = s.id WHERE {of} GROUP BY 1 ORDER BY 2 DESC, 1",
-        *values,
+        f"SELECT {by}, COUNT(*) FROM suggestions s WHERE {of} GROUP BY 1 ORDER BY 2 DESC, 1", *values
     )
-    return tuple(Part(str(name), *numbers) for name, *numbers in rows)
+    known = dict(_sums_by(store, by, labels or _LABELLED, *values))
+
+    def part(name: str, suggestions: int) -> Part:
+        sums = known.get(name)
+        return (
+            Part(name, suggestions, round(sums.n), round(sums.right))
+            if sums
+            else Part(name, suggestions, 0, 0)
+        )
+
+    return tuple(part(str(name), n) for name, n in rows)
 
 
 def _ages(store: FeedbackStore, now: float) -> tuple[Part, ...]:
@@ -162,10 +178,13 @@ _OF_LABEL = "l.episode AS e, s.confidence AS c, l.correct AS y, s.shown_at AS t,
 
 def outcomes_by(store: FeedbackStore, by: str, labels: str = _LABELLED) -> tuple[Accuracy, ...]:
     """The outcome for each value of an expression of SQL, that with most visits first. labels: which ones."""
-    rows = store.read(_summed(f"SELECT {by} AS g, {_OF_LABEL} {labels}"))
-    found = [(str(name), Sums(*numbers)) for name, *numbers in rows]
-    found.sort(key=lambda pair: (-pair[1].n, pair[0]))
+    found = sorted(_sums_by(store, by, labels), key=lambda pair: (-pair[1].n, pair[0]))
     return tuple(outcome_of(name, sums) for name, sums in found)
+
+
+def _sums_by(store: FeedbackStore, by: str, labels: str, *values: float) -> list[tuple[str, Sums]]:
+    rows = store.read(_summed(f"SELECT {by} AS g, {_OF_LABEL} {labels}"), *values)
+    return [(str(name), Sums(*numbers)) for name, *numbers in rows]
 
 
 def _summed(labels: str, extra: str = "") -> str:

@@ -52,8 +52,9 @@ logger = logging.getLogger(__name__)
 # Bytes of a line that the other process may write: its answer is some kilobytes.
 _LONGEST = 4_000_000
 _GRACE = 5.0
-# Lines that a calibration on the workspace completes, unless the client says how many.
-SAMPLES = 200
+# Lines that a calibration on the workspace completes, unless the client says how many: 200 answers are needed
+# to replace a calibrator, and some lines get none, however often others take their place.
+SAMPLES = 240
 
 
 @attrs.frozen

@@ -45,7 +45,7 @@ def percentages(editor: Editor) -> list[str]:
     "argument",
     [
         "work",
-        {"samples": 19},
+        {"samples": 59},
         {"samples": 5001},
         {"samples": True},
         {"fromGit": 1},
@@ -141,7 +141,7 @@ async def test_cancelled_it_goes_on_where_it_was(connect: Connect, tmp_path: Pat
         folders=(work.as_uri(),),
         env={"LSP_CALIB_MODEL": str(model_path), "LSP_CALIB_LINGER": "0"},
     )
-    wanted = types.ExecuteCommandParams("lsp-calib.calibrateWorkspace", [{"samples": 20}])
+    wanted = types.ExecuteCommandParams("lsp-calib.calibrateWorkspace", [{"samples": 60}])
     running = asyncio.ensure_future(editor.client.workspace_execute_command_async(wanted))
     async with asyncio.timeout(120):
         while len(percentages(editor)) < 4:

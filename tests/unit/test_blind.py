@@ -67,7 +67,7 @@ class TestCalibrate:
     def records(self, path: Path, held_out: tuple[str, ...] = ()) -> Path:
         """Records of which a quarter is of another version of a blind project."""
         renamed = {"project-1.1": "Django-9.9"}
-        found = [attrs.evolve(r, group=renamed.get(r.group, r.group)) for r in made_up(200, 4)]
+        found = [attrs.evolve(r, group=renamed.get(r.group, r.group)) for r in made_up(240, 4)]
         write_records(path, attrs.evolve(HEADER, held_out=held_out), found)
         return path
 

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("home")
 FILE = "".join(f"value_{n} = compute({n}, 'price')\n" for n in range(60))
 FUNCTIONS = "".join(
     f'def open_{n}(value):\n    """Open the door number {n}."""\n    return compute(value, {n})\n\n\n'
-    for n in range(12)
+    for n in range(24)
 )
 
 
@@ -72,9 +72,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
 
 
 def project(folder: Path, *names: str, text: str = FILE) -> Path:
+    """No two files have a line in common."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_text(text.replace("value", f"{folder.name}_{Path(name).stem}"))
     return folder
 
 
@@ -110,7 +111,7 @@ def run_eval(*arguments: object) -> Result:
 
 @pytest.mark.parametrize("options", [[], ["--task", "summary"]])
 def test_source_of_too_few_files_is_named(tmp_path: Path, asked: list[Task], options: list[str]) -> None:
-    text = FUNCTIONS * 2 if options else FILE
+    text = FUNCTIONS if options else FILE
     one = project(tmp_path / "one", "a.py", text=text)
     for place in (one, one / "a.py"):
         result = run(place, *options)
@@ -132,9 +133,46 @@ def test_source_of_too_few_files_is_named(tmp_path: Path, asked: list[Task], opt
         assert isinstance(run_eval("line", one, two, "--output", out).exception, AskedError)
 
 
+@pytest.mark.parametrize("copies", [20, 300])
+def test_a_line_is_drawn_once_wherever_it_stands(tmp_path: Path, asked: list[Task], copies: int) -> None:
+    """It is one fact about the model, however often it stands there; a test of nothing but it is none."""
+    line = "total = compute(1, 'price')\n"
+    folder = project(tmp_path / "p", "a.py", "b.py", "c.py", text=line * copies)
+    own = tmp_path / "own.jsonl"
+    own.write_text(
+        3 * copies * (json.dumps({"before": "", "target": line.strip(), "language": "python"}) + "\n")
+    )
+    for options in ((folder,), (folder, "--install"), (own,)):
+        result = run(*options)
+        assert result.exit_code == DataError.exit_code
+        assert "Only 1 different lines could be drawn; at least 20 are needed" in result.stderr
+    assert not asked
+    for name in ("a.py", "b.py", "c.py"):
+        (folder / name).write_text(line * copies + FILE.replace("value", name[0]))
+    other = project(tmp_path / "q", "d.py", text=line + FILE)
+    mine = [line_item_of(one) for _, one in line_task([folder, other], 400, 0, once=True).items]
+    assert len({item.text for item in mine}) == len(mine) == 4 * 60 + 1
+    assert len(line_task([folder, other], 9999, 0).items) == 3 * copies + 1 + 4 * 60, (
+        "`eval line` has them all"
+    )
+
+
+def test_a_function_is_drawn_once(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", "a.py", "b.py", text=FUNCTIONS)
+    (folder / "copy.py").write_text((folder / "a.py").read_text())
+    codes = [
+        payload["code"]
+        for _, payload in documented_task(
+            [folder, project(tmp_path / "q", "a.py", text=FUNCTIONS)], 400, 0
+        ).items
+    ]
+    assert len(set(codes)) == len(codes) == 72
+
+
 @pytest.mark.parametrize(
     ("option", "wrong", "good", "said"),
     [
+        ("--samples", "59", "60", "'--samples': 59 is not in the range x>=60"),
         ("--created", "1.1.2026", "2026-01-31", "such as 2026-01-31"),
         ("--seed", "-1", "1", "'--seed': -1 is not in the range"),
     ],
@@ -223,9 +261,9 @@ def test_samples_counts_answers(monkeypatch: pytest.MonkeyPatch, further: str, f
 
     monkeypatch.setattr(command, "collect_records", collect)
     monkeypatch.setattr(command, "fit_records", fit)
-    options = ["--samples", "40", *([] if further == "--samples" else [further, "20"])]
+    options = ["--samples", "60", *([] if further == "--samples" else [further, "20"])]
     result = run(*folders, *options)
-    wanted = 40 if further == "--samples" else 60
+    wanted = 60 if further == "--samples" else 80
     assert isinstance(result.exception, AskedError)
     assert result.exception.args[0] >= wanted - 4, "near enough after three rounds"
     assert "got no answer" in result.stderr
@@ -253,21 +291,22 @@ def test_the_time_is_told_before_the_model_is_asked(
     card.path.parent.mkdir()
     card.path.touch()
     speed = "(the speed of this machine is not known yet)"
-    few = "To be asked for: 20 answers of smollm2-135m, about 1 minute"
+    few = "To be asked for: 60 answers of smollm2-135m, about 1 minute"
     many = r"To be asked for: 1,\d{3} answers of smollm2-135m, about \d+ minutes"
     for folder in folders:
-        (folder / "b.py").write_text(FILE * 10)
-    for samples, sentence in (("20", few), ("1500", many)):
+        more = (f"{folder.name}_{n} = compute({n}, 'price')\n" for n in range(600))
+        (folder / "b.py").write_text("".join(more))
+    for samples, sentence in (("60", few), ("1500", many)):
         options = [*folders, "--samples", samples, "--model", "smollm2-135m"]
         assert re.search(f"^lsp-calib: {sentence} {re.escape(speed)}", run(*options).stderr, re.MULTILINE)
         assert "asked for" not in run(*options, "--quiet").stderr
     # Records of an earlier run, in a file that is complete: only the others are asked for.
-    task = line_task(folders, 40, 0)
+    task = line_task(folders, 60, 0, once=True)
     found = made_up(len(task.items))
     there = [attrs.evolve(record, item=item) for record, (item, _) in zip(found, task.items, strict=True)]
     for known, sentence in ((15, f"{len(there) - 15} answers"), (len(there), "")):
         write_records(tmp_path / "r.jsonl", HEADER, there[:known])
-        options = [*folders, "--samples", "40", "--model", "smollm2-135m", "--records", tmp_path / "r.jsonl"]
+        options = [*folders, "--samples", "60", "--model", "smollm2-135m", "--records", tmp_path / "r.jsonl"]
         said = run(*options).stderr
         assert f"asked for: {sentence}" in said if sentence else "asked for" not in said
 
@@ -375,7 +414,7 @@ def test_a_model_or_window_that_contradicts_the_records_is_refused(tmp_path: Pat
 @pytest.mark.parametrize(
     "options",
     [
-        *(["--samples", "40"], ["--no-suffix", "0"], ["--observe", "margin"], ["--threads", "0"]),
+        *(["--samples", "60"], ["--no-suffix", "0"], ["--observe", "margin"], ["--threads", "0"]),
         *(["--jobs", "2"], ["--model-per-job"], ["--remote", "http://127.0.0.1:9"]),
     ],
     ids="".join,
@@ -481,7 +520,7 @@ class TestGoingOn:
         folder = project(tmp_path / "p", "a.py", "b.py", "c.py", "d.py")
         other = project(tmp_path / "q", "a.py", "b.py", "c.py")
         for options in (
-            *([], ["--samples", "30"], ["--seed", "1"], ["--window", "large"], ["--no-suffix", "3"]),
+            *([], ["--samples", "90"], ["--seed", "1"], ["--window", "large"], ["--no-suffix", "3"]),
             *(["--model", "m"], ["--observe", "margin"], ["--exclude", "d.py"]),
             *(["--remote", "http://127.0.0.1:9"], ["--remote", "http://127.0.0.1:8"]),
         ):

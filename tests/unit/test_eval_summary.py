@@ -486,7 +486,7 @@ def test_the_draw_is_the_same_again_and_another_with_another_seed(project: Path)
 
 def test_too_few_are_said(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text('def f(x):\n    """Return the value of x."""\n    return x\n', "utf-8")
-    with pytest.raises(DataError, match="Only 1 functions of Python"):
+    with pytest.raises(DataError, match="Only 1 different functions of Python"):
         documented_task([tmp_path], 30, 0)
     with pytest.raises(SettingsError, match="cannot be read"):
         documented_task([tmp_path], 30, 0, "cobol")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import stat
 import time
 from contextlib import closing
@@ -75,7 +76,7 @@ class TestStats:
         keep("a", True)
         found = statistics()
         assert (found["suggestions"], found["correct"]) == (1, 1)
-        assert found["sources"][0] == {"name": "replay", "suggestions": 2, "labelled": 2, "correct": 1}
+        assert found["sources"][0] == {"name": "replay", "suggestions": 2, "visits": 2, "right": 1}
         assert "1 suggestion shown" in invoke("stats").output
 
     def test_by_language_model_and_age(self) -> None:
@@ -84,7 +85,7 @@ class TestStats:
         keep("c", days=400, model="other")
         found = statistics()
         assert (found["suggestions"], found["labelled"], found["correct"]) == (3, 2, 1)
-        one = {"suggestions": 1, "labelled": 1, "correct": 0}
+        one = {"suggestions": 1, "visits": 1, "right": 0}
         assert {"name": "rust", **one} in found["languages"]
         assert [(part["name"], part["suggestions"]) for part in found["models"]] == [("m", 2), ("other", 1)]
         ages = [part["name"] for part in found["ages"]]
@@ -104,6 +105,34 @@ class TestStats:
         assert tier["low"] == pytest.approx(least_rate(3, 4, 0.975))
         assert tier["high"] == pytest.approx(1 - least_rate(1, 4, 0.975))
         assert "75 %" in invoke("stats").output
+
+    def test_a_language_a_model_and_an_age_count_as_a_tier_does(self) -> None:
+        """The same labels were 75 % by tier and 23 % by language."""
+        for number in range(10):
+            keep(f"visit-{number}", False, episode="visit")
+        for number in range(3):
+            keep(f"right-{number}", True)
+        keep("unsettled")
+        found = statistics()
+        for parts in ("languages", "models", "ages", "sources"):
+            ((part),) = found[parts]
+            assert (part["suggestions"], part["visits"], part["right"]) == (14, 4, 3), parts
+        lines = invoke("stats").output.splitlines()
+        assert any("14 suggestions shown" in line for line in lines)
+        assert sum("visits with a label" in line for line in lines) == 4, "each table says what it counts"
+        (python,) = [line for line in lines if "python" in line]
+        assert [cell.strip() for cell in python.split("│")[1:-1]] == ["python", "14", "4", "75 %"]
+        assert not any("23 %" in line for line in lines)
+
+    def test_what_had_no_probability_is_no_visit(self) -> None:
+        """The tiers do not count it either."""
+        keep("a", True)
+        keep("b", True)
+        with closing(sqlite3.connect(state.state_dir() / "feedback.db")) as store, store:
+            store.execute("UPDATE suggestions SET kind = 'summary' WHERE id = 'b'")
+        found = statistics()
+        assert found["languages"] == [{"name": "python", "suggestions": 2, "visits": 1, "right": 1}]
+        assert sum(tier["n"] for tier in found["tiers"]) == 1
 
 
 class TestExport:

@@ -37,7 +37,7 @@ from lsp_calib.calibration.validation import Interval
 from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Share, Sums, outcome_of
 from lsp_calib.feedback.events import How, Label, Source
 from lsp_calib.feedback.report import LIMITS, FeedbackReport, Latency, from_commits, to_wire
-from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS
+from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS, Part
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report.page import html_page
 from lsp_calib.values import Evidence
@@ -303,10 +303,12 @@ def test_replayed_lines_are_a_source_of_their_own(
     assert attrs.evolve(found, **rest) == attrs.evolve(report, **rest)
     counted = {"sources": (), "size": 0}
     assert attrs.evolve(found.statistics, **counted) == attrs.evolve(report.statistics, **counted)
-    assert [(part.name, part.suggestions, part.correct) for part in found.statistics.sources] == [
-        ("shown", 900, report.statistics.correct),
-        ("replay", 40, 10),
-    ]
+    assert report.overall is not None
+    visits = report.overall.share.n
+    assert found.statistics.sources == (
+        Part("shown", 900, visits, round(visits * (report.overall.share.value or 0.0))),
+        Part("replay", 40, 40, 10),
+    )
 
 
 def test_what_was_learned_from_commits_is_a_source_of_its_own(

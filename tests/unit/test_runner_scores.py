@@ -214,7 +214,7 @@ class TestCommand:
     @pytest.fixture
     def kept(self, tmp_path: Path) -> Path:
         path = tmp_path / "r.jsonl"
-        write_records(path, HEADER, made_up(200, PROJECTS))
+        write_records(path, HEADER, made_up(240, PROJECTS))
         return path
 
     def test_records_are_scored_without_a_model(self, tmp_path: Path) -> None:
@@ -307,9 +307,9 @@ class TestCommand:
         second = self.calibrate(kept)
         assert not second["promoted"]
         assert second["reason"].startswith(
-            "too few lines to compare it with the present calibrator: 0 of 180"
+            "too few lines to compare it with the present calibrator: 0 of 216"
         )
-        assert (second["comparison"]["n"], second["comparison"]["fresh"]) == (180, False)
+        assert (second["comparison"]["n"], second["comparison"]["fresh"]) == (216, False)
         assert self.in_force() == first["calibrator"]["id"]
 
     def test_the_intervals_of_one_project_are_of_its_files(self, kept: Path) -> None:

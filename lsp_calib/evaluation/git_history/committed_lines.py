@@ -20,7 +20,7 @@ from lsp_calib.completion.context import Cursor, drawn_place, is_asked_for
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.git_history.objects import ObjectReader, object_reader
 from lsp_calib.evaluation.git_history.repository import find_repository, printable
-from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem, is_source, plain
+from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem, distinct, is_source, plain
 from lsp_calib.evaluation.tasks import (
     FEWEST,
     FEWEST_GROUPS,
@@ -399,16 +399,16 @@ def commit_task(
     said: list[str] = []
     seen: Counter[str] = Counter()
     for path, group in project_names(paths):
-        taken = committed_lines(path, group, each, seed, chosen, wish)
+        taken = committed_lines(path, group, each, seed, chosen, wish, {item.text for item in items})
         items += taken.items
         seen += taken.seen
         said.append(taken.sentence(path))
     if len(items) < FEWEST:
         by = ", ".join(f"{address} ({n})" for address, n in seen.most_common(5)) or "nobody"
         raise DataError(
-            f"There are only {len(items)} lines by {' or '.join(wish.authors)} in the last {seen.total()} "
-            f"commits; at least {FEWEST} are needed. These commits are by {by}. Name yourself with --author, "
-            "look at more of them with --commits, or leave --from-git out. " + " ".join(said)
+            f"There are only {len(items)} different lines by {' or '.join(wish.authors)} in the last "
+            f"{seen.total()} commits; at least {FEWEST} are needed. These commits are by {by}. Name yourself "
+            "with --author, look at more of them with --commits, or leave --from-git out. " + " ".join(said)
         )
     # Before the model is asked for hours: what is fitted on some of these is judged by the others.
     files = set(grouped([(item.id, item.group) for item in items]))
@@ -421,12 +421,15 @@ def commit_task(
     return Task("line", tuple((item.id, plain(item)) for item in items), chosen), said
 
 
-def committed_lines(path: Path, group: str, count: int, seed: int, language: str, wish: Wish) -> Taken:
+def committed_lines(
+    path: Path, group: str, count: int, seed: int, language: str, wish: Wish, known: Collection[str] = ()
+) -> Taken:
     """At most `count` of the newest lines that the authors added to files of a language below `path`.
 
     The document is the file as the commit left it up to the cursor; below it stand only the lines that the
     commit did not add, as it is where people write from top to bottom. With nothing left there the condition
-    is WRITING_ON. The same repository and seed give the same lines.
+    is WRITING_ON. Of lines with the same text only the newest is taken, and none that is `known`, by its
+    `LineItem.text`. The same repository and seed give the same lines.
     Raises DataError and SettingsError as `find_repository`, `object_reader` and `ObjectReader` do.
     """
     repository = find_repository(path)
@@ -434,6 +437,7 @@ def committed_lines(path: Path, group: str, count: int, seed: int, language: str
     taken = Taken()
     chosen: list[_Place] = []
     spare: list[_Place] = []
+    seen = set(known)
 
     def excluded(name: str) -> str:
         return wish.excluded(str(repository.root / name))
@@ -446,6 +450,7 @@ def committed_lines(path: Path, group: str, count: int, seed: int, language: str
                 places = [(version, at) for version in added.of(commit) for at in sorted(version.asked)]
                 places = _without_suggested(places, wish, taken.left_out)
                 random.Random(f"{seed}:{commit.id}").shuffle(places)
+                places = _without_repeated(places, seen, taken.left_out)
                 chosen += places[:_OF_A_COMMIT]
                 spare += places[_OF_A_COMMIT:][: count - len(spare)]
             if len(chosen) >= count:
@@ -464,6 +469,20 @@ def _without_suggested(places: list[_Place], wish: Wish, left_out: Counter[str])
     if len(kept) < len(places):
         left_out["lines with labels already"] += len(places) - len(kept)
     return kept
+
+
+def _without_repeated(places: list[_Place], seen: set[str], left_out: Counter[str]) -> list[_Place]:
+    """Without lines whose text is `seen`, to which the others are added."""
+    kept = distinct(places, _text, seen)
+    seen.update(map(_text, kept))
+    if len(kept) < len(places):
+        left_out["repeated lines"] += len(places) - len(kept)
+    return kept
+
+
+def _text(place: _Place) -> str:
+    version, at = place
+    return normalised_line(version.lines[at])
 
 
 def item_at(version: Version, at: int, group: str, seed: int, language: str) -> LineItem:

@@ -26,8 +26,8 @@ Arguments = tuple[Any, ...]
 _MOST_MINUTES = 10_080
 # The most that LSP's unsigned numbers can hold.
 _MOST = 2**31 - 1
-# Lines that a calibration on the workspace completes.
-FEWEST_SAMPLES, MOST_SAMPLES = 20, 5000
+# Lines that a calibration on the workspace completes; the fewest are those of `lsp-calib calibrate`.
+FEWEST_SAMPLES, MOST_SAMPLES = 60, 5000
 
 
 def register(server: CalibServer) -> None:
