@@ -16,6 +16,9 @@ import attrs
 SETTLE_AFTER = 30.0
 # A suggestion shown for fewer seconds cannot have been read: leaving it is no evidence against it.
 UNREAD_BELOW = 0.75
+# Seconds within which editors send what is one action to the user in several messages: Neovim, which collects
+# changes for 150 ms, the copy of a line that it moves before the removal of the line.
+TOGETHER = 0.5
 # Seconds after insertion at which it is recorded what still stands of the suggestion.
 SURVIVAL = (30, 120, 300, 600)
 
@@ -36,6 +39,14 @@ class EventKind(enum.StrEnum):
     REVIEWED = "reviewed"  # the user said so
     WITHHELD = "withheld"  # an answer of which nothing was offered, and so nothing shown
     CUT = "cut"  # its end was not offered
+
+
+class By(enum.Enum):
+    """Who has changed a document."""
+
+    USER = enum.auto()  # by hand, as far as can be told: by typing, pasting, undoing
+    PROGRAM = enum.auto()  # by its shape nobody has done it by hand; an editor may have, on Tab
+    FILE = enum.auto()  # the document is what another program has written into its file
 
 
 class How(enum.StrEnum):

@@ -13,8 +13,10 @@ from lsp_calib.feedback.events import (
     RIGHT,
     SETTLE_AFTER,
     SURVIVAL,
+    TOGETHER,
     UNKNOWN,
     UNREAD_BELOW,
+    By,
     Event,
     EventKind,
     How,
@@ -77,7 +79,9 @@ class TrackedSuggestion:
     displayed: the editor has said that it is on the screen; `shown_at` is then.
     visible_since: while it can be on the screen; None: the line no longer begins as it says, or another took
         its place. read: it was there long enough. superseded: another took its place before.
-    overwritten: a program has made another line of it; what the user would have done is not known.
+    overwritten: a program has made another line of it; what the user would have done is not known. disturbed:
+        a program has changed the document while it was to be taken or left.
+    emptied_from: its text before it became blank: some editors empty a line before they delete it.
     saved_at: of the first save since it is as it is, or was shown. provisional: the label that was
         written then, as (correct, how), and since with each change that made another of it.
     """
@@ -108,6 +112,8 @@ class TrackedSuggestion:
     read: bool = False
     superseded: bool = False
     overwritten: bool = False
+    disturbed: bool = False
+    emptied_from: str = ""
     saved_at: float | None = None
     provisional: tuple[bool | None, How] | None = None
 
@@ -165,7 +171,7 @@ class TrackedSuggestion:
             self.visible_since = now
         if self.inserted_at is None:
             self.moved_on_at = self.saved_at = None
-        self.superseded = False
+        self.superseded = self.disturbed = False
 
     def on_line(self, line: int, text: str, now: float) -> None:
         """It is shown on a line. One whose line was deleted is there: a blank line would not be found."""
@@ -210,7 +216,7 @@ class TrackedSuggestion:
         """Whether it was on the screen for long enough by now."""
         return self.read or (self.visible_since is not None and now - self.visible_since >= UNREAD_BELOW)
 
-    def became(self, old: str, new: str, now: float, later: list[Below], *, by_program: bool) -> list[Event]:
+    def became(self, old: str, new: str, now: float, later: list[Below], by: By) -> list[Event]:
         """The line has changed from `old` (ends unstripped) to `new`. later: the further lines."""
         text = normalised_line(new)
         present = [(one.line is None, one.text) for one in self.below]
@@ -219,10 +225,11 @@ class TrackedSuggestion:
             return []
         undecided = self._is_undecided
         was_expected, before = self.as_expected, self.text
+        self.emptied_from = "" if text else before
         self.text, self.below = text, later
         self.changed_at = now
-        if self.as_expected and (self.within or at_once(old, new, self.suggestion.text)):
-            # A program that writes what is on the screen is the editor, on Tab.
+        from_file = by is By.FILE and undecided and not was_expected
+        if self.as_expected and not from_file and (self.within or at_once(old, new, self.suggestion.text)):
             self.marked, self.overwritten = True, False
             if not was_expected:
                 self.saved_at = None
@@ -231,7 +238,8 @@ class TrackedSuggestion:
                 # Parts that were taken back before all of it came at once do not count.
                 self.in_parts = self.in_parts and before != self.initial
                 return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
-        self.overwritten = not self.as_expected and (self.overwritten or (by_program and undecided))
+        by_program = by is not By.USER and undecided
+        self.overwritten = from_file or (not self.as_expected and (self.overwritten or by_program))
         if not is_on_the_way(text, self.expected):
             self._out_of_sight(now)
         elif self.inserted_at is None and not self.within:
@@ -252,10 +260,18 @@ class TrackedSuggestion:
         if how is not How.LOST:
             by_program = self.overwritten or (how is How.OVERWRITTEN and self._is_undecided)
             how = How.OVERWRITTEN if by_program else How.DELETED
+        if self.emptied_from and self.changed_at is not None and now - self.changed_at <= TOGETHER:
+            self.text = self.emptied_from
         self.missing = Missing(now, self.line, how)
         self.line = None
         self._out_of_sight(now)
         return self._unmarked(now) if was_expected else []
+
+    def looked_for(self, now: float) -> str:
+        """Its text, while its line is missing, or blank for a moment; "": it is not."""
+        if self.missing is not None:
+            return self.text if now - self.missing.at <= SETTLE_AFTER else ""
+        return self.emptied_from if now - (self.changed_at or 0.0) <= TOGETHER else ""
 
     def came_back(self, line: int, now: float) -> None:
         """The line is in a document again, as it was. line: where."""
@@ -333,8 +349,9 @@ class TrackedSuggestion:
         if self.text != self.initial:
             return How.TYPED_OVER
         left_at = now if self.moved_on_at is None else self.moved_on_at
-        unread = self.changed_at is None and not self._is_read(left_at)
-        return How.UNREAD if unread else How.IGNORED
+        if self.changed_at is None and not self._is_read(left_at):
+            return How.UNREAD
+        return How.OVERWRITTEN if self.disturbed else How.IGNORED
 
     def _is_sure_right(self) -> bool | None:
         """Whether the line begins as it would with the part that can be trusted; None if there is none."""

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import attrs
 
-from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How
+from lsp_calib.feedback.events import TOGETHER, By, Event, EventKind, How
 from lsp_calib.feedback.lines import LineMap, LostLineError
 from lsp_calib.feedback.tracked import Below, Copy, TrackedSuggestion
 from lsp_calib.lru import LRU
@@ -25,9 +25,6 @@ _log = logging.getLogger(__name__)
 
 # Suggestions followed per document until settled, and again as many for their survival.
 FOLLOWED_AT_MOST = 64
-# Seconds within which editors send what is one action to the user in several messages: Neovim, which collects
-# changes for 150 ms, the copy of a line that it moves before the removal of the line.
-TOGETHER = 0.5
 # Seconds within which a document that was closed is opened again, where it is one action to the user.
 REOPENED = 1.0
 # Copies of a line that are remembered.
@@ -48,17 +45,19 @@ class _Visit:
 
 @attrs.frozen
 class _Closing:
-    """A document was closed. notebook: URI of the one that it was a cell of; "": of none."""
+    """A document was closed. notebook: URI of the one that it was a cell of; "": of none. several: with other
+    cells of that: users delete one at a time, a notebook that is read again loses more."""
 
     at: float
     remains: Remains
     notebook: str
+    several: bool = False
 
 
 @attrs.frozen
 class _Change:
-    """What the last messages have made of a document, or of nothing when it was opened. first, last: when they
-    came. old, new: its lines before them, and now."""
+    """What the last messages have made of a document, or of nothing when it was opened. first, last: when
+    they came. old, new: its lines before them, and now."""
 
     first: float
     last: float
@@ -130,6 +129,7 @@ class Tracker:
     def __init__(self) -> None:
         self._documents: dict[str, _Document] = {}
         self._recent: dict[str, _Change] = {}
+        self._cells: dict[str, tuple[str, float]] = {}  # closed, with their notebook and when
 
     def shown(
         self,
@@ -239,16 +239,16 @@ class Tracker:
         now: float,
         *,
         before: Sequence[str] | None = None,
-        by_program: bool = False,
+        by: By = By.USER,
     ) -> list[Event]:
         """The document was changed. lines: the whole document as it is now; before: as it was.
 
-        by_program: nobody has typed it, nor done it by hand: it is no refusal, and no work on the document.
+        by: what a program does is no refusal, and no work on the document.
         """
         events = self.tick(now)
         document, new = self._documents.get(uri), tuple(lines) or ("",)
         if document is None:
-            if not by_program:
+            if by is By.USER:
                 self._active(uri, None, now)
             if before is not None and self._documents:
                 self._came(uri, LineMap(tuple(before) or ("",), new), now)
@@ -259,9 +259,9 @@ class Tracker:
         document.lines = new
         if document.visit is not None and not where.touches_only(document.visit.line):
             document.visit = None
-        if not by_program:
+        if by is By.USER:
             self._active(uri, None, now, but=document)
-        follow = partial(self._follow, uri, where, now, by_program)
+        follow = partial(self._follow, uri, where, now, by)
         events += document.each(document.all(), follow)
         self._came(uri, where, now)
         return events
@@ -275,7 +275,9 @@ class Tracker:
         events, new = self.tick(now), tuple(lines) or ("",)
         if uri in self._documents:
             self._documents[uri].closing = None
-            return events + self.changed(uri, new if is_code else ("",), now, by_program=is_code)
+            return events + self.changed(
+                uri, new if is_code else ("",), now, by=By.FILE if is_code else By.USER
+            )
         for other, document in list(self._documents.items()):
             if document.closing is not None and _same(document.lines, new):
                 return events + self._renamed(other, uri, new, now)
@@ -305,16 +307,22 @@ class Tracker:
         is open itself, the cell was deleted or changed, and its lines may come back.
         """
         events = self.tick(now)
-        document = self._documents.get(uri)
+        document, several = self._documents.get(uri), False
+        if notebook:
+            self._cells[uri] = notebook, now
+            several = sum(one[0] == notebook for one in self._cells.values()) > 1
+            for one in self._documents.values() if several else ():
+                if one.closing is not None and one.closing.notebook == notebook:
+                    one.closing = attrs.evolve(one.closing, several=True)
         if document is None:
             return events
         for other, recent in self._others(uri):
             if recent.old == ("",) and _same(recent.new, document.lines):
                 return events + self._renamed(uri, other, recent.new, now)
-        document.closing = _Closing(now, remains, notebook)
-        for one in list(document.all()) if notebook else ():
-            if went := self._went(uri, one):  # its lines had been put into another cell
-                self._move(one, uri, *went, now)
+        document.closing = _Closing(now, remains, notebook, several)
+        for suggestion in list(document.all()) if notebook else ():
+            if went := self._went(uri, suggestion):  # its lines had been put into another cell
+                self._move(suggestion, uri, *went, now)
         return events
 
     def notebook_closed(self, notebook: str) -> None:
@@ -345,18 +353,15 @@ class Tracker:
             into.surviving.update(document.surviving)
         else:
             self._documents[uri] = document
-        return self.changed(uri, lines, now, by_program=True)
+        return self.changed(uri, lines, now, by=By.FILE)
 
     def _end(self, uri: str, document: _Document, closing: _Closing, now: float) -> list[Event]:
         """A document stays closed: settle what is followed in it by what is left of it."""
         document.closing = None
         if closing.notebook:
-            others = [one.closing for one in self._documents.values() if one.closing is not None]
-            # A user deletes one cell, a notebook that is read again loses several.
-            several = any(one.notebook == closing.notebook and one.at == closing.at for one in others)
-            return self.changed(uri, ("",), now, by_program=several)
+            return self.changed(uri, ("",), now, by=By.FILE if closing.several else By.USER)
         before = {id_: one.text for id_, one in document.followed.items()}
-        events = self.changed(uri, closing.remains(document.lines), now, by_program=True)
+        events = self.changed(uri, closing.remains(document.lines), now, by=By.FILE)
 
         def settle(one: TrackedSuggestion) -> Iterator[Event]:
             stands = one.as_expected or one.text == before[one.suggestion.id]
@@ -371,6 +376,7 @@ class Tracker:
         """Settle and record what is due by now."""
         events: list[Event] = []
         self._recent = {uri: one for uri, one in self._recent.items() if now - one.last <= TOGETHER}
+        self._cells = {uri: one for uri, one in self._cells.items() if now - one[1] <= TOGETHER}
         for uri, document in list(self._documents.items()):
             closing = document.closing
             if closing is not None:
@@ -476,13 +482,13 @@ class Tracker:
         uri: str,
         where: LineMap,
         now: float,
-        by_program: bool,
+        by: By,
         one: TrackedSuggestion,
     ) -> Iterator[Event]:
         if one.line is None:
             self._look_for(one, where, now)
         else:
-            yield from self._followed(uri, where, now, by_program, one)
+            yield from self._followed(uri, where, now, by, one)
         yield from one.revised(now)
 
     def _followed(
@@ -490,11 +496,12 @@ class Tracker:
         uri: str,
         where: LineMap,
         now: float,
-        by_program: bool,
+        by: By,
         one: TrackedSuggestion,
     ) -> Iterator[Event]:
         assert one.line is not None
-        before, gone = one.line, How.OVERWRITTEN if by_program else How.DELETED
+        before, gone = one.line, How.DELETED if by is By.USER else How.OVERWRITTEN
+        one.disturbed = one.disturbed or (by is not By.USER and one.is_open)
         try:
             after = where.find(before, one.expected)
         except LostLineError:
@@ -515,10 +522,10 @@ class Tracker:
             one.below = _below(one, where, before)
             return
         one.line = after
-        if not (by_program or (after == before and where.touches_only(before))):
+        if by is By.USER and not (after == before and where.touches_only(before)):
             one.moved_on(now)
         later = _below(one, where, after)
-        yield from one.became(where.old[before], where.new[after], now, later, by_program=by_program)
+        yield from one.became(where.old[before], where.new[after], now, later, by)
 
     @staticmethod
     def _look_for(one: TrackedSuggestion, where: LineMap, now: float) -> None:
@@ -541,13 +548,12 @@ class Tracker:
             if other == uri:
                 continue
             for one in list(document.all()):
-                gone = now if document.closing and document.closing.notebook else None
-                gone = one.missing.at if one.missing is not None else gone
-                if gone is None or now - gone > SETTLE_AFTER or not one.text:
-                    continue
-                place = where.appeared(one.text, 0)
-                if place is not None:
-                    self._move(one, other, uri, where.new, place, now)
+                closing = document.closing is not None and document.closing.notebook
+                if text := one.text if closing and one.line is not None else one.looked_for(now):
+                    place = where.appeared(text, 0)
+                    if place is not None:
+                        one.text = text
+                        self._move(one, other, uri, where.new, place, now)
 
     def _others(self, uri: str) -> list[tuple[str, _Change]]:
         """What has just become of other documents, that are open, by their URIs."""
@@ -573,7 +579,7 @@ class Tracker:
             into.followed[id_] = one
         elif source.surviving.pop(id_, None) is not None:
             into.surviving[id_] = one
-        one.copies = ()
+        one.copies, one.disturbed = (), one.disturbed or one.is_open
         one.came_back(place, now)
         one.moved_on(now)
 

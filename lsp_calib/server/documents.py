@@ -16,6 +16,8 @@ from pathlib import Path
 import attrs
 from lsprotocol import types
 
+from lsp_calib.completion.context import shared_ends
+from lsp_calib.feedback.events import By
 from lsp_calib.feedback.tracker import Remains
 from lsp_calib.files import check_regular, read_file
 from lsp_calib.filesystem import on_network
@@ -37,6 +39,8 @@ _BURST = 1.0
 _SAVE = 5.0
 # States of a document that are recognised when it returns to them.
 _STATES = 64
+# Seconds within which two messages come of one action.
+_AT_ONCE = 0.1
 # Bytes of a file that are compared with a document.
 _LARGEST = 8_000_000
 
@@ -48,13 +52,17 @@ _Stamp = tuple[int, int, int]
 class _Document:
     """bulk_at: time of the last change in bulk, None once a request has been held back for it.
     returned_at: of the last change that led back to an earlier state. saving_at: of the save under way, which
-    the user makes `by_hand`, as far as the editor says so. unsaved: whether it has changed since. file: as it
-    was when the document was opened or saved; None: there was none. notebook: URI of the one that it is a
-    cell of; "": of none."""
+    the user makes `by_hand`, as far as the editor says so. unsaved: whether it has changed since. saved: the
+    state, and file: the file, as they were when the document was opened or saved; None: there was none.
+    notebook: URI of the one that it is a cell of; "": of none. replaced_at: when the last message replaced
+    `replaced`."""
 
     notebook: str = ""
     file: _Stamp | None = None
+    saved: int = 0
     unsaved: bool = False
+    replaced: Change | None = None
+    replaced_at: float = 0.0
     states: deque[int] = attrs.field(factory=lambda: deque(maxlen=_STATES))
     bulk_at: float | None = None
     returned_at: float | None = None
@@ -78,16 +86,17 @@ class Documents:
     def opened(self, uri: str) -> None:
         if (document := self._connection.open_document(uri)) is not None:
             notebook = "" if document.notebook is None else document.notebook.uri
-            self._documents[document.uri] = _Document(notebook, _stamp(path_of(document.uri)))
+            file, state = _stamp(path_of(document.uri)), hash(document.bare_lines)
+            self._documents[document.uri] = _Document(notebook, file, state)
             self._events.send(on.DocumentOpened(document, document.bare_lines))
 
     def changed(self, uri: str) -> None:
         if (document := self._connection.open_document(uri)) is not None:
             changes, lines = document.take_changes(), document.bare_lines
-            typed, by_program = not changes.all, False
+            typed, by = True, By.USER
             if changes.all:
-                typed, by_program = self._by_whom(document.uri, changes, lines)
-            self._events.send(on.DocumentChanged(document, lines, changes, typed, by_program))
+                typed, by = self._by_whom(document.uri, changes, lines)
+            self._events.send(on.DocumentChanged(document, lines, changes, typed, by))
 
     def save_begins(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
         """What changes until the end of the save is changed by a formatter."""
@@ -101,6 +110,7 @@ class Documents:
         document = self._documents.setdefault(uri, _Document())
         by_hand, document.by_hand = document.by_hand, False
         document.saving_at, document.unsaved, document.file = None, False, _stamp(path_of(uri))
+        document.saved = document.states[-1] if document.states else document.saved
         if by_hand:
             self._events.send(on.DocumentSaved(uri))
 
@@ -133,19 +143,32 @@ class Documents:
         document.bulk_at = None
         return not late
 
-    def _by_whom(self, uri: str, changes: Changes, lines: Lines) -> tuple[bool, bool]:
+    def _by_whom(self, uri: str, changes: Changes, lines: Lines) -> tuple[bool, By]:
         """Whether changes may have been typed: not in bulk, and they do not lead back to an earlier state, or
-        only by single characters; and whether they are by a program."""
+        only by single characters; and by whom they are."""
         document = self._documents.setdefault(uri, _Document())
         saving = document.saving_at is not None and self._clock() - document.saving_at <= _SAVE
         returned = _returns(document, changes)
         bulk = (returned and self._is_burst(document)) or saving or _is_large(changes.all)
         document.bulk_at = self._clock() if bulk else None
-        read_again = not all(change.small for change in changes.all) and _is_in(path_of(uri), document, lines)
+        reverted = _is_of_whole_lines(changes) and document.unsaved and changes.after == document.saved
+        read_again = reverted or _is_in(path_of(uri), document, changes, lines)
         document.unsaved = not read_again
         undone = returned and not _is_whole(changes)
-        by_program = saving or read_again or (not undone and _is_edited_by_program(changes))
-        return not (bulk or returned), by_program
+        by_program = saving or (not undone and _is_edited_by_program(changes, lines))
+        by_program = self._goes_on(document, changes.all[0]) or by_program
+        by = By.FILE if read_again else By.PROGRAM if by_program else By.USER
+        return not (bulk or returned), by
+
+    def _goes_on(self, document: _Document, change: Change) -> bool:
+        """Whether a message replaces on another line what the one right before it has replaced, by the same:
+        lsp-mode sends each place of a replacement on its own."""
+        now, before = self._clock(), document.replaced
+        is_new = change.text and not (change.small or change.extends)
+        goes_on = is_new and before is not None and now - document.replaced_at <= _AT_ONCE
+        same = goes_on and before is not None and before.text == change.text and before.line != change.line
+        document.replaced, document.replaced_at = (change if is_new else None), now
+        return bool(same)
 
     def _inserted(self, uri: str) -> None:
         """The last change has inserted a suggestion: the user goes on from there."""
@@ -186,13 +209,31 @@ def _is_whole(changes: Changes) -> bool:
     return len(changes.all) == 1 and only.line == 0 and only.removed >= max(len(changes.old) - 1, 3)
 
 
-def _is_edited_by_program(changes: Changes) -> bool:
+def _is_of_whole_lines(changes: Changes) -> bool:
+    """Whether lines were replaced by others, or came, whole: so VS Code shows a file that it reads again."""
+    return all(change.whole_lines for change in changes.all)
+
+
+def _replaces_in_lines(changes: Changes, lines: Lines) -> bool:
+    """Whether one change replaces the same in several lines: Eglot joins what comes within half a second."""
+    start, old_end, new_end = changes.region
+    if old_end != new_end or old_end - start < 2:
+        return False
+    found = []
+    for old, new in zip(changes.old[start:old_end], lines[start:new_end], strict=False):
+        if old != new:
+            above, below = shared_ends(old, new)
+            found.append((old[above : len(old) - below], new[above : len(new) - below]))
+    return len(found) > 1 and len(set(found)) == 1 and all(found[0])
+
+
+def _is_edited_by_program(changes: Changes, lines: Lines) -> bool:
     """Whether changes are of many lines, or replace something and touch another line, too, or touch several.
 
     Where users indent lines, comment them out, or type with several cursors, the same comes or goes. Where
     they choose a word from a menu, its beginning is there, and another line may get an import.
     """
-    if _is_whole(changes):
+    if _is_whole(changes) or _replaces_in_lines(changes, lines):
         return True
     every = changes.all
     if sum(max(change.removed, change.inserted) - 1 for change in every) >= MOST_LINES:
@@ -214,10 +255,13 @@ def _stamp(path: Path | None) -> _Stamp | None:
     return None
 
 
-def _is_in(path: Path | None, document: _Document, lines: Lines) -> bool:
+def _is_in(path: Path | None, document: _Document, changes: Changes, lines: Lines) -> bool:
     """Whether a program has written these lines into the document's file, from where the editor has them."""
-    # Where there are changes of the user's, no editor reads the file again by itself.
-    if document.unsaved or document.file is None or (stamp := _stamp(path)) in (None, document.file):
+    # Where there are changes of the user's, no editor reads the file again unless it is told to.
+    apart = _is_of_whole_lines(changes) or len({one.line for one in changes.all}) > 1
+    if all(one.small for one in changes.all) or (document.unsaved and not apart):
+        return False
+    if document.file is None or (stamp := _stamp(path)) in (None, document.file):
         return False
     if _lines_of(path) != lines:
         return False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lsp_calib.completion.context import Cursor
     from lsp_calib.completion.postprocess import Removal
     from lsp_calib.completion.service import Completion
-    from lsp_calib.feedback.events import Event
+    from lsp_calib.feedback.events import By, Event
     from lsp_calib.feedback.tracker import Remains
     from lsp_calib.inference.engine import LoadedModel
     from lsp_calib.server.text import CalibDocument, Changes
@@ -44,14 +44,13 @@ class DocumentOpened:
 
 @attrs.frozen
 class DocumentChanged:
-    """lines: as they are now. changes: those of one message. typed: whether they may have been typed.
-    by_program: whether they were not even done by hand, as pasting and undoing is."""
+    """lines: as they are now. changes: those of one message. typed: whether they may have been typed."""
 
     document: CalibDocument
     lines: tuple[str, ...]
     changes: Changes
     typed: bool
-    by_program: bool
+    by: By
 
 
 @attrs.frozen

@@ -141,7 +141,7 @@ class SuggestionTracking:
                 self._events.send(on.SuggestionInserted(*place))
 
     def _changed(self, one: on.DocumentChanged) -> None:
-        self.changed(one.document.uri, one.lines, before=one.changes.old, by_program=one.by_program)
+        self.changed(one.document.uri, one.lines, before=one.changes.old, by=one.by)
 
     def opened(self, document: CalibDocument, lines: Sequence[str]) -> None:
         """A document is open, which is no work on it, and so tells nothing of what is shown elsewhere."""

@@ -64,7 +64,8 @@ class Change:
 
     line: its first line, from 0. removed, inserted: how many lines it touched, before and after; 1 within a
         line. small: of one character at most. text: what came. empty: whether nothing went. extends: whether
-        it begins with what went, as where a menu completes a word.
+        it begins with what went, as where a menu completes a word. whole_lines: whether lines went and came
+        with their ends.
     """
 
     line: int
@@ -74,6 +75,7 @@ class Change:
     text: str = attrs.field(default="", repr=False)
     empty: bool = False
     extends: bool = False
+    whole_lines: bool = False
 
 
 @attrs.frozen
@@ -269,6 +271,7 @@ class CalibDocument(TextDocument):
                 text=change.text,
                 empty=start == end and not beyond,
                 extends=start.line == end.line and change.text.startswith(went),
+                whole_lines=start.character == end.character == 0 and change.text.endswith("\n"),
             )
         )
 

@@ -60,6 +60,14 @@ async def _(a: Author) -> None:
     await a.moves_on(uri)
 
 
+@situation("read it; a program writes just that into the file", "overwritten", why=BY_PROGRAM)
+async def _(a: Author) -> None:
+    uri = a.open_file()
+    await a.sees(uri=uri)
+    await a.reads_again(ACCEPTED, uri)
+    await a.moves_on(uri)
+
+
 @situation("accept it, save; a checkout takes the line out at once", "overwritten", why=BY_PROGRAM)
 async def _(a: Author) -> None:
     uri = a.open_file()
@@ -99,6 +107,18 @@ seen(
     "overwritten",
     ("together", *AGENT),
     why=BY_PROGRAM,
+)
+seen(
+    "read it; an agent changes several other lines; go on elsewhere",
+    "overwritten",
+    ("together", ((LAST, 0), (LAST, 5), "log"), ((2, 4), (2, 10), "yield")),
+    why="it goes from the screen with that: you may have wanted it",
+)
+seen(
+    "read it; an agent changes several other lines; type something else",
+    "typed over",
+    ("together", ((LAST, 0), (LAST, 5), "log"), ((2, 4), (2, 10), "yield")),
+    ("type", "vat"),
 )
 seen(
     "read it; an agent changes several other lines; accept it",
