@@ -15,12 +15,12 @@ from soak_edits import agents_edits, another_version, changed, formatters_edits
 
 from lsp_calib.completion.context import shared_ends
 from lsp_calib.text_lines import same_line
-from lsp_calib.tools.client import Document, Editor
+from lsp_calib.tools.client import Document, Edit, Editor
 
 PATIENCE = 240.0
-# Keys of a line for which a completion is requested; whoever knows the rest types that fast.
+# So many keys in a row ask for a completion; the rest is typed too fast for that.
 _KEYS_ASKED = 8
-# Of other programs, for each key, while a suggestion is on the screen, and after accepting it.
+# How probable it is that another program writes: at a key, while a suggestion is shown, after accepting it.
 _WHILE_TYPING, _WHILE_SHOWN, _AFTERWARDS = 0.004, 0.06, 0.12
 
 Act = Callable[["Place"], Awaitable[None]]
@@ -60,7 +60,7 @@ class Typist:
     """
 
     def __init__(self, editor: Editor, folder: Path, seconds: dict[str, list[float]], seed: int) -> None:
-        self._editor, self._folder, self._seconds = editor, folder, seconds
+        self._editor, self._seconds = editor, seconds
         self._chance = random.Random(seed)
         self._committed = {path: path.read_text("utf-8") for path in sorted(folder.glob("*.py"))}
         self._open: list[Document] = []
@@ -124,7 +124,8 @@ class Typist:
         document.edits(self._formatted(document))
         await self._pause(0.2, 1.0)
 
-    def _formatted(self, document: Document) -> list[tuple[tuple[int, int], tuple[int, int], str]]:
+    def _formatted(self, document: Document) -> list[Edit]:
+        """What the formatter changes: sometimes also lines that were accepted."""
         own = [at.line for at in self._accepted if at.document is document and self._is_there(at)]
         return formatters_edits(document.lines, self._chance, own if self._chance.random() < 0.4 else ())
 
