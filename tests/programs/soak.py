@@ -1,38 +1,42 @@
 """`make soak`: several editors at work for an hour on one model, and what that costs over time.
 
-Each editor has a server of its own; all share one model process and one state folder. They type with a
-request at each key, cancel some, accept, undo, hover, save, close and open again. Every ten seconds memory,
-handles and the feedback store are read. After a warm-up of five minutes (half of a shorter run) memory and
-handles of servers and model process may grow by at most 5 %, or by six handles: threads start and files open
-when they are first needed.
+Each editor has a server and a folder of its own; all share one model process and one state folder. They
+type with a request at each key, cancel some, accept, mend, undo, hover, save, close and open again. Meanwhile
+other programs write into the documents: another commit is checked out, an agent changes several lines in the
+editor or on the disk, a formatter runs.
+
+Every ten seconds memory, handles and the feedback store are read. After a warm-up of five minutes (half of a
+shorter run) memory and handles of servers and model process may grow by at most 5 %, or by six handles:
+threads start and files open when they are first needed. What became of the suggestions is counted at the end.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
-import random
 import shutil
+import sqlite3
 import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
 import numpy as np
 import psutil
+from soak_typist import Typist
 
 from lsp_calib import home, lockfile
 from lsp_calib.inference.models.cards import locate
-from lsp_calib.tools.client import Document, Editor
+from lsp_calib.tools.client import Editor
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = [sys.executable, "-m", "lsp_calib", "serve"]
-PATIENCE = 240.0
 MOST_GROWTH = 0.05
 MOST_MORE = {"memory": 0.0, "handles": 6.0}
 # Real code: long files and short ones, so that windows and neighbours differ.
@@ -45,83 +49,15 @@ _WARM_UP = 300.0
 @attrs.define
 class Readings:
     """seconds: of requests, by kind. memory, handles: of each process by name, and the store's bytes, over
-    time since the start."""
+    time since the start. met: how often documents were changed by what. outcomes: how many
+    suggestions were shown, by what became of them and whether they were inserted."""
 
     seconds: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
     memory: dict[str, list[tuple[float, float]]] = attrs.field(factory=lambda: defaultdict(list))
     handles: dict[str, list[tuple[float, float]]] = attrs.field(factory=lambda: defaultdict(list))
     store: list[tuple[float, float]] = attrs.field(factory=list)
-
-
-class Typist:
-    """One editor and its user. The same seed does the same in the same order."""
-
-    def __init__(self, editor: Editor, folder: Path, readings: Readings, seed: int) -> None:
-        self._editor, self._folder, self._readings = editor, folder, readings
-        self._chance = random.Random(seed)
-        self._open: list[Document] = []
-        self._until = 0.0
-
-    async def work(self, until: float) -> None:
-        self._until = until
-        for path in self._files():  # what a first summary loads, and the first of a document, is no growth
-            document = Document(self._editor, path, "python")
-            await self._hover(document)
-            document.close()
-        while time.monotonic() < until:
-            document = self._document()
-            await self._chance.choices((self._type, self._hover, self._save), (12, 2, 1))[0](document)
-
-    def _files(self) -> list[Path]:
-        return sorted(self._folder.glob("*.py"))
-
-    def _document(self) -> Document:
-        """An open one; now and then another is opened and an old one closed."""
-        if not self._open or self._chance.random() < 0.1:
-            path = self._chance.choice(self._files())
-            if all(one.path != path for one in self._open):
-                self._open.append(Document(self._editor, path, "python"))
-            if len(self._open) > 3:
-                self._open.pop(0).close()
-        return self._chance.choice(self._open)
-
-    async def _type(self, document: Document) -> None:
-        """Type some keys of a line again; then the suggestion is taken, or all is undone."""
-        lines = [at for at, line in enumerate(document.lines) if len(line.strip()) > 8]
-        line = self._chance.choice(lines)
-        before = document.lines[line]
-        start = len(before) - len(before.lstrip())
-        end = self._chance.randrange(start + 1, len(before))
-        document.replace(line, start, len(before), "")
-        item = None
-        for column in range(start, end):
-            if time.monotonic() > self._until:
-                return
-            document.replace(line, column, column, before[column])
-            if self._chance.random() < 0.3:
-                cancel = document.complete_later(line, column + 1)
-                await asyncio.sleep(self._chance.uniform(0, 0.05))
-                cancel()
-            else:
-                began = time.monotonic()
-                item = await document.complete(line, column + 1, PATIENCE)
-                self._readings.seconds["key"].append(time.monotonic() - began)
-            await asyncio.sleep(self._chance.uniform(0.02, 0.2))
-        if item is not None and self._chance.random() < 0.5:
-            document.replace(line, end, end, str(item.insert_text))
-            await asyncio.sleep(self._chance.uniform(0.2, 1.0))
-        document.replace(line, 0, len(document.lines[line]), before)
-
-    async def _hover(self, document: Document) -> None:
-        heads = [at for at, line in enumerate(document.lines) if line.lstrip().startswith("def ")]
-        if heads:
-            line, began = self._chance.choice(heads), time.monotonic()
-            await document.hover(line, document.lines[line].index("def ") + 4, PATIENCE)
-            self._readings.seconds["hover"].append(time.monotonic() - began)
-
-    async def _save(self, document: Document) -> None:
-        document.save()
-        await document.diagnostics()
+    met: Counter[str] = attrs.field(factory=Counter)
+    outcomes: Counter[tuple[str, bool]] = attrs.field(factory=Counter)
 
 
 async def watch(readings: Readings, servers: Sequence[Editor], state: Path, until: float) -> None:
@@ -169,28 +105,65 @@ def growth(series: Sequence[tuple[float, float]], seconds: float) -> tuple[float
 
 
 async def soak(minutes: float, clients: int, scratch: Path) -> Readings:
-    state, folder = home.private_folder(scratch / "home"), scratch / "work"
-    folder.mkdir()
-    for source in sorted(SOURCES.glob("[a-z]*.py")):
-        shutil.copy(source, folder / source.name)
+    state = home.private_folder(scratch / "home")
+    folders = [scratch / f"work-{at + 1}" for at in range(clients)]
+    for folder in folders:
+        folder.mkdir()
+        for source in sorted(SOURCES.glob("[a-z]*.py")):
+            shutil.copy(source, folder / source.name)
     env = {**os.environ, "LSP_CALIB_MODEL": str(locate("smollm2-135m")[1]), "LSP_CALIB_HOME": str(state)}
     readings = Readings()
     editors = [Editor() for _ in range(clients)]
     try:
-        for editor in editors:
+        for editor, folder in zip(editors, folders, strict=True):
             await editor.start(SERVER, env=env, cwd=folder)
             await editor.open_session(folder, {})
         until = time.monotonic() + 60 * minutes
-        typists = [Typist(editor, folder, readings, seed) for seed, editor in enumerate(editors)]
+        typists = [
+            Typist(editor, folder, readings.seconds, seed)
+            for seed, (editor, folder) in enumerate(zip(editors, folders, strict=True))
+        ]
         working = [typist.work(until) for typist in typists]
         await asyncio.gather(watch(readings, editors, state, until), *working)
         codes = [await editor.quit() for editor in editors]
         if any(codes):
             raise SystemExit(f"The servers ended with the codes {codes}.")
+        readings.met = sum((typist.met for typist in typists), Counter())
+        readings.outcomes = outcomes(state / "feedback.db")
     finally:
         for editor in editors:
             await editor.close()
     return readings
+
+
+def outcomes(store: Path) -> Counter[tuple[str, bool]]:
+    """How many suggestions were shown, by what became of them and whether they were inserted."""
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        rows = connection.execute(
+            "SELECT COALESCE(l.how || IIF(l.correct IS NULL, ', ?', ''), 'none'), "
+            "s.id IN (SELECT suggestion_id FROM events WHERE kind = 'inserted') "
+            "FROM suggestions s LEFT JOIN labels l ON l.suggestion_id = s.id WHERE s.source IS NULL"
+        )
+        return Counter((how, bool(inserted)) for how, inserted in rows)
+
+
+def report_outcomes(found: Counter[tuple[str, bool]]) -> None:
+    """Print what became of suggestions: of all, and of those that were inserted. `?`: no label, as `none`."""
+    shown, inserted = found.total(), sum(count for (_, taken), count in found.items() if taken)
+    rows = Counter[str]()
+    for (how, _), count in found.items():
+        rows[how] += count
+
+    def row(name: str, of_all: int, of_inserted: int) -> None:
+        shares = [f"{n:6} {n / max(of, 1):7.1%}" for n, of in ((of_all, shown), (of_inserted, inserted))]
+        print(f"{name:24} " + "   ".join(shares))
+
+    print(f"\n{'what became of them':24} {'shown':>14}   {'inserted':>14}")
+    for how, count in rows.most_common():
+        row(how, count, found[how, True])
+    unknown = [how for how in rows if how == "none" or how.endswith("?")]
+    row("without a label", sum(rows[how] for how in unknown), sum(found[how, True] for how in unknown))
+    row("all", shown, inserted)
 
 
 def report(readings: Readings, seconds: float) -> bool:
@@ -207,6 +180,9 @@ def report(readings: Readings, seconds: float) -> bool:
             mark = "ok" if flat else "GROWS"
             print(f"{name + ', ' + what:24} {before:6.1f} to {after:6.1f} {unit:2} ({share:+.1%})  {mark}")
     print(f"{'feedback store':24} {readings.store[0][1]:6.1f} to {readings.store[-1][1]:6.1f} MB")
+    for what, count in sorted(readings.met.items()):
+        print(f"{what:24} {count:6} times")
+    report_outcomes(readings.outcomes)
     return holds
 
 
