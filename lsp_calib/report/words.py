@@ -78,6 +78,8 @@ ENDINGS = {
     "reported": "reported as wrong",
     "unread": "gone too soon to read",
     "lost": "lost sight of",
+    "overwritten": "changed by another program",
+    "discarded": "closed without saving",
 }
 
 

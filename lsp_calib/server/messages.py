@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import logging
 import re
@@ -116,13 +117,21 @@ class CalibProtocol(LanguageServerProtocol):
         # Also called for string enumerations; `_number` also for integer enumerations and booleans.
         if kind is str and self._strict and not isinstance(value, str):
             raise TypeError("not a string")
-        return kind(value)
+        return self._of_kind(value, kind)
 
     def _number(self, value: Any, kind: type[int]) -> int:
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
         if kind is int and self._strict and not whole:
             raise TypeError("not an integer")
-        return kind(value)
+        return self._of_kind(value, kind)
+
+    def _of_kind(self, value: Any, kind: type[Any]) -> Any:
+        try:
+            return kind(value)
+        except ValueError:
+            if self._strict or not issubclass(kind, enum.Enum):
+                raise
+            return value  # a newer client names what this version of the protocol does not know
 
     def _execute_handler(
         self,

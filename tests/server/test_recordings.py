@@ -1,7 +1,7 @@
 """What real editors send for what people do, replayed: labels, marks and where they stand.
 
-tests/programs/record_edits.py has recorded it, and its table says what was done and what a person would say of
-it. Times pass as they did; files are written as they were: by the editor with each save, and by another program
+tests/programs/record_edits.py has recorded it, and its table says what was done and what a person would say.
+Times pass as they did; files are written as they were: by the editor with each save, and by another program
 (it adds `WRITTEN`) before the editor shows that.
 """
 

@@ -135,6 +135,29 @@ async def test_a_notification_whose_parameters_cannot_be_read_is_ignored(raw: Ra
 NO_JSON = [b"{", b"", b"\xff\xfe\xff", b'{"jsonrpc": "2.0",}', b"[" * 100_000, b"1" * 5000, b"nonsense"]
 
 
+async def test_what_a_newer_client_declares_is_ignored(tmp_path: Path) -> None:
+    """Values of enumerations that this version of the protocol does not have."""
+    newer = {
+        "workspace": {
+            "symbol": {"symbolKind": {"valueSet": [1, 27]}},
+            "workspaceEdit": {"resourceOperations": ["create", "copy"], "failureHandling": "never"},
+        },
+        "textDocument": {
+            "publishDiagnostics": {"tagSupport": {"valueSet": [1, 3]}},
+            "completion": {"completionItemKind": {"valueSet": [1, 99]}},
+            "inlineCompletion": {},
+        },
+    }
+    raw = await start(tmp_path)
+    raw.send({**INITIALIZE, "params": {**INITIALIZE["params"], "capabilities": newer}})  # type: ignore[dict-item]
+    offered = (await raw.answer(0))["result"]["capabilities"]
+    assert offered["inlineCompletionProvider"] is not None
+    raw.send({"id": 1, **STATUS})
+    assert "result" in await raw.answer(1)
+    raw.process.kill()
+    await raw.process.wait()
+
+
 async def test_a_body_that_is_not_json_is_answered_and_the_next_frame_handled(raw: Raw) -> None:
     for number, body in enumerate(NO_JSON, 1):
         raw.send_body(body)

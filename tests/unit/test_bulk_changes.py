@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
+from lsp_calib.feedback.events import By
 from lsp_calib.server.documents import HELD_BACK, Documents
 from lsp_calib.server.events import DocumentChanged, Events, SuggestionInserted
 from lsp_calib.server.text import CalibCodec, CalibDocument
@@ -30,9 +33,9 @@ class Clock:
 class Scene:
     """A document that is edited, and what is made of it."""
 
-    def __init__(self) -> None:
-        self.text = "".join(f"line {n}\n" for n in range(20))
-        self.document = document(self.text)
+    def __init__(self, uri: str = URI) -> None:
+        self.text, self.uri = "".join(f"line {n}\n" for n in range(20)), uri
+        self.document = document(self.text, uri)
         self.clock = Clock()
         self.events = Events()
         connection: Any = SimpleNamespace(open_document=lambda _: self.document)
@@ -50,13 +53,13 @@ class Scene:
         self.clock.now += after
         for start, end, text in changes:
             self.document.apply_change(change(start, end, text))
-        self.bulk.changed(URI)
-        return self.bulk.holds_back(URI)
+        self.bulk.changed(self.uri)
+        return self.bulk.holds_back(self.uri)
 
 
-def document(text: str) -> CalibDocument:
+def document(text: str, uri: str = URI) -> CalibDocument:
     return CalibDocument(
-        URI,
+        uri,
         source=text,
         version=1,
         language_id="python",
@@ -111,6 +114,88 @@ def test_the_next_request_after_a_bulk_change_is_held_back_and_no_other(
     assert scene.change(*changes)
     assert not scene.bulk.holds_back(URI), "asked again"
     assert not scene.change(insert(0, 0, "y"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "by"),
+    [
+        ([insert(3, 0, "x")], By.USER),
+        ([insert(3, 0, "1\n2\n3\n")], By.USER),
+        ([((3, 0), (3, 6), "other")], By.USER),
+        ([((3, 0), (4, 0), "")], By.USER),
+        ([insert(5, 0, "    "), insert(4, 0, "    "), insert(3, 0, "    ")], By.USER),
+        ([((5, 0), (5, 4), ""), ((4, 0), (4, 4), ""), ((3, 0), (3, 4), "")], By.USER),
+        ([((9, 0), (9, 4), "word"), insert(0, 0, "import word\n")], By.PROGRAM),
+        ([((9, 0), (9, 2), "life"), insert(0, 0, "import life\n")], By.USER),
+        ([((9, 0), (9, 4), "word"), ((3, 0), (3, 4), "word")], By.PROGRAM),
+        ([((3, 0), (5, 0), "word 3\nword 4\n")], By.PROGRAM),
+        ([((3, 0), (5, 0), "one\ntwo\n")], By.USER),
+        ([insert(9, 0, "a"), insert(5, 0, "bc"), insert(3, 0, "d")], By.PROGRAM),
+        ([insert(3, 0, "x\n" * 6)], By.PROGRAM),
+        ([((0, 0), (20, 0), "".join(f"Line {n}\n" for n in range(20)))], By.PROGRAM),
+    ],
+    ids=[
+        *("key", "lines-pasted", "pasted-over", "line-deleted", "indented", "dedented"),
+        *("another-word-and-import", "word-from-menu-and-import", "renamed", "renamed-in-one-range"),
+        *("two-lines-pasted-over", "several-texts", "many-lines", "all-of-it"),
+    ],
+)
+def test_who_has_changed_it(changes: list[tuple[tuple[int, int], tuple[int, int], str]], by: By) -> None:
+    scene = Scene()
+    taken: list[DocumentChanged] = []
+    scene.events.on(DocumentChanged, taken.append)
+    scene.change(*changes)
+    assert taken[-1].by is by
+
+
+def test_what_leads_back_is_the_users_undo_unless_all_of_it_is_replaced() -> None:
+    scene = Scene()
+    taken: list[DocumentChanged] = []
+    scene.events.on(DocumentChanged, taken.append)
+    scene.bulk.opened(URI)
+    scene.pastes(9)
+    scene.change(((3, 0), (12, 0), ""))
+    scene.pastes(9)
+    scene.change(((0, 0), (29, 0), scene.text))
+    assert [one.by for one in taken] == [By.PROGRAM, By.USER, By.USER, By.PROGRAM]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0])
+def test_one_word_replaced_place_by_place_at_once(seconds: float) -> None:
+    """lsp-mode sends each place of a replacement as a message of its own."""
+    scene = Scene()
+    taken: list[DocumentChanged] = []
+    scene.events.on(DocumentChanged, taken.append)
+    for line in (3, 4):
+        scene.change(((line, 0), (line, 4), "word"), after=seconds)
+    assert taken[-1].by is (By.USER if seconds else By.PROGRAM)
+
+
+def test_what_is_in_the_file_now_is_a_programs(tmp_path: Path) -> None:
+    """However small it is, unless the editor has saved it; a pipe in the place of the file is not opened."""
+    path = tmp_path / "a.py"
+    scene = Scene(path.as_uri())
+    path.write_text(scene.text)
+    taken: list[DocumentChanged] = []
+    scene.events.on(DocumentChanged, taken.append)
+    scene.bulk.opened(scene.uri)
+    text = scene.text
+    for n, (saves, by) in enumerate([(False, By.FILE), (True, By.USER), (False, By.FILE)]):
+        text = text.replace(f"line {n}\n", f"lane {n}\n")
+        if saves:
+            scene.change(((n, 1), (n, 2), "a"), insert(n, 6, "  "))
+            text = text.replace(f"lane {n}\n", f"lane {n}  \n")
+            path.write_text(text)
+            scene.bulk.saved(scene.uri)
+        else:
+            path.write_text(text)
+            scene.change(((n, 0), (n + 1, 0), f"lane {n}\n"))
+        assert taken[-1].by is by
+    path.unlink()
+    os.mkfifo(path)
+    scene.change(((9, 0), (10, 0), "lane 9\n"))
+    assert taken[-1].by is By.USER
+    assert scene.bulk.remains(scene.uri)(("a",)) == ()
 
 
 def test_it_is_held_back_for_a_short_time_only() -> None:

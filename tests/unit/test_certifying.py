@@ -282,6 +282,25 @@ class TestTheWatch:
             assert ledger.read_until == at + 0.5
         assert not ledger.watch.certificate.revoked
 
+    def test_what_is_provisional_does_not_count_until_it_settles(self, certified: User) -> None:
+        """Neither for the watch nor among what is set aside."""
+        counted = certified.ledger()
+        events = []
+        for number in range(400, 440):
+            certified.show(f"s{number}", -0.03 * (1 - number / 1e4), START + number)
+            label = Label(f"s{number}", True, How.KEPT, START + number + 0.5, settled=False)
+            events.append(Event(label.suggestion_id, EventKind.PROVISIONAL, label.at, label=label))
+        certified.store.record_events(events)
+        certified.store.settle_left = lambda _: None  # type: ignore[method-assign] # these are young
+        _, ledger = certified.watch()
+        assert (ledger.aside, ledger.watch.seen) == (counted.aside, 0)
+        for one in events:
+            label = attrs.evolve(one.label, settled=True, at=one.at + 30)
+            settled = Event(one.suggestion_id, EventKind.SETTLED, label.at, label=label)
+            certified.store.record_events([settled])
+        _, ledger = certified.watch()
+        assert ledger.watch.seen == 40
+
     def test_drift_revokes_and_later_labels_earn_another(self, certified: User) -> None:
         live(certified, 100, begin=400)
         before, good = certified.watch()

@@ -24,7 +24,7 @@ from feedback_scene import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.feedback.events import SETTLE_AFTER, SURVIVAL, UNREAD_BELOW, Event, EventKind, How
+from lsp_calib.feedback.events import SETTLE_AFTER, SURVIVAL, UNREAD_BELOW, By, Event, EventKind, How
 from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
 from lsp_calib.values import Sure
 
@@ -104,6 +104,100 @@ class TestLabels:
         editor.put(0, "x = 1")
         editor.move_on()
         assert editor.outcome() == TYPED
+
+
+class TestSavedByHabit:
+    @given(
+        story=st.lists(st.sampled_from(["save", "accept", "edit", "back", "wait", "away"]), max_size=9),
+    )
+    def test_the_label_at_a_save_is_the_one_that_settles(self, story: list[str]) -> None:
+        """Unless the line changes; and it does settle, whether the user leaves the line or not."""
+        editor = offered("return ", "x + 1")
+        texts = {"accept": "return x + 1", "edit": "return y", "back": "return "}
+        for step in story:
+            if step in texts:
+                editor.put(0, texts[step])
+            elif step == "away":
+                editor.put(1, "#")
+            elif step == "save":
+                editor.save()
+            else:
+                editor.wait(10.0)
+        said = editor.labels().get("s")
+        if said is not None and not said.settled and story[-1] == "save":
+            editor.wait(SETTLE_AFTER)
+            settled = editor.labels()["s"]
+            assert settled.settled
+            assert (settled.correct, settled.how) == (said.correct, said.how)
+
+    def test_each_change_of_the_line_revises_it_once(self) -> None:
+        editor = offered("return ", "x + 1")
+        editor.put(0, "return x + 1")
+        editor.save()
+        editor.type(0, " + y")
+        editor.backspace(0, 4)
+        editor.wait(SETTLE_AFTER)
+        labels = [event.label for event in editor.events if event.label is not None]
+        assert [(label.how, label.settled) for label in labels] == [
+            (How.KEPT, False),
+            (How.EDITED, False),
+            (How.KEPT, False),
+            (How.KEPT, True),
+        ]
+
+
+class TestWhereItWent:
+    def test_a_copy_elsewhere_counts_only_while_it_may_be_one_action(self) -> None:
+        """Neovim moves a line by a copy and a removal; who pastes one and edits the other later has two."""
+        for seconds, outcome in ((0.2, KEPT), (5.0, EDITED)):
+            editor = Editor("return ", "", "a", "b", "")
+            editor.show(0, "x + 1")
+            editor.put(0, "return x + 1")
+            editor.put(3, "b", "return x + 1")
+            editor.put(0, "return None", after=seconds)
+            editor.move_on()
+            assert editor.outcome() == outcome
+
+    def test_a_line_that_was_typed_again_is_no_copy(self) -> None:
+        editor = Editor("return ", "", "b", "")
+        editor.show(0, "x + 1")
+        editor.put(0, "return x + 1")
+        editor.type(1, "return x + 1", after=0.01)
+        editor.put(0, "return None", after=0.01)
+        editor.move_on()
+        assert editor.outcome() == EDITED
+
+    def test_the_same_text_in_another_document_later_is_another_line(self) -> None:
+        """A deleted line has 30 seconds."""
+        editor = offered("return ", "x + 1")
+        editor.put(0, "return x + 1")
+        editor.put(0)
+        editor.wait(SETTLE_AFTER + 1)
+        editor.events += editor.tracker.changed("file:///b.py", ["return x + 1"], editor.now, before=[""])
+        assert editor.outcome() == EDITED
+
+
+class TestByWhom:
+    @given(
+        changes=st.lists(
+            st.tuples(
+                st.sampled_from(["return x + 1", "return y", "return ", "gone"]), st.sampled_from(list(By))
+            ),
+            max_size=5,
+        )
+    )
+    def test_what_a_program_does_is_never_a_refusal(self, changes: list[tuple[str, By]]) -> None:
+        """Where the user has not made another line of it, none of what programs do makes it wrong."""
+        editor = offered("return ", "x + 1")
+        editor.put(0, "return x + 1")
+        for text, by in changes:
+            if by is By.USER:
+                continue
+            lines = ["import x", editor.lines[-1]] if text == "gone" else [text, editor.lines[-1]]
+            editor.lines = lines
+            editor.events += editor.tracker.changed(URI, lines, editor.now, by=by)
+        editor.move_on()
+        assert editor.outcome()[0] is not False
 
 
 WORDS = st.lists(st.sampled_from(["alpha", "beta_2", "gam", "delta9"]), min_size=2, max_size=5)
@@ -476,6 +570,26 @@ class TestSurvival:
         times = [event.at - inserted for event in editor.events if event.kind is EventKind.SURVIVED]
         assert times == list(SURVIVAL)
         assert editor.tracker.next_deadline() is None
+
+    @pytest.mark.parametrize(
+        ("then", "distance"),
+        [
+            ("return x + 1", 0.0),
+            ("return x + 1  # all", 0.0),
+            ("return f(x + 1)", 0.0),
+            ("return x - 1", 0.2),
+            ("return None", 0.8),  # a blank stands, too
+            ("", 1.0),
+        ],
+    )
+    def test_with_what_changed_of_what_was_accepted(self, then: str, distance: float) -> None:
+        """What stands around it does not count."""
+        editor = offered("return ", "x + 1")
+        editor.put(0, "return x + 1")
+        editor.put(0, *([then] if then else []))
+        editor.wait(40.0)
+        ((event),) = [one for one in editor.events if one.kind is EventKind.SURVIVED]
+        assert event.data["distance"] == distance
 
     def test_a_deleted_line_did_not_survive(self) -> None:
         editor = offered("return ", "x + 1")
