@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -60,6 +62,24 @@ async def test_shutdown_settles_and_writes_everything(connect: Connect) -> None:
     editor.client.process.kill()
     await editor.client.gone()
     assert editor.labels() == {identity: "kept"}
+
+
+async def test_a_label_of_a_save_settles_after_a_restart(connect: Connect) -> None:
+    """It was on disk when the server was killed; the next one takes it for settled once nobody revises it."""
+    editor = await connect(SCRIPT, text=TEXT, process=True)
+    identity = (await editor.suggestion(0, 4))["id"]
+    editor.insert(0, 4, SECRET)
+    assert await editor.saved() == {identity: "kept"}
+    editor.client.process.kill()
+    await editor.client.gone()
+    assert editor.rows("SELECT settled_at FROM labels") == [(None,)]
+    with contextlib.closing(sqlite3.connect(editor.home / "feedback.db")) as store, store:
+        store.execute("UPDATE labels SET at = at - 61")  # as a minute later
+    again = await connect(SCRIPT, text=TEXT, process=True)
+    await again.in_order()
+    ((at, settled_at),) = again.rows("SELECT at, settled_at FROM labels")
+    assert settled_at - at >= 60
+    assert again.labels() == {identity: "kept"}
 
 
 async def test_an_editor_that_does_not_wait_for_the_answer_to_shutdown(connect: Connect) -> None:
