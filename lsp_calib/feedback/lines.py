@@ -53,6 +53,11 @@ class LineMap:
         """Whether nothing changed at all."""
         return self.start == self.old_end == self.new_end
 
+    @property
+    def grew(self) -> bool:
+        """Whether there are more lines than before."""
+        return self.new_end > self.old_end
+
     def touches_only(self, line: int) -> bool:
         """Whether the change lies within one line that stays one line."""
         return self.start == line and self.old_end == line + 1 == self.new_end
@@ -66,8 +71,7 @@ class LineMap:
         """
         text = normalised_line(self.old[line])
         inside = self.start <= line < self.old_end
-        grew = self.new_end > self.old_end
-        if inside or (line == self.old_end and grew and text != expected):
+        if inside or (line == self.old_end and self.grew and text != expected):
             # The line after the region counts as well where lines came: a suggestion accepted on a blank line
             # together with Enter looks exactly like a line inserted above that blank line.
             appeared = self._appeared(line, expected)
@@ -129,7 +133,7 @@ class LineMap:
         as where a user copies lines up or down.
         """
         n = self.new_end - self.old_end
-        if n > 0 and text:
+        if self.grew and text:
             came = self.new[self.start : self.new_end]
             beside = but is not None and any(
                 first <= but < first + n and self.new[max(first, 0) : first + n] == came

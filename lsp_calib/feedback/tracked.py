@@ -43,6 +43,10 @@ class Below:
         return self.line is not None and self.expected in self.text
 
 
+def _texts(lines: Sequence[Below]) -> list[str | None]:
+    return [None if one.line is None else one.text for one in lines]
+
+
 @attrs.frozen
 class Missing:
     """A line that is not in its document. line: where it was. how: deleted, taken out by a program, or lost
@@ -136,10 +140,12 @@ class TrackedSuggestion:
     def settles_at(self) -> float | None:
         if self.missing is not None:
             return self.missing.at + SETTLE_AFTER
-        left = [at for at in (self.moved_on_at, self.saved_at) if at is not None]
-        if not left:
+        left, saved, changed = self.moved_on_at, self.saved_at, self.changed_at
+        if left is None or (saved is not None and saved < left):
+            left = saved
+        if left is None:
             return None
-        return max(min(left), self.changed_at or 0.0) + SETTLE_AFTER
+        return (left if changed is None or changed < left else changed) + SETTLE_AFTER
 
     @property
     def survives_at(self) -> float | None:
@@ -219,11 +225,10 @@ class TrackedSuggestion:
     def became(self, old: str, new: str, now: float, later: list[Below], by: By) -> list[Event]:
         """The line has changed from `old` (ends unstripped) to `new`. later: the further lines."""
         text = normalised_line(new)
-        present = [(one.line is None, one.text) for one in self.below]
-        if text == self.text and [(one.line is None, one.text) for one in later] == present:
+        if text == self.text and _texts(self.below) == _texts(later):
             self.below = later
             return []
-        undecided = self._is_undecided
+        undecided = by is not By.USER and self._is_undecided
         was_expected, before = self.as_expected, self.text
         self.emptied_from = "" if text else before
         self.text, self.below = text, later
@@ -238,8 +243,7 @@ class TrackedSuggestion:
                 # Parts that were taken back before all of it came at once do not count.
                 self.in_parts = self.in_parts and before != self.initial
                 return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
-        by_program = by is not By.USER and undecided
-        self.overwritten = from_file or (not self.as_expected and (self.overwritten or by_program))
+        self.overwritten = from_file or ((self.overwritten or undecided) and not self.as_expected)
         if not is_on_the_way(text, self.expected):
             self._out_of_sight(now)
         elif self.inserted_at is None and not self.within:

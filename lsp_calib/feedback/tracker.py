@@ -477,36 +477,25 @@ class Tracker:
         if len(document.followed) > FOLLOWED_AT_MOST:
             events.append(document.settle(next(iter(document.followed.values())), now))
 
-    def _follow(
-        self,
-        uri: str,
-        where: LineMap,
-        now: float,
-        by: By,
-        one: TrackedSuggestion,
-    ) -> Iterator[Event]:
+    def _follow(self, uri: str, where: LineMap, now: float, by: By, one: TrackedSuggestion) -> list[Event]:
         if one.line is None:
             self._look_for(one, where, now)
-        else:
-            yield from self._followed(uri, where, now, by, one)
-        yield from one.revised(now)
+            return one.revised(now)
+        events = self._followed(uri, where, one.line, now, by, one)
+        return events if one.provisional is None else events + one.revised(now)
 
     def _followed(
-        self,
-        uri: str,
-        where: LineMap,
-        now: float,
-        by: By,
-        one: TrackedSuggestion,
-    ) -> Iterator[Event]:
-        assert one.line is not None
-        before, gone = one.line, How.DELETED if by is By.USER else How.OVERWRITTEN
-        one.disturbed = one.disturbed or (by is not By.USER and one.is_open)
+        self, uri: str, where: LineMap, before: int, now: float, by: By, one: TrackedSuggestion
+    ) -> list[Event]:
+        """before: the line that it was."""
+        gone = How.DELETED
+        if by is not By.USER:
+            gone, one.disturbed = How.OVERWRITTEN, one.disturbed or one.is_open
         try:
             after = where.find(before, one.expected)
         except LostLineError:
             after, gone = None, How.LOST
-        if not one.below:
+        if (one.copies or where.grew) and not one.below:
             copies = _still(one.copies, one.text, where)
             if (after is None or normalised_line(where.new[after]) not in (one.text, one.expected)) and (
                 copy := next((copy for copy in copies if _is_it(copy, one, now)), None)
@@ -517,15 +506,15 @@ class Tracker:
         if after is None:
             if went := self._went(uri, one):
                 self._move(one, uri, *went, now)
-                return
-            yield from one.gone(now, gone)
+                return []
+            events = one.gone(now, gone)
             one.below = _below(one, where, before)
-            return
+            return events
         one.line = after
         if by is By.USER and not (after == before and where.touches_only(before)):
             one.moved_on(now)
-        later = _below(one, where, after)
-        yield from one.became(where.old[before], where.new[after], now, later, by)
+        later = _below(one, where, after) if one.below else []
+        return one.became(where.old[before], where.new[after], now, later, by)
 
     @staticmethod
     def _look_for(one: TrackedSuggestion, where: LineMap, now: float) -> None:
