@@ -225,7 +225,7 @@ class TrackedSuggestion:
     def became(self, old: str, new: str, now: float, later: list[Below], by: By) -> list[Event]:
         """The line has changed from `old` (ends unstripped) to `new`. later: the further lines."""
         text = normalised_line(new)
-        if text == self.text and _texts(self.below) == _texts(later):
+        if text == self.text and (not later or _texts(self.below) == _texts(later)):
             self.below = later
             return []
         undecided = by is not By.USER and self._is_undecided

@@ -54,7 +54,7 @@ class _Closing:
     several: bool = False
 
 
-@attrs.frozen
+@attrs.define
 class _Change:
     """What the last messages have made of a document, or of nothing when it was opened. first, last: when
     they came. old, new: its lines before them, and now."""
@@ -529,10 +529,11 @@ class Tracker:
 
     def _came(self, uri: str, where: LineMap, now: float) -> None:
         """A document was changed or opened: what is missing in others may have come to it."""
-        before = self._recent.get(uri)
-        if before is None or now - before.first > 2 * TOGETHER:
-            before = _Change(now, now, where.old, where.new)
-        self._recent[uri] = attrs.evolve(before, last=now, new=where.new)
+        recent = self._recent.get(uri)
+        if recent is None or now - recent.first > 2 * TOGETHER:
+            self._recent[uri] = _Change(now, now, where.old, where.new)
+        else:
+            recent.last, recent.new = now, where.new
         for other, document in list(self._documents.items()):
             if other == uri:
                 continue

@@ -113,13 +113,13 @@ class CalibProtocol(LanguageServerProtocol):
                 future.cancel()
         yield from super().lsp_shutdown(*arguments)
 
-    def _text(self, value: object, kind: type[str]) -> str:
+    def _text(self, value: object, kind: type[str]) -> Any:
         # Also called for string enumerations; `_number` also for integer enumerations and booleans.
         if kind is str and self._strict and not isinstance(value, str):
             raise TypeError("not a string")
         return self._of_kind(value, kind)
 
-    def _number(self, value: Any, kind: type[int]) -> int:
+    def _number(self, value: Any, kind: type[int]) -> Any:
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
         if kind is int and self._strict and not whole:
             raise TypeError("not an integer")
