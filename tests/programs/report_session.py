@@ -138,6 +138,7 @@ class Session:
         for name, lines in step.files.items():
             if lines is None:
                 self._keep(self.tracker.closed(_uri(name), at))
+                self._keep(self.tracker.finish(at))
             else:
                 self._keep(self.tracker.changed(_uri(name), lines, at))
                 self._keep(self.tracker.saved(_uri(name), at))

@@ -17,16 +17,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from lsprotocol import types
 from nvim import short_folder
+from pygls.protocol import default_converter
 from test_neovim import NO_NVIM, NVIM
 
 from lsp_calib.feedback.events import Event
 from lsp_calib.feedback.tracker import Tracker
+from lsp_calib.server.documents import Documents
+from lsp_calib.server.events import DocumentChanged, DocumentSaved, Events
+from lsp_calib.server.text import CalibCodec, CalibDocument
 from lsp_calib.values import CalibratorRef, Confidence, Suggestion, Tier, Timing
 
+_converter = default_converter()
 SERVER = Path(__file__).parents[2] / "server" / "scripted_server.py"
 PLUGIN = Path(__file__).parents[3] / "editor-configs" / "neovim"
 EDITS = 300
@@ -154,31 +161,51 @@ def messages(wire: Path) -> Iterator[tuple[float, str, dict[str, Any]]]:
 
 def replayed(wire: Path) -> tuple[dict[str, str], int]:
     """The labels that the tracker gives to the log of a session, and the number of edits in it."""
-    tracker = Tracker()
-    texts: dict[str, str] = {}
+    tracker, now = Tracker(), 0.0
+    texts: dict[str, CalibDocument] = {}
     asked: dict[Any, tuple[str, int, int]] = {}
     events: list[Event] = []
     edits = 0
+    connection: Any = SimpleNamespace(open_document=texts.get)
+    happens = Events()
+    documents = Documents(connection, happens, lambda: now)
+
+    def changed(one: DocumentChanged) -> None:
+        nonlocal events
+        events += tracker.changed(one.document.uri, one.lines, now, before=one.changes.old, by=one.by)
+
+    def saved(one: DocumentSaved) -> None:
+        nonlocal events
+        events += tracker.saved(one.uri, now)
+
+    happens.on(DocumentChanged, changed)
+    happens.on(DocumentSaved, saved)
     for at, way, message in messages(wire):
+        now = at
         method, params = message.get("method"), message.get("params") or {}
         uri = (params.get("textDocument") or {}).get("uri", "") if isinstance(params, dict) else ""
         if way == "out":
             if message.get("id") in asked and message.get("result"):
                 events += _shown(tracker, texts, *asked.pop(message["id"]), message["result"]["items"], at)
         elif method == "textDocument/didOpen":
-            texts[uri] = params["textDocument"]["text"]
+            texts[uri] = CalibDocument(uri, params["textDocument"]["text"], position_codec=CalibCodec())
+            documents.opened(uri)
         elif method == "textDocument/didChange":
-            for change in params["contentChanges"]:
-                texts[uri] = _changed(texts[uri], change)
+            structured = _converter.structure(params, types.DidChangeTextDocumentParams)
+            for change in structured.content_changes:
+                texts[uri].apply_change(change)
                 edits += 1
-            events += tracker.changed(uri, _lines(texts[uri]), at)
+            documents.changed(uri)
+        elif method == "textDocument/willSave":
+            documents.save_begins(uri, types.TextDocumentSaveReason(params["reason"]))
         elif method == "textDocument/didSave":
-            events += tracker.saved(uri, at)
+            documents.saved(uri)
         elif method == "textDocument/didClose":
-            events += tracker.closed(uri, at)
+            events += tracker.closed(uri, at, documents.remains(uri))
         elif method == "shutdown":
             for open_uri in texts:
-                events += tracker.closed(open_uri, at)
+                events += tracker.closed(open_uri, at, documents.remains(open_uri))
+            events += tracker.finish(at)
         elif method == "textDocument/inlineCompletion":
             place = params["position"]
             asked[message["id"]] = uri, place["line"], place["character"]
@@ -187,9 +214,15 @@ def replayed(wire: Path) -> tuple[dict[str, str], int]:
 
 
 def _shown(
-    tracker: Tracker, texts: dict[str, str], uri: str, line: int, column: int, items: list[Any], at: float
+    tracker: Tracker,
+    texts: dict[str, CalibDocument],
+    uri: str,
+    line: int,
+    column: int,
+    items: list[Any],
+    at: float,
 ) -> list[Event]:
-    lines = _lines(texts[uri])
+    lines = texts[uri].bare_lines
     events: list[Event] = []
     for item in items[:1]:
         span = item.get("range") or {"start": {"character": column}, "end": {"character": column}}
@@ -222,23 +255,6 @@ def _suggestion(wire: dict[str, Any]) -> Suggestion:
         source=wire["source"],
         timing=Timing(),
     )
-
-
-def _lines(text: str) -> list[str]:
-    return text.split("\n")
-
-
-def _changed(text: str, change: dict[str, Any]) -> str:
-    """A document after one change. All characters here are of one unit."""
-    if "range" not in change:
-        return str(change["text"])
-    lines = text.splitlines(keepends=True)
-
-    def offset(place: dict[str, int]) -> int:
-        return sum(map(len, lines[: place["line"]])) + place["character"]
-
-    start, end = offset(change["range"]["start"]), offset(change["range"]["end"])
-    return text[:start] + change["text"] + text[end:]
 
 
 def test_a_session_has_the_labels_of_its_protocol_log() -> None:
