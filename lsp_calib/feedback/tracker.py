@@ -361,6 +361,8 @@ class Tracker:
         if closing.notebook:
             return self.changed(uri, ("",), now, by=By.FILE if closing.several else By.USER)
         before = {id_: one.text for id_, one in document.followed.items()}
+        for left in document.followed.values():
+            left.moved_on(closing.at)
         events = self.changed(uri, closing.remains(document.lines), now, by=By.FILE)
 
         def settle(one: TrackedSuggestion) -> Iterator[Event]:

@@ -413,6 +413,16 @@ class TestWhenItSettles:
         editor.wait(60.0)
         assert editor.labels()["s"].at == changed + SETTLE_AFTER
 
+    @pytest.mark.parametrize(("seconds", "outcome"), [(0.5, UNREAD), (1.0, IGNORED)])
+    def test_who_closes_the_document_has_left_then(self, seconds: float, outcome: tuple[bool, How]) -> None:
+        """Although it settles a second later, in case that it is opened again."""
+        editor = offered("return ", "x + 1")
+        editor.wait(seconds)
+        editor.events += editor.tracker.closed(URI, editor.now)
+        assert editor.labels() == {}
+        editor.wait(2.0)
+        assert editor.outcome() == outcome
+
     def test_thirty_seconds_after_moving_on(self) -> None:
         editor = offered("return ", "x + 1")
         editor.put(0, "return x + 1")
