@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -141,8 +142,14 @@ async def replay(connect: Connect, one: Recording, folder: Path) -> Editor:
         texts.before(method, here(given))
         params = converter.structure(here(given), types.METHOD_TO_TYPES[method][2])
         if method in ("textDocument/completion", "textDocument/inlineCompletion"):
-            asked = editor.client.protocol.send_request_async(method, params)
-            await asyncio.wait_for(asked, PATIENCE)
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                asked = editor.client.protocol.send_request_async(method, params)
+                await asyncio.wait_for(asked, PATIENCE)
+                # A menu does not wait for the model: what the editor got then may come a moment later here.
+                shown = await editor.stored("SELECT id FROM suggestions")
+                if shown or time.monotonic() > deadline:
+                    break
         else:
             editor.client.protocol.notify(method, params)
         await editor.status()
