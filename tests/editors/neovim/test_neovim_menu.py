@@ -133,13 +133,13 @@ def test_commands_restart_and_health(nvim: Neovim) -> None:
 
 
 def test_a_restart_loses_no_label(nvim: Neovim, home: Path) -> None:
-    """The server settles what was inserted before it ends: it is asked to, and not killed."""
+    """The server settles what was inserted and saved before it ends: it is asked to, and not killed."""
     nvim.keys("GA    re")
     nvim.until("a menu", lambda: nvim.lua(ITEMS))
     nvim.keys("<Tab>")
     nvim.until("the suggestion in the line", lambda: nvim.line() == "    return first * second")
     old = nvim.lua("return vim.lsp.get_clients()[1].id")
-    nvim.keys("<Esc>:LspCalib restart<CR>")
+    nvim.keys("<Esc>:silent write<CR>:LspCalib restart<CR>")
     clients = "return vim.tbl_map(function(one) return one.id end, vim.lsp.get_clients({ bufnr = 0 }))"
     nvim.until("another server", lambda: (now := nvim.lua(clients)) and old not in now)
     assert nvim.until("a label", lambda: labels(home)) == [("kept", 1)]
