@@ -285,17 +285,21 @@ class Tracker:
             self._came(uri, LineMap(("",), new), now)
         return events
 
-    def saved(self, uri: str, now: float) -> list[Event]:
-        """The user has saved the document: all that is followed in it gets its label, but for what can still
-        be accepted. An edit of the line in the next 30 seconds revises it.
+    def saved(self, uri: str, now: float, *, by_hand: bool = True) -> list[Event]:
+        """The document was saved: no line that is inserted carries a diagnostic any more.
 
-        Not to be called for a save that an editor makes by itself.
+        by_hand: all that is followed in it gets its label as well, but for what can still be accepted. An
+            edit of the line in the next 30 seconds revises it.
+        Not to be called for a save that an editor makes after a pause.
         """
         events = self.tick(now)
         document = self._documents.get(uri)
         if document is not None:
             ones = [one for one in document.followed.values() if not one.is_open]
-            events += document.each(ones, lambda one: one.saved(now))
+            for one in ones:
+                one.marked = False
+            if by_hand:
+                events += document.each(ones, lambda one: one.saved(now))
         return events
 
     def closed(

@@ -51,8 +51,8 @@ _Stamp = tuple[int, int, int]
 @attrs.define
 class _Document:
     """bulk_at: time of the last change in bulk, None once a request has been held back for it.
-    returned_at: of the last change that led back to an earlier state. saving_at: of the save under way, which
-    the user makes `by_hand`, as far as the editor says so. unsaved: whether it has changed since. saved: the
+    returned_at: of the last change that led back to an earlier state. saving_at: of the save under way, and
+    the reason that the editor gives for it, if it does. unsaved: whether it has changed since. saved: the
     state, and file: the file, as they were when the document was opened or saved; None: there was none.
     notebook: URI of the one that it is a cell of; "": of none. replaced_at: when the last message replaced
     `replaced`."""
@@ -67,7 +67,7 @@ class _Document:
     bulk_at: float | None = None
     returned_at: float | None = None
     saving_at: float | None = None
-    by_hand: bool = False
+    reason: types.TextDocumentSaveReason | None = None
 
 
 class Documents:
@@ -102,17 +102,17 @@ class Documents:
         """What changes until the end of the save is changed by a formatter."""
         document = self._documents.setdefault(uri, _Document())
         document.saving_at = self._clock()
-        document.by_hand = reason is types.TextDocumentSaveReason.Manual
+        document.reason = reason
 
     def saved(self, uri: str) -> None:
-        """A save of which the editor gives no reason, or another than the user, does not mean that a line is
-        finished."""
+        """A save after a pause in typing does not mean anything."""
         document = self._documents.setdefault(uri, _Document())
-        by_hand, document.by_hand = document.by_hand, False
+        reason, document.reason = document.reason, None
         document.saving_at, document.unsaved, document.file = None, False, _stamp(path_of(uri))
         document.saved = document.states[-1] if document.states else document.saved
-        if by_hand:
-            self._events.send(on.DocumentSaved(uri))
+        if reason is not types.TextDocumentSaveReason.AfterDelay:
+            by_hand = reason is types.TextDocumentSaveReason.Manual
+            self._events.send(on.DocumentSaved(uri, by_hand))
 
     def closed(self, uri: str) -> None:
         remains = self.remains(uri)

@@ -55,9 +55,11 @@ class DocumentChanged:
 
 @attrs.frozen
 class DocumentSaved:
-    """By hand: what is in it is finished, unless the user goes on with it at once."""
+    """by_hand: what is in it is finished, unless the user goes on with it at once; otherwise the editor does
+    not say whether it has saved by itself."""
 
     uri: str
+    by_hand: bool
 
 
 @attrs.frozen

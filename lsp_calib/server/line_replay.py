@@ -388,7 +388,7 @@ class LineReplay:
             on.SuggestionShown,
             lambda one: self._typed.shown(one.uri, one.completion.cursor.own_line, one.below),
         )
-        self._events.on(on.DocumentSaved, lambda one: self._typed.saved(one.uri, self._clock()))
+        self._events.on(on.DocumentSaved, self._saved)
         self._events.on(on.DocumentClosed, lambda one: self._typed.closed(one.uri))
         self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
 
@@ -406,6 +406,10 @@ class LineReplay:
                 changes=len(changed.changes.all),
                 now=self._clock(),
             )
+
+    def _saved(self, saved: on.DocumentSaved) -> None:
+        if saved.by_hand:
+            self._typed.saved(saved.uri, self._clock())
 
     def _requested(self, requested: on.CompletionRequested) -> None:
         self._typed.requested(requested.uri, requested.cursor.own_line, self._clock())

@@ -72,7 +72,8 @@ class SuggestionTracking:
         events.on(on.DocumentOpened, lambda one: self.opened(one.document, one.lines))
         events.on(on.DocumentChanged, self._changed)
         events.on(
-            on.DocumentSaved, lambda one: self._report(self._tracker.saved(one.uri, self._now()), one.uri)
+            on.DocumentSaved,
+            lambda one: self._report(self._tracker.saved(one.uri, self._now(), by_hand=one.by_hand), one.uri),
         )
         events.on(on.DocumentClosed, self._document_closed)
         events.on(on.NotebookClosed, lambda one: self._tracker.notebook_closed(one.uri))

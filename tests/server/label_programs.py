@@ -331,7 +331,11 @@ async def _(a: Author) -> None:
 async def _(a: Author) -> None:
     await a.sees()
     await a.accept()
+    await a.editor.in_order()
+    assert len(a.editor.pushed()) == 1
     a.editor.save(reason=None)
+    await a.editor.in_order()
+    assert a.editor.pushed() == [], "the mark goes all the same"
     await a.later(3600.0)
 
 

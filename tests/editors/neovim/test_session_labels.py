@@ -176,7 +176,7 @@ def replayed(wire: Path) -> tuple[dict[str, str], int]:
 
     def saved(one: DocumentSaved) -> None:
         nonlocal events
-        events += tracker.saved(one.uri, now)
+        events += tracker.saved(one.uri, now, by_hand=one.by_hand)
 
     happens.on(DocumentChanged, changed)
     happens.on(DocumentSaved, saved)
