@@ -3,6 +3,8 @@ docs/labels.md, which `python tests/server/label_programs.py` writes."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from label_author import (
     AT,
     BY_PROGRAM,
@@ -34,69 +36,82 @@ SETTLED = "it had settled"
 # Other programs
 
 
-@situation("read it; a checkout makes another line of it", "overwritten", why=BY_PROGRAM)
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.reads_again(TEXT.replace("total = ", "total = sum((net, tax))"), uri)
-    await a.moves_on(uri)
+def in_file(title: str, label: str, *steps: tuple[Any, ...], why: str = "") -> None:
+    """A situation with a file that is there, in which a suggestion is read first. steps: as for `told`."""
+
+    async def story(a: Author) -> None:
+        uri = a.open_file()
+        await a.sees(uri=uri)
+        for name, *arguments in steps:
+            if name == "later":
+                await a.later(*arguments)
+            else:
+                await getattr(a, name)(*arguments, uri=uri)
+
+    situation(title, label, why=why)(story)
 
 
-@situation("read it; a checkout takes the line out", "overwritten", why=BY_PROGRAM)
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.reads_again(TEXT.replace("    total = \n", ""), uri)
-    await a.moves_on(uri)
+WITHOUT = TEXT.replace("    total = \n", "")
+ANOTHER = TEXT.replace("total = ", "total = sum((net, tax))")
+GONE: list[tuple[Any, ...]] = [("close",), ("later", 2.0)]
 
 
-@situation("read it; a checkout changes lines above; accept it", "kept")
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.reads_again(f"import math\n\n{TEXT}", uri)
-    await a.later(40.0)
-    await a.accept(AT + 2, uri=uri)
-    await a.moves_on(uri)
-
-
-@situation("read it; a program writes just that into the file", "overwritten", why=BY_PROGRAM)
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.reads_again(ACCEPTED, uri)
-    await a.moves_on(uri)
-
-
-@situation("accept it, save; a checkout takes the line out at once", "overwritten", why=BY_PROGRAM)
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.accept(uri=uri)
-    await a.save(uri)
-    await a.reads_again(TEXT, uri)
-    await a.moves_on(uri)
-
-
-@situation("accept it, save; a checkout changes the line below", "kept")
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.accept(uri=uri)
-    await a.save(uri)
-    await a.reads_again(ACCEPTED.replace("return total", "return total + 1"), uri)
-    await a.moves_on(uri)
-
-
-@situation("accept it, edit it, save; a checkout takes the line out", "edited", why=BEFORE)
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.accept(uri=uri)
-    await a.put(AT, OTHERWISE, uri)
-    await a.save(uri)
-    await a.reads_again(TEXT.replace("    total = \n", ""), uri)
-    await a.moves_on(uri)
+in_file(
+    "read it; a checkout makes another line of it",
+    "overwritten",
+    ("reads_again", ANOTHER),
+    ("moves_on",),
+    why=BY_PROGRAM,
+)
+in_file(
+    "read it; a checkout takes the line out",
+    "overwritten",
+    ("reads_again", WITHOUT),
+    ("moves_on",),
+    why=BY_PROGRAM,
+)
+in_file(
+    "read it; a checkout changes lines above; accept it",
+    "kept",
+    ("reads_again", f"import math\n\n{TEXT}"),
+    ("later", 40.0),
+    ("accept", AT + 2),
+    ("moves_on",),
+)
+in_file(
+    "read it; a program writes just that into the file",
+    "overwritten",
+    ("reads_again", ACCEPTED),
+    ("moves_on",),
+    why=BY_PROGRAM,
+)
+in_file(
+    "accept it, save; a checkout takes the line out at once",
+    "overwritten",
+    ("accept",),
+    ("save",),
+    ("reads_again", TEXT),
+    ("moves_on",),
+    why=BY_PROGRAM,
+)
+in_file(
+    "accept it, save; a checkout changes the line below",
+    "kept",
+    ("accept",),
+    ("save",),
+    ("reads_again", ACCEPTED.replace("return total", "return total + 1")),
+    ("moves_on",),
+)
+in_file(
+    "accept it, edit it, save; a checkout takes the line out",
+    "edited",
+    ("accept",),
+    ("put", AT, OTHERWISE),
+    ("save",),
+    ("reads_again", WITHOUT),
+    ("moves_on",),
+    why=BEFORE,
+)
 
 
 AGENT = ((3, 0), (3, 0), "\nRATE = 2\n\n"), ((AT, 4), (AT, 12), "gross = net * RATE")
@@ -217,28 +232,22 @@ told(
 told("read it, close the file", "ignored", "sees", "close", ("later", 2.0))
 
 
-@situation(
-    "accept it, save, add something to it, close the file without saving", "kept", why="the file has the line"
+in_file(
+    "accept it, save, add something to it, close the file without saving",
+    "kept",
+    ("accept",),
+    ("save",),
+    ("type", " + tip"),
+    *GONE,
+    why=ON_DISK,
 )
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.accept(uri=uri)
-    await a.save(uri)
-    await a.type(" + tip", uri=uri)
-    await a.close(uri)
-    await a.later(2.0)
-
-
-@situation(
-    "read it, change another line, close the file without saving", "ignored", why="the file has the line"
+in_file(
+    "read it, change another line, close the file without saving",
+    "ignored",
+    ("elsewhere",),
+    *GONE,
+    why=ON_DISK,
 )
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.elsewhere(uri)
-    await a.close(uri)
-    await a.later(2.0)
 
 
 @situation("accept it, save, delete the file at once", "discarded", why="the line is nowhere any more")
