@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,15 @@ from lsp_calib.syntax.languages.rules import (
     last_row,
     words,
 )
+from lsp_calib.syntax.languages.tool_comments import is_for_tool, without_licences
 from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 COMMENT = ("/*", "*/")
+# A line for the compiler; `once` is of the file.
+_PRAGMA = re.compile(r"#\s*pragma\s+(?!once\b)")
 
 
 def binding(
@@ -85,14 +89,16 @@ def bound(name: str, value: str) -> Callable[[Node], Parts | None]:
 class Finder:
     """Makes functions of the nodes of a tree.
 
-    parts: takes a definition of each type of node apart, None if it is none.
-    documents: whether a comment is documentation, by its text. comments: types of comments.
+    language: whose comments for tools are none. parts: takes a definition of each type of node apart, None if
+        it is none.
+    documents: whether any other comment is documentation, by its text. comments: types of comments.
     between: types of what may stand between documentation and definition, or before its first word:
         annotations, attributes.
     signatures: types of overloads, which stand above the definition that they share: what is said of the
         first one is its documentation.
     """
 
+    language: str
     parts: Mapping[str, Callable[[Node], Parts | None]]
     documents: Callable[[str], bool]
     comments: frozenset[str] = COMMENTS
@@ -152,7 +158,7 @@ class Finder:
         documenting = (
             one
             for one in nodes
-            if one.type in self.comments and self.documents(text_of(one)) and begins_line(one, lines)
+            if one.type in self.comments and self._says(text_of(one)) and begins_line(one, lines)
         )
         return {row for one in documenting for row in range(one.start_point.row, last_row(one) + 1)}
 
@@ -180,6 +186,7 @@ class Finder:
         found: list[Node] = []
         # Empty comments below the one looked at, between paragraphs perhaps, and the numbers of a sentence.
         blank: list[Node] = []
+        run: list[Node] = []
         below = place.node.start_point.row
         for at in range(place.index - 1, -1, -1):
             node = place.siblings[at]
@@ -187,19 +194,33 @@ class Finder:
                 if last_row(node) + 1 < below or not begins_line(node, lines):
                     break
                 text = text_of(node)
-                if self.documents(text):
+                run.append(node)
+                if is_for_tool(text, self.language):
+                    pass
+                elif self.documents(text):
                     found += [*blank, node]
                     blank = []
                 elif _is_number(text) or (found and not text.strip("/#*! \t")):
                     blank.append(node)
                 elif found:
                     break
-            elif node.type not in self.between:
+            elif node.type not in self.between and not (
+                last_row(node) + 1 == below and _PRAGMA.match(text_of(node))
+            ):
                 break
             below = node.start_point.row
             if found and text_of(found[-1]).startswith("/*"):
                 break
+        others = without_licences([text_of(one) for one in reversed(run)], self.language)
+        kept = {one.start_byte for one, keep in zip(run, reversed(others), strict=True) if keep}
+        found = [one for one in found if one.start_byte in kept]
+        while found and not has_words(text_of(found[-1])):
+            found.pop()
         return found
+
+    def _says(self, comment: str) -> bool:
+        """Whether a comment is documentation."""
+        return self.documents(comment) and not is_for_tool(comment, self.language)
 
 
 def _is_number(comment: str) -> bool:

@@ -83,7 +83,7 @@ def _declarator(node: Node) -> Node | None:
     return found
 
 
-_FINDER = Finder({"function_definition": _definition}, documents=has_words)
+_FINDER = Finder("c", {"function_definition": _definition}, documents=has_words)
 
 
 RULES = LanguageRules(

@@ -52,14 +52,10 @@ def _literal(node: Node) -> Parts | None:
     return found and attrs.evolve(found, name=text_of(left))
 
 
-def _documents(comment: str) -> bool:
-    # Directives of tools are written like comments, without a space.
-    return has_words(comment) and not re.match(r"//[a-z]+:\S|//export ", comment)
-
-
 _FINDER = Finder(
+    "go",
     {"function_declaration": parts, "method_declaration": parts, "short_var_declaration": _literal},
-    documents=_documents,
+    documents=has_words,
 )
 
 

@@ -38,6 +38,7 @@ _BINDINGS = by_field(
 )
 
 _FINDER = Finder(
+    "java",
     dict.fromkeys(
         ("compact_constructor_declaration", "constructor_declaration", "method_declaration"), parts
     ),

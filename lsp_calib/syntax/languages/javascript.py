@@ -55,6 +55,7 @@ _WRAPPERS = words(
 )
 
 _FINDER = Finder(
+    "javascript",
     {
         "assignment_expression": bound("left", "right"),
         "export_statement": bound("", "value"),  # `export default () => ...`

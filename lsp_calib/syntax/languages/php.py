@@ -52,6 +52,7 @@ _BINDINGS = by_field(
 _WRAPPINGS = by_field(no_field="by_ref list_literal pair variable_name")
 
 _FINDER = Finder(
+    "php",
     {
         # `$name = function () {...}`, or with `fn`.
         "assignment_expression": bound("left", "right"),

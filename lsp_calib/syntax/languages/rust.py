@@ -43,6 +43,7 @@ _WRAPPINGS = by_field(
 )
 
 _FINDER = Finder(
+    "rust",
     {"function_item": parts},
     comments=_COMMENTS,
     # Four strokes, or three stars, are no documentation.
