@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax.languages.placement import PLACEMENTS, goes_along, reaches
 from lsp_calib.syntax.languages.rules import (
     COMMENTS,
     Fields,
@@ -183,40 +184,55 @@ class Finder:
 
     def _documentation(self, place: Place, lines: Sequence[str]) -> list[Node]:
         """The comments right above a definition that document it, the nearest first."""
+        placement = PLACEMENTS[self.language]
         found: list[Node] = []
         # Empty comments below the one looked at, between paragraphs perhaps, and the numbers of a sentence.
         blank: list[Node] = []
         run: list[Node] = []
-        below = place.node.start_point.row
-        for at in range(place.index - 1, -1, -1):
+        top = self._below_which_nothing_is_shown(place, placement.hiding)
+        below = place.siblings[top].start_point.row
+        for at in range(top - 1, -1, -1):
             node = place.siblings[at]
             if node.type in self.comments:
-                if last_row(node) + 1 < below or not begins_line(node, lines):
-                    break
                 text = text_of(node)
+                blank_lines = max(below - last_row(node) - 1, 0)
+                if not begins_line(node, lines) or blank_lines > (0 if found else placement.blank_lines):
+                    break
+                if self._says(text) and not reaches(placement, text, blank_lines):
+                    break
                 run.append(node)
                 if is_for_tool(text, self.language):
                     pass
                 elif self.documents(text):
+                    if found and not goes_along(placement, text, text_of(found[-1])):
+                        break
                     found += [*blank, node]
                     blank = []
                 elif _is_number(text) or (found and not text.strip("/#*! \t")):
                     blank.append(node)
-                elif found:
+                elif found and not placement.joins:
                     break
             elif node.type not in self.between and not (
                 last_row(node) + 1 == below and _PRAGMA.match(text_of(node))
             ):
                 break
             below = node.start_point.row
-            if found and text_of(found[-1]).startswith("/*"):
-                break
         others = without_licences([text_of(one) for one in reversed(run)], self.language)
         kept = {one.start_byte for one, keep in zip(run, reversed(others), strict=True) if keep}
         found = [one for one in found if one.start_byte in kept]
         while found and not has_words(text_of(found[-1])):
             found.pop()
         return found
+
+    def _below_which_nothing_is_shown(self, place: Place, hiding: frozenset[str]) -> int:
+        """The index of the first of the nodes that hide what is below them; of the definition without one."""
+        top = place.index
+        for at in range(place.index - 1, -1, -1) if hiding else ():
+            if place.siblings[at].type in hiding:
+                top = at
+            elif place.siblings[at].type not in self.comments:
+                break
+        return top
 
     def _says(self, comment: str) -> bool:
         """Whether a comment is documentation."""

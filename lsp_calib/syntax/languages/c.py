@@ -83,7 +83,12 @@ def _declarator(node: Node) -> Node | None:
     return found
 
 
-_FINDER = Finder("c", {"function_definition": _definition}, documents=has_words)
+# `///<` is of what stands before it.
+_FINDER = Finder(
+    "c",
+    {"function_definition": _definition},
+    documents=lambda text: has_words(text) and not re.match(r"(?:/\*[*!]|//[/!])<", text),
+)
 
 
 RULES = LanguageRules(

@@ -106,7 +106,9 @@ _TS_BINDINGS = by_field(
 )
 
 
-_TS_FINDER = attrs.evolve(_FINDER, signatures=words("function_signature method_signature"))
+_TS_FINDER = attrs.evolve(
+    _FINDER, language="typescript", signatures=words("function_signature method_signature")
+)
 TYPESCRIPT_RULES = attrs.evolve(
     RULES,
     grammar=grammar_of("tree_sitter_typescript", "language_typescript"),

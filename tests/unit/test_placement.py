@@ -1,0 +1,83 @@
+"""Where documentation stands, as each language's own tool has it; each row names the tool."""
+
+from __future__ import annotations
+
+import pytest
+
+from lsp_calib.summarization.insertion import insertion, may_insert
+from lsp_calib.syntax import Function, documentation_sentence, functions
+
+TYPESCRIPT = "TypeScript 5.9.3"
+GO = "go doc of Go 1.27.3"
+RUST = "rustdoc 1.95.0"
+JAVA = "javadoc of JDK 25.0.3"
+RUBY = "RDoc 7.0.3, YARD 0.9.28"
+DOXYGEN = "Doxygen 1.9.4"
+PHP = "getDocComment of PHP 8.2.36"
+
+
+def only(source: str, language: str) -> Function:
+    (function,) = functions(source.split("\n"), language)
+    return function
+
+
+SEEN = [
+    # Blank lines between.
+    ("javascript", TYPESCRIPT, "/** D it is. */\n\nfunction f() {}", "D it is."),
+    ("typescript", TYPESCRIPT, "/** D it is. */\n\n\nfunction f() {}", "D it is."),
+    ("typescript", TYPESCRIPT, "/** D it is. */\n\n// why\n\nfunction f() {}", "D it is."),
+    ("go", GO, "// D it is.\n\nfunc f() {}", None),
+    ("rust", RUST, "/// D it is.\n\n\nfn f() {}", "D it is."),
+    ("java", JAVA, "class X {\n/** D it is. */\n\n\nvoid m() {} }", "D it is."),
+    ("ruby", RUBY, "# D it is.\n\ndef f; 1 end", "D it is."),
+    ("ruby", RUBY, "# D it is.\n\n\ndef f; 1 end", None),
+    ("ruby", RUBY, "# no, not it\n\n# D it is.\n\ndef f; 1 end", "D it is."),
+    ("c", DOXYGEN, "/** D it is. */\n\n\nint f(void) { return 1; }", "D it is."),
+    ("c", DOXYGEN, "/* No, of several. */\n\nint f(void) { return 1; }", None),
+    ("c", DOXYGEN, "/** @file\n * Not of f. */\n\nint f(void) { return 1; }", None),
+    ("php", PHP, "<?php\n/** D it is. */\n\n\nfunction f() {}", "D it is."),
+    # A blank line above or below an attribute.
+    ("typescript", TYPESCRIPT, "class X {\n/** D it is. */\n\n@A()\n\nm() {} }", "D it is."),
+    ("rust", RUST, "/// D it is.\n\n#[inline]\n\nfn f() {}", "D it is."),
+    ("java", JAVA, "class X {\n/** D it is. */\n\n@A\n\nvoid m() {} }", "D it is."),
+    # Below a decorator nothing is looked for.
+    ("typescript", TYPESCRIPT, "class X {\n@A()\n/** not it */\nm() {} }", None),
+    ("typescript", TYPESCRIPT, "class X {\n/** D it is. */\n@A()\n/** not it */\nm() {} }", "D it is."),
+    # Several comments.
+    ("typescript", TYPESCRIPT, "/** not it */\n/** D it is. */\nfunction f() {}", "D it is."),
+    ("java", JAVA, "class X {\n/** not it */\n/// D it is.\nvoid m() {} }", "D it is."),
+    ("php", PHP, "<?php\n/** not it */\n/** D it is. */\nfunction f() {}", "D it is."),
+    ("go", GO, "// D it\n/* is. */\nfunc f() {}", "D it is."),
+    ("go", GO, "// D it\n//nolint:x\n// is.\nfunc f() {}", "D it is."),
+    ("rust", RUST, "/// D it\n// why\n/// is.\nfn f() {}", "D it is."),
+    ("rust", RUST, "/** D it is. */\n/** Or not. */\nfn f() {}", "D it is."),
+    ("cpp", DOXYGEN, "/** D it is. */\n/** Or not. */\nint f() { return 1; }", "D it is."),
+    ("cpp", DOXYGEN, "/* not it */\n/** D it is. */\nint f() { return 1; }", "D it is."),
+    ("cpp", DOXYGEN, "int a;\n///< of a, not it\nint f() { return 1; }", None),
+]
+
+
+@pytest.mark.parametrize(("language", "tool", "source", "sentence"), SEEN)
+def test_what_the_tool_shows_is_the_documentation(
+    language: str, tool: str, source: str, sentence: str | None
+) -> None:
+    function = only(source, language)
+    assert documentation_sentence(function, language) == sentence, tool
+    assert may_insert(function, language) is (sentence is None), tool
+
+
+@pytest.mark.parametrize(
+    ("language", "tool", "source", "above"),
+    [
+        ("typescript", TYPESCRIPT, "class X {\n@A({\n  a: 1,\n})\nm() {\n}\n}", "@A({"),
+        ("typescript", TYPESCRIPT, "class X {\n@A([\n  1,\n])\nm() {\n}\n}", "@A(["),
+        ("typescript", TYPESCRIPT, "class X {\n@A()\n// remark\nm() {\n}\n}", "@A()"),
+        ("typescript", TYPESCRIPT, "class X {\n@A() // why\n@B()\nm() {\n}\n}", "@A() // why"),
+        ("javascript", TYPESCRIPT, "class X {\n@A({\n  a: 1,\n})\nm() {\n}\n}", "@A({"),
+    ],
+)
+def test_a_sentence_goes_where_the_tool_looks(language: str, tool: str, source: str, above: str) -> None:
+    lines = source.split("\n")
+    made = insertion(lines, only(source, language), language, "Return it.")
+    assert made is not None, tool
+    assert f"/** Return it. */\n{above}" in "\n".join(made.apply(lines)), tool
