@@ -53,6 +53,21 @@ SEEN = [
     ("rust", RUST, "/** D it is. */\n/** Or not. */\nfn f() {}", "D it is."),
     ("cpp", DOXYGEN, "/** D it is. */\n/** Or not. */\nint f() { return 1; }", "D it is."),
     ("cpp", DOXYGEN, "/* not it */\n/** D it is. */\nint f() { return 1; }", "D it is."),
+    # Among the words of the definition.
+    ("typescript", TYPESCRIPT, "const f = /** D it is. */ () => {\n}", "D it is."),
+    ("javascript", TYPESCRIPT, "a.f = /** D it is. */ function () {\n}", "D it is."),
+    ("javascript", TYPESCRIPT, "/** D it is. */\nconst f = /** or not */ () => {\n}", "D it is."),
+    ("cpp", DOXYGEN, "template <class T>\n/** D it is. */\nint f() {\n}", "D it is."),
+    ("cpp", DOXYGEN, "[[nodiscard]]\n/** D it is. */\nint f() {\n}", "D it is."),
+    ("cpp", DOXYGEN, "static /** D it is. */ int f() {\n}", "D it is."),
+    ("cpp", DOXYGEN, "int f()\n/// D it is.\n{\n}", "D it is."),
+    ("cpp", DOXYGEN, "static /* of a program */ int f() {\n}", None),
+    ("php", PHP, "<?php\n/** not it */\n#[A]\n/** D it is. */\nfunction f() {\n}", "D it is."),
+    ("php", PHP, "<?php\n$f = /** D it is. */ function () {\n};", "D it is."),
+    ("php", PHP, "<?php\nclass X {\nstatic /** D it is. */ function f() {\n}\n}", "D it is."),
+    ("php", PHP, "<?php\nfunction /** D it is. */ f() {\n}", "D it is."),
+    ("php", PHP, "<?php\nfunction f(/** not it */ $a) {\n}", None),
+    # Of what stands before it.
     ("cpp", DOXYGEN, "int a;\n///< of a, not it\nint f() { return 1; }", None),
 ]
 
@@ -64,6 +79,7 @@ def test_what_the_tool_shows_is_the_documentation(
     function = only(source, language)
     assert documentation_sentence(function, language) == sentence, tool
     assert may_insert(function, language) is (sentence is None), tool
+    assert "D it" not in function.code
 
 
 @pytest.mark.parametrize(

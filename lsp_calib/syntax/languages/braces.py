@@ -118,10 +118,17 @@ class Finder:
         first_one = self._first_overload(place, found.name)
         head = self._head(first_one.node)
         start, end = head.start_point.row, last_row(node) + 1
-        documentation = self._documentation(first_one, lines) or self._documentation(place, lines)
+        above = self._documentation(first_one, lines) or self._documentation(place, lines)
+        within = self._within(node, place, found)
+        if above and PLACEMENTS[self.language].within != "wins":
+            within = []
+        documentation = within or above
         said = self._rows_of_documentation(place.siblings[first_one.index : place.index], lines)
-        kept = [line for row, line in enumerate(lines[start:end], start) if row not in said]
-        if documentation and documentation[0].end_point.row >= start:
+        text = {row: line for row, line in enumerate(lines[start:end], start) if row not in said}
+        for one in within:
+            _cut(one, text)
+        kept = list(text.values())
+        if above and above[0].end_point.row >= start:
             line = lines[start]
             kept[0] = indentation_of(line) + _decoded(
                 line.encode("utf-8", "replace")[head.start_point.column :]
@@ -224,6 +231,24 @@ class Finder:
             found.pop()
         return found
 
+    def _within(self, node: Node, place: Place, found: Parts) -> list[Node]:
+        """The last comment that documents a definition among its own words, if the tool looks there."""
+        placement = PLACEMENTS[self.language]
+        end = found.body
+        if placement.within == "wins":
+            end = found.holder.child_by_field_name("parameters") or end
+        holders: tuple[Node, ...] = (place.node, node, found.holder)
+        if placement.within == "equals":
+            holders = (node,) if node != found.holder else ()
+        comments = [
+            one
+            for holder in (holders if placement.within else ())
+            for one in holder.children
+            if one.type in self.comments and one.start_byte < end.start_byte
+        ]
+        said = [one for one in comments if self._says(shown := text_of(one)) and placement.shown.match(shown)]
+        return sorted(said, key=lambda one: one.start_byte)[-1:]
+
     def _below_which_nothing_is_shown(self, place: Place, hiding: frozenset[str]) -> int:
         """The index of the first of the nodes that hide what is below them; of the definition without one."""
         top = place.index
@@ -237,6 +262,20 @@ class Finder:
     def _says(self, comment: str) -> bool:
         """Whether a comment is documentation."""
         return self.documents(comment) and not is_for_tool(comment, self.language)
+
+
+def _cut(comment: Node, text: dict[int, str]) -> None:
+    """Take a comment out of the lines of a definition, by their rows."""
+    first, last = comment.start_point, comment.end_point
+    if first.row not in text or last.row not in text:
+        return
+    before = text[first.row].encode("utf-8", "replace")[: first.column]
+    behind = text[last.row].encode("utf-8", "replace")[last.column :].lstrip()
+    for row in range(first.row + 1, last.row + 1):
+        text.pop(row, None)
+    text[first.row] = _decoded(before + behind).rstrip()
+    if not text[first.row]:
+        del text[first.row]
 
 
 def _is_number(comment: str) -> bool:

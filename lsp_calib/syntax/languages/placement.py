@@ -22,6 +22,9 @@ class Placement:
     shown: what the comments begin with that the tool shows, where others are taken for documentation too:
         only these are joined or stand above a blank line. joins: whether the tool shows all comments above a
         function together, rather than the nearest block.
+    within: which comments in a definition the tool shows: "equals", between a name and its function, and
+        "words", before the body, both if none stands above; "wins", before the parameters, rather than those
+        above; "", none.
     hiding: types of nodes above a function below which the tool looks for nothing.
     """
 
@@ -29,11 +32,14 @@ class Placement:
     blank_lines: int = 0
     shown: re.Pattern[str] = re.compile("")
     joins: bool = False
+    within: str = ""
     hiding: frozenset[str] = frozenset()
 
 
-_DOXYGEN = Placement("Doxygen 1.9.4", _ANY, re.compile(r"/\*[*!](?![*/<])|//[/!](?![/<])"), joins=True)
-_TYPESCRIPT = Placement("TypeScript 5.9.3, quick info", _ANY)
+_DOXYGEN = Placement(
+    "Doxygen 1.9.4", _ANY, re.compile(r"/\*[*!](?![*/<])|//[/!](?![/<])"), joins=True, within="words"
+)
+_TYPESCRIPT = Placement("TypeScript 5.9.3, quick info", _ANY, within="equals")
 
 PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
     {
@@ -42,7 +48,7 @@ PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
         "go": Placement("go doc of Go 1.27.3 and 1.19.8", joins=True),
         "java": Placement("javadoc of JDK 25.0.3", _ANY),
         "javascript": _TYPESCRIPT,
-        "php": Placement("getDocComment of PHP 8.2.36", _ANY),
+        "php": Placement("getDocComment of PHP 8.2.36", _ANY, within="wins"),
         # YARD shows nothing above two blank lines, RDoc does.
         "ruby": Placement("RDoc 7.0.3, YARD 0.9.28", 1),
         "rust": Placement("rustdoc 1.95.0", _ANY, joins=True),
