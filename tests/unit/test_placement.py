@@ -67,6 +67,16 @@ SEEN = [
     ("php", PHP, "<?php\nclass X {\nstatic /** D it is. */ function f() {\n}\n}", "D it is."),
     ("php", PHP, "<?php\nfunction /** D it is. */ f() {\n}", "D it is."),
     ("php", PHP, "<?php\nfunction f(/** not it */ $a) {\n}", None),
+    # Bound to a variable.
+    ("javascript", TYPESCRIPT, "/** D it is. */\nconst F = memo(function (a) {\n});", "D it is."),
+    ("javascript", TYPESCRIPT, "/** D it is. */\nconst F = React.memo(forwardRef((a) => {\n}));", "D it is."),
+    ("typescript", TYPESCRIPT, "/** D it is. */\nconst f = useCallback((a) => {\n}, []);", "D it is."),
+    ("typescript", TYPESCRIPT, "/** D it is. */\nconst f = ((a) => {\n}) as any;", "D it is."),
+    ("go", GO, "package a\n\n// D it is.\nvar F = func(a int) {\n}", "D it is."),
+    ("go", GO, "package a\n\nvar (\n\t// D it is.\n\tF = func(a int) {\n\t}\n)", "D it is."),
+    ("java", JAVA, "class X {\n/** D it is. */\nstatic final F f = a -> {\n};\n}", "D it is."),
+    ("cpp", DOXYGEN, "/** D it is. */\nauto f = [](int a) {\n};", "D it is."),
+    ("cpp", DOXYGEN, '/** D it is. */\nextern "C" int f(int a) {\n}', "D it is."),
     # Of what stands before it.
     ("cpp", DOXYGEN, "int a;\n///< of a, not it\nint f() { return 1; }", None),
 ]
@@ -90,6 +100,10 @@ def test_what_the_tool_shows_is_the_documentation(
         ("typescript", TYPESCRIPT, "class X {\n@A()\n// remark\nm() {\n}\n}", "@A()"),
         ("typescript", TYPESCRIPT, "class X {\n@A() // why\n@B()\nm() {\n}\n}", "@A() // why"),
         ("javascript", TYPESCRIPT, "class X {\n@A({\n  a: 1,\n})\nm() {\n}\n}", "@A({"),
+        ("javascript", TYPESCRIPT, "const F = memo(function (a) {\n});", "const F"),
+        ("java", JAVA, "class X {\nstatic final F f = a -> {\n};\n}", "static final"),
+        ("cpp", DOXYGEN, "auto f = [](int a) {\n};", "auto f"),
+        ("cpp", DOXYGEN, 'extern "C" int f(int a) {\n}', 'extern "C"'),
     ],
 )
 def test_a_sentence_goes_where_the_tool_looks(language: str, tool: str, source: str, above: str) -> None:
@@ -97,3 +111,14 @@ def test_a_sentence_goes_where_the_tool_looks(language: str, tool: str, source: 
     made = insertion(lines, only(source, language), language, "Return it.")
     assert made is not None, tool
     assert f"/** Return it. */\n{above}" in "\n".join(made.apply(lines)), tool
+
+
+def test_a_function_of_a_go_variable_gets_its_sentence() -> None:
+    lines = ["package a", "", "var F = func(a int) {", "}"]
+    made = insertion(lines, only("\n".join(lines), "go"), "go", "Return it.")
+    assert made is not None
+    assert "// F returns it.\nvar F" in "\n".join(made.apply(lines))
+
+
+def test_a_value_that_a_function_makes_is_no_function() -> None:
+    assert functions(["const x = list.map((a) => {", "  return a;", "});"], "javascript") == []

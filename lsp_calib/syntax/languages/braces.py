@@ -72,14 +72,22 @@ def parts(node: Node) -> Parts | None:
 
 
 # Functions without a name, in any of the languages.
-_UNNAMED = words("anonymous_function arrow_function function function_expression generator_function")
+_UNNAMED = words(
+    "anonymous_function arrow_function function function_expression generator_function lambda_expression"
+)
 
 
-def bound(name: str, value: str) -> Callable[[Node], Parts | None]:
-    """Takes apart what binds a function to a name: the fields of the name and of the function."""
+def bound(
+    name: str, value: str, inside: Callable[[Node], Node] = lambda value: value
+) -> Callable[[Node], Parts | None]:
+    """Takes apart what binds a function to a name: the fields of the name and of the function.
+
+    inside: the function that such a value wraps; the value itself if it wraps none.
+    """
 
     def take_apart(node: Node) -> Parts | None:
         function = node.child_by_field_name(value)
+        function = function and inside(function)
         found = parts(function) if function is not None and function.type in _UNNAMED else None
         return found and attrs.evolve(found, name=text_of(node.child_by_field_name(name)))
 
