@@ -13,6 +13,7 @@ RUST = "rustdoc 1.95.0"
 JAVA = "javadoc of JDK 25.0.3"
 RUBY = "RDoc 7.0.3, YARD 0.9.28"
 DOXYGEN = "Doxygen 1.9.4"
+PYTHON = "inspect of Python 3.11.7"
 PHP = "getDocComment of PHP 8.2.36"
 
 
@@ -77,6 +78,21 @@ SEEN = [
     ("java", JAVA, "class X {\n/** D it is. */\nstatic final F f = a -> {\n};\n}", "D it is."),
     ("cpp", DOXYGEN, "/** D it is. */\nauto f = [](int a) {\n};", "D it is."),
     ("cpp", DOXYGEN, '/** D it is. */\nextern "C" int f(int a) {\n}', "D it is."),
+    # In the body, and in attributes.
+    ("python", PYTHON, "def f():\n    'D it ' 'is.'\n    return 1", "D it is."),
+    ("python", PYTHON, "def f():\n    ('D it '  # why\n     'is.')\n    return 1", "D it is."),
+    ("python", PYTHON, "def f():\n    ('D it is.')\n    return 1", "D it is."),
+    ("python", PYTHON, "def f():\n    'not it ' f'is.'\n    return 1", None),
+    ("python", PYTHON, "def f():\n    'not it ' % 1\n    return 1", None),
+    ("rust", RUST, '#[doc = "D it is."]\n#[inline]\nfn f() {\n}', "D it is."),
+    ("rust", RUST, '/// D it\n#[cfg_attr(x, doc = "is.")]\nfn f() {\n}', "D it is."),
+    ("rust", RUST, '#[cfg_attr(feature = "a", doc = "D it is.")]\nfn f() {\n}', "D it is."),
+    ("rust", RUST, '#[cfg_attr(feature = "doc", inline)]\nfn f() {\n}', None),
+    ("ruby", RUBY, "=begin rdoc\nD it is.\n=end\ndef f; 1 end", "D it is."),
+    ("ruby", RUBY, "# D it is.\n#: (Integer) -> Integer\ndef f; 1 end", "D it is."),
+    ("ruby", RUBY, "# D it is.\n#--\n# not it\n#++\ndef f; 1 end", "D it is."),
+    ("ruby", RUBY, "# D it is.\n#--\n# not it\ndef f; 1 end", "D it is."),
+    ("ruby", RUBY, "# D it\n#--\n# not\n#++\n# is.\ndef f; 1 end", "D it is."),
     # Of what stands before it.
     ("cpp", DOXYGEN, "int a;\n///< of a, not it\nint f() { return 1; }", None),
 ]

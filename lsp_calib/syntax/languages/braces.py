@@ -204,19 +204,25 @@ class Finder:
         # Empty comments below the one looked at, between paragraphs perhaps, and the numbers of a sentence.
         blank: list[Node] = []
         run: list[Node] = []
+        shown = 0
         top = self._below_which_nothing_is_shown(place, placement.hiding)
         below = place.siblings[top].start_point.row
         for at in range(top - 1, -1, -1):
             node = place.siblings[at]
-            if node.type in self.comments:
-                text = text_of(node)
+            text = text_of(node) if node.type in self.comments | self.between else ""
+            if node.type in self.comments or (node.type in self.between and self.documents(text)):
                 blank_lines = max(below - last_row(node) - 1, 0)
                 if not begins_line(node, lines) or blank_lines > (0 if found else placement.blank_lines):
                     break
                 if self._says(text) and not reaches(placement, text, blank_lines):
                     break
                 run.append(node)
-                if is_for_tool(text, self.language):
+                if text.strip() in placement.hidden:
+                    # From here on down to the mark that ends what is hidden.
+                    if text.strip() == placement.hidden[0]:
+                        del found[shown:]
+                    shown, blank = len(found), []
+                elif is_for_tool(text, self.language):
                     pass
                 elif self.documents(text):
                     if found and not goes_along(placement, text, text_of(found[-1])):

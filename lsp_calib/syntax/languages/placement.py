@@ -25,6 +25,7 @@ class Placement:
     within: which comments in a definition the tool shows: "equals", between a name and its function, and
         "words", before the body, both if none stands above; "wins", before the parameters, rather than those
         above; "", none.
+    hidden: the comments between which the tool shows nothing.
     hiding: types of nodes above a function below which the tool looks for nothing.
     """
 
@@ -33,6 +34,7 @@ class Placement:
     shown: re.Pattern[str] = re.compile("")
     joins: bool = False
     within: str = ""
+    hidden: tuple[str, ...] = ()
     hiding: frozenset[str] = frozenset()
 
 
@@ -50,7 +52,7 @@ PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
         "javascript": _TYPESCRIPT,
         "php": Placement("getDocComment of PHP 8.2.36", _ANY, within="wins"),
         # YARD shows nothing above two blank lines, RDoc does.
-        "ruby": Placement("RDoc 7.0.3, YARD 0.9.28", 1),
+        "ruby": Placement("RDoc 7.0.3, YARD 0.9.28", 1, hidden=("#--", "#++")),
         "rust": Placement("rustdoc 1.95.0", _ANY, joins=True),
         "typescript": attrs.evolve(_TYPESCRIPT, hiding=frozenset({"decorator"})),
     }
