@@ -21,7 +21,7 @@ _MOST = 2000
 # No pattern repeats something that can match in two ways: documentation may be hostile.
 _QUOTES = re.compile(r"^[rRuU]{0,2}(\"\"\"|'''|\"|')")
 # Documentation as Rust's attribute.
-_ATTRIBUTE = re.compile(r"#\[(?:cfg_attr\(.{0,200},\s*)?doc\s*=\s*r?#*\"(.*?)\"#*\s*\)?\]$")
+_ATTRIBUTE = re.compile(r"#!?\[(?:cfg_attr\(.{0,200},\s*)?doc\s*=\s*r?#*\"(.*?)\"#*\s*\)?\]$")
 _SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|$)", re.DOTALL | re.IGNORECASE)
 # Tags whose text is somewhere else, or that stand in place of a word.
 _NAMED = re.compile(r"<(?:see|seealso|paramref|typeparamref)\s[^<>]{0,20}=\s*\"([^\"<>]{1,200})\"\s*/?>")

@@ -88,6 +88,14 @@ SEEN = [
     ("rust", RUST, '/// D it\n#[cfg_attr(x, doc = "is.")]\nfn f() {\n}', "D it is."),
     ("rust", RUST, '#[cfg_attr(feature = "a", doc = "D it is.")]\nfn f() {\n}', "D it is."),
     ("rust", RUST, '#[cfg_attr(feature = "doc", inline)]\nfn f() {\n}', None),
+    ("rust", RUST, "fn f() {\n    //! D it\n    // why\n    //! is.\n    g();\n}", "D it is."),
+    ("rust", RUST, "fn f() {\n    /*! D it is. */\n    g();\n}", "D it is."),
+    ("rust", RUST, 'fn f() {\n    #![doc = "D it is."]\n    g();\n}', "D it is."),
+    ("rust", RUST, "/// D it is.\nfn f() {\n    //! Or so.\n    g();\n}", "D it is."),
+    ("rust", RUST, "fn f() {\n    g();\n    /* not it */\n}", None),
+    # The mark of another comment.
+    ("php", PHP, "<?php\n/*** not it */\nfunction f() {\n}", None),
+    ("php", PHP, "<?php\n/**not it */\nfunction f() {\n}", None),
     ("ruby", RUBY, "=begin rdoc\nD it is.\n=end\ndef f; 1 end", "D it is."),
     ("ruby", RUBY, "# D it is.\n#: (Integer) -> Integer\ndef f; 1 end", "D it is."),
     ("ruby", RUBY, "# D it is.\n#--\n# not it\n#++\ndef f; 1 end", "D it is."),
@@ -138,3 +146,8 @@ def test_a_function_of_a_go_variable_gets_its_sentence() -> None:
 
 def test_a_value_that_a_function_makes_is_no_function() -> None:
     assert functions(["const x = list.map((a) => {", "  return a;", "});"], "javascript") == []
+
+
+def test_the_code_is_without_documentation_in_its_body() -> None:
+    function = only("fn f() {\n    //! D it\n    //! is.\n    g();\n}", "rust")
+    assert function.code == "fn f() {\n    g();\n}"

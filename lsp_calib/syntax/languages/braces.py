@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import attrs
@@ -105,6 +106,7 @@ class Finder:
         annotations, attributes.
     signatures: types of overloads, which stand above the definition that they share: what is said of the
         first one is its documentation.
+    inner: what documentation in a body begins with.
     """
 
     language: str
@@ -113,6 +115,7 @@ class Finder:
     comments: frozenset[str] = COMMENTS
     between: frozenset[str] = frozenset()
     signatures: frozenset[str] = frozenset()
+    inner: re.Pattern[str] = re.compile("(?!)")
 
     @property
     def functions(self) -> Mapping[str, Callable[[Node, Place, Sequence[str]], Function | None]]:
@@ -246,8 +249,13 @@ class Finder:
         return found
 
     def _within(self, node: Node, place: Place, found: Parts) -> list[Node]:
-        """The last comment that documents a definition among its own words, if the tool looks there."""
+        """The comments that document a definition among its own words, if the tool looks there: the last one,
+        or those that its body begins with, the nearest to its end first."""
         placement = PLACEMENTS[self.language]
+        if placement.within == "body":
+            kinds = self.comments | {"inner_attribute_item"}
+            inner = takewhile(lambda one: one.type in kinds, found.body.children[1:])
+            return [one for one in inner if self.inner.match(text_of(one))][::-1]
         end = found.body
         if placement.within == "wins":
             end = found.holder.child_by_field_name("parameters") or end
@@ -281,11 +289,12 @@ class Finder:
 def _cut(comment: Node, text: dict[int, str]) -> None:
     """Take a comment out of the lines of a definition, by their rows."""
     first, last = comment.start_point, comment.end_point
-    if first.row not in text or last.row not in text:
+    ended = last_row(comment) < last.row  # it holds the end of its line
+    if first.row not in text or (last.row not in text and not ended):
         return
     before = text[first.row].encode("utf-8", "replace")[: first.column]
-    behind = text[last.row].encode("utf-8", "replace")[last.column :].lstrip()
-    for row in range(first.row + 1, last.row + 1):
+    behind = b"" if ended else text[last.row].encode("utf-8", "replace")[last.column :].lstrip()
+    for row in range(first.row + 1, last_row(comment) + 1):
         text.pop(row, None)
     text[first.row] = _decoded(before + behind).rstrip()
     if not text[first.row]:

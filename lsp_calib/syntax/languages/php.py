@@ -59,7 +59,7 @@ _FINDER = Finder(
         "function_definition": parts,
         "method_declaration": parts,
     },
-    documents=lambda text: text.startswith("/**"),
+    documents=lambda text: bool(re.match(r"/\*\*\s", text)),
     between=words("attribute_list"),
 )
 

@@ -24,7 +24,7 @@ class Placement:
         function together, rather than the nearest block.
     within: which comments in a definition the tool shows: "equals", between a name and its function, and
         "words", before the body, both if none stands above; "wins", before the parameters, rather than those
-        above; "", none.
+        above; "body", at its beginning, if none stands above; "", none.
     hidden: the comments between which the tool shows nothing.
     hiding: types of nodes above a function below which the tool looks for nothing.
     """
@@ -53,7 +53,7 @@ PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
         "php": Placement("getDocComment of PHP 8.2.36", _ANY, within="wins"),
         # YARD shows nothing above two blank lines, RDoc does.
         "ruby": Placement("RDoc 7.0.3, YARD 0.9.28", 1, hidden=("#--", "#++")),
-        "rust": Placement("rustdoc 1.95.0", _ANY, joins=True),
+        "rust": Placement("rustdoc 1.95.0", _ANY, joins=True, within="body"),
         "typescript": attrs.evolve(_TYPESCRIPT, hiding=frozenset({"decorator"})),
     }
 )
