@@ -254,3 +254,10 @@ def test_hostile_comments_take_little_time(part: str) -> None:
         assert is_for_tool(f"// {part * 100_000}", language) in (True, False)
         assert is_for_tool("/**" + f"\n * {part}" * 20_000, language) in (True, False)
     assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize(("language", "line"), [("ruby", "# rubocop:disable X"), ("rust", "// x")])
+def test_a_file_of_comments_takes_little_time(language: str, line: str) -> None:
+    start = time.perf_counter()
+    assert only([*[line] * 80_000, *AROUND[language][1].split("\n")], language).docstring is None
+    assert time.perf_counter() - start < 5

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 COMMENT = ("/*", "*/")
+# Comments above a definition that are looked at: no documentation is longer, and a file may hold them alone.
+_FARTHEST = 1000
 # A line for the compiler; `once` is of the file.
 _PRAGMA = re.compile(r"#\s*pragma\s+(?!once\b)")
 
@@ -210,14 +212,15 @@ class Finder:
         shown = 0
         top = self._below_which_nothing_is_shown(place, placement.hiding)
         below = place.siblings[top].start_point.row
-        for at in range(top - 1, -1, -1):
+        for at in range(top - 1, max(top - _FARTHEST, 0) - 1, -1):
             node = place.siblings[at]
             text = text_of(node) if node.type in self.comments | self.between else ""
             if node.type in self.comments or (node.type in self.between and self.documents(text)):
                 blank_lines = max(below - last_row(node) - 1, 0)
                 if not begins_line(node, lines) or blank_lines > (0 if found else placement.blank_lines):
                     break
-                if self._says(text) and not reaches(placement, text, blank_lines):
+                for_tool = is_for_tool(text, self.language)
+                if self.documents(text) and not (for_tool or reaches(placement, text, blank_lines)):
                     break
                 run.append(node)
                 if text.strip() in placement.hidden:
@@ -225,7 +228,7 @@ class Finder:
                     if text.strip() == placement.hidden[0]:
                         del found[shown:]
                     shown, blank = len(found), []
-                elif is_for_tool(text, self.language):
+                elif for_tool:
                     pass
                 elif self.documents(text):
                     if found and not goes_along(placement, text, text_of(found[-1])):
