@@ -17,6 +17,7 @@ import attrs
 
 from lsp_calib.characters import without_hidden
 from lsp_calib.syntax import Function, functions
+from lsp_calib.syntax.languages.tool_comments import is_for_file, is_for_tool
 from lsp_calib.text_lines import indentation_of
 
 WIDTH = 100
@@ -27,21 +28,17 @@ _LEAST_WIDTH = 20
 # How far above a function the place for its documentation is looked for: annotations of several lines.
 _FARTHEST = 12
 _MARKS = re.compile(
-    r"""^(?:r?\"{3}|/\*\*|\*/|\*(?=\ )|///?(?=\ )|\#(?=\ ))\s*(?:</?summary>)?  # at the beginning
+    r"""^(?:r?\"{3}|/\*\*|\*/|\*(?=\ )|///?(?=\ |$)|\#(?=\ ))\s*(?:</?summary>)?  # at the beginning
     | \s*(?:</summary>|\"{3}|\*/)$  # at the end""",
     re.VERBOSE,
 )
-# What stands above a function and belongs to it: attributes, and comments that tell tools of the next line.
-_ATTRIBUTE = re.compile(
-    r"""\s*(?: @ | \#\[ | \[ | template\b | (?://|/\*)\s*(?: @\w | go: | (?:eslint|tslint|biome|oxlint
-    |prettier|deno-lint|istanbul|c8|v8|phpcs|noinspection|ReSharper|NOLINT|nolint)\b ) )""",
-    re.VERBOSE,
-)
+# What stands above a function and belongs to it, as comments for tools do.
+_ATTRIBUTE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
 # Such an attribute may take several lines.
 _ATTRIBUTE_END = re.compile(r".*\]\s*$")
 _ATTRIBUTE_BEGIN = re.compile(r"\s*#!?\[")
-# PEP 484: a comment on the types of a function is the first line of its body.
-_TYPE_COMMENT = re.compile(r"\s*#\s*type:")
+# Of directives gofmt makes a paragraph of their own.
+_GO_DIRECTIVE = re.compile(r"\s*//(?:[a-z0-9]+:[a-z0-9]|(?:line|export|extern) )")
 
 
 @attrs.frozen
@@ -109,40 +106,52 @@ def insertion(lines: Sequence[str], function: Function, language: str, sentence:
     if not text:
         return None
     before = functions(lines, language)
-    for line in _places(lines, function, style):
+    for line in _places(lines, function, style, language):
         beside = lines[function.body] if style.inside else lines[line]
         indentation = indentation_of(beside)
         room = max(WIDTH - len(indentation.expandtabs(4)), _LEAST_WIDTH)
-        made = Insertion(line, tuple(f"{indentation}{one}" for one in style.write(text, room)))
+        written = style.write(text, room)
+        if language == "go" and _GO_DIRECTIVE.match(beside):
+            written.append("//")
+        made = Insertion(line, tuple(f"{indentation}{one}" for one in written))
         after = functions(made.apply(lines), language)
         if _documents_only(function, made, before, after, lambda found: style.read(found) == text):
             return made
     return None
 
 
-def _places(lines: Sequence[str], function: Function, style: _Style) -> Iterator[int]:
+def _places(lines: Sequence[str], function: Function, style: _Style, language: str) -> Iterator[int]:
     """The lines that documentation may go before, the usual one first."""
     if style.inside:
         first = function.signature_end
-        while first < function.body and _TYPE_COMMENT.match(lines[first]):
+        # PEP 484: a comment on the types of a function is the first line of its body.
+        while first < function.body and is_for_tool(lines[first], language):
             first += 1
         yield from dict.fromkeys((first, function.signature_end, function.body))
         return
     top = function.start
-    while (above := _attribute_above(lines, top)) is not None:
+    while (above := _attribute_above(lines, top, language)) is not None:
         top = above
     yield from range(top, function.start + 1)
     yield from range(top - 1, max(top - _FARTHEST, 0) - 1, -1)
 
 
-def _attribute_above(lines: Sequence[str], line: int) -> int | None:
-    """Where the attribute begins that ends right above a line; None if there is none."""
-    if line > 0 and _ATTRIBUTE.match(lines[line - 1]):
-        return line - 1
+def _attribute_above(lines: Sequence[str], line: int, language: str) -> int | None:
+    """Where the attribute begins, or the comment for a tool, that ends right above a line; None if there is
+    none."""
+    above = lines[line - 1] if line > 0 else ""
+    if _ATTRIBUTE.match(above) or (_is_comment(above) and is_for_tool(above, language)):
+        return None if is_for_file(above, language) else line - 1
     if line > 0 and _ATTRIBUTE_END.match(lines[line - 1]):
-        above = range(line - 2, max(line - _FARTHEST, 0) - 1, -1)
-        return next((at for at in above if _ATTRIBUTE_BEGIN.match(lines[at])), None)
+        rows = range(line - 2, max(line - _FARTHEST, 0) - 1, -1)
+        return next((at for at in rows if _ATTRIBUTE_BEGIN.match(lines[at])), None)
     return None
+
+
+def _is_comment(line: str) -> bool:
+    """Whether a line is one comment."""
+    text = line.strip()
+    return text.startswith(("//", "#")) or (text.startswith("/*") and text.endswith("*/"))
 
 
 def _documents_only(

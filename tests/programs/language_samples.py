@@ -481,6 +481,7 @@ int Other::method(Names names) {
             "size": "How many there are",
             "operator==": None,
             "sum": "Sums them",
+            "add": None,
             "Other::method": None,
         },
     ),

@@ -177,7 +177,7 @@ def test_each_language_in_its_convention(language: str, shown: str) -> None:
             "/* eslint-disable-next-line complexity */\nfunction q(a) {\n  return a;\n}\n",
             "/** Return it. */\n/* eslint",
         ),
-        ("go", "package a\n\n//go:noinline\nfunc q() {\n}\n", "package a\n\n// q returns it.\n//go:noinline"),
+        ("go", "package a\n\n//go:noinline\nfunc q() {\n}\n", "// q returns it.\n//\n//go:noinline"),
         (
             "python",
             "def q(a, b):\n    # type: (int, int) -> int\n    return a\n",

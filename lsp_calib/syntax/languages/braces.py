@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax.languages.placement import PLACEMENTS, goes_along, reaches
 from lsp_calib.syntax.languages.rules import (
     COMMENTS,
     Fields,
@@ -17,12 +20,17 @@ from lsp_calib.syntax.languages.rules import (
     last_row,
     words,
 )
+from lsp_calib.syntax.languages.tool_comments import is_for_tool, without_licences
 from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 COMMENT = ("/*", "*/")
+# Comments above a definition that are looked at: no documentation is longer, and a file may hold them alone.
+_FARTHEST = 1000
+# A line for the compiler; `once` is of the file.
+_PRAGMA = re.compile(r"#\s*pragma\s+(?!once\b)")
 
 
 def binding(
@@ -67,14 +75,22 @@ def parts(node: Node) -> Parts | None:
 
 
 # Functions without a name, in any of the languages.
-_UNNAMED = words("anonymous_function arrow_function function function_expression generator_function")
+_UNNAMED = words(
+    "anonymous_function arrow_function function function_expression generator_function lambda_expression"
+)
 
 
-def bound(name: str, value: str) -> Callable[[Node], Parts | None]:
-    """Takes apart what binds a function to a name: the fields of the name and of the function."""
+def bound(
+    name: str, value: str, inside: Callable[[Node], Node] = lambda value: value
+) -> Callable[[Node], Parts | None]:
+    """Takes apart what binds a function to a name: the fields of the name and of the function.
+
+    inside: the function that such a value wraps; the value itself if it wraps none.
+    """
 
     def take_apart(node: Node) -> Parts | None:
         function = node.child_by_field_name(value)
+        function = function and inside(function)
         found = parts(function) if function is not None and function.type in _UNNAMED else None
         return found and attrs.evolve(found, name=text_of(node.child_by_field_name(name)))
 
@@ -85,19 +101,23 @@ def bound(name: str, value: str) -> Callable[[Node], Parts | None]:
 class Finder:
     """Makes functions of the nodes of a tree.
 
-    parts: takes a definition of each type of node apart, None if it is none.
-    documents: whether a comment is documentation, by its text. comments: types of comments.
+    language: whose comments for tools are none. parts: takes a definition of each type of node apart, None if
+        it is none.
+    documents: whether any other comment is documentation, by its text. comments: types of comments.
     between: types of what may stand between documentation and definition, or before its first word:
         annotations, attributes.
     signatures: types of overloads, which stand above the definition that they share: what is said of the
         first one is its documentation.
+    inner: what documentation in a body begins with.
     """
 
+    language: str
     parts: Mapping[str, Callable[[Node], Parts | None]]
     documents: Callable[[str], bool]
     comments: frozenset[str] = COMMENTS
     between: frozenset[str] = frozenset()
     signatures: frozenset[str] = frozenset()
+    inner: re.Pattern[str] = re.compile("(?!)")
 
     @property
     def functions(self) -> Mapping[str, Callable[[Node, Place, Sequence[str]], Function | None]]:
@@ -111,10 +131,17 @@ class Finder:
         first_one = self._first_overload(place, found.name)
         head = self._head(first_one.node)
         start, end = head.start_point.row, last_row(node) + 1
-        documentation = self._documentation(first_one, lines) or self._documentation(place, lines)
+        above = self._documentation(first_one, lines) or self._documentation(place, lines)
+        within = self._within(node, place, found)
+        if above and PLACEMENTS[self.language].within != "wins":
+            within = []
+        documentation = within or above
         said = self._rows_of_documentation(place.siblings[first_one.index : place.index], lines)
-        kept = [line for row, line in enumerate(lines[start:end], start) if row not in said]
-        if documentation and documentation[0].end_point.row >= start:
+        text = {row: line for row, line in enumerate(lines[start:end], start) if row not in said}
+        for one in within:
+            _cut(one, text)
+        kept = list(text.values())
+        if above and above[0].end_point.row >= start:
             line = lines[start]
             kept[0] = indentation_of(line) + _decoded(
                 line.encode("utf-8", "replace")[head.start_point.column :]
@@ -152,7 +179,7 @@ class Finder:
         documenting = (
             one
             for one in nodes
-            if one.type in self.comments and self.documents(text_of(one)) and begins_line(one, lines)
+            if one.type in self.comments and self._says(text_of(one)) and begins_line(one, lines)
         )
         return {row for one in documenting for row in range(one.start_point.row, last_row(one) + 1)}
 
@@ -177,29 +204,104 @@ class Finder:
 
     def _documentation(self, place: Place, lines: Sequence[str]) -> list[Node]:
         """The comments right above a definition that document it, the nearest first."""
+        placement = PLACEMENTS[self.language]
         found: list[Node] = []
         # Empty comments below the one looked at, between paragraphs perhaps, and the numbers of a sentence.
         blank: list[Node] = []
-        below = place.node.start_point.row
-        for at in range(place.index - 1, -1, -1):
+        run: list[Node] = []
+        shown = 0
+        top = self._below_which_nothing_is_shown(place, placement.hiding)
+        below = place.siblings[top].start_point.row
+        for at in range(top - 1, max(top - _FARTHEST, 0) - 1, -1):
             node = place.siblings[at]
-            if node.type in self.comments:
-                if last_row(node) + 1 < below or not begins_line(node, lines):
+            text = text_of(node) if node.type in self.comments | self.between else ""
+            if node.type in self.comments or (node.type in self.between and self.documents(text)):
+                blank_lines = max(below - last_row(node) - 1, 0)
+                if not begins_line(node, lines) or blank_lines > (0 if found else placement.blank_lines):
                     break
-                text = text_of(node)
-                if self.documents(text):
+                for_tool = is_for_tool(text, self.language)
+                if self.documents(text) and not (for_tool or reaches(placement, text, blank_lines)):
+                    break
+                run.append(node)
+                if text.strip() in placement.hidden:
+                    # From here on down to the mark that ends what is hidden.
+                    if text.strip() == placement.hidden[0]:
+                        del found[shown:]
+                    shown, blank = len(found), []
+                elif for_tool:
+                    pass
+                elif self.documents(text):
+                    if found and not goes_along(placement, text, text_of(found[-1])):
+                        break
                     found += [*blank, node]
                     blank = []
                 elif _is_number(text) or (found and not text.strip("/#*! \t")):
                     blank.append(node)
-                elif found:
+                elif found and not placement.joins:
                     break
-            elif node.type not in self.between:
+            elif node.type not in self.between and not (
+                last_row(node) + 1 == below and _PRAGMA.match(text_of(node))
+            ):
                 break
             below = node.start_point.row
-            if found and text_of(found[-1]).startswith("/*"):
-                break
+        others = without_licences([text_of(one) for one in reversed(run)], self.language)
+        kept = {one.start_byte for one, keep in zip(run, reversed(others), strict=True) if keep}
+        found = [one for one in found if one.start_byte in kept]
+        while found and not has_words(text_of(found[-1])):
+            found.pop()
         return found
+
+    def _within(self, node: Node, place: Place, found: Parts) -> list[Node]:
+        """The comments that document a definition among its own words, if the tool looks there: the last one,
+        or those that its body begins with, the nearest to its end first."""
+        placement = PLACEMENTS[self.language]
+        if placement.within == "body":
+            kinds = self.comments | {"inner_attribute_item"}
+            inner = takewhile(lambda one: one.type in kinds, found.body.children[1:])
+            return [one for one in inner if self.inner.match(text_of(one))][::-1]
+        end = found.body
+        if placement.within == "wins":
+            end = found.holder.child_by_field_name("parameters") or end
+        holders: tuple[Node, ...] = (place.node, node, found.holder)
+        if placement.within == "equals":
+            holders = (node,) if node != found.holder else ()
+        comments = [
+            one
+            for holder in (holders if placement.within else ())
+            for one in holder.children
+            if one.type in self.comments and one.start_byte < end.start_byte
+        ]
+        said = [one for one in comments if self._says(shown := text_of(one)) and placement.shown.match(shown)]
+        return sorted(said, key=lambda one: one.start_byte)[-1:]
+
+    def _below_which_nothing_is_shown(self, place: Place, hiding: frozenset[str]) -> int:
+        """The index of the first of the nodes that hide what is below them; of the definition without one."""
+        top = place.index
+        for at in range(place.index - 1, -1, -1) if hiding else ():
+            if place.siblings[at].type in hiding:
+                top = at
+            elif place.siblings[at].type not in self.comments:
+                break
+        return top
+
+    def _says(self, comment: str) -> bool:
+        """Whether a comment is documentation."""
+        return self.documents(comment) and not is_for_tool(comment, self.language)
+
+
+def _cut(comment: Node, text: dict[int, str]) -> None:
+    """Take a comment out of the lines of a definition, by their rows."""
+    first, last = comment.start_point, comment.end_point
+    ended = last_row(comment) < last.row  # it holds the end of its line
+    if first.row not in text or (last.row not in text and not ended):
+        return
+    before = text[first.row].encode("utf-8", "replace")[: first.column]
+    behind = b"" if ended else text[last.row].encode("utf-8", "replace")[last.column :].lstrip()
+    for row in range(first.row + 1, last_row(comment) + 1):
+        text.pop(row, None)
+    text[first.row] = _decoded(before + behind).rstrip()
+    if not text[first.row]:
+        del text[first.row]
 
 
 def _is_number(comment: str) -> bool:

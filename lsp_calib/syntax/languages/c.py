@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, has_words, text_of
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, has_words, text_of
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
@@ -83,7 +83,21 @@ def _declarator(node: Node) -> Node | None:
     return found
 
 
-_FINDER = Finder({"function_definition": _definition}, documents=has_words)
+_lambda = bound("declarator", "value")
+
+
+def _variable(node: Node) -> Parts | None:
+    """Of a variable that holds a function."""
+    declarators = node.children_by_field_name("declarator")
+    return _lambda(declarators[0]) if len(declarators) == 1 else None
+
+
+# `///<` is of what stands before it.
+_FINDER = Finder(
+    "c",
+    {"declaration": _variable, "function_definition": _definition},
+    documents=lambda text: has_words(text) and not re.match(r"(?:/\*[*!]|//[/!])<", text),
+)
 
 
 RULES = LanguageRules(
@@ -134,6 +148,6 @@ CPP_RULES = attrs.evolve(
     spans=(COMMENT, ('R"(', ')"')),
     # What stands in a namespace is often not indented: it does not show where the outermost level is.
     begins=re.compile(r"#\s*include\b"),
-    wrappers=words("template_declaration"),
+    wrappers=words("linkage_specification template_declaration"),
     finishes={**RULES.finishes, "try": "catch (...) {}"},
 )

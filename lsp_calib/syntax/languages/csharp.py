@@ -63,6 +63,7 @@ def _destructor(node: Node) -> Parts | None:
 
 
 _FINDER = Finder(
+    "csharp",
     {
         "constructor_declaration": parts,
         "conversion_operator_declaration": _operator,

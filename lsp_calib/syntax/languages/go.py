@@ -43,23 +43,29 @@ _BINDINGS = by_field(
 
 
 def _literal(node: Node) -> Parts | None:
-    """`name := func() {...}`, with one name and one function."""
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    if left is None or right is None or left.child_count != 1 or right.child_count != 1:
+    """`name := func() {...}` or `var name = func() {...}`, with one name and one function."""
+    left = node.child_by_field_name("left")
+    right = node.child_by_field_name("right") or node.child_by_field_name("value")
+    if node.type == "var_spec" and len(node.children_by_field_name("name")) == 1:
+        name = node.child_by_field_name("name")
+    else:
+        name = left.children[0] if left is not None and left.child_count == 1 else None
+    if name is None or right is None or right.child_count != 1:
         return None
     function = right.children[0]
     found = parts(function) if function.type == "func_literal" else None
-    return found and attrs.evolve(found, name=text_of(left))
-
-
-def _documents(comment: str) -> bool:
-    # Directives of tools are written like comments, without a space.
-    return has_words(comment) and not re.match(r"//[a-z]+:\S|//export ", comment)
+    return found and attrs.evolve(found, name=text_of(name))
 
 
 _FINDER = Finder(
-    {"function_declaration": parts, "method_declaration": parts, "short_var_declaration": _literal},
-    documents=_documents,
+    "go",
+    {
+        "function_declaration": parts,
+        "method_declaration": parts,
+        "short_var_declaration": _literal,
+        "var_spec": _literal,
+    },
+    documents=has_words,
 )
 
 
@@ -75,5 +81,6 @@ RULES = LanguageRules(
     spans=(("`", "`"), COMMENT),
     begins=re.compile(r"(?:const|func|import|package|type|var)\b"),
     functions=_FINDER.functions,
+    wrappers=words("var_declaration"),
     bodies=words("statement_list"),
 )

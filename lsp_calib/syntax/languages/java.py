@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, parts
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, parts
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 # Keywords, and java.lang, which needs no import.
 _KNOWN = """
@@ -37,10 +41,23 @@ _BINDINGS = by_field(
     no_field="labeled_statement type_parameter",
 )
 
+_lambda = bound("name", "value")
+
+
+def _field(node: Node) -> Parts | None:
+    """Of a field that holds a function."""
+    declarators = node.children_by_field_name("declarator")
+    return _lambda(declarators[0]) if len(declarators) == 1 else None
+
+
 _FINDER = Finder(
-    dict.fromkeys(
-        ("compact_constructor_declaration", "constructor_declaration", "method_declaration"), parts
-    ),
+    "java",
+    {
+        "compact_constructor_declaration": parts,
+        "constructor_declaration": parts,
+        "field_declaration": _field,
+        "method_declaration": parts,
+    },
     comments=_COMMENTS,
     documents=lambda text: text.startswith(("/**", "///")),
     between=words("annotation marker_annotation"),

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, bound, parts
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, bound, parts, text_of
 from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _KNOWN = """
     async await break case catch class const continue debugger default delete do else export extends false
@@ -54,17 +59,47 @@ _WRAPPERS = words(
     """
 )
 
+# Calls that give their first argument with more to it, so that the name is the function's.
+_KEEPING = words(
+    "asyncHandler cache debounce forwardRef memo memoize observer once promisify throttle useCallback"
+)
+_CASTS = words("as_expression non_null_expression parenthesized_expression satisfies_expression")
+
+
+def _inside(value: Node) -> Node:
+    """The function of `memo(function () {...})` and of `(() => ...) as any`."""
+    inner: Node | None = value
+    while inner is not None:
+        value = inner
+        held: Sequence[Node] = ()
+        if value.type in _CASTS:
+            held = value.named_children
+        elif value.type == "call_expression" and _called(value) in _KEEPING:
+            arguments = value.child_by_field_name("arguments")
+            held = arguments.named_children if arguments is not None else ()
+        inner = next((one for one in held if one.type != "comment"), None)
+    return value
+
+
+def _called(call: Node) -> str:
+    """The last name of what a call calls."""
+    function = call.child_by_field_name("function")
+    name = function and function.child_by_field_name("property")
+    return text_of(name or function)
+
+
 _FINDER = Finder(
+    "javascript",
     {
-        "assignment_expression": bound("left", "right"),
-        "export_statement": bound("", "value"),  # `export default () => ...`
-        "field_definition": bound("property", "value"),
+        "assignment_expression": bound("left", "right", _inside),
+        "export_statement": bound("", "value", _inside),  # `export default () => ...`
+        "field_definition": bound("property", "value", _inside),
         "function_declaration": parts,
         "generator_function_declaration": parts,
         "method_definition": parts,
-        "pair": bound("key", "value"),
-        "public_field_definition": bound("name", "value"),
-        "variable_declarator": bound("name", "value"),
+        "pair": bound("key", "value", _inside),
+        "public_field_definition": bound("name", "value", _inside),
+        "variable_declarator": bound("name", "value", _inside),
     },
     documents=lambda text: text.startswith("/**"),
     between=words("decorator"),
@@ -105,7 +140,9 @@ _TS_BINDINGS = by_field(
 )
 
 
-_TS_FINDER = attrs.evolve(_FINDER, signatures=words("function_signature method_signature"))
+_TS_FINDER = attrs.evolve(
+    _FINDER, language="typescript", signatures=words("function_signature method_signature")
+)
 TYPESCRIPT_RULES = attrs.evolve(
     RULES,
     grammar=grammar_of("tree_sitter_typescript", "language_typescript"),

@@ -52,13 +52,14 @@ _BINDINGS = by_field(
 _WRAPPINGS = by_field(no_field="by_ref list_literal pair variable_name")
 
 _FINDER = Finder(
+    "php",
     {
         # `$name = function () {...}`, or with `fn`.
         "assignment_expression": bound("left", "right"),
         "function_definition": parts,
         "method_declaration": parts,
     },
-    documents=lambda text: text.startswith("/**"),
+    documents=lambda text: bool(re.match(r"/\*\*\s", text)),
     between=words("attribute_list"),
 )
 

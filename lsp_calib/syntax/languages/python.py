@@ -76,7 +76,7 @@ def _function(node: Node, _: Place, lines: Sequence[str]) -> Function | None:
     body_start = body.start_point.row
     text, documented = None, None
     if documentation is not None:
-        text = (documentation.text or b"").decode("utf-8", "replace")
+        text = _written(documentation)
         first, last = documentation.start_point.row, documentation.end_point.row
         documented = first, last + 1
         head, tail = _around(documentation, lines)
@@ -103,8 +103,31 @@ def _documentation(body: Node) -> Node | None:
     if first is None or not _is_bare_string(first):
         return None
     # Neither bytes nor a formatted string is documentation.
-    opening = first.children[0].children[0].text or b""
-    return None if set(opening.lower()) & set(b"bf") else first
+    openings = (one.children[0].text or b"" for one in _strings(first))
+    return None if any(set(opening.lower()) & set(b"bf") for opening in openings) else first
+
+
+def _strings(statement: Node) -> list[Node]:
+    """The adjacent strings of a statement, in brackets perhaps; none if it has anything else."""
+    value = statement
+    while value.type in ("expression_statement", "parenthesized_expression"):
+        held = [one for one in value.named_children if one.type != "comment"]
+        if len(held) != 1:
+            return []
+        value = held[0]
+    if value.type == "concatenated_string":
+        return [one for one in value.named_children if one.type == "string"]
+    return [value] if value.type == "string" else []
+
+
+def _written(documentation: Node) -> str:
+    """A docstring as written; adjacent strings as one with the quotes of the first."""
+    strings = _strings(documentation)
+    if len(strings) == 1:
+        return (strings[0].text or b"").decode("utf-8", "replace")
+    inner = b"".join(part.text or b"" for one in strings for part in one.children[1:-1])
+    opening, closing = strings[0].children[0].text or b"", strings[0].children[-1].text or b""
+    return (opening + inner + closing).decode("utf-8", "replace")
 
 
 def _around(documentation: Node, lines: Sequence[str]) -> tuple[str, str]:
@@ -116,7 +139,7 @@ def _around(documentation: Node, lines: Sequence[str]) -> tuple[str, str]:
 
 
 def _is_bare_string(node: Node) -> bool:
-    return node.type == "expression_statement" and [c.type for c in node.children] == ["string"]
+    return node.type == "expression_statement" and bool(_strings(node))
 
 
 RULES = LanguageRules(

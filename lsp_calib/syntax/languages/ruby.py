@@ -46,17 +46,7 @@ _WRAPPINGS = by_field(
 _BLOCKS = dict.fromkeys(
     ("begin", "case", "class", "def", "do", "for", "if", "module", "unless", "until", "while"), "end"
 )
-# Comments for the interpreter and for tools.
-_DIRECTIVE = re.compile(
-    r"#!|#\s*(?:-\*-|encoding:|frozen_string_literal:|rubocop:|typed:|warn_indent:|:nodoc:|:startdoc:|:stopdoc:)"
-)
-
-
-def _documents(comment: str) -> bool:
-    return has_words(comment) and not _DIRECTIVE.match(comment)
-
-
-_FINDER = Finder({"method": parts, "singleton_method": parts}, documents=_documents)
+_FINDER = Finder("ruby", {"method": parts, "singleton_method": parts}, documents=has_words)
 
 
 RULES = LanguageRules(

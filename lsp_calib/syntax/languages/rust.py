@@ -43,11 +43,13 @@ _WRAPPINGS = by_field(
 )
 
 _FINDER = Finder(
+    "rust",
     {"function_item": parts},
     comments=_COMMENTS,
-    # Four strokes, or three stars, are no documentation.
-    documents=lambda text: bool(re.match(r"///(?!/)|/\*\*(?![*/])", text)),
+    # Four strokes, or three stars, are no documentation. Attributes hold it too.
+    documents=lambda text: bool(re.match(r"///(?!/)|/\*\*(?![*/])|#\[(?:cfg_attr\(.*,\s*)?doc\s*=", text)),
     between=words("attribute_item"),
+    inner=re.compile(r"//!|/\*!|#!\[(?:cfg_attr\(.*,\s*)?doc\s*="),
 )
 
 
