@@ -26,7 +26,14 @@ from lsp_calib.completion.prompt import Layout, Snippet, Surroundings
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of
 from lsp_calib.lru import LRU
-from lsp_calib.workspace_files import is_left_out, is_made_by_a_program, lines_of, stamp_of, walk
+from lsp_calib.workspace_files import (
+    exclusion_below,
+    is_left_out,
+    is_made_by_a_program,
+    lines_of,
+    stamp_of,
+    walk,
+)
 
 # In lines. Pieces overlap by half.
 _PIECE = 10
@@ -350,17 +357,18 @@ class Neighbourhood:
             found = related(cursor, layout.shown(cursor), document.name, (), layout.related)
             return Surroundings("", document.name, found)
         name = document.relative_to(root).as_posix()
+        is_excluded = exclusion_below(root, exclusion)
         with self._lock:
             buffers = {
                 one.path.relative_to(root).as_posix(): one.lines
                 for one in opened
                 if one.path.is_relative_to(root)
                 and language_of(one.path) == cursor.language
-                and not exclusion.reason(str(one.path))
+                and not is_excluded(one.path.relative_to(root).as_posix())
                 and not self._is_left_out(one.path, root)
             }
             names = dict.fromkeys([*buffers, *self._names(root, document.parent, cursor.language)])
-            allowed = [one for one in names if one in buffers or not exclusion.reason(str(root / one))]
+            allowed = [one for one in names if one in buffers or not is_excluded(one)]
             # What is open is being worked on.
             near = dict.fromkeys([*near_files(name, head_of(cursor.lines), allowed), *buffers])
             files = list(self._within_bounds(root, near, buffers))

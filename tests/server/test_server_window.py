@@ -92,7 +92,7 @@ async def test_an_open_file_counts_wherever_it_lies(connect: Connect, project: P
 
 
 @pytest.mark.parametrize(
-    "how", ["setting", "secret", "ignored", "foreign", "generated", "large", "link", "pipe"]
+    "how", ["setting", "secret", "ignored", "foreign", "generated", "large", "link", "open link", "pipe"]
 )
 async def test_what_no_model_may_see_is_not_shown(
     connect: Connect, project: Path, tmp_path: Path, how: str
@@ -118,10 +118,15 @@ async def test_what_no_model_may_see_is_not_shown(
     elif how == "link":
         file.rename(tmp_path / "outside.py")
         file.symlink_to(tmp_path / "outside.py")
+    elif how == "open link":
+        file.rename(tmp_path / ".env")
+        file.symlink_to(tmp_path / ".env")
     elif how == "pipe":
         file.unlink()
         os.mkfifo(file)
     editor, uri = await opened(connect, project, options=options)
+    if how == "open link":
+        editor.open(RATES, file.as_uri())
     prompt = await shown(editor, uri)
     assert "fee = total" not in prompt
     assert "<file>app/rates.py" not in prompt

@@ -19,11 +19,15 @@ putty.ppk release.jks release.keystore passwords.kdbx http.keytab mail.gpg .npmr
 secrets.yml secrets.yaml .secrets.toml client_secret_12.apps.json service-account.json
 service_account_prod.json
 application_default_credentials.json prod.tfvars terraform.tfstate terraform.tfstate.backup
+.flaskenv .Renviron .yarnrc.yml wp-config.php id_rsa_work deploy_rsa github_ed25519 .bash_history
+.psql_history rclone.conf .smbcredentials
 .ssh/config .ssh/anything .gnupg/trustdb .kube/config .docker/config.json .aws/config .aws/credentials
 """
 SOURCES = """
 module.py env.py environment.ts .environment dotenv.js credentials.py secrets.py secret_store.go keys.rs
-key.py id_rsa.pub id_rsa.py monkey.c turkey.txt settings.toml config.json docker/config.json kube/config
+key.py
+deploy_rsa.pub rsa.py history.py yarn.lock config.php rclone.py
+id_rsa.pub id_rsa.py monkey.c turkey.txt settings.toml config.json docker/config.json kube/config
 README.md package.json .eslintrc .gitignore Makefile .envoy pem.py config ssh/config secrets/module.py
 my.keyboard
 """
