@@ -25,8 +25,7 @@ application_default_credentials.json prod.tfvars terraform.tfstate terraform.tfs
 """
 SOURCES = """
 module.py env.py environment.ts .environment dotenv.js credentials.py secrets.py secret_store.go keys.rs
-key.py
-deploy_rsa.pub rsa.py history.py yarn.lock config.php rclone.py
+key.py deploy_rsa.pub rsa.py history.py yarn.lock config.php rclone.py
 id_rsa.pub id_rsa.py monkey.c turkey.txt settings.toml config.json docker/config.json kube/config
 README.md package.json .eslintrc .gitignore Makefile .envoy pem.py config ssh/config secrets/module.py
 my.keyboard
