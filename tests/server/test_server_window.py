@@ -140,6 +140,17 @@ async def test_what_is_excluded_later_is_not_shown_any_more(connect: Connect, pr
     assert PIECE not in await shown(editor, uri, 3, 9)
 
 
+async def test_what_is_deleted_is_not_shown_any_more(
+    connect: Connect, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lsp_calib.completion.related_code._LOOK", 0.0)
+    editor, uri = await opened(connect, project)
+    assert PIECE in await shown(editor, uri)
+    (project / "app" / "rates.py").unlink()
+    editor.insert(3, 8, "f", uri)
+    assert "fee = total" not in await shown(editor, uri, 3, 9)
+
+
 async def test_a_document_outside_of_workspaces_stands_for_itself(connect: Connect, tmp_path: Path) -> None:
     (tmp_path / "rates.py").write_text(RATES)
     editor = await connect(SCRIPT, options=LARGE)
