@@ -1,8 +1,8 @@
 """Excluded documents: files that hold secrets, and those that match the setting `exclude`.
 
-No prompt ever contains text of an excluded document, whether the model runs on this machine or elsewhere. The
-name alone decides, because documents of any kind have one. Ambiguous names are excluded: a missing suggestion
-does less harm than a key that was sent. Pure.
+No prompt ever contains text of an excluded document, whether the model runs on this machine or elsewhere. Its
+names alone decide, because documents of any kind have one: that of a link, and that of the file behind it.
+Ambiguous names are excluded: a missing suggestion does less harm than a key that was sent. Pure.
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ import attrs
 _SECRET_NAMES = (
     # settings of programs that include passwords
     *(".env", ".env[._-]*", "*.env", ".envrc", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.ovpn"),
+    *(".flaskenv", ".renviron", ".yarnrc.yml", "wp-config.php"),
     # private keys and stores of keys
     *("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "id_xmss"),
+    *("id_rsa_*", "*_rsa", "*_ed25519"),
     *("*.pem", "*.key", "*.keytab", "*.p8", "*.p12", "*.pfx", "*.pkcs12", "*.ppk", "*.jks", "*.jceks"),
     *("*.keystore", "*.kdb", "*.kdbx", "*.gpg", "*.pgp", "*.age", "*.agekey", "secring.*"),
     # passwords and tokens of programs
     *(".npmrc", ".netrc", "_netrc", ".authinfo", ".pypirc", ".pgpass", "pgpass.conf", ".my.cnf"),
     *(".mylogin.cnf", ".git-credentials", ".dockercfg", ".htpasswd", ".s3cfg", ".boto", ".vault-token"),
+    *("rclone.conf", ".smbcredentials"),
+    ".*_history",  # what was typed in a shell or a database's client
     *(".terraformrc", "terraform.rc", "kubeconfig", "*.kubeconfig", "*.secret", "*.secrets"),
     *("credentials", ".credentials", "client_secret*.json", "service[-_]account*.json"),
     "application_default_credentials.json",
@@ -73,12 +77,12 @@ class Exclusion:
 
     patterns: tuple[str, ...] = ()
 
-    def reason(self, name: str) -> str:
+    def reason(self, *names: str) -> str:
         """Why a document is excluded, as a clause for people; "" if it is not.
 
-        name: its URI or path.
+        names: its URI or path, and that of the file behind a link.
         """
-        return _reason(self.patterns, name)
+        return next((why for name in names if (why := _reason(self.patterns, name))), "")
 
 
 @functools.lru_cache(maxsize=512)  # asked at every keystroke

@@ -84,6 +84,16 @@ def check_regular(path: Path, *, links: bool = True) -> os.stat_result:
     return status
 
 
+def names_of(path: Path) -> tuple[str, ...]:
+    """A path as a text, and that of the file behind it where links lead elsewhere.
+
+    It opens nothing: neither a pipe nor a missing file holds it up.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        return tuple(dict.fromkeys((str(path), os.path.realpath(path))))
+    return (str(path),)
+
+
 def why(error: Exception) -> str:
     """The reason of an error, for a message that names the file itself."""
     return str(getattr(error, "strerror", None) or error)

@@ -27,7 +27,7 @@ def parse_json(text: str | bytes) -> Any:
 def converted(value: object, kind: type[T]) -> T:
     """The object of a declared type in a value of JSON types. Raises msgspec.ValidationError.
 
-    One thread at a time: msgspec (0.22) crashes where two convert to the same type for the first time.
+    One thread at a time: msgspec (0.22) may end the process where several convert.
     """
     with _one_at_a_time:
         return msgspec.convert(value, kind)

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from urllib.parse import unquote
 
 from lsp_calib.exclusion import Exclusion, is_pattern
-from lsp_calib.files import read_file
+from lsp_calib.files import names_of, read_file
 from lsp_calib.text_lines import split_lines
 
 # Files and folders that are looked at, of one workspace.
@@ -120,6 +120,13 @@ def is_left_out(path: Path, root: Path) -> bool:
     ignored = _ignored_above(path.parent, top)
     within = (path, *path.parents[: len(inside.parts) - 1])
     return any(_is_ignored(one, ignored[one.parent]) for one in within)
+
+
+def exclusion_below(root: Path, exclusion: Exclusion) -> Callable[[str], bool]:
+    """Tells by the path of a file below a folder whether it is excluded: the folder may be a link, or lie
+    behind one. No other link is followed."""
+    roots = names_of(root)
+    return lambda name: bool(exclusion.reason(*(f"{one}/{name}" for one in roots)))
 
 
 def stamp_of(path: Path) -> Stamp | None:

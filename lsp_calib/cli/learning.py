@@ -346,11 +346,13 @@ def purge(before: str | None, workspace: Path | None, calibrators: bool, yes: bo
         if not click.confirm(f"Remove {what.words}? It cannot be undone", err=True):
             tell("Nothing was removed.")
             return
-    n, files = purge_feedback(what)
+    purged = purge_feedback(what)
     if as_json:
-        print_json({"n": n, "calibrators": files})
+        print_json({"n": purged.suggestions, "calibrators": purged.calibrators})
     else:
-        more = f", and {counted(files, 'calibrator')}" if calibrators else ""
-        tell(f"Removed: {counted(n, 'suggestion')}{more}.")
+        more = f", and {counted(purged.calibrators, 'calibrator')}" if calibrators else ""
+        tell(f"Removed: {counted(purged.suggestions, 'suggestion')}{more}.")
         for path in exports_kept():
             tell(f"An export of them stays: {path}. Delete it yourself if it is not wanted.")
+    if purged.unclear:
+        tell(purged.unclear)

@@ -211,12 +211,14 @@ class Snippet:
 class Surroundings:
     """The place of a document, and pieces of other places.
 
-    project, name: of the project, and of the document below it; empty if unknown.
+    project, name: of the project, and of the document below it; empty if unknown. files: the paths of those
+        that were read for the pieces.
     """
 
     project: str = ""
     name: str = ""
     snippets: tuple[Snippet, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 ALONE = Surroundings()

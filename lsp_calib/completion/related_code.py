@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
 import threading
 import time
@@ -26,7 +27,14 @@ from lsp_calib.completion.prompt import Layout, Snippet, Surroundings
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of
 from lsp_calib.lru import LRU
-from lsp_calib.workspace_files import is_left_out, is_made_by_a_program, lines_of, stamp_of, walk
+from lsp_calib.workspace_files import (
+    exclusion_below,
+    is_left_out,
+    is_made_by_a_program,
+    lines_of,
+    stamp_of,
+    walk,
+)
 
 # In lines. Pieces overlap by half.
 _PIECE = 10
@@ -213,11 +221,13 @@ class _Place(NamedTuple):
         return cls(layout.version, window, block, frozenset(_imported(cursor)))
 
 
-@attrs.frozen
+@attrs.define
 class _Document:
-    """What is remembered of a document. empty: where no pieces were found, by the line too."""
+    """What is remembered of a document. looked: when its files were looked for last. empty: where no pieces
+    were found, by the line too."""
 
     language: str
+    looked: float = 0.0
     found: LRU[_Place, Surroundings] = attrs.field(factory=lambda: LRU(_MOST))
     empty: LRU[tuple[_Place, int], Surroundings] = attrs.field(factory=lambda: LRU(_MOST_EMPTY))
 
@@ -233,6 +243,8 @@ class _Document:
 
 # Documents whose surroundings are remembered.
 _MOST_DOCUMENTS = 32
+# Seconds after which it is looked again whether their files are still there.
+_LOOK = 2.0
 
 
 class Nearby:
@@ -241,7 +253,7 @@ class Nearby:
     Pieces come first in a prompt: others make the model evaluate the whole of it. So they are looked for
     again when the window moves, after which it has to do that anyway, every 16 lines where the window stands
     still, and when the document imports something else or a document is opened or closed. Where there are
-    none, they are looked for on each line, as in a new file.
+    none, they are looked for on each line, as in a new file. What comes from a file goes with it.
     """
 
     def __init__(self, find: Find) -> None:
@@ -252,7 +264,7 @@ class Nearby:
     async def of(self, document: str, cursor: Cursor, layout: Layout) -> Surroundings:
         """The surroundings for a prompt at `cursor`."""
         known = self.known(document, cursor, layout)
-        if known is not None:
+        if known is not None and not await self._has_lost_files(document, known):
             return known
         # Of a document that is closed meanwhile nothing is kept: `forget` lets go of this.
         kept = self._documents.setdefault(document, _Document(cursor.language))
@@ -260,6 +272,7 @@ class Nearby:
         while cleared != self._cleared:  # what was found before may show what is excluded now
             cleared = self._cleared
             found = await asyncio.to_thread(self._find(document, cursor, layout))
+        kept.looked = time.monotonic()
         place = _Place.of(cursor, layout)
         # Another request may have been faster: its prompt is the one that is cached.
         faster = kept.of(place, cursor.line)
@@ -267,6 +280,19 @@ class Nearby:
             return faster
         kept.keep(place, cursor.line, found)
         return found
+
+    async def _has_lost_files(self, document: str, known: Surroundings) -> bool:
+        """Whether a file of these surroundings is gone; then what is remembered of the document goes."""
+        kept, now = self._documents.get(document), time.monotonic()
+        if kept is None or not known.files or now - kept.looked < _LOOK:
+            return False
+        kept.looked = now
+        # In a thread: a drive may not answer.
+        if await asyncio.to_thread(lambda: all(map(os.path.lexists, known.files))):
+            return False
+        if self._documents.get(document) is kept:
+            del self._documents[document]
+        return True
 
     def known(self, document: str, cursor: Cursor, layout: Layout) -> Surroundings | None:
         """The surroundings for a prompt at `cursor`, None if they have to be looked for first."""
@@ -350,22 +376,24 @@ class Neighbourhood:
             found = related(cursor, layout.shown(cursor), document.name, (), layout.related)
             return Surroundings("", document.name, found)
         name = document.relative_to(root).as_posix()
+        is_excluded = exclusion_below(root, exclusion)
         with self._lock:
             buffers = {
                 one.path.relative_to(root).as_posix(): one.lines
                 for one in opened
                 if one.path.is_relative_to(root)
                 and language_of(one.path) == cursor.language
-                and not exclusion.reason(str(one.path))
+                and not is_excluded(one.path.relative_to(root).as_posix())
                 and not self._is_left_out(one.path, root)
             }
             names = dict.fromkeys([*buffers, *self._names(root, document.parent, cursor.language)])
-            allowed = [one for one in names if one in buffers or not exclusion.reason(str(root / one))]
+            allowed = [one for one in names if one in buffers or not is_excluded(one)]
             # What is open is being worked on.
             near = dict.fromkeys([*near_files(name, head_of(cursor.lines), allowed), *buffers])
             files = list(self._within_bounds(root, near, buffers))
             found = related(cursor, layout.shown(cursor), name, files, layout.related)
-            return Surroundings(root.name, name, found)
+            read = dict.fromkeys(one.name for one in found if one.name != name and one.name not in buffers)
+            return Surroundings(root.name, name, found, tuple(str(root / one) for one in read))
 
     def _within_bounds(
         self, root: Path, names: Iterable[str], buffers: Mapping[str, Sequence[str]]
@@ -384,6 +412,7 @@ class Neighbourhood:
         """The lines of a file; none if it cannot be read."""
         stamp = stamp_of(path)
         if stamp is None:
+            self._files.pop(path, None)
             return ()
         known = self._files.recall(path)
         if known is not None and known[0] == stamp:

@@ -45,6 +45,8 @@ from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 _DIGITS = 5
 # What the hashes are of: these names are part of them.
 _LINE, _WORKSPACE, _HALF = "line", "workspace", "half"
+# Seconds within which the first suggestion is stored: then its key is made.
+_MAKING = 300.0
 
 SETTLES_WITHIN = 7 * 86_400.0
 """Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
@@ -468,6 +470,17 @@ class FeedbackStore(StoreFile):
                 "still hold what was deleted. Run the command again, or close the editors that use it."
             )
         return n
+
+    def older_than_key(self) -> tuple[int, float]:
+        """How many suggestions with a workspace were shown before the key was made, and when that was.
+
+        Their hashes are another key's, which was lost: of which workspaces they are, nobody can tell.
+        """
+        with translated(self.path):
+            made = self._hash.made()
+        query = "SELECT COUNT(*) FROM suggestions WHERE workspace IS NOT NULL AND shown_at < ?"
+        ((n,),) = self.read(query, made - _MAKING)
+        return n, made
 
     def expire(self, before: float, *, most: int = 200) -> bool:
         """Delete suggestions shown before a time (Unix seconds), at most `most` of them.

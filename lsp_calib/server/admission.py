@@ -332,8 +332,8 @@ class Admission:
         )
 
     def excluded(self, document: CalibDocument) -> str:
-        """Why a document is excluded, "" if it is not. The name of its file decides."""
-        return self.exclusion().reason(document.file)
+        """Why a document is excluded, "" if it is not. The names of its file decide."""
+        return self.exclusion().reason(*document.file_names)
 
     def exclusion(self) -> Exclusion:
         """Also for the pieces of other files in a prompt (`completion.related_code`,

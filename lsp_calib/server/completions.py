@@ -410,6 +410,7 @@ class Completions:
             if document.notebook is None
             and address(document.uri) != address(uri)
             and (path := path_of(document.uri)) is not None
+            and not self._admission.excluded(document)
         ]
         folder = folder_of(uri, tuple(self._connection.workspace.folders))  # of a file
         root = path_of_folder(folder) if folder else None

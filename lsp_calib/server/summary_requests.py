@@ -292,14 +292,13 @@ class ExampleIndex:
         opened: Sequence[tuple[_Open, Sequence[str]]],
     ) -> Sequence[Example]:
         """In a thread."""
-        exclusion = self._admission.exclusion()
         texts: dict[str, Sequence[str]] = {}
         for one, lines in opened:
             name = one.path.relative_to(index.root).as_posix()
             texts[name] = lines
             if one.indexed is not lines and family_of(one.document.language) == family_of(language):
                 one.indexed = lines
-                if exclusion.reason(str(one.path)) or is_left_out(one.path, index.root):
+                if self._admission.excluded(one.document) or is_left_out(one.path, index.root):
                     index.drop(name)
                 else:
                     index.put(name, one.document.language, lines)

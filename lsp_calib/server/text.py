@@ -14,6 +14,7 @@ from lsprotocol import types
 from pygls import uris
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
+from lsp_calib.files import names_of
 from lsp_calib.languages import bounded, identifier_of
 from lsp_calib.text_lines import indentation_of
 
@@ -32,6 +33,12 @@ def path_of(uri: str) -> Path | None:
     """
     path = uris.to_fs_path(uri) if uri.startswith("file:") else None
     return Path(path) if path else None
+
+
+def _file_names(uri: str) -> tuple[str, ...]:
+    """The URI of a document, and the path of its file where links lead elsewhere."""
+    path = path_of(uri)
+    return (uri,) if path is None else (uri, *names_of(path)[1:])
 
 
 def path_of_folder(address: str) -> Path | None:
@@ -115,6 +122,7 @@ class CalibDocument(TextDocument):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self._names = _file_names(self.uri)
         self._split: list[str] | None = None
         self._bare: list[str] = []
         self._snapshot: tuple[str, ...] | None = None
@@ -183,6 +191,11 @@ class CalibDocument(TextDocument):
     def file(self) -> str:
         """The URI of the file that it is a part of: of the notebook for its cells, else its own."""
         return self.uri if self.notebook is None else self.notebook.uri
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """`file`, and the path of the file behind it where that was a link when it was opened."""
+        return self._names if self.notebook is None else self.notebook.file_names
 
     @property
     def is_code(self) -> bool:
@@ -277,7 +290,7 @@ class CalibDocument(TextDocument):
 
 
 class Notebook:
-    """A notebook that an editor shows. uri: its own.
+    """A notebook that an editor shows. uri: its own. file_names: as of a document.
 
     The text around a cell is kept while the user works in that cell: a keystroke costs time for its cell, and
     for one copy of the list of lines, as in a file.
@@ -285,6 +298,7 @@ class Notebook:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
+        self.file_names = _file_names(uri)
         self._code: tuple[CalibDocument, ...] = ()
         self._cell: CalibDocument | None = None  # in which the user works: what stands above and below it
         self._above: Lines = ()

@@ -29,7 +29,14 @@ from lsp_calib.summarization.examples import (
     terms_of,
 )
 from lsp_calib.syntax import Function, documentation_sentence, functions, has_grammar
-from lsp_calib.workspace_files import Stamp, is_made_by_a_program, lines_of, stamp_of, walk
+from lsp_calib.workspace_files import (
+    Stamp,
+    exclusion_below,
+    is_made_by_a_program,
+    lines_of,
+    stamp_of,
+    walk,
+)
 
 # Of one folder. Files in characters: a larger one takes too long beside other work.
 _MOST_FUNCTIONS, _MOST_FILES, _MOST_CHARACTERS = 20_000, 5_000, 60_000_000
@@ -107,7 +114,7 @@ class WorkspaceExamples:
         was read, with the seconds that it took; may wait, and ends the scan by False. open_: documents that
         `put` looks after.
         """
-        family, exclusion = family_of(language), self._exclusion()
+        family, is_excluded = family_of(language), exclusion_below(self.root, self._exclusion())
         progress, met = Progress(), set(open_ or ())
         end = time.monotonic() + seconds
         files = walk(
@@ -119,7 +126,7 @@ class WorkspaceExamples:
         )
         for path in files:
             name = path.relative_to(self.root).as_posix()
-            if name in met or exclusion.reason(str(path)):
+            if name in met or is_excluded(name):
                 continue
             met.add(name)
             stamp = stamp_of(path)
@@ -167,7 +174,7 @@ class WorkspaceExamples:
         below the folder, "" outside. open_: the lines of open documents, by their paths below the folder.
         """
         query = terms_of(function.code)
-        exclusion = self._exclusion()
+        is_excluded = exclusion_below(self.root, self._exclusion())
         texts = dict(open_ or {})
         found: list[Example] = []
 
@@ -179,11 +186,10 @@ class WorkspaceExamples:
             place = file.places[one.index]
             if one.group == name and place.code[0] < function.end and function.start < place.code[1]:
                 return False
-            path = self.root / one.group
-            if exclusion.reason(str(path)):
+            if is_excluded(one.group):
                 return False
             if one.group not in texts:
-                texts[one.group] = lines_of(path)
+                texts[one.group] = lines_of(self.root / one.group)
             example = self._read(one.group, file.language, place, texts[one.group])
             if example is None:
                 # Its file has changed since; a scan reads it again.

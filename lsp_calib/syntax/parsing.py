@@ -1,13 +1,14 @@
 """Syntax trees within a budget of time. All parsing goes through `parse`.
 
-tree-sitter takes quadratic time, and memory, for some small texts. It holds the interpreter's lock meanwhile,
-so that no other thread could stop it. Given a source as bytes it never looks up. Given a function to read
-from and one for its progress, it calls them all the time: there other threads go on, and a parse can stop.
+tree-sitter (0.26.1) takes minutes, and much memory, for some small texts. It holds the interpreter's lock
+meanwhile, so that no other thread could stop it. Given a source as bytes it never looks up. Given a function
+to read from and one for its progress, it calls them all the time: there other threads go on, and a parse can
+stop.
 
-One stretch has no calls: where a text with many unfinished errors ends, tree-sitter compares every way to
-recover from them. So a text whose parse falls behind is tried first with its end where the parse was stopped,
-and then with at most twice as much slow work before the end. A text whose end takes long is given up while it
-still takes a fraction of a second.
+One stretch has no calls: the end of such a text, which may take longer than all before it. So a text whose
+parse falls behind is tried first with its end where the parse was stopped, and then with at most twice as
+much slow work before the end. A text whose end takes long is given up while it still takes a fraction of a
+second.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ import attrs
 if TYPE_CHECKING:
     from tree_sitter import Language, Parser, Point, Tree
 
-# Bytes that the parser reads at once. A token that nothing ends is looked for up to the end of the file: each
-# piece is an occasion to stop.
+# Bytes that the parser reads at once. Each piece is an occasion to stop.
 _PIECE = 4096
 # Of so many bytes none takes longer than 20 ms: they are given at once, which is faster.
 _HARMLESS = 512
@@ -123,8 +123,7 @@ def parse(grammar: Callable[[], Language], source: bytes, old: Tree | None = Non
             raise Overrun
 
 
-# The scanner of tree-sitter-python (0.25) keeps up to 255 strings, of a byte, and a stack of indentations, of
-# two bytes, in 1,024 bytes, and writes past their end: 511 indentations and a string crash the process.
+# tree-sitter-python (0.25) ends the process at indentations far deeper than people write.
 _MOST_INDENTATIONS = 350
 # Lines that may come before the source is looked at again: each brings one indentation at most.
 MOST_NEW = 100
@@ -230,8 +229,7 @@ class _Run:
         if at >= len(self._source) or self._is_over(self.reached, False):
             return b""
         end = at + _PIECE
-        # The piece ends with a whole character. For the rest of one tree-sitter reads a second time, and it
-        # crashes if there is nothing then, because the parse is stopped.
+        # The piece ends with a whole character: tree-sitter (0.26.1) does not survive a stop within one.
         while self._source[end : end + 1] and self._source[end] & 0xC0 == 0x80:
             end += 1
         self._piece[:] = self._source[at:end]

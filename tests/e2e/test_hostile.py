@@ -159,7 +159,6 @@ PROGRAMS = {
     "an endless loop": "while True:\n    pass",
     "sleep for ever": "import time\ntime.sleep(1e6)",
     "deep recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef f(x):\n    return f(x)\nf(1)",
-    "deeply nested source": "x = " + "-" * 200_000 + "1",
     "a crash": "import ctypes\nctypes.string_at(0)",
     "an abort": "import os\nos.abort()",
     "a core dump": """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,33 @@ async def test_a_file_with_secrets_is_never_sent_to_a_remote_engine(start: Start
         assert server.completions != []
         assert "hunter2" not in seen(server)
         assert await editor.leave() == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+@pytest.mark.parametrize(
+    ("real", "link", "name"),
+    [
+        (".env", "settings.py", "settings.py"),
+        (".ssh", "notes", "notes/config.py"),
+        ("private", "open", "open/a.py"),
+        ("gone/.env", "settings.py", "settings.py"),
+        ("loop.py", "loop.py", ""),
+    ],
+    ids=["a file", "a folder", "a pattern", "a missing drive", "a loop"],
+)
+async def test_what_a_link_leads_to_decides_as_well(
+    start: Start, tmp_path: Path, real: str, link: str, name: str
+) -> None:
+    (root := tmp_path / "project").mkdir()
+    (root / link).symlink_to(root / real)
+    async with serving(tokens=lambda _: spoken(" # yes\n")) as server:
+        options = {**trusted(server.url), "completion": {"enabled": True}, "exclude": ["private"]}
+        editor = await start(options=options)
+        if name:
+            assert await everything(editor, (root / name).as_uri()) == []
+            assert server.completions == []
+        assert await is_used(editor, (root / "loop.py").as_uri())
+        assert "hunter2" not in seen(server)
 
 
 @pytest.mark.parametrize("way", ["configuration", "pushed", "config.toml"])

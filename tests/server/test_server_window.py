@@ -92,7 +92,7 @@ async def test_an_open_file_counts_wherever_it_lies(connect: Connect, project: P
 
 
 @pytest.mark.parametrize(
-    "how", ["setting", "secret", "ignored", "foreign", "generated", "large", "link", "pipe"]
+    "how", ["setting", "secret", "ignored", "foreign", "generated", "large", "link", "open link", "pipe"]
 )
 async def test_what_no_model_may_see_is_not_shown(
     connect: Connect, project: Path, tmp_path: Path, how: str
@@ -118,10 +118,15 @@ async def test_what_no_model_may_see_is_not_shown(
     elif how == "link":
         file.rename(tmp_path / "outside.py")
         file.symlink_to(tmp_path / "outside.py")
+    elif how == "open link":
+        file.rename(tmp_path / ".env")
+        file.symlink_to(tmp_path / ".env")
     elif how == "pipe":
         file.unlink()
         os.mkfifo(file)
     editor, uri = await opened(connect, project, options=options)
+    if how == "open link":
+        editor.open(RATES, file.as_uri())
     prompt = await shown(editor, uri)
     assert "fee = total" not in prompt
     assert "<file>app/rates.py" not in prompt
@@ -133,6 +138,17 @@ async def test_what_is_excluded_later_is_not_shown_any_more(connect: Connect, pr
     editor.configure({**LARGE, "exclude": ["rates.py"]}, push=True)
     editor.insert(3, 8, "f", uri)
     assert PIECE not in await shown(editor, uri, 3, 9)
+
+
+async def test_what_is_deleted_is_not_shown_any_more(
+    connect: Connect, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lsp_calib.completion.related_code._LOOK", 0.0)
+    editor, uri = await opened(connect, project)
+    assert PIECE in await shown(editor, uri)
+    (project / "app" / "rates.py").unlink()
+    editor.insert(3, 8, "f", uri)
+    assert "fee = total" not in await shown(editor, uri, 3, 9)
 
 
 async def test_a_document_outside_of_workspaces_stands_for_itself(connect: Connect, tmp_path: Path) -> None:

@@ -121,6 +121,17 @@ def test_what_else_was_found_out_stays_beside_the_checksum_until_the_file_change
     assert sidecar.recall(file, "header") is None
 
 
+def test_files_that_are_gone_are_forgotten(file: Path, memory: Path) -> None:
+    other = file.with_name("other.gguf")
+    other.write_bytes(b"other bytes")
+    for one in (file, other):
+        sidecar.sha256_of(one)
+    assert json.loads(memory.read_text()).keys() == {str(file), str(other)}
+    file.unlink()
+    sidecar.keep(other, "header", {})
+    assert json.loads(memory.read_text()).keys() == {str(other)}
+
+
 @pytest.mark.usefixtures("home")
 def test_the_bytes_of_a_first_use_are_remembered_and_forgotten() -> None:
     assert sidecar.first_use("m.gguf") == ""

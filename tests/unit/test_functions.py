@@ -139,9 +139,9 @@ def test_whatever_is_typed_functions_lie_within_the_document(pieces: list[str]) 
     [
         "(" * 10_000,
         "x = " + "[\n" * 20_000 + "]\n" * 20_000,
-        "if 1:\\\n" * 10_000 + "\n  def f(): pass",
+        "if 1:\n" * 10_000 + "\n  def f(): pass",
         "def f(a=lambda:\n" * 5_000,
-        "\n".join(" " * depth + f"def f{depth}():" for depth in range(600)) + "\n" + " " * 600 + "pass",
+        "\n".join(" " * depth + f"def f{depth}():" for depth in range(300)) + "\n" + " " * 300 + "pass",
         "def f():\n" * 10_000,
         "f(\n" * 10_000 + ")" * 10_000,
         "x" * 200_000,

@@ -160,7 +160,7 @@ class TestMemory:
                 gguf.check_header(path)
 
 
-HUGE = struct.pack("<Q", 2**62)
+HUGE = struct.pack("<Q", 2**30)
 FAULTS = {
     "truncated: 0 bytes": b"",
     "truncated: 23 bytes": header()[:23],
@@ -169,14 +169,11 @@ FAULTS = {
     "GGUF version 1": header(version=1),
     "GGUF version 4": header(version=4),
     "big-endian": header(version=0x03000000),
-    f"claims {2**63} tensors": header(tensors=2**63),
-    "tensors and 1099511627776 values": header(pairs=2**40),
+    "claims 100001 tensors": header(tensors=100_001),
+    "tensors and 10001 values": header(pairs=10_001),
     "a key of 70000 bytes": header(pairs=1) + struct.pack("<Q", 70_000) + bytes(80_000),
     "describes more": header(pairs=1) + text("k") + struct.pack("<I", STRING) + HUGE,
-    "claims 4611686018427387904 texts": header(pairs=1)
-    + text("k")
-    + struct.pack("<II", ARRAY, STRING)
-    + HUGE,
+    "claims 4000001 texts": header(pairs=1) + text("k") + struct.pack("<IIQ", ARRAY, STRING, 4_000_001),
     "is truncated": header(pairs=1) + text("k") + struct.pack("<II", ARRAY, U64) + HUGE,
     "is an array of arrays": header(pairs=1) + text("k") + struct.pack("<IIQ", ARRAY, ARRAY, 1) + bytes(99),
     "has type 13": header(pairs=1) + text("k") + struct.pack("<I", 13) + bytes(99),
@@ -220,7 +217,7 @@ def test_a_file_that_ends_with_its_last_tensor_is_whole(tmp_path: Path) -> None:
     assert read_metadata(written(tmp_path, file_of([], tensors, bytes(576)))).parameters == 1056
 
 
-@pytest.mark.parametrize("content", [b"short", header(magic=b"ZZZZ"), header(tensors=2**50), BEYOND[0]])
+@pytest.mark.parametrize("content", [b"short", header(magic=b"ZZZZ"), header(tensors=100_001), BEYOND[0]])
 def test_a_damaged_file_comes_with_the_commands_that_replace_it(
     tmp_path: Path, home: Path, content: bytes
 ) -> None:

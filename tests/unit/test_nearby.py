@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
+from lsp_calib.completion import related_code
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, Snippet, Surroundings
 from lsp_calib.completion.related_code import Nearby
@@ -83,6 +86,25 @@ async def test_nothing_is_kept_of_a_document_that_is_closed_while_its_files_are_
     go.set()
     assert (await asked).name == "a.py"
     assert nearby.known(URI, CURSOR, LAYOUT) is None
+
+
+@pytest.mark.parametrize(("look", "names"), [(0.0, "112"), (1000.0, "111")])
+async def test_pieces_go_with_their_file(
+    look: float, names: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked for after so many seconds, not at each key."""
+    monkeypatch.setattr(related_code, "_LOOK", look)
+    (file := tmp_path / "b.py").touch()
+    count = itertools.count(1)
+
+    def find() -> Surroundings:
+        return Surroundings("p", str(next(count)), (Snippet("b.py", "x"),), (str(file),))
+
+    nearby = Nearby(lambda *_: find)
+    found = [(await nearby.of(URI, CURSOR, LAYOUT)).name for _ in range(2)]
+    file.unlink()
+    found.append((await nearby.of(URI, CURSOR, LAYOUT)).name)
+    assert "".join(found) == names
 
 
 async def test_no_pieces_are_not_kept_for_other_lines() -> None:

@@ -239,6 +239,15 @@ def test_open_documents_are_taken_as_they_are(root: Path) -> None:
     assert index.scan("python", root, seconds=20, open_={"bill.py": lines}).files == 0
 
 
+def test_of_a_workspace_that_is_a_link_both_names_decide(root: Path, tmp_path: Path) -> None:
+    (link := tmp_path / "notes").symlink_to(root)
+    assert len(index_of(link)) == 3
+    (secret := tmp_path / ".ssh").mkdir()
+    link.unlink()
+    link.symlink_to(root.rename(secret / "project"))
+    assert len(index_of(link)) == 0
+
+
 def test_what_no_model_may_see_is_no_example(root: Path) -> None:
     (root / ".gitignore").write_text("ignored\n")
     for folder in ("ignored", "node_modules", ".hidden"):

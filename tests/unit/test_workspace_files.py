@@ -88,6 +88,17 @@ def test_ignored_documents_are_no_context_while_they_are_open(repository: Path) 
     assert {snippet.name for snippet in found.snippets} == {"sub/d.py"}
 
 
+def test_of_a_workspace_that_is_a_link_both_names_decide(tmp_path: Path) -> None:
+    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
+    cursor = Cursor.at(("total = price_of(item)", ""), 1, 0, "python")
+    for folder, shown in (("plain", {"beside.py"}), (".ssh", set())):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "beside.py").write_text("total = price_of(item) + tax_of(item)\n" * 3)
+        (root := tmp_path / f"link to {folder}").symlink_to(tmp_path / folder)
+        found = Neighbourhood().around(root / "open.py", root, (), Exclusion(), cursor, layout)
+        assert {snippet.name for snippet in found.snippets} == shown
+
+
 @pytest.mark.parametrize("folder", ["sub", "node_modules", ".x", "link", "link/deeper"])
 def test_a_folder_that_is_not_looked_into_stays_so_where_a_document_in_it_is_open(
     repository: Path, tmp_path: Path, folder: str

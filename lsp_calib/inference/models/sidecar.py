@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,13 @@ def read(name: str) -> dict[str, Any]:
     return known if isinstance(known, dict) else {}
 
 
-def update(name: str, key: str, value: Any) -> None:
+def update(name: str, key: str, value: Any, *, stays: Callable[[str], bool] = lambda _: True) -> None:
     """Put one entry into a side file (None removes it), whole or not at all.
 
+    stays: whether another entry does, by its key.
     Never fails: at worst it is measured again, and the log says so.
     """
-    known = {kept: old for kept, old in read(name).items() if kept != key}
+    known = {kept: old for kept, old in read(name).items() if kept != key and stays(kept)}
     if value is not None:
         known[key] = value
     try:
@@ -93,12 +95,16 @@ def recall(path: Path, what: str) -> Any:
 
 
 def keep(path: Path, what: str, value: Any) -> None:
-    """Keep a fact about a file, for as long as the file is unchanged. Never fails."""
+    """Keep a fact about a file, for as long as the file is unchanged. Facts about files that are gone go.
+
+    Never fails.
+    """
     try:
         stamp = _stamp(path)
     except OSError:
         return
-    update(_MEMORY, str(path.absolute()), {**(_entry(path) or {}), "stamp": stamp, what: value})
+    facts = {**(_entry(path) or {}), "stamp": stamp, what: value}
+    update(_MEMORY, str(path.absolute()), facts, stays=os.path.lexists)
 
 
 def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
