@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, unquote
 
 import attrs
@@ -64,6 +64,38 @@ def split_keeping_ends(text: str) -> list[str]:
 
 Lines = tuple[str, ...]
 
+_ENDS = {end: end for end in ("", "\n", "\r\n", "\r")}
+
+
+class _WithEnds(Sequence[str]):
+    """Lines with their ends, which are held apart: each line is held once. bare: the lines without them."""
+
+    def __init__(self, text: str) -> None:
+        self.bare: list[str] = []
+        self._ends: list[str] = []
+        self.put(0, 0, split_keeping_ends(text))
+
+    def put(self, first: int, last: int, lines: Sequence[str], bare: Sequence[str] = ()) -> None:
+        """Put lines, which have their ends, in the place of those from `first` to (not including) `last`.
+
+        bare: the same without their ends, as far as there are strings of them already.
+        """
+        without = [*bare, *(line.rstrip("\r\n") for line in lines[len(bare) :])]
+        self.bare[first:last] = without
+        self._ends[first:last] = [_ENDS[line[len(one) :]] for line, one in zip(lines, without, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self.bare)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        if isinstance(at, slice):
+            return [line + end for line, end in zip(self.bare[at], self._ends[at], strict=True)]
+        return self.bare[at] + self._ends[at]
+
 
 @attrs.frozen
 class Change:
@@ -113,8 +145,8 @@ class Changes:
 class CalibDocument(TextDocument):
     """A document stored as lines: a keystroke costs time for its line, not for the document.
 
-    The whole text is joined only when it is requested. notebook: the one that it is a cell of, if any.
-    is_open: until the editor closes it.
+    The whole text is joined whenever it is requested, and not kept. notebook: the one that it is a cell of,
+    if any. is_open: until the editor closes it.
     """
 
     notebook: Notebook | None = None
@@ -123,8 +155,7 @@ class CalibDocument(TextDocument):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._names = _file_names(self.uri)
-        self._split: list[str] | None = None
-        self._bare: list[str] = []
+        self._split: _WithEnds | None = None
         self._snapshot: tuple[str, ...] | None = None
         self._changes: list[Change] = []
         self._state: int | None = None  # of the text when `_changes` was empty
@@ -135,9 +166,7 @@ class CalibDocument(TextDocument):
 
     @property
     def source(self) -> str:
-        if self._source is None and self._split is not None:
-            self._source = "".join(self._split)
-        return str(super().source)
+        return str(super().source) if self._split is None else "".join(self._split[:])
 
     @property
     def lines(self) -> Sequence[str]:
@@ -151,13 +180,13 @@ class CalibDocument(TextDocument):
         if self._snapshot is None:
             lines = self._with_ends()
             last = ("",) if not lines or lines[-1].endswith(("\n", "\r")) else ()
-            self._snapshot = (*self._bare, *last)
+            self._snapshot = (*lines.bare, *last)
         return self._snapshot
 
-    def _with_ends(self) -> list[str]:
+    def _with_ends(self) -> _WithEnds:
         if self._split is None:
-            self._split = split_keeping_ends(self.source)
-            self._bare = [line.rstrip("\r\n") for line in self._split]
+            self._split = _WithEnds(self.source)
+            self._source = None  # the text is held once
         return self._split
 
     @property
@@ -265,14 +294,10 @@ class CalibDocument(TextDocument):
         first, last = max(start.line - 1, 0), end.line + 2
         above, below = lines[first : start.line], lines[end.line + 1 : last]
         region = split_keeping_ends("".join([*above, before, change.text, after, *below]))
-        bare = [line.rstrip("\r\n") for line in region]
         # Unchanged lines stay the same objects.
-        for at in range(min(len(above), len(region))):
-            if region[at] == lines[first + at]:
-                region[at], bare[at] = lines[first + at], self._bare[first + at]
-        lines[first:last] = region
-        self._bare[first:last] = bare
-        self._source = self._snapshot = self._functions = None
+        same = lines.bare[first : start.line] if region[: len(above)] == above else []
+        lines.put(first, last, region, same)
+        self._snapshot = self._functions = None
         small = len(change.text) <= 1 and start.line == end.line and end.character - start.character <= 1
         removed = end.line - start.line + 1 + beyond
         self._changes.append(

@@ -1,7 +1,9 @@
 """Documents stored as lines equal those of the client."""
 
 import re
+import sys
 import time
+import tracemalloc
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,6 +63,18 @@ def test_a_change_leaves_the_other_lines_the_same_objects() -> None:
     after = kept.bare_lines
     assert after[50] == "xline 50"
     assert sum(old is new for old, new in zip(before, after, strict=True)) >= 98
+
+
+def test_each_line_is_held_once() -> None:
+    tracemalloc.start()
+    try:
+        kept = document("".join(f"line {n} of a document\n" for n in range(20_000)))
+        held = sum(map(sys.getsizeof, kept.bare_lines))
+        kept.apply_change(change("x", (50, 0), (50, 0)))
+        assert kept.bare_lines
+        assert held < tracemalloc.get_traced_memory()[0] < 1.6 * held
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_whole_new_text_takes_the_place_of_the_old() -> None:
