@@ -27,8 +27,15 @@ from lsp_calib.syntax.source_tree import (
     region_of,
 )
 
-# In characters. A shorter line may well stand there twice, such as `else:` or `},`.
+# In characters. A shorter line may well stand there twice, such as `else:`, unless it closes something.
 _SHORTEST_REPEAT = 8
+# Such lines hardly ever stand twice: of 420,000 in installed files 138 equal the next one, of 30,000 ends of
+# tags 162.
+_CLOSES = re.compile(
+    r"(?:[)\]}]|;;|</[\w.:-]*>|\*/|-->|\"{3}|'{3}|`{3}|"
+    r"(?:fi|done|esac|=?end ?(?:case|def|do|ef|for|func|if|sub|try)?)\b)[()\]}\s;,]*",
+    re.IGNORECASE,
+)
 # In characters: what the end of a text shares with the rest of the line by chance is shorter.
 _SHORTEST_OVERLAP = 2
 _SHORTEST_REST = 3
@@ -103,15 +110,16 @@ def offered(text: str, cursor: Cursor, source_of: SourceOf | None = None) -> Cle
         here.
     tests/programs/after_the_model.py counts what these rules change and whether that was right.
     """
-    found = cleaned(text, cursor)
-    if found.removal is None:
-        try:
-            found = _ended(found.text, cursor, _Judge(cursor, source_of or _source_of))
-        except Overrun:
-            found = _ended(found.text, cursor, _Judge(cursor, lambda _: None))
-    if found.removal is None and _is_next_line(found.text, cursor):
-        return Cleaned("", Removal.REPEATS_NEXT_LINE)
-    return found
+    found, again = cleaned(text, cursor), Cleaned("", Removal.REPEATS_NEXT_LINE)
+    if found.removal is not None:
+        return found
+    if _is_next_line(found.text, cursor):
+        return again
+    try:
+        found = _ended(found.text, cursor, _Judge(cursor, source_of or _source_of))
+    except Overrun:
+        found = _ended(found.text, cursor, _Judge(cursor, lambda _: None))
+    return again if found.text and _is_next_line(found.text, cursor) else found
 
 
 def cleaned(text: str, cursor: Cursor) -> Cleaned:
@@ -328,14 +336,16 @@ def _splits_word(text: str, shared: str, cursor: Cursor) -> bool:
 def _is_next_line(text: str, cursor: Cursor) -> bool:
     """Whether a line would stand there twice, one below the other."""
     line = (cursor.before + text + cursor.after).rstrip()
+    below, blank = next_line(cursor)
+    if below != line or _CLOSES.fullmatch(line.strip()):
+        return below == line
     if len(line.strip()) < _SHORTEST_REPEAT or not _WORD.search(line):
         return False
     # The elements of a list may well be the same: who has begun to type one again seems to want that.
     if cursor.before.strip() and line.endswith(","):
         return False
-    below, blank = next_line(cursor)
     # Two definitions in a row may well be marked alike: `@property`, a blank line, `@property`.
-    return below == line and not (blank and _marks_what_is_below(line, cursor.language))
+    return not (blank and _marks_what_is_below(line, cursor.language))
 
 
 def next_line(cursor: Cursor) -> tuple[str, bool]:

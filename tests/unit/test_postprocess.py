@@ -708,6 +708,50 @@ def test_a_whole_line_that_is_the_next_one_again_is_nothing_to_offer(
     assert offered(text, within(["x"], before, "", below)).removal == removal
 
 
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        *(("shellscript", line) for line in ("fi", "  fi", "done", "esac", ";;", "}")),
+        *(("ruby", line) for line in ("end", "  end", "  end)", "=end", "  }", "  })")),
+        *(("lua", line) for line in ("end", "  end,", "end)")),
+        *(("json", line) for line in ("}", "  }", "  },", "  ]", "    }],")),
+        *(("vim", "endif"), ("cmake", "endif()"), ("makefile", "endef"), ("vb", "End If"), ("sql", "END;")),
+        *(("java", line) for line in ("}", "    }", "    });", "*/", " */")),
+        *(("typescript", line) for line in ("}", "});", "})();", "  },", "  ];")),
+        *(("python", line) for line in (")", "    ]", "    },", '    """', "'''")),
+        *(("html", line) for line in ("</p>", "  </div>", "-->")),
+        ("markdown", "```"),
+    ],
+)
+@pytest.mark.parametrize("blank", [[], [""]])
+def test_what_closes_something_is_not_written_again_above_itself(
+    language: str, line: str, blank: list[str]
+) -> None:
+    for typed in range(len(line) - len(line.lstrip()) + 1):
+        cursor = within(["x"], line[:typed], "", (*blank, line), language)
+        assert offered(line[typed:], cursor).removal is Removal.REPEATS_NEXT_LINE
+
+
+@pytest.mark.parametrize(
+    ("language", "above", "line", "below"),
+    [
+        ("shellscript", ["if a; then", "  if b; then", "    c"], "  fi", "fi"),
+        ("ruby", ["def a", "  if b", "    c"], "  end", "end"),
+        ("json", ["{", '  "a": {', '    "b": 1'], "  }", "}"),
+        ("java", ["class A {", "  void f() {"], "  }", "}"),
+        ("html", ["<div>", "  <p>"], "  </p>", "</div>"),
+        *(
+            ("python", ["x = ["], line, line)
+            for line in ("    0,", "    a,", "    [],", "    (),", "    '',")
+        ),
+    ],
+)
+def test_what_closes_something_else_than_the_next_line_stays(
+    language: str, above: list[str], line: str, below: str
+) -> None:
+    assert offered(line, within(above, "", "", (below,), language)) == Cleaned(line)
+
+
 MARKS = [
     ("python", "    @property"),
     ("python", "@pytest.fixture"),
