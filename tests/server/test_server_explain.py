@@ -108,7 +108,7 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         "longer than a line",
         "invisible",
         "already stands",
-        "close nothing",
+        "closes nothing",
         "the next line again",
         "leaves open",
     )

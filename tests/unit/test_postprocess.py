@@ -752,6 +752,73 @@ def test_what_closes_something_else_than_the_next_line_stays(
     assert offered(line, within(above, "", "", (below,), language)) == Cleaned(line)
 
 
+BLOCK_COMMENT = {
+    **dict.fromkeys(("c", "cpp"), "int f(void) { return 1; }"),
+    **dict.fromkeys(("java", "csharp"), "class A { }"),
+    **dict.fromkeys(
+        ("javascript", "javascriptreact", "typescript", REACT, "php"), "function f() { return 1; }"
+    ),
+    "go": "func f() {}",
+    "rust": "fn f() {}",
+}
+
+
+@pytest.mark.parametrize("error", ["", "f( ) ) = ="])
+@pytest.mark.parametrize(("language", "code"), BLOCK_COMMENT.items())
+def test_a_comment_that_ends_below_is_not_ended_above(language: str, code: str, error: str) -> None:
+    """Whether or not the document is in order elsewhere."""
+    head = {"php": ["<?php"], "go": ["package a", ""]}.get(language, [])
+    above = [*head, "/**", " * One"]
+    for before, text, left in (
+        ("", " */", ""),
+        (" ", "*/", ""),
+        (" *", "/", ""),
+        (" * ", "two */", "two"),
+        (" * ", "two", "two"),
+    ):
+        for below in ((" */",), (" * More", " */"), (" * More */",)):
+            found = offered(text, within(above, before, "", (*below, code, error), language))
+            assert found.text == left, (before, text, below)
+            expected = (
+                None
+                if left
+                else Removal.REPEATS_NEXT_LINE
+                if below[0] == before + text
+                else Removal.SURPLUS_CLOSERS
+            )
+            assert found.removal is expected
+        # The end below is that of another comment.
+        cursor = within(above, before, "", (code, "", "/** Other */", code, error), language)
+        assert offered(text, cursor) == Cleaned(text)
+
+
+@pytest.mark.parametrize("end", [['    """', "    return 1"], ["    More.", '    """'], ['    More."""']])
+@pytest.mark.parametrize(
+    ("text", "left"), [('"""', ""), ("Two.", "Two."), ('Two."""', "Two."), ("Two.'''", "Two.'''")]
+)
+def test_a_docstring_that_ends_below_is_not_ended_above(end: list[str], text: str, left: str) -> None:
+    above, below = ["def f():", '    """One.', ""], ["", "", "def g():", '    """Other."""']
+    assert offered(text, within(above, "    ", "", (*end, *below))).text == left
+    # The mark below opens the documentation of another function.
+    assert offered(text, within(above, "    ", "", ("    return 1", *below))) == Cleaned(text)
+
+
+@pytest.mark.parametrize(
+    ("language", "above", "text", "left", "below"),
+    [
+        ("go", ["package a", "", "var q = `SELECT"], "a`", "a", ["b`"]),
+        ("javascript", ["const q = `SELECT"], "a`;", "a", ["b`;"]),
+        ("javascript", ["const q = `SELECT"], "**/*.ts", "**/*.ts", ["*/`;"]),
+        ("java", ["class A {", '  String q = """', "    SELECT"], 'a""";', "a", ['    """;', "}"]),
+        ("rust", ["fn f() {", '    let q = r#"SELECT'], 'a"#;', "a", ['    b"#;', "}"]),
+    ],
+)
+def test_a_string_that_ends_below_is_not_ended_above(
+    language: str, above: list[str], text: str, left: str, below: list[str]
+) -> None:
+    assert offered(text, within(above, "    ", "", tuple(below), language)).text == left
+
+
 MARKS = [
     ("python", "    @property"),
     ("python", "@pytest.fixture"),
