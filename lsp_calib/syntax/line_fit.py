@@ -104,7 +104,12 @@ def _fails(
         around, exact = (row - ABOVE, row + BELOW), source.rules.exact
         if source.rules.brackets and closers(tree, source.rules.brackets) == "":
             # All brackets match. What is left are words that the grammar does not know, such as macros.
-            return _count(errors(tree, *around, exact=exact)) > _count(errors(base, *around, exact=exact))
+            found = list(errors(tree, *around, exact=exact))
+            if len(found) > _count(errors(base, *around, exact=exact)):
+                return True
+            # Where the line opens what is closed below, it takes that error away, and its own is as many.
+            own = not source.rules.macros and any(start[0] == row for start, _ in found)
+            return own and closers(base, source.rules.brackets) != ""
         known = {start for start, _ in errors(base, *around, exact=exact) if start[0] < row - ABOVE}
         if any(start not in known for start, _ in errors(tree, *around, exact=exact)):
             return True

@@ -581,6 +581,43 @@ def test_a_bracket_closed_that_nobody_opened_is_broken_at_the_end() -> None:
         assert judged(lines, 1, ")", language)["broken"] == 1.0, language
 
 
+OPENERS_ABOVE_THEIR_CLOSERS = [
+    ("java", "class A {\n  void m(int a) {\n    int b = 1;\n    «»\n    }\n    g(b);\n  }\n}\n"),
+    ("csharp", "class A {\n  void M(int a) {\n    int b = 1;\n    «»\n    }\n    G(b);\n  }\n}\n"),
+    *(
+        (language, "function f(a) {\n  let b = 1;\n  «»\n  }\n  g(b);\n}\n")
+        for language in ("javascript", "javascriptreact", "typescript", "typescriptreact")
+    ),
+    ("go", "package a\n\nfunc f(a int) int {\n\tb := 1\n\t«»\n\t}\n\treturn b\n}\n"),
+    ("rust", "fn f(a: i32) -> i32 {\n    let b = 1;\n    «»\n    }\n    b\n}\n"),
+    ("php", "<?php\nfunction f($a) {\n  $b = 1;\n  «»\n  }\n  return $b;\n}\n"),
+    ("c", "int f(int a) {\n  int b = 1;\n  «»\n  }\n  return b;\n}\n"),
+    ("cpp", "int f(int a) {\n  int b = 1;\n  «»\n  }\n  return b;\n}\n"),
+]
+
+
+@pytest.mark.parametrize(("language", "source"), OPENERS_ABOVE_THEIR_CLOSERS)
+def test_an_error_of_a_line_that_opens_what_is_closed_below_is_its_own(language: str, source: str) -> None:
+    """Without the line its closer is the one error, and with it the line's is."""
+    lines, row, indentation = place_in(source)
+    good, bad = "while (a == 1) {", ["while (a ==) {", "if (a &&) {", "while (a b) {", "while (== a) {"]
+    if language in ("go", "rust"):
+        good, *bad = (one.replace("(", "").replace(")", "") for one in (good, *bad))
+        good, *bad = (one.replace("while", "for") if language == "go" else one for one in (good, *bad))
+    if language in ("c", "cpp"):
+        good, bad = "list_for_each(a, b) {", []  # a macro
+    assert judged(lines, row, indentation + good, language)["broken"] == 0.0
+    assert [one for one in bad if not judged(lines, row, indentation + one, language)["broken"]] == []
+
+
+@pytest.mark.parametrize("line", ["int b = a +;", "if (a ==) { }", "G(a, );", "return a == ;"])
+def test_a_name_that_is_missing_in_c_sharp_breaks_a_line(line: str) -> None:
+    """The grammar hides it in a node of its own."""
+    source = "class A {\n    int M(int a) {\n        «»\n        return a;\n    }\n}\n)\n"
+    lines, row, indentation = place_in(source)
+    assert judged(lines, row, indentation + line, "csharp")["broken"] == 1.0
+
+
 def test_lines_for_the_preprocessor_are_not_judged() -> None:
     lines = ["int f(void) {", "", "    return 1;", "}"]
     for line in ("#else", "#define A(x) do { x", "#if 0"):
