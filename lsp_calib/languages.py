@@ -145,6 +145,7 @@ PLAIN = frozenset(
         *("plaintex", "context", "rmd", "rmarkdown", "pandoc", "gfm", "djot", "rtf"),
         *("hgcommit", "jjdescription", "jj-commit", "svn", "svn-commit", "gitsendemail", "commit-message"),
         *("git-commit", "gitcommit", "git-rebase", "gitrebase"),
+        *("prompt", "instructions", "chatagent", "skill"),  # of VS Code, for language models
     )
 )
 ANY = "*"

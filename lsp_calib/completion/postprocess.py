@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -23,12 +25,21 @@ from lsp_calib.syntax.source_tree import (
     balance,
     errors,
     is_comment,
+    leaves_of,
     missing_below,
     region_of,
 )
+from lsp_calib.text_lines import indentation_of
 
-# In characters. A shorter line may well stand there twice, such as `else:` or `},`.
+# In characters. A shorter line may well stand there twice, such as `else:`, unless it closes something.
 _SHORTEST_REPEAT = 8
+# Such lines hardly ever stand twice: of 420,000 in installed files 138 equal the next one, of 30,000 ends of
+# tags 162.
+_CLOSES = re.compile(
+    r"(?:[)\]}]|;;|</[\w.:-]*>|\*/|-->|\"{3}|'{3}|`{3}|"
+    r"(?:fi|done|esac|=?end ?(?:case|def|do|ef|for|func|if|sub|try)?)\b)[()\]}\s;,]*",
+    re.IGNORECASE,
+)
 # In characters: what the end of a text shares with the rest of the line by chance is shorter.
 _SHORTEST_OVERLAP = 2
 _SHORTEST_REST = 3
@@ -37,8 +48,11 @@ _NO_SPACE_BEFORE = frozenset(("", *" \t)]},;:."))
 _WORD, _MARK = re.compile(r"\w"), re.compile(r"[^\w\s]")
 # In C# a bracket may begin an attribute or, below an assignment, numbers.
 _NUMBERS = re.compile(r"\s*\[[\s\d]")
+_COMMENT_MARK = re.compile(r"/\*|\*/")
 _LONG_STRING = re.compile(r"\"{3}|'{3}")
 _METHOD = re.compile(r"\s+(?:async\s+def|class|def)\b")
+# In Haskell `case x of` is none.
+_CASE = re.compile(r"\s*(?:case\b.*(?::|=>|->)|when\b|default\s*:)")
 _TEMPLATE = re.compile(r"\s*template\b")
 # What often stands twice: `**bold**`, `a && b`. A quote is one of them in comments, where it marks code.
 _DOUBLED = frozenset("*_~`#-=&|")
@@ -54,6 +68,7 @@ class Removal(enum.StrEnum):
     WHITE_SPACE = "onlyWhiteSpace"
     REPEATS_SUFFIX = "repeatsSuffix"
     REPEATS_NEXT_LINE = "repeatsNextLine"
+    REPEATS_CASE = "repeatsCase"
     SURPLUS_CLOSERS = "surplusClosers"
     LEAVES_OPEN = "leavesOpen"  # what should be closed before what stands behind the cursor, or by it
     HIDDEN_CHARACTERS = "hiddenCharacters"
@@ -65,7 +80,8 @@ REMOVED: Mapping[Removal, str] = {
     Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
     Removal.REPEATS_SUFFIX: "The model wrote only what already stands after the cursor.",
     Removal.REPEATS_NEXT_LINE: "The model wrote the next line again.",
-    Removal.SURPLUS_CLOSERS: "The model wrote only closing brackets that close nothing.",
+    Removal.REPEATS_CASE: "The model wrote a case that stands there already.",
+    Removal.SURPLUS_CLOSERS: "The model wrote only what closes nothing, or what is closed below.",
     Removal.LEAVES_OPEN: "The model's line goes on below: it leaves open what is closed behind the cursor.",
     Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
     "editor might act on them, and without them it would be a different text.",
@@ -97,21 +113,24 @@ def offered(text: str, cursor: Cursor, source_of: SourceOf | None = None) -> Cle
     A text that writes the rest of the line again, or goes on into its beginning, may end before it; one that
     closes what it did not open may end before that. Of these ends the one is taken that leaves the document
     in the best order, as its grammar has it; without a grammar the line is judged, by its brackets and
-    quotes. Nothing is offered that leaves the line in worse order than it is without a text, or that makes it
-    the next one again.
+    quotes. Nothing is offered that leaves the line in worse order than it is without a text, that ends a
+    comment or string which ends below, or that makes the line the next one, or a case of its choice, again.
     source_of: gives the tree of a document without the cursor's line, and the row of that; None: it is made
         here.
     tests/programs/after_the_model.py counts what these rules change and whether that was right.
     """
-    found = cleaned(text, cursor)
-    if found.removal is None:
-        try:
-            found = _ended(found.text, cursor, _Judge(cursor, source_of or _source_of))
-        except Overrun:
-            found = _ended(found.text, cursor, _Judge(cursor, lambda _: None))
-    if found.removal is None and _is_next_line(found.text, cursor):
-        return Cleaned("", Removal.REPEATS_NEXT_LINE)
-    return found
+    found, again = cleaned(text, cursor), Cleaned("", Removal.REPEATS_NEXT_LINE)
+    if found.removal is not None:
+        return found
+    if _is_next_line(found.text, cursor):
+        return again
+    try:
+        found = _ended(found.text, cursor, _Judge(cursor, source_of or _source_of))
+    except Overrun:
+        found = _ended(found.text, cursor, _Judge(cursor, lambda _: None))
+    if found.text and _is_next_line(found.text, cursor):
+        return again
+    return Cleaned("", Removal.REPEATS_CASE) if found.text and _is_case_again(found.text, cursor) else found
 
 
 def cleaned(text: str, cursor: Cursor) -> Cleaned:
@@ -134,7 +153,10 @@ def cleaned(text: str, cursor: Cursor) -> Cleaned:
 
 def _ended(text: str, cursor: Cursor, judge: _Judge) -> Cleaned:
     """The text up to the best of its ends."""
-    rest, cuts = cursor.after.strip(), list[Cut]()
+    whole, text = text, judge.within_comment(text)
+    if not text.strip():
+        return Cleaned("", Removal.SURPLUS_CLOSERS)
+    rest, cuts = cursor.after.strip(), [Cut.SURPLUS_CLOSERS] if text != whole else []
     while True:
         again, shorter = [*_before_rest(text, rest, cursor)], judge.shorter(text)
         if not (again or shorter):
@@ -255,14 +277,49 @@ class _Judge:
             wanted = self._source is not None or self._in_order
         elif wanted := closes_more(text, language) and not ends_in_string(line, language):
             wanted = closes_more(line, language) or is_closer(next_line(cursor)[0].lstrip()[:1])
+        inside = list(self._within_string(text))
         if wanted:
-            return list(ends_of(text, cursor.after, language, types=self._types))
+            return [*ends_of(text, cursor.after, language, types=self._types), *inside]
         # Brackets behind a long string or comment that began above seem to stand in it.
         spans = self._source[0].rules.spans if self._source else ()
         at = max((text.rfind(end) + len(end) for _, end in spans if end in text), default=0)
         if not (at and closes_more(text[at:], language)):
-            return []
-        return [text[:at] + end for end in ends_of(text[at:], cursor.after, language)]
+            return inside
+        return [*(text[:at] + end for end in ends_of(text[at:], cursor.after, language)), *inside]
+
+    def within_comment(self, text: str) -> str:
+        """The text up to where it would end a comment that goes on below."""
+        end = self._before_mark("*/", text)
+        if end is None or self._in_comment is not True:
+            return text
+        below = itertools.islice(self._cursor.lines, self._cursor.line + 1, None)
+        # Above a mark that opens another comment, this one has no end yet.
+        marks = (mark for line in (self._cursor.after, *below) for mark in _COMMENT_MARK.findall(line))
+        return end if next(marks, "") == "*/" else text
+
+    def _within_string(self, text: str) -> Iterator[str]:
+        """The ends before what may end the long string from above that the cursor stands in."""
+        rules = rules_of(self._cursor.language)
+        for _, mark in rules.spans if rules else ():
+            end = self._before_mark(mark, text)
+            if end is not None and self._in_comment is False:
+                yield end
+
+    def _before_mark(self, mark: str, text: str) -> str | None:
+        """The text before a mark that it writes or completes; None without one."""
+        first = len(self._cursor.before)
+        at = (self._cursor.before + text).find(mark, max(first - len(mark) + 1, 0))
+        return None if at < 0 else text[: max(at - first, 0)].rstrip()
+
+    @functools.cached_property
+    def _in_comment(self) -> bool | None:
+        """Whether the line stands within a comment from above; None if in no long string either."""
+        if self._source is None:
+            return None
+        source, row = self._source
+        leaves = leaves_of(source.tree, row, source.rules)
+        around = next((leaf for leaf in leaves if leaf.start == 0 and leaf.end == sys.maxsize), None)
+        return None if around is None else any(kind in source.rules.comments for kind, _ in around.path)
 
     @property
     def _in_order(self) -> bool:
@@ -328,14 +385,36 @@ def _splits_word(text: str, shared: str, cursor: Cursor) -> bool:
 def _is_next_line(text: str, cursor: Cursor) -> bool:
     """Whether a line would stand there twice, one below the other."""
     line = (cursor.before + text + cursor.after).rstrip()
+    below, blank = next_line(cursor)
+    if below != line or _CLOSES.fullmatch(line.strip()):
+        return below == line
     if len(line.strip()) < _SHORTEST_REPEAT or not _WORD.search(line):
         return False
     # The elements of a list may well be the same: who has begun to type one again seems to want that.
     if cursor.before.strip() and line.endswith(","):
         return False
-    below, blank = next_line(cursor)
     # Two definitions in a row may well be marked alike: `@property`, a blank line, `@property`.
-    return below == line and not (blank and _marks_what_is_below(line, cursor.language))
+    return not (blank and _marks_what_is_below(line, cursor.language))
+
+
+def _is_case_again(text: str, cursor: Cursor) -> bool:
+    """Whether a line is a case of a choice that has the same one already."""
+    line = (cursor.before + text + cursor.after).rstrip()
+    if not _CASE.match(line):
+        return False
+    above = map(cursor.lines.__getitem__, range(cursor.line - 1, -1, -1))
+    below = map(cursor.lines.__getitem__, range(cursor.line + 1, len(cursor.lines)))
+    size = len(indentation_of(line))
+    return line in _cases(above, size) or line in _cases(below, size)
+
+
+def _cases(lines: Iterable[str], indentation: int) -> Iterator[str]:
+    """The cases with this indentation, in characters, up to another line that is indented no more."""
+    for line in lines:
+        if line.strip() and len(indentation_of(line)) <= indentation:
+            if len(indentation_of(line)) < indentation or not _CASE.match(line):
+                return
+            yield line.rstrip()
 
 
 def next_line(cursor: Cursor) -> tuple[str, bool]:

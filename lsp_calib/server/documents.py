@@ -29,8 +29,10 @@ from lsp_calib.text_lines import split_lines
 
 # A change of more lines than this is not typed.
 MOST_LINES = 5
-# So many changes in one message, on as many lines, were not typed either.
+# Changes in one message on so many lines were not typed either, unless they are of one key.
 SEVERAL = 3
+# What editors write for one key.
+_PAIRS = frozenset(("()", "[]", "{}", '""', "''", "``"))
 # Seconds after such a change in which the next request is held back.
 HELD_BACK = 0.5
 # Seconds between two steps of one burst of undoing.
@@ -200,7 +202,15 @@ def _returns(document: _Document, changes: Changes) -> bool:
 def _is_large(changes: Sequence[Change]) -> bool:
     if sum(max(change.removed, change.inserted) - 1 for change in changes) >= MOST_LINES:
         return True
-    return len(changes) >= SEVERAL and len({change.line for change in changes}) >= SEVERAL
+    return len({change.line for change in changes}) >= SEVERAL and not _is_one_key(changes)
+
+
+def _is_one_key(changes: Sequence[Change]) -> bool:
+    """Whether a key with several cursors may have made changes: a character or none, or a bracket or quote
+    with the one that the editor adds, the same at each place."""
+    text = changes[0].text
+    of_key = all(one.small or (one.empty and text in _PAIRS) for one in changes)
+    return of_key and all(one.text == text for one in changes)
 
 
 def _is_whole(changes: Changes) -> bool:

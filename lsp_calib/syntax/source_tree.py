@@ -187,7 +187,8 @@ def errors(tree: Tree, first: int, last: int, *, exact: bool) -> Iterator[tuple[
         assert node is not None
         start, end = node.start_point, node.end_point
         within = node.has_error and start.row <= last and end.row >= first
-        if within and (node.is_error or node.is_missing):
+        # What is missing may be a hidden node: names in C# hold one.
+        if within and (node.is_error or node.is_missing or not node.child_count):
             yield (start.row, start.column), (end.row, end.column)
         if within and to_child(cursor, first, exact=exact):
             continue

@@ -88,8 +88,20 @@ def insert(line: int, column: int, text: str) -> tuple[tuple[int, int], tuple[in
         [((3, 0), (7, 0), "")],
         [insert(3, 6, "a"), insert(3, 7, "b"), insert(3, 8, "c"), insert(3, 9, "\n"), insert(4, 0, "d")],
         [insert(0, 0, "import a\n"), insert(9, 0, "a")],
+        *(
+            [insert(line, 0, key) for line in range(0, 18, 2)]
+            for key in ("x", "(", "()", '""')  # an editor may close what a key opens
+        ),
+        [((line, 3), (line, 4), "") for line in range(0, 18, 2)],
+        [((line, 3), (line, 4), "x") for line in range(0, 18, 2)],
     ],
-    ids=["key", "enter", "long-line", "a-few-lines", "four-gone", "several-keys", "import-added"],
+    ids=[
+        *("key", "enter", "long-line", "a-few-lines", "four-gone", "several-keys", "import-added"),
+        *(
+            f"{what}-with-nine-cursors"
+            for what in ("key", "bracket", "brackets", "quotes", "backspace", "key-over")
+        ),
+    ],
 )
 def test_typing_is_not_held_back(
     changes: list[tuple[tuple[int, int], tuple[int, int], str]],
@@ -103,9 +115,15 @@ def test_typing_is_not_held_back(
         [insert(3, 0, "x\n" * 6)],
         [((3, 0), (12, 0), "")],
         [((0, 0), (20, 0), "".join(f"Line {n}\n" for n in range(20)))],
-        [insert(1, 0, "x"), insert(5, 0, "x"), insert(9, 0, "x")],
+        [insert(1, 0, "x"), insert(5, 0, "x"), insert(9, 0, "y")],
+        [insert(1, 0, "xy"), insert(5, 0, "xy"), insert(9, 0, "xy")],
+        [((1, 0), (1, 4), "x"), ((5, 0), (5, 4), "x"), ((9, 0), (9, 4), "x")],
+        [((1, 0), (1, 4), "()"), ((5, 0), (5, 4), "()"), ((9, 0), (9, 4), "()")],
     ],
-    ids=["paste", "lines-gone", "replaced", "several-places"],
+    ids=[
+        *("paste", "lines-gone", "replaced", "several-texts", "several-places", "renamed"),
+        "renamed-to-a-pair",
+    ],
 )
 def test_the_next_request_after_a_bulk_change_is_held_back_and_no_other(
     changes: list[tuple[tuple[int, int], tuple[int, int], str]],

@@ -78,6 +78,13 @@ def test_a_language_is_known_by_the_names_that_editors_send(sent: str, language:
     assert identifier_of(language) == language
 
 
+@pytest.mark.parametrize("language", ["markdown", "prompt", "instructions", "chatagent", "skill"])
+def test_text_gets_completions_only_if_its_language_is_named(language: str) -> None:
+    """The last four are VS Code's, of what is written for language models."""
+    assert not is_chosen(language, ["*"])
+    assert is_chosen(language, ["*", language])
+
+
 def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:
     for language in LANGUAGES:
         assert has_grammar(language)
@@ -571,6 +578,98 @@ def test_a_bracket_closed_that_nobody_opened_is_broken_at_the_end() -> None:
         assert judged(lines, 1, "}", language)["broken"] == 0.0
         assert judged(lines, 1, "}}", language)["broken"] == 1.0, language
         assert judged(lines, 1, ")", language)["broken"] == 1.0, language
+
+
+OPENERS_ABOVE_THEIR_CLOSERS = [
+    ("java", "class A {\n  void m(int a) {\n    int b = 1;\n    «»\n    }\n    g(b);\n  }\n}\n"),
+    ("csharp", "class A {\n  void M(int a) {\n    int b = 1;\n    «»\n    }\n    G(b);\n  }\n}\n"),
+    *(
+        (language, "function f(a) {\n  let b = 1;\n  «»\n  }\n  g(b);\n}\n")
+        for language in ("javascript", "javascriptreact", "typescript", "typescriptreact")
+    ),
+    ("go", "package a\n\nfunc f(a int) int {\n\tb := 1\n\t«»\n\t}\n\treturn b\n}\n"),
+    ("rust", "fn f(a: i32) -> i32 {\n    let b = 1;\n    «»\n    }\n    b\n}\n"),
+    ("php", "<?php\nfunction f($a) {\n  $b = 1;\n  «»\n  }\n  return $b;\n}\n"),
+    ("c", "int f(int a) {\n  int b = 1;\n  «»\n  }\n  return b;\n}\n"),
+    ("cpp", "int f(int a) {\n  int b = 1;\n  «»\n  }\n  return b;\n}\n"),
+]
+
+
+@pytest.mark.parametrize(("language", "source"), OPENERS_ABOVE_THEIR_CLOSERS)
+def test_an_error_of_a_line_that_opens_what_is_closed_below_is_its_own(language: str, source: str) -> None:
+    """Without the line its closer is the one error, and with it the line's is."""
+    lines, row, indentation = place_in(source)
+    good, bad = "while (a == 1) {", ["while (a ==) {", "if (a &&) {", "while (a b) {", "while (== a) {"]
+    if language in ("go", "rust"):
+        good, *bad = (one.replace("(", "").replace(")", "") for one in (good, *bad))
+        good, *bad = (one.replace("while", "for") if language == "go" else one for one in (good, *bad))
+    if language in ("c", "cpp"):
+        good, bad = "list_for_each(a, b) {", []  # a macro
+    assert judged(lines, row, indentation + good, language)["broken"] == 0.0
+    assert [one for one in bad if not judged(lines, row, indentation + one, language)["broken"]] == []
+
+
+@pytest.mark.parametrize(
+    ("above", "good", "bad"),
+    [
+        (
+            "match a:\n    case 1:\n        b()",
+            "    case 2:",
+            "        case 2: ¦         else: ¦     else: ¦ else:",
+        ),
+        (
+            "if a:\n    b()",
+            "else: ¦ elif c: ¦ while c:",
+            "    else: ¦     elif c: ¦ except: ¦ case 1: ¦ finally:",
+        ),
+        ("for a in c:\n    b()", "else: ¦     if a:", "    else: ¦ elif c:"),
+        ("if a:\n    b()\nelse:\n    c()", "if a: ¦ try:", "else: ¦ elif c: ¦     else:"),
+        ("try:\n    b()", "except E: ¦ finally: ¦     if a: ¦     try:", "    except E: ¦     finally:"),
+        (
+            "b()",
+            "class A: ¦ match a: ¦ with a: ¦ x = {1: ¦ x[1: ¦ def f(a:",
+            "else: ¦ except E: ¦ case 1: ¦ lambda:",
+        ),
+        ("b(", "    lambda: ¦     else:", ""),  # what is open above says nothing
+    ],
+)
+@pytest.mark.parametrize("end", [0, 1, 2])
+def test_at_the_end_a_body_shows_whether_a_block_can_stand_there(
+    above: str, good: str, bad: str, end: int
+) -> None:
+    lines = above.split("\n")
+    for expected, texts in ((0.0, good), (1.0, bad)):
+        for text in filter(None, texts.split(" ¦ ")):
+            document = [*lines, "", *[""] * end]
+            assert judged(document, len(lines), text, "python")["broken"] == expected, text
+
+
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("typescript", "function f(a) {\n  b();\n  «»\n  return a;\n}\n"),
+        (
+            "typescript",
+            "function f(a) {\n  if (a) {\n    b();\n  } else {\n    c();\n  }\n  «»\n  return a;\n}\n",
+        ),
+        ("cpp", "int f(int a) {\n  b();\n  «»\n  return a;\n}\n"),
+    ],
+)
+def test_else_is_no_name(language: str, source: str) -> None:
+    lines, row, indentation = place_in(source)
+    for text in ("else", "else {"):
+        for below in (True, False):
+            assert judged(lines, row, indentation + text, language, below=below)["broken"] == 1.0
+    branch = [*lines[:row], indentation + "if (a) {", indentation + "}", "", *lines[row + 1 :]]
+    assert judged(branch, row + 2, indentation + "else {", language)["broken"] == 0.0
+
+
+@pytest.mark.parametrize("line", ["int b = a +;", "if (a ==) { }", "G(a, );", "return a == ;"])
+def test_a_name_that_is_missing_in_c_sharp_breaks_a_line(line: str) -> None:
+    """The grammar hides it in a node of its own."""
+    source = "class A {\n    int M(int a) {\n        «»\n        return a;\n    }\n}\n)\n"
+    lines, row, indentation = place_in(source)
+    assert judged(lines, row, indentation + line, "csharp")["broken"] == 1.0
 
 
 def test_lines_for_the_preprocessor_are_not_judged() -> None:

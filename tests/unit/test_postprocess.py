@@ -708,6 +708,171 @@ def test_a_whole_line_that_is_the_next_one_again_is_nothing_to_offer(
     assert offered(text, within(["x"], before, "", below)).removal == removal
 
 
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        *(("shellscript", line) for line in ("fi", "  fi", "done", "esac", ";;", "}")),
+        *(("ruby", line) for line in ("end", "  end", "  end)", "=end", "  }", "  })")),
+        *(("lua", line) for line in ("end", "  end,", "end)")),
+        *(("json", line) for line in ("}", "  }", "  },", "  ]", "    }],")),
+        *(("vim", "endif"), ("cmake", "endif()"), ("makefile", "endef"), ("vb", "End If"), ("sql", "END;")),
+        *(("java", line) for line in ("}", "    }", "    });", "*/", " */")),
+        *(("typescript", line) for line in ("}", "});", "})();", "  },", "  ];")),
+        *(("python", line) for line in (")", "    ]", "    },", '    """', "'''")),
+        *(("html", line) for line in ("</p>", "  </div>", "-->")),
+        ("markdown", "```"),
+    ],
+)
+@pytest.mark.parametrize("blank", [[], [""]])
+def test_what_closes_something_is_not_written_again_above_itself(
+    language: str, line: str, blank: list[str]
+) -> None:
+    for typed in range(len(line) - len(line.lstrip()) + 1):
+        cursor = within(["x"], line[:typed], "", (*blank, line), language)
+        assert offered(line[typed:], cursor).removal is Removal.REPEATS_NEXT_LINE
+
+
+@pytest.mark.parametrize(
+    ("language", "above", "line", "below"),
+    [
+        ("shellscript", ["if a; then", "  if b; then", "    c"], "  fi", "fi"),
+        ("ruby", ["def a", "  if b", "    c"], "  end", "end"),
+        ("json", ["{", '  "a": {', '    "b": 1'], "  }", "}"),
+        ("java", ["class A {", "  void f() {"], "  }", "}"),
+        ("html", ["<div>", "  <p>"], "  </p>", "</div>"),
+        *(
+            ("python", ["x = ["], line, line)
+            for line in ("    0,", "    a,", "    [],", "    (),", "    '',")
+        ),
+    ],
+)
+def test_what_closes_something_else_than_the_next_line_stays(
+    language: str, above: list[str], line: str, below: str
+) -> None:
+    assert offered(line, within(above, "", "", (below,), language)) == Cleaned(line)
+
+
+CASES = [
+    (
+        "c",
+        ["  switch (a) {", "  case 1:", "    f();", "", "    break;"],
+        "  case {}:",
+        ["  case 2:", "    g();", "  }"],
+    ),
+    (
+        "java",
+        ["  switch (a) {", "    case 1:", "      f();"],
+        "    case {}:",
+        ["    case 2:", "      g();", "  }"],
+    ),
+    ("go", ["\tswitch a {", "\tcase 1:", "\t\tf()"], "\tcase {}:", ["\tcase 2:", "\t\tg()", "\t}"]),
+    ("python", ["match a:", "    case 1:", "        f()"], "    case {}:", ["    case 2:", "        g()"]),
+    ("ruby", ["case a", "when 1", "  f"], "when {}", ["when 2", "  g", "end"]),
+    (
+        "scala",
+        ["  a match {", "    case 1 =>", "      f()"],
+        "    case {} =>",
+        ["    case 2 =>", "      g()", "  }"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("language", "above", "case", "below"), CASES)
+def test_a_case_is_not_offered_twice_in_a_choice(
+    language: str, above: list[str], case: str, below: list[str]
+) -> None:
+    inner = " " * 8
+    for typed in (0, len(case) - len(case.lstrip()), len(case) - len(case.lstrip()) + 2):
+        for value in ("1", "2", "3"):
+            line = case.format(value)
+            cursor = within(above, line[:typed], "", (inner + "h()", *below), language)
+            found = offered(line[typed:], cursor)
+            assert found == (Cleaned(line[typed:]) if value == "3" else Cleaned("", Removal.REPEATS_CASE))
+    # In another choice, above or below, beside this one or in it, the same case may stand.
+    for value in ("1", "2"):
+        line = case.format(value)
+        assert offered(line, within([*above, *below, above[0]], "", "", (), language)).removal is None
+        nested = "    " + line
+        assert (
+            offered(nested, within([*above, inner[:2] + above[0]], "", "", tuple(below), language)).text
+            == nested
+        )
+
+
+def test_each_default_is_offered_once() -> None:
+    above = ["switch (a) {", "  default:", "    f();"]
+    assert offered("  default:", within(above, "", "", ("}",), "c")).removal is Removal.REPEATS_CASE
+    above = ["f x =", "  case x of", "    A -> 1", "    B -> 2"]
+    assert offered("  case x of", within(above, "", "", (), "haskell")).text
+
+
+BLOCK_COMMENT = {
+    **dict.fromkeys(("c", "cpp"), "int f(void) { return 1; }"),
+    **dict.fromkeys(("java", "csharp"), "class A { }"),
+    **dict.fromkeys(
+        ("javascript", "javascriptreact", "typescript", REACT, "php"), "function f() { return 1; }"
+    ),
+    "go": "func f() {}",
+    "rust": "fn f() {}",
+}
+
+
+@pytest.mark.parametrize("error", ["", "f( ) ) = ="])
+@pytest.mark.parametrize(("language", "code"), BLOCK_COMMENT.items())
+def test_a_comment_that_ends_below_is_not_ended_above(language: str, code: str, error: str) -> None:
+    """Whether or not the document is in order elsewhere."""
+    head = {"php": ["<?php"], "go": ["package a", ""]}.get(language, [])
+    above = [*head, "/**", " * One"]
+    for before, text, left in (
+        ("", " */", ""),
+        (" ", "*/", ""),
+        (" *", "/", ""),
+        (" * ", "two */", "two"),
+        (" * ", "two", "two"),
+    ):
+        for below in ((" */",), (" * More", " */"), (" * More */",)):
+            found = offered(text, within(above, before, "", (*below, code, error), language))
+            assert found.text == left, (before, text, below)
+            expected = (
+                None
+                if left
+                else Removal.REPEATS_NEXT_LINE
+                if below[0] == before + text
+                else Removal.SURPLUS_CLOSERS
+            )
+            assert found.removal is expected
+        # The end below is that of another comment.
+        cursor = within(above, before, "", (code, "", "/** Other */", code, error), language)
+        assert offered(text, cursor) == Cleaned(text)
+
+
+@pytest.mark.parametrize("end", [['    """', "    return 1"], ["    More.", '    """'], ['    More."""']])
+@pytest.mark.parametrize(
+    ("text", "left"), [('"""', ""), ("Two.", "Two."), ('Two."""', "Two."), ("Two.'''", "Two.'''")]
+)
+def test_a_docstring_that_ends_below_is_not_ended_above(end: list[str], text: str, left: str) -> None:
+    above, below = ["def f():", '    """One.', ""], ["", "", "def g():", '    """Other."""']
+    assert offered(text, within(above, "    ", "", (*end, *below))).text == left
+    # The mark below opens the documentation of another function.
+    assert offered(text, within(above, "    ", "", ("    return 1", *below))) == Cleaned(text)
+
+
+@pytest.mark.parametrize(
+    ("language", "above", "text", "left", "below"),
+    [
+        ("go", ["package a", "", "var q = `SELECT"], "a`", "a", ["b`"]),
+        ("javascript", ["const q = `SELECT"], "a`;", "a", ["b`;"]),
+        ("javascript", ["const q = `SELECT"], "**/*.ts", "**/*.ts", ["*/`;"]),
+        ("java", ["class A {", '  String q = """', "    SELECT"], 'a""";', "a", ['    """;', "}"]),
+        ("rust", ["fn f() {", '    let q = r#"SELECT'], 'a"#;', "a", ['    b"#;', "}"]),
+    ],
+)
+def test_a_string_that_ends_below_is_not_ended_above(
+    language: str, above: list[str], text: str, left: str, below: list[str]
+) -> None:
+    assert offered(text, within(above, "    ", "", tuple(below), language)).text == left
+
+
 MARKS = [
     ("python", "    @property"),
     ("python", "@pytest.fixture"),

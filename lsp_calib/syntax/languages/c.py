@@ -112,6 +112,7 @@ RULES = LanguageRules(
     braces_below=True,
     heads={"for": "; ;"},
     opaque=words("#define #elif #else #endif #if #ifdef #ifndef #include preproc_arg preproc_directive"),
+    macros=True,
 )
 
 

@@ -102,6 +102,7 @@ class LanguageRules:
         there are some, as in JSX. braces_below: whether a brace may stand on the line below what it begins.
     opaque: types of leaves whose line is not judged: it is not of the language's own grammar, such as a line
         for a preprocessor.
+    macros: whether a program may define words of its own that stand where the grammar has none.
     exact: whether all children of a node are looked through where tree-sitter would miss one.
     """
 
@@ -127,6 +128,7 @@ class LanguageRules:
     tags: bool = False
     braces_below: bool = False
     opaque: frozenset[str] = frozenset()
+    macros: bool = False
 
     @property
     def exact(self) -> bool:
