@@ -286,7 +286,7 @@ class Document:
         self.lines = path.read_text("utf-8").split("\n")
         self._editor = editor
         self._language = language
-        self._open()
+        self.open()
 
     @property
     def text(self) -> str:
@@ -352,9 +352,10 @@ class Document:
         self.close()
         if from_disk:
             self.lines = self.path.read_text("utf-8").split("\n")
-        self._open()
+        self.open()
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Open the file in the editor, with the text that it has there."""
         item = types.TextDocumentItem(self.uri, self._language, self.version, self.text)
         self._editor.tell(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(item))
 

@@ -85,8 +85,8 @@ class TestCalibrate:
         """There is no model here: being asked would be another error."""
         project = tmp_path / "django"
         project.mkdir()
-        (project / "a.py").write_text("value = compute(1)\n" * 40)
-        result = self.invoke("calibrate", project, "--samples", "20", "--output", tmp_path / "made.json")
+        (project / "a.py").write_text("".join(f"value_{n} = compute({n})\n" for n in range(90)))
+        result = self.invoke("calibrate", project, "--samples", "60", "--output", tmp_path / "made.json")
         assert result.exit_code == DataError.exit_code
         assert BLIND_SET in result.stderr
 

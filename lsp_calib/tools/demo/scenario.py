@@ -333,7 +333,7 @@ class _Demo:
         """Save and close the file, and read the resulting labels from the store."""
         self.screen.section(
             "Save and close: suggestions become labels",
-            "Saving settles whether each suggestion was right, and closing the file those still on the "
+            "Saving says whether each suggestion was right, and closing the file it of those still on the "
             "screen. The server saw only the changes to the document; the feedback store holds numbers and "
             "no source text.",
         )
@@ -341,8 +341,9 @@ class _Demo:
         shown = self.report.suggestions
         with self.report.step("settle") as step, self.screen.waiting("waiting for the feedback store"):
             self.document.save()
-            self.document.reopen()
+            self.document.close()
             await _found(lambda: evidence.label(shown), _SETTLE)
+            self.document.open()
             step["n"] = sum(one.label is not None for one in shown)
             step["ok"] = bool(shown) and step["n"] == len(shown)
         for name, actions in _PARTS.items():
