@@ -47,6 +47,9 @@ _TYPE = re.compile(r"\b(?:class|enum|struct|union)\b")
 _HEAD = re.compile(r"[()]|\b(?:class|enum|impl|interface|mod|namespace|record|struct|trait|union)\b")
 _QUOTES = ("'", '"')
 _FIRST_WORD = re.compile(r"\W*(\w*)")
+# What goes on with a statement whose block has ended.
+_CLAUSES = frozenset({"case", "elif", "else", "except", "finally"})
+_PLAIN_NAMES = frozenset({"identifier", "type_identifier"})
 # The last tag of a line that ends with it, or with some of its attributes.
 _TAG = re.compile(r"(?:^|[\s(>])<([\w.:-]*)(?:\s[^<]*?)?(?<!/)(>?)\s*$")
 
@@ -84,8 +87,15 @@ def fit_of(source: SourceTree, row: int, before: str, text: str, after: str, bel
 def _is_broken(
     source: SourceTree, tree: Tree, row: int, line: str, leaves: list[Leaf], below: str | None
 ) -> bool:
-    if any(leaf.kind in source.rules.opaque for leaf in leaves):
+    rules = source.rules
+    if any(leaf.kind in rules.opaque for leaf in leaves):
         return False
+    first = next(iter(_code(leaves, rules)), None)
+    # Where no block can go on, the grammars of TypeScript and C++ take the word for a name.
+    if first is not None and first.kind in _PLAIN_NAMES and first.text == "else":
+        return True
+    if below is None and _continues_nothing(source, tree, row, line, leaves):
+        return True
     if not _fails(source, source.tree, tree, row, line, leaves, below):
         return False
     return below is None or not _opens(source, tree, row, line, leaves)
@@ -145,6 +155,26 @@ def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[Lea
         if not _fails(source, base, then, row, line, list(leaves_of(then, row, rules)), below[0]):
             return True
     return False
+
+
+def _continues_nothing(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[Leaf]) -> bool:
+    """Whether the last line opens a block where none can be, or one that could be if it were less indented.
+
+    With nothing below, its body alone shows that `else:` or `case 1:` continues nothing.
+    """
+    rules, code = source.rules, _code(leaves, source.rules)
+    if not code or code[-1].kind not in rules.block_openings or missing_below(tree, row, BRACKETS) != ():
+        return False
+    if _opens(source, tree, row, line, leaves):
+        return False
+    if not source.tree.root_node.has_error:
+        return True
+    indentation, bare = indentation_of(line), line.lstrip()
+    if bare.partition(":")[0].partition(" ")[0] not in _CLAUSES:
+        return False
+    shallower = (indentation[:size] for size in range(len(indentation)))
+    then = (source.tree_with(row, one + bare, [one + _DEEPER + "pass"]) for one in shallower)
+    return any(not one.root_node.has_error for one in then)
 
 
 def _ends_of_spans(source: SourceTree, row: int, line: str, before: tuple[str, ...]) -> Iterator[str]:

@@ -610,6 +610,65 @@ def test_an_error_of_a_line_that_opens_what_is_closed_below_is_its_own(language:
     assert [one for one in bad if not judged(lines, row, indentation + one, language)["broken"]] == []
 
 
+@pytest.mark.parametrize(
+    ("above", "good", "bad"),
+    [
+        (
+            "match a:\n    case 1:\n        b()",
+            "    case 2:",
+            "        case 2: ¦         else: ¦     else: ¦ else:",
+        ),
+        (
+            "if a:\n    b()",
+            "else: ¦ elif c: ¦ while c:",
+            "    else: ¦     elif c: ¦ except: ¦ case 1: ¦ finally:",
+        ),
+        ("for a in c:\n    b()", "else: ¦     if a:", "    else: ¦ elif c:"),
+        ("if a:\n    b()\nelse:\n    c()", "if a: ¦ try:", "else: ¦ elif c: ¦     else:"),
+        (
+            "try:\n    b()",
+            "except E: ¦ finally: ¦     if a: ¦     try:",
+            "    except E: ¦     finally: ¦     :",
+        ),
+        (
+            "b()",
+            "class A: ¦ match a: ¦ with a: ¦ x = {1: ¦ x[1: ¦ def f(a:",
+            "else: ¦ except E: ¦ case 1: ¦ lambda:",
+        ),
+        ("b(", "    lambda: ¦     else:", ""),  # what is open above says nothing
+    ],
+)
+@pytest.mark.parametrize("end", [0, 1, 2])
+def test_at_the_end_a_body_shows_whether_a_block_can_stand_there(
+    above: str, good: str, bad: str, end: int
+) -> None:
+    lines = above.split("\n")
+    for expected, texts in ((0.0, good), (1.0, bad)):
+        for text in filter(None, texts.split(" ¦ ")):
+            document = [*lines, "", *[""] * end]
+            assert judged(document, len(lines), text, "python")["broken"] == expected, text
+
+
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("typescript", "function f(a) {\n  b();\n  «»\n  return a;\n}\n"),
+        (
+            "typescript",
+            "function f(a) {\n  if (a) {\n    b();\n  } else {\n    c();\n  }\n  «»\n  return a;\n}\n",
+        ),
+        ("cpp", "int f(int a) {\n  b();\n  «»\n  return a;\n}\n"),
+    ],
+)
+def test_else_is_no_name(language: str, source: str) -> None:
+    lines, row, indentation = place_in(source)
+    for text in ("else", "else {"):
+        for below in (True, False):
+            assert judged(lines, row, indentation + text, language, below=below)["broken"] == 1.0
+    branch = [*lines[:row], indentation + "if (a) {", indentation + "}", "", *lines[row + 1 :]]
+    assert judged(branch, row + 2, indentation + "else {", language)["broken"] == 0.0
+
+
 @pytest.mark.parametrize("line", ["int b = a +;", "if (a ==) { }", "G(a, );", "return a == ;"])
 def test_a_name_that_is_missing_in_c_sharp_breaks_a_line(line: str) -> None:
     """The grammar hides it in a node of its own."""
