@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -29,6 +29,7 @@ from lsp_calib.syntax.source_tree import (
     missing_below,
     region_of,
 )
+from lsp_calib.text_lines import indentation_of
 
 # In characters. A shorter line may well stand there twice, such as `else:`, unless it closes something.
 _SHORTEST_REPEAT = 8
@@ -50,6 +51,8 @@ _NUMBERS = re.compile(r"\s*\[[\s\d]")
 _COMMENT_MARK = re.compile(r"/\*|\*/")
 _LONG_STRING = re.compile(r"\"{3}|'{3}")
 _METHOD = re.compile(r"\s+(?:async\s+def|class|def)\b")
+# In Haskell `case x of` is none.
+_CASE = re.compile(r"\s*(?:case\b.*(?::|=>|->)|when\b|default\s*:)")
 _TEMPLATE = re.compile(r"\s*template\b")
 # What often stands twice: `**bold**`, `a && b`. A quote is one of them in comments, where it marks code.
 _DOUBLED = frozenset("*_~`#-=&|")
@@ -65,6 +68,7 @@ class Removal(enum.StrEnum):
     WHITE_SPACE = "onlyWhiteSpace"
     REPEATS_SUFFIX = "repeatsSuffix"
     REPEATS_NEXT_LINE = "repeatsNextLine"
+    REPEATS_CASE = "repeatsCase"
     SURPLUS_CLOSERS = "surplusClosers"
     LEAVES_OPEN = "leavesOpen"  # what should be closed before what stands behind the cursor, or by it
     HIDDEN_CHARACTERS = "hiddenCharacters"
@@ -76,6 +80,7 @@ REMOVED: Mapping[Removal, str] = {
     Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
     Removal.REPEATS_SUFFIX: "The model wrote only what already stands after the cursor.",
     Removal.REPEATS_NEXT_LINE: "The model wrote the next line again.",
+    Removal.REPEATS_CASE: "The model wrote a case that stands there already.",
     Removal.SURPLUS_CLOSERS: "The model wrote only what closes nothing, or what is closed below.",
     Removal.LEAVES_OPEN: "The model's line goes on below: it leaves open what is closed behind the cursor.",
     Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
@@ -109,7 +114,7 @@ def offered(text: str, cursor: Cursor, source_of: SourceOf | None = None) -> Cle
     closes what it did not open may end before that. Of these ends the one is taken that leaves the document
     in the best order, as its grammar has it; without a grammar the line is judged, by its brackets and
     quotes. Nothing is offered that leaves the line in worse order than it is without a text, that ends a
-    comment or string which ends below, or that makes the line the next one again.
+    comment or string which ends below, or that makes the line the next one, or a case of its choice, again.
     source_of: gives the tree of a document without the cursor's line, and the row of that; None: it is made
         here.
     tests/programs/after_the_model.py counts what these rules change and whether that was right.
@@ -123,7 +128,9 @@ def offered(text: str, cursor: Cursor, source_of: SourceOf | None = None) -> Cle
         found = _ended(found.text, cursor, _Judge(cursor, source_of or _source_of))
     except Overrun:
         found = _ended(found.text, cursor, _Judge(cursor, lambda _: None))
-    return again if found.text and _is_next_line(found.text, cursor) else found
+    if found.text and _is_next_line(found.text, cursor):
+        return again
+    return Cleaned("", Removal.REPEATS_CASE) if found.text and _is_case_again(found.text, cursor) else found
 
 
 def cleaned(text: str, cursor: Cursor) -> Cleaned:
@@ -388,6 +395,26 @@ def _is_next_line(text: str, cursor: Cursor) -> bool:
         return False
     # Two definitions in a row may well be marked alike: `@property`, a blank line, `@property`.
     return not (blank and _marks_what_is_below(line, cursor.language))
+
+
+def _is_case_again(text: str, cursor: Cursor) -> bool:
+    """Whether a line is a case of a choice that has the same one already."""
+    line = (cursor.before + text + cursor.after).rstrip()
+    if not _CASE.match(line):
+        return False
+    above = map(cursor.lines.__getitem__, range(cursor.line - 1, -1, -1))
+    below = map(cursor.lines.__getitem__, range(cursor.line + 1, len(cursor.lines)))
+    size = len(indentation_of(line))
+    return line in _cases(above, size) or line in _cases(below, size)
+
+
+def _cases(lines: Iterable[str], indentation: int) -> Iterator[str]:
+    """The cases with this indentation, in characters, up to another line that is indented no more."""
+    for line in lines:
+        if line.strip() and len(indentation_of(line)) <= indentation:
+            if len(indentation_of(line)) < indentation or not _CASE.match(line):
+                return
+            yield line.rstrip()
 
 
 def next_line(cursor: Cursor) -> tuple[str, bool]:

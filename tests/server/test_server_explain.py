@@ -100,8 +100,11 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         "g": {"text": ")]"},
         "": {"text": "hunter2.run()"},
         "h(": {"text": "hunter2, {"},
+        "ca": {"text": "se 1:"},
     }
-    editor = await connect({"answers": answers}, text="a\nb\nc\nd\nf()\ng\n\nhunter2.run()\nh()\n")
+    editor = await connect(
+        {"answers": answers}, text="a\nb\nc\nd\nf()\ng\n\nhunter2.run()\nh()\nca\ncase 1:\n"
+    )
     words = (
         "ended the line at once",
         "white space only",
@@ -111,10 +114,11 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         "closes nothing",
         "the next line again",
         "leaves open",
+        "a case",
     )
     for at, part in enumerate(words):
-        line = at if at < 7 else 8
-        assert not await editor.items(line, {4: 2, 6: 0, 8: 2}.get(line, 1)), part
+        line = at if at < 7 else at + 1
+        assert not await editor.items(line, {4: 2, 6: 0, 8: 2, 9: 2}.get(line, 1)), part
         message = await explained(editor, "nothingToAdd")
         assert part in message
         assert "hunter2" not in message
@@ -123,6 +127,7 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
     once = (
         "onlyWhiteSpace",
         "repeatsSuffix",
+        "repeatsCase",
         "hiddenCharacters",
         "neverEnded",
         "surplusClosers",

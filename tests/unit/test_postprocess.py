@@ -752,6 +752,60 @@ def test_what_closes_something_else_than_the_next_line_stays(
     assert offered(line, within(above, "", "", (below,), language)) == Cleaned(line)
 
 
+CASES = [
+    (
+        "c",
+        ["  switch (a) {", "  case 1:", "    f();", "", "    break;"],
+        "  case {}:",
+        ["  case 2:", "    g();", "  }"],
+    ),
+    (
+        "java",
+        ["  switch (a) {", "    case 1:", "      f();"],
+        "    case {}:",
+        ["    case 2:", "      g();", "  }"],
+    ),
+    ("go", ["\tswitch a {", "\tcase 1:", "\t\tf()"], "\tcase {}:", ["\tcase 2:", "\t\tg()", "\t}"]),
+    ("python", ["match a:", "    case 1:", "        f()"], "    case {}:", ["    case 2:", "        g()"]),
+    ("ruby", ["case a", "when 1", "  f"], "when {}", ["when 2", "  g", "end"]),
+    (
+        "scala",
+        ["  a match {", "    case 1 =>", "      f()"],
+        "    case {} =>",
+        ["    case 2 =>", "      g()", "  }"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("language", "above", "case", "below"), CASES)
+def test_a_case_is_not_offered_twice_in_a_choice(
+    language: str, above: list[str], case: str, below: list[str]
+) -> None:
+    inner = " " * 8
+    for typed in (0, len(case) - len(case.lstrip()), len(case) - len(case.lstrip()) + 2):
+        for value in ("1", "2", "3"):
+            line = case.format(value)
+            cursor = within(above, line[:typed], "", (inner + "h()", *below), language)
+            found = offered(line[typed:], cursor)
+            assert found == (Cleaned(line[typed:]) if value == "3" else Cleaned("", Removal.REPEATS_CASE))
+    # In another choice, above or below, beside this one or in it, the same case may stand.
+    for value in ("1", "2"):
+        line = case.format(value)
+        assert offered(line, within([*above, *below, above[0]], "", "", (), language)).removal is None
+        nested = "    " + line
+        assert (
+            offered(nested, within([*above, inner[:2] + above[0]], "", "", tuple(below), language)).text
+            == nested
+        )
+
+
+def test_each_default_is_offered_once() -> None:
+    above = ["switch (a) {", "  default:", "    f();"]
+    assert offered("  default:", within(above, "", "", ("}",), "c")).removal is Removal.REPEATS_CASE
+    above = ["f x =", "  case x of", "    A -> 1", "    B -> 2"]
+    assert offered("  case x of", within(above, "", "", (), "haskell")).text
+
+
 BLOCK_COMMENT = {
     **dict.fromkeys(("c", "cpp"), "int f(void) { return 1; }"),
     **dict.fromkeys(("java", "csharp"), "class A { }"),
