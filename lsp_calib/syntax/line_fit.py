@@ -170,7 +170,7 @@ def _continues_nothing(source: SourceTree, tree: Tree, row: int, line: str, leav
     if not source.tree.root_node.has_error:
         return True
     indentation, bare = indentation_of(line), line.lstrip()
-    if bare.split(":")[0].split()[0] not in _CLAUSES:
+    if bare.partition(":")[0].partition(" ")[0] not in _CLAUSES:
         return False
     shallower = (indentation[:size] for size in range(len(indentation)))
     then = (source.tree_with(row, one + bare, [one + _DEEPER + "pass"]) for one in shallower)

@@ -624,7 +624,11 @@ def test_an_error_of_a_line_that_opens_what_is_closed_below_is_its_own(language:
         ),
         ("for a in c:\n    b()", "else: ¦     if a:", "    else: ¦ elif c:"),
         ("if a:\n    b()\nelse:\n    c()", "if a: ¦ try:", "else: ¦ elif c: ¦     else:"),
-        ("try:\n    b()", "except E: ¦ finally: ¦     if a: ¦     try:", "    except E: ¦     finally:"),
+        (
+            "try:\n    b()",
+            "except E: ¦ finally: ¦     if a: ¦     try:",
+            "    except E: ¦     finally: ¦     :",
+        ),
         (
             "b()",
             "class A: ¦ match a: ¦ with a: ¦ x = {1: ¦ x[1: ¦ def f(a:",
