@@ -600,7 +600,7 @@ class Tracker:
 
 def _same(one: Lines, other: Lines) -> bool:
     """Whether two documents say the same, however they end."""
-    long, short = max(one, other, key=len), min(one, other, key=len)
+    short, long = sorted((one, other), key=len)
     return long[: len(short)] == short and not any(line.strip() for line in long[len(short) :])
 
 

@@ -41,7 +41,7 @@ _BURST = 1.0
 _SAVE = 5.0
 # States of a document that are recognised when it returns to them.
 _STATES = 64
-# Seconds within which two messages come of one action.
+# Seconds within which two messages come of one action, or a message and a write.
 _AT_ONCE = 0.1
 # Bytes of a file that are compared with a document.
 _LARGEST = 8_000_000
@@ -273,7 +273,9 @@ def _is_in(path: Path | None, document: _Document, changes: Changes, lines: Line
         return False
     if document.file is None or (stamp := _stamp(path)) in (None, document.file):
         return False
-    if _lines_of(path) != lines:
+    # A file this new was written by a save that has overtaken its own change: Neovim sends what was typed
+    # right before it writes. Editors need longer to notice what others have written.
+    if stamp is None or abs(time.time() - stamp[1] / 1e9) <= _AT_ONCE or _lines_of(path) != lines:
         return False
     document.file = stamp
     return True

@@ -103,6 +103,16 @@ in_file(
     ("moves_on",),
 )
 in_file(
+    "accept it, save; edit it and save at the same moment",
+    "edited",
+    ("accept",),
+    ("save",),
+    ("later", 1.0),
+    ("put_and_save", AT, OTHERWISE),
+    ("moves_on",),
+    why="the file has your change before the server hears of it",
+)
+in_file(
     "accept it, edit it, save; a checkout takes the line out",
     "edited",
     ("accept",),

@@ -908,6 +908,18 @@ seen(
 )
 
 
+@situation("accept it, save, open another file of as many lines and close this one", "kept")
+async def _(a: Author) -> None:
+    uri = a.open_file()
+    await a.sees(uri=uri)
+    await a.accept(uri=uri)
+    await a.save(uri)
+    other = "pass\n" * TEXT.count("\n")
+    a.open(other, "file:///project/other.py")
+    a.editor.close(uri)
+    await a.later(2.0)
+
+
 @situation("accept it, rename the file", "kept", why="editors close the old name and open the new one")
 async def _(a: Author) -> None:
     await a.sees()

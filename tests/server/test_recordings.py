@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 import tomllib
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from typing import Any
 import attrs
 import pytest
 from conftest import Connect
-from label_author import NONE
+from label_author import NONE, NOTICED
 from lsprotocol import types
 from pygls.protocol import default_converter
 from scripted_editor import PATIENCE, Editor
@@ -82,7 +83,7 @@ class Texts:
         for uri, text in list(self._after(method, params)):
             before = self.open.get(uri)
             if before is None or (WRITTEN in text and WRITTEN not in before):
-                self._write(uri, text)
+                self._write(uri, text, since=NOTICED)
             self.open[uri] = text
         if method == "textDocument/didSave":
             uri = params["textDocument"]["uri"]
@@ -104,9 +105,11 @@ class Texts:
                 uri = one["document"]["uri"]
                 yield uri, changed(self.open[uri], one["changes"])
 
-    def _write(self, uri: str, text: str) -> None:
+    def _write(self, uri: str, text: str, since: float = 0.0) -> None:
         if uri.startswith("file:"):
-            (self.folder / uri.rpartition("/")[2]).write_text(text, "utf-8")
+            path = self.folder / uri.rpartition("/")[2]
+            path.write_text(text, "utf-8")
+            os.utime(path, times=(time.time() - since,) * 2)
 
 
 def changed(text: str, changes: list[dict[str, Any]]) -> str:
