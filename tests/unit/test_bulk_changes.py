@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -190,7 +191,8 @@ def test_one_word_replaced_place_by_place_at_once(seconds: float) -> None:
 
 
 def test_what_is_in_the_file_now_is_a_programs(tmp_path: Path) -> None:
-    """However small it is, unless the editor has saved it; a pipe in the place of the file is not opened."""
+    """However small it is, unless the editor has saved it or is saving it; a pipe in the place of the file is
+    not opened."""
     path = tmp_path / "a.py"
     scene = Scene(path.as_uri())
     path.write_text(scene.text)
@@ -198,15 +200,18 @@ def test_what_is_in_the_file_now_is_a_programs(tmp_path: Path) -> None:
     scene.events.on(DocumentChanged, taken.append)
     scene.bulk.opened(scene.uri)
     text = scene.text
-    for n, (saves, by) in enumerate([(False, By.FILE), (True, By.USER), (False, By.FILE)]):
+    noticed, at_once = 1.0, 0.0
+    cases = [(noticed, By.FILE), (None, By.USER), (noticed, By.FILE), (at_once, By.USER)]
+    for n, (since, by) in enumerate(cases):
         text = text.replace(f"line {n}\n", f"lane {n}\n")
-        if saves:
+        if since is None:
             scene.change(((n, 1), (n, 2), "a"), insert(n, 6, "  "))
             text = text.replace(f"lane {n}\n", f"lane {n}  \n")
             path.write_text(text)
             scene.bulk.saved(scene.uri)
         else:
             path.write_text(text)
+            os.utime(path, times=(time.time() - since,) * 2)
             scene.change(((n, 0), (n + 1, 0), f"lane {n}\n"))
         assert taken[-1].by is by
     path.unlink()
