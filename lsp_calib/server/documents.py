@@ -41,8 +41,11 @@ _BURST = 1.0
 _SAVE = 5.0
 # States of a document that are recognised when it returns to them.
 _STATES = 64
-# Seconds within which two messages come of one action, or a message and a write.
+# Seconds within which two messages come of one action.
 _AT_ONCE = 0.1
+# Seconds within which a save may have overtaken its own change: Neovim sends what was typed right before it
+# writes. What others have written is noticed later: VS Code collects such news for 75 ms (parcelWatcher.ts).
+_OVERTAKES = 0.05
 # Bytes of a file that are compared with a document.
 _LARGEST = 8_000_000
 
@@ -271,11 +274,11 @@ def _is_in(path: Path | None, document: _Document, changes: Changes, lines: Line
     apart = _is_of_whole_lines(changes) or len({one.line for one in changes.all}) > 1
     if all(one.small for one in changes.all) or (document.unsaved and not apart):
         return False
-    if document.file is None or (stamp := _stamp(path)) in (None, document.file):
+    stamp = _stamp(path)
+    if document.file is None or stamp is None or stamp == document.file:
         return False
-    # A file this new was written by a save that has overtaken its own change: Neovim sends what was typed
-    # right before it writes. Editors need longer to notice what others have written.
-    if stamp is None or abs(time.time() - stamp[1] / 1e9) <= _AT_ONCE or _lines_of(path) != lines:
+    _, written_ns, _ = stamp
+    if abs(time.time() - written_ns / 1e9) <= _OVERTAKES or _lines_of(path) != lines:
         return False
     document.file = stamp
     return True

@@ -402,23 +402,23 @@ async def _(a: Author) -> None:
 # Moved elsewhere
 
 
-@situation("accept it, cut the line and paste it into another open file", "kept")
-async def _(a: Author) -> None:
+async def _to_the_other_file(a: Author) -> None:
     a.open("x = \nx = \n\n#\n", TWO)
     await a.sees()
     await a.accept()
     line = await a.delete_line()
     await a.insert(2, 0, f"{line}\n", TWO, after=2.0)
+
+
+@situation("accept it, cut the line and paste it into another open file", "kept")
+async def _(a: Author) -> None:
+    await _to_the_other_file(a)
     await a.moves_on(TWO)
 
 
 @situation("accept it, cut the line and paste it into another open file, edit it there", "edited")
 async def _(a: Author) -> None:
-    a.open("x = \nx = \n\n#\n", TWO)
-    await a.sees()
-    await a.accept()
-    line = await a.delete_line()
-    await a.insert(2, 0, f"{line}\n", TWO, after=2.0)
+    await _to_the_other_file(a)
     await a.put(2, OTHERWISE, TWO)
     await a.moves_on(TWO)
 
