@@ -202,8 +202,12 @@ def _returns(document: _Document, changes: Changes) -> bool:
     return returns
 
 
+def _has_many_lines(changes: Sequence[Change]) -> bool:
+    return sum(max(change.removed, change.inserted) - 1 for change in changes) >= MOST_LINES
+
+
 def _is_large(changes: Sequence[Change]) -> bool:
-    if sum(max(change.removed, change.inserted) - 1 for change in changes) >= MOST_LINES:
+    if _has_many_lines(changes):
         return True
     return len({change.line for change in changes}) >= SEVERAL and not _is_one_key(changes)
 
@@ -246,10 +250,8 @@ def _is_edited_by_program(changes: Changes, lines: Lines) -> bool:
     Where users indent lines, comment them out, or type with several cursors, the same comes or goes. Where
     they choose a word from a menu, its beginning is there, and another line may get an import.
     """
-    if _is_whole(changes) or _replaces_in_lines(changes, lines):
-        return True
     every = changes.all
-    if sum(max(change.removed, change.inserted) - 1 for change in every) >= MOST_LINES:
+    if _is_whole(changes) or _has_many_lines(every) or _replaces_in_lines(changes, lines):
         return True
     nothing_went, nothing_came = all(one.empty for one in every), not any(one.text for one in every)
     if nothing_came or (nothing_went and len({one.text for one in every}) == 1):
