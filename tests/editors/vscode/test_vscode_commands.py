@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from editor import MISSING, MODEL_SECONDS, ROOT, SERVER, SOURCE, TYPED, VSCode
+from editor import MISSING, MODEL_SECONDS, ROOT, SERVER, TYPED, VSCode
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.purpose import State
@@ -176,8 +176,9 @@ def test_a_summary_becomes_documentation_from_the_palette(vscode: VSCode) -> Non
 
 def test_calibrating_on_the_workspace_asks_first_and_can_be_cancelled(vscode: VSCode) -> None:
     """The progress is in the status bar; a click there shows the button."""
-    for i in range(4):  # enough lines to begin
-        (vscode.workspace / f"enough_{i}.py").write_text(SOURCE.replace("mean", f"mean_{i}"))
+    for i in range(4):  # enough distinct lines to begin
+        lines = (f"    part_{i}_{j} = sum(values[{i}:{j}])\n" for j in range(20))
+        (vscode.workspace / f"enough_{i}.py").write_text(f"def parts_{i}(values):\n{''.join(lines)}")
     vscode.clear_notifications()
     vscode.command("lsp-calib: Calibrate on this workspace")
     dialog = vscode.page.locator(".monaco-dialog-box")
