@@ -1,6 +1,6 @@
 """What `completion.postprocess.offered` changes of the answers in the committed records, and whether rightly.
 
-    python tests/programs/after_the_model.py [FOLDER]      # FOLDER: the pinned projects, `data pull projects`
+    python tests/programs/after_the_model.py [FOLDER]      # FOLDER: with the pinned projects of each language
     python tests/programs/after_the_model.py --ends FOLDER [--places N] [LANGUAGE]...
 
 Prints a row for each model and reason: answers, how many are cut or withheld, and of these how many were
@@ -203,12 +203,15 @@ def places(folder: Path, language: str, count: int) -> Iterator[Answer]:
             return
 
 
+def projects_of(language: str) -> str:
+    return "projects" if language == "python" else f"projects-{language}"
+
+
 def print_ends(folder: Path, languages: list[str], count: int, *, examples: bool) -> None:
     print("| ends of lines | true | cut | share | surplus | left | share |")
     print("|---|---:|---:|---|---:|---:|---|")
     for language in languages:
-        projects = folder / ("projects" if language == "python" else f"projects-{language}")
-        for counts in ends(language, places(projects, language, count)):
+        for counts in ends(language, places(folder / projects_of(language), language, count)):
             print(counts.row(), flush=True)
             for kind in ("cut", "left") if examples else ():
                 print(*(f"    {kind}: {one}" for one in getattr(counts, kind)[:40]), sep="\n")
@@ -222,23 +225,28 @@ def main() -> None:
     parser.add_argument("--places", type=int, default=3000)
     parser.add_argument("--examples", action="store_true")
     given = parser.parse_args()
-    data = Path(os.environ.get("LSP_CALIB_DATA", "."))
+    folder = given.folder or Path(os.environ.get("LSP_CALIB_DATA", "."))
     if given.ends:
-        print_ends(given.folder or data, given.languages, given.places, examples=given.examples)
+        print_ends(folder, given.languages, given.places, examples=given.examples)
         return
-    sources = given.folder or data / "projects"
     print("| answers | reason | n | right before | right then |\n|---|---|---:|---:|---:|")
-    for path in sorted(RECORDS.glob("line-*.jsonl")):
+    for path in sorted([*RECORDS.glob("line-*.jsonl"), *RECORDS.glob("languages/line-*.jsonl")]):
         header, records = read_records(path)
         card, file = locate(header.model.name)
         found = rebuild(
-            header, records, sources, card, _pieces(file), with_surroundings=False, with_verdicts=False
+            header,
+            records,
+            folder / projects_of(header.language),
+            card,
+            _pieces(file),
+            with_surroundings=False,
+            with_verdicts=False,
         )
         rebuilt = [one for one in found if one.record.stop != Stop.LENGTH]
-        table(header.model.name, [answer for one in rebuilt for answer in in_records(one)])
+        table(path.stem, [answer for one in rebuilt for answer in in_records(one)])
         if card.completion.layout != "fim":
             answers = [answer for one in rebuilt for answer in with_a_rest(one)]
-            table(f"{header.model.name}, with a rest", answers)
+            table(f"{path.stem}, with a rest", answers)
 
 
 if __name__ == "__main__":
