@@ -47,7 +47,7 @@ from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Ou
 from lsp_calib.server.messages import has_inline_completion
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Refused, SuggestionTracking
-from lsp_calib.server.text import CalibDocument, path_of, path_of_folder
+from lsp_calib.server.text import CalibDocument, Lines, path_of, path_of_folder
 from lsp_calib.values import Suggestion, new_suggestion_id
 from lsp_calib.workspace_files import address, folder_of
 
@@ -137,7 +137,10 @@ class Completions:
     def __attrs_post_init__(self) -> None:
         self._nearby = Nearby(self._surroundings)
         self._service = self._given or CompletionService(
-            *(self._model.engine, self._estimator), layout_of=self._model.layouts.of, nearby=self._nearby
+            *(self._model.engine, self._estimator),
+            layout_of=self._model.layouts.of,
+            nearby=self._nearby,
+            opened=self._opened_beside,
         )
         self._running: dict[str, _Run] = {}
         self._hidden_below = self._connection.settings.hide_below
@@ -421,6 +424,14 @@ class Completions:
         return partial(
             self._neighbourhood.around, document, root, opened, self._admission.exclusion(), cursor, layout
         )
+
+    def _opened_beside(self, file: str) -> list[Lines]:
+        """The lines of the other documents that are open, without excluded ones."""
+        return [
+            document.bare_lines
+            for document in self._connection.open_documents()
+            if document.file != file and not self._admission.excluded(document)
+        ]
 
     def _key(self, document: CalibDocument, cursor: Cursor) -> bytes | None:
         loaded = self._model.loaded
