@@ -437,6 +437,16 @@ class CompletionService:
             key=key,
         )
 
+    async def keeps_out(self, cursor: Cursor, wanted: bool | None, *, document: str = "") -> bool:
+        """Whether a cursor stands in a comment or a documentation string where nothing is to be completed.
+
+        wanted: whether completions there are; None: as the model's card says. document: as for `complete`.
+        Raises ModelError if there is no model to say so.
+        """
+        if wanted is None:
+            wanted = (await self._engine.ready()).card.comments
+        return not wanted and await asyncio.to_thread(self._features.of(document).is_prose, cursor)
+
     async def _instead(
         self, request: Request, cursor: Cursor, features: DocumentFeatures, elsewhere: Texts
     ) -> Generation | None:
