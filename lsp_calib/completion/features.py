@@ -17,6 +17,7 @@ from lsp_calib.completion.comments import Prose, Texts, without_unwanted
 from lsp_calib.completion.context import Cursor, shared_ends
 from lsp_calib.completion.postprocess import Cleaned, offered
 from lsp_calib.confidence.features import Prefix, prefixes, probability_features
+from lsp_calib.languages import line_comment
 from lsp_calib.lru import LRU
 from lsp_calib.syntax.languages import LanguageRules, rules_of
 from lsp_calib.syntax.line_fit import fit_of
@@ -390,10 +391,12 @@ def _prose(index: DocumentIndex | None, cursor: Cursor) -> Prose | None:
     index: of the document, whatever the cursor's line is.
     """
     before = cursor.before
-    if index is None or index.tree is None or isinstance(cursor.lines[cursor.line], CommandLine):
+    if index is None or isinstance(cursor.lines[cursor.line], CommandLine):
         return None
     if len(before) + len(cursor.after) > _LONGEST:
         return None
+    if index.tree is None:
+        return _prose_by_mark(cursor)
     row, rules = cursor.line - index.first, index.tree.rules
     is_marked = _MARKS.search(before) is not None
     try:
@@ -427,17 +430,32 @@ def _open_above(rules: LanguageRules, cursor: Cursor, first: int) -> str:
             for mark in _LONG_STRING.findall(line):
                 inside = mark if not inside else "" if mark == inside else inside
         return inside
-    if not any(end == "*/" for _, end in rules.spans):
-        return ""
+    has_blocks = any(end == "*/" for _, end in rules.spans)
+    return "*/" if has_blocks and _is_block_open(cursor, first) else ""
+
+
+def _is_block_open(cursor: Cursor, first: int = 0) -> bool:
+    """Whether a line from `first` on begins a comment that does not end before the cursor."""
     for at in range(cursor.line, max(cursor.line - _LONGEST_COMMENT, first - 1), -1):
         line = cursor.before if at == cursor.line else cursor.lines[at]
         opened = line.rfind("/*")
         if line.rfind("*/") > opened:
-            return ""
+            return False
         if opened >= 0:
             # Behind code it often stands in a string, such as a pattern of files.
-            return "" if line[:opened].strip() else "*/"
-    return ""
+            return not line[:opened].strip()
+    return False
+
+
+def _prose_by_mark(cursor: Cursor) -> Prose | None:
+    """As `_prose` without a grammar: a comment is known where it is all that its line holds."""
+    mark, before = line_comment(cursor.language), cursor.before
+    if mark.startswith("/") and _is_block_open(cursor):
+        return Prose(max(before.rfind("/*"), 0), is_comment=True)
+    start = len(indentation_of(before))
+    # `/*` itself is open or over.
+    begins = mark and mark != "/*" and before.startswith(mark, start)
+    return Prose(start, is_comment=True) if begins else None
 
 
 def _text_features(index: DocumentIndex | None, cursor: Cursor, text: str) -> dict[str, float]:

@@ -48,6 +48,9 @@ class TestScript:
             ("java", "class A { // ▏\n}\n", "योग की गणना"),
             ("ruby", "# ▏\n", "υπολογίζει"),
             ("php", "<?php\n// ▏\n", "გამოთვლა"),
+            ("shellscript", "# ▏\n", "计算总和"),
+            ("lua", "▏\n", "-- 计算总和"),
+            ("kotlin", "/**\n * ▏\n */\n", "计算总和"),
         ],
     )
     def test_a_comment_in_letters_that_the_document_lacks_is_not_offered(

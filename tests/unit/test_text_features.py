@@ -527,7 +527,18 @@ def test_what_nobody_waits_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
         ("python", 'run(\n    """SELECT ▏"""\n)\n', False),
         ("javascript", "/* a */▏\n", False),
         ("go", "// Sum\nfunc ▏\n", False),
-        ("elixir", "# a comment ▏\n", False),  # without a grammar nothing is known
+        # Without a grammar it is known at the beginning of a line.
+        ("elixir", "# a comment ▏\n", True),
+        ("shellscript", "  #▏\n", True),
+        ("shellscript", "▏# a comment\n", False),
+        ("shellscript", "cd # ▏\n", False),
+        ("lua", "-- ▏\n", True),
+        ("kotlin", "/**\n * ▏\n */\nfun f() {}\n", True),
+        ("kotlin", "/**\n * The sum.\n */\nfun f() {▏\n", False),
+        ("css", "/* ▏\na { color: red; }\n", True),
+        ("css", "#a▏ { color: red; }\n", False),
+        ("markdown", "# A heading ▏\n", False),
+        ("a-new-one", "# ▏\n", False),
         ("python", "# " + "x" * 2000 + "▏\n", False),
     ],
 )
