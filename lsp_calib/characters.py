@@ -1,4 +1,4 @@
-"""Invisible characters, and characters that make a text look different from what it is.
+"""Invisible characters, characters that make a text look different from what it is, and scripts of letters.
 
 A model repeats what it has read: hidden orders in tag characters, lines reversed by bidirectional controls
 (CVE-2021-42574, "Trojan Source"), identifiers that look the same. Pure.
@@ -6,8 +6,12 @@ A model repeats what it has read: hidden orders in tag characters, lines reverse
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from types import MappingProxyType
 
 # Controls, format characters, halves of surrogate pairs, line and paragraph separators.
 _CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -100,3 +104,55 @@ def _presents(before: str, after: str) -> bool:
     if before in "#*0123456789":
         return after == _KEYCAP
     return before in _EMOJI_BASES or unicodedata.category(before) == "So"
+
+
+# By the first word of a letter's name. Chinese and Japanese share letters; Korean is written without them.
+_SCRIPTS = MappingProxyType(
+    {
+        **dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "BOPOMOFO"), "han and kana"),
+        **{
+            name.upper(): name
+            for name in (
+                *("arabic", "armenian", "bengali", "cyrillic", "devanagari", "ethiopic", "georgian", "greek"),
+                *("gujarati", "gurmukhi", "hangul", "hebrew", "kannada", "khmer", "lao", "malayalam"),
+                *("mongolian", "myanmar", "oriya", "sinhala", "syriac", "tamil", "telugu", "thaana", "thai"),
+                "tibetan",
+            )
+        },
+    }
+)
+_WIDTHS = ("FULLWIDTH", "HALFWIDTH")
+_OTHER_LETTERS = re.compile(r"[^\W\d_a-zA-Z]+")
+# Fewer letters in a row are symbols in any language: `Δx`, `μs`, `λ`.
+_SHORTEST_WORD = MappingProxyType({"greek": 3})
+
+
+@lru_cache(maxsize=4096)
+def script_of(char: str) -> str:
+    """The script of a letter; "" for Latin, which code has in any document, and for what is none: the signs
+    of micro and ohm and the letters of mathematics are symbols.
+
+    >>> script_of("я"), script_of("か") == script_of("字"), script_of("µ"), script_of("é")
+    ('cyrillic', True, '', '')
+    """
+    first, _, rest = unicodedata.name(char, "").partition(" ")
+    return _SCRIPTS.get(rest.partition(" ")[0] if first in _WIDTHS else first, "")
+
+
+def words_by_script(text: str) -> Iterator[tuple[str, int, int]]:
+    """The words in other scripts than Latin: script, start and end in the text. Single symbols are none.
+
+    >>> list(words_by_script("the мир of Δx")), list(words_by_script("naïve"))
+    ([('cyrillic', 4, 7)], [])
+    """
+    for letters in () if text.isascii() else _OTHER_LETTERS.finditer(text):
+        at = letters.start()
+        for script, group in itertools.groupby(letters[0], script_of):
+            start, at = at, at + len(list(group))
+            if script and at - start >= _SHORTEST_WORD.get(script, 1):
+                yield script, start, at
+
+
+def has_script(text: str, script: str) -> bool:
+    """Whether a text has a letter of a script."""
+    return not text.isascii() and any(script_of(char) == script for char in text)

@@ -91,6 +91,52 @@ def name_of(language: str) -> str:
     return _NAMES.get(language, language)
 
 
+_LINE_COMMENTS = {
+    **dict.fromkeys(
+        (
+            *("python", "ruby", "shellscript", "fish", "powershell", "perl", "perl6", "elixir", "r", "julia"),
+            *("yaml", "dockercompose", "toml", "dockerfile", "makefile", "cmake", "nim", "nix", "crystal"),
+            *("terraform", "hcl", "graphql", "gdscript", "coffeescript", "tcl", "awk", "starlark", "bazel"),
+        ),
+        "#",
+    ),
+    **dict.fromkeys(
+        (
+            *(
+                "c",
+                "cpp",
+                "csharp",
+                "go",
+                "java",
+                "javascript",
+                "php",
+                "rust",
+                "typescript",
+                "kotlin",
+                "scala",
+            ),
+            *("swift", "dart", "zig", "groovy", "objective-c", "objective-cpp", "fsharp", "jsonc", "json5"),
+            *("scss", "less", "proto", "proto3", "solidity", "glsl", "hlsl", "wgsl", "cuda", "cuda-cpp", "v"),
+            *("verilog", "systemverilog", "d", "odin", "gleam", "haxe"),
+        ),
+        "//",
+    ),
+    **dict.fromkeys(("lua", "luau", "sql", "haskell", "elm", "purescript", "ada", "vhdl"), "--"),
+    **dict.fromkeys(("clojure", "lisp", "commonlisp", "scheme", "racket", "emacs-lisp"), ";"),
+    **dict.fromkeys(("erlang", "matlab", "octave", "prolog"), "%"),
+    "css": "/*",
+}
+
+
+def line_comment(language: str) -> str:
+    """What a comment begins with that a line begins with; "" if that is not known. language: an identifier.
+
+    >>> line_comment("shellscript"), line_comment("typescriptreact"), line_comment("klingon")
+    ('#', '//', '')
+    """
+    return _LINE_COMMENTS.get(family_of(language), "")
+
+
 # What editors send instead of the protocol's identifiers: the name of a mode in Emacs, a file type in Vim and
 # Neovim, a language's own name in Helix and Zed.
 _ALIASES = {

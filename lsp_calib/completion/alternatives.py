@@ -12,8 +12,9 @@ the first token.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 
 import attrs
 
@@ -159,17 +160,19 @@ async def alternatives(
     *,
     known: Iterable[str] = (),
     draws: bool = True,
-) -> AsyncIterator[tuple[Generation, str]]:
+    until: int | None = None,
+) -> AsyncGenerator[tuple[Generation, str], None]:
     """At most `MOST` other answers, each with its text as it is offered; all texts differ.
 
     generate: asks the engine. request: that of `first`, greedy. offered: the text to offer of an answer's; ""
     if there is none. known: texts besides that of `first` which are not offered again. draws: whether answers
-    are drawn at random where the tokens show no other way, or none that leads to another text.
+    are drawn at random where the tokens show no other way, or none that leads to another text. until: a place
+    in the first answer's text; ways that part behind it are not tried.
     Raises what `generate` raises.
     """
     texts = {normalised_line(text) for text in ("", await offered(first.text), *known)}
     found = branched = 0
-    for at, asked in _requests(request, first, draws=draws):
+    for at, asked in _requests(request, first, draws=draws, until=until):
         if at is None and branched:
             return
         answer = await generate(asked)
@@ -188,10 +191,14 @@ async def alternatives(
             return
 
 
-def _requests(request: Request, first: Generation, *, draws: bool) -> Iterator[tuple[int | None, Request]]:
+def _requests(
+    request: Request, first: Generation, *, draws: bool, until: int | None
+) -> Iterator[tuple[int | None, Request]]:
     """The requests to try: at each of the `branches`, then (None) at random."""
     base = attrs.evolve(request, observe=Observe.ENTROPY)
-    for at in branches(first)[:_TRIES]:
+    starts = list(itertools.accumulate((len(token.text) for token in first.tokens), initial=0))
+    ways = [at for at in branches(first) if until is None or starts[at] <= until]
+    for at in ways[:_TRIES]:
         yield at, branch_request(base, first, at)
     for seed in range(_TRIES if draws else 0):
         yield None, attrs.evolve(base, sampling=Sampling(_TEMPERATURE, seed))

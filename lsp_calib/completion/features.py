@@ -13,16 +13,18 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Container, Sequence
 
+from lsp_calib.completion.comments import Prose, Texts, without_unwanted
 from lsp_calib.completion.context import Cursor, shared_ends
 from lsp_calib.completion.postprocess import Cleaned, offered
 from lsp_calib.confidence.features import Prefix, prefixes, probability_features
+from lsp_calib.languages import line_comment
 from lsp_calib.lru import LRU
 from lsp_calib.syntax.languages import LanguageRules, rules_of
 from lsp_calib.syntax.line_fit import fit_of
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.parsing import Overrun
-from lsp_calib.syntax.source_tree import SourceTree, in_prose, region_of
-from lsp_calib.text_lines import normalised_line
+from lsp_calib.syntax.source_tree import SourceTree, prose_at, region_of
+from lsp_calib.text_lines import indentation_of, normalised_line
 from lsp_calib.values import Evidence, Generation
 
 
@@ -219,6 +221,9 @@ _LONGEST = 1000
 _MARKS = re.compile(r"[#\"'*]|//|--")
 # The first line of a documentation string.
 _DOCUMENTATION = re.compile(r'\s*[rR]?("""|\'\'\')(?!.*\1)')
+_LONG_STRING = re.compile(r"\"{3}|'{3}")
+# In lines: so far above the mark of a comment is looked for that is not closed yet.
+_LONGEST_COMMENT = 200
 _OPENS_DOCUMENTATION = re.compile(r'\s*[rR]?("""|\'\'\')')
 
 # A larger document is data or generated: only the place of the cursor is known of it.
@@ -267,7 +272,9 @@ class DocumentFeatures:
         self._newest = cursor
         with self._lock:
             if self._newest is cursor:
-                self._prose = cursor, _in_prose(self._read(cursor), cursor)
+                index = self._read(cursor)
+                if self._prose is None or self._prose[0] is not cursor:
+                    self._prose = cursor, _prose(index, cursor) is not None
 
     def close(self) -> None:
         """Let calls of `read` that are still waiting do nothing."""
@@ -284,7 +291,7 @@ class DocumentFeatures:
         if at_once:
             return False
         with self._lock:
-            self._prose = cursor, _in_prose(self._read(cursor), cursor)
+            self._prose = cursor, _prose(self._read(cursor), cursor) is not None
             return self._prose[1]
 
     def begins_documentation(self, cursor: Cursor, text: str) -> bool:
@@ -298,7 +305,7 @@ class DocumentFeatures:
             return False
         inside = cursor.in_line(line + cursor.after, opening.end())
         with self._lock:
-            return _in_prose(self._read(cursor), inside)
+            return _prose(self._read(cursor), inside) is not None
 
     def evidence(self, cursor: Cursor, text: str, generation: Generation) -> Evidence:
         """The evidence of a completion. text: as it is offered at `cursor`."""
@@ -309,15 +316,26 @@ class DocumentFeatures:
         doubtful = text[slice(*span)] if span else ""
         return Evidence(generation.logprobs, features, place_of(cursor), doubtful)
 
-    def offered(self, cursor: Cursor, text: str) -> Cleaned:
-        """What is offered of an answer at `cursor`, see `postprocess.offered`."""
+    def offered(self, cursor: Cursor, text: str, elsewhere: Texts = tuple) -> Cleaned:
+        """What is offered of an answer at `cursor`, see `postprocess.offered` and `comments`."""
         with self._lock:
 
             def source(cursor: Cursor) -> tuple[SourceTree, int] | None:
                 index = self._read(cursor)
                 return (index.tree, cursor.line - index.first) if index and index.tree else None
 
-            return offered(text, cursor, source)
+            found = offered(text, cursor, source)
+            line = cursor.before + found.text + cursor.after
+
+            def prose(column: int) -> Prose | None:
+                return _prose(self._read(cursor), cursor.in_line(line, column))
+
+            kept = without_unwanted(found, cursor, prose, elsewhere)
+            if not kept.text or kept.text == found.text:
+                return kept
+            # What closed something behind the cursor in a comment closes it in code now.
+            again = offered(kept.text, cursor, source)
+            return Cleaned(again.text, again.removal, (*kept.cuts, *again.cuts) if again.text else ())
 
     def prefixes(self, cursor: Cursor, text: str, generation: Generation) -> list[Prefix]:
         """The places in a completion up to which it can be taken. text: as it is offered at `cursor`."""
@@ -367,25 +385,77 @@ def _index_of(cursor: Cursor, known: DocumentIndex | None = None) -> DocumentInd
     return DocumentIndex(cursor)
 
 
-def _in_prose(index: DocumentIndex | None, cursor: Cursor) -> bool:
+def _prose(index: DocumentIndex | None, cursor: Cursor) -> Prose | None:
+    """The comment or documentation string that a cursor stands in; None if it stands in none.
+
+    index: of the document, whatever the cursor's line is.
+    """
     before = cursor.before
-    if index is None or index.tree is None or isinstance(cursor.lines[cursor.line], CommandLine):
-        return False
+    if index is None or isinstance(cursor.lines[cursor.line], CommandLine):
+        return None
     if len(before) + len(cursor.after) > _LONGEST:
-        return False
-    row = cursor.line - index.first
-    if not _MARKS.search(before):
-        # It can only stand in what goes over several lines. In the tree its line is empty, at no cost.
-        return in_prose(index.tree.tree.root_node, index.tree.rules, row, "")
+        return None
+    if index.tree is None:
+        return _prose_by_mark(cursor)
+    row, rules = cursor.line - index.first, index.tree.rules
+    is_marked = _MARKS.search(before) is not None
     try:
         index.tree.ask()
-        root = index.tree.tree_with(row, before + cursor.after).root_node
-        if in_prose(root, index.tree.rules, row, before):
-            return True
-        # What closes it is not written yet.
-        return cursor.language == "python" and root.has_error and _DOCUMENTATION.match(before) is not None
+        # Without a mark it can only stand in what goes over several lines. In the tree its line is empty, at
+        # no cost.
+        tree = index.tree.tree_with(row, before + cursor.after) if is_marked else index.tree.tree
+        node = prose_at(tree.root_node, rules, row, before if is_marked else "")
+        if node is None and tree.root_node.has_error:
+            # What closes it is not written yet.
+            if cursor.language == "python" and _DOCUMENTATION.match(before):
+                return Prose(len(indentation_of(before)), is_comment=False)
+            if end := _open_above(rules, cursor, index.first):
+                tree = index.tree.tree_with(row, before + end)
+                node = prose_at(tree.root_node, rules, row, before)
     except Overrun:
-        return False
+        return None
+    if node is None:
+        return None
+    start = node.start_point
+    column = len(before.encode("utf-8", "replace")[: start.column].decode("utf-8", "replace"))
+    return Prose(column if start.row == row else 0, node.type in rules.comments)
+
+
+def _open_above(rules: LanguageRules, cursor: Cursor, first: int) -> str:
+    """What would close the comment or the documentation string that seems to be open at `cursor`, "" if none
+    does. first: the line from which on it is looked for."""
+    if cursor.language == "python":
+        inside = ""
+        for line in (*cursor.lines[first : cursor.line], cursor.before):
+            for mark in _LONG_STRING.findall(line):
+                inside = mark if not inside else "" if mark == inside else inside
+        return inside
+    has_blocks = any(end == "*/" for _, end in rules.spans)
+    return "*/" if has_blocks and _is_block_open(cursor, first) else ""
+
+
+def _is_block_open(cursor: Cursor, first: int = 0) -> bool:
+    """Whether a line from `first` on begins a comment that does not end before the cursor."""
+    for at in range(cursor.line, max(cursor.line - _LONGEST_COMMENT, first - 1), -1):
+        line = cursor.before if at == cursor.line else cursor.lines[at]
+        opened = line.rfind("/*")
+        if line.rfind("*/") > opened:
+            return False
+        if opened >= 0:
+            # Behind code it often stands in a string, such as a pattern of files.
+            return not line[:opened].strip()
+    return False
+
+
+def _prose_by_mark(cursor: Cursor) -> Prose | None:
+    """As `_prose` without a grammar: a comment is known where it is all that its line holds."""
+    mark, before = line_comment(cursor.language), cursor.before
+    if mark.startswith("/") and _is_block_open(cursor):
+        return Prose(max(before.rfind("/*"), 0), is_comment=True)
+    start = len(indentation_of(before))
+    # `/*` itself is open or over.
+    begins = mark and mark != "/*" and before.startswith(mark, start)
+    return Prose(start, is_comment=True) if begins else None
 
 
 def _text_features(index: DocumentIndex | None, cursor: Cursor, text: str) -> dict[str, float]:

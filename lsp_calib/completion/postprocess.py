@@ -72,6 +72,8 @@ class Removal(enum.StrEnum):
     SURPLUS_CLOSERS = "surplusClosers"
     LEAVES_OPEN = "leavesOpen"  # what should be closed before what stands behind the cursor, or by it
     HIDDEN_CHARACTERS = "hiddenCharacters"
+    FOREIGN_SCRIPT = "foreignScript"
+    FILLER = "filler"
     NEVER_ENDED = "neverEnded"  # within the tokens that a line can have
 
 
@@ -85,6 +87,9 @@ REMOVED: Mapping[Removal, str] = {
     Removal.LEAVES_OPEN: "The model's line goes on below: it leaves open what is closed behind the cursor.",
     Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
     "editor might act on them, and without them it would be a different text.",
+    Removal.FOREIGN_SCRIPT: "The model wrote a comment in letters of a script that neither this document nor "
+    "related code has.",
+    Removal.FILLER: "The model wrote a comment of nothing but repeated digits or filling characters.",
     Removal.NEVER_ENDED: "The model's answer was longer than a line can be, and was dropped.",
 }
 """A sentence for each."""
@@ -96,6 +101,7 @@ class Cut(enum.StrEnum):
     SUFFIX = "suffix"  # the rest of the line, written again
     PART_OF_SUFFIX = "partOfSuffix"  # its beginning, or all of it and more, or what ends it
     SURPLUS_CLOSERS = "surplusClosers"
+    COMMENT = "comment"  # one of `completion.comments`, behind code
 
 
 @attrs.frozen

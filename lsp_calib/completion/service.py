@@ -11,14 +11,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.characters import words_by_script
 from lsp_calib.completion.alternatives import alternatives, shares
+from lsp_calib.completion.comments import UNWANTED, Texts
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span, place_of
 from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, closes_as, next_line, part_before
@@ -33,6 +36,7 @@ from lsp_calib.values import (
     Generation,
     ModelIdentity,
     Prompt,
+    Segment,
     Stop,
     Suggestion,
     Sure,
@@ -296,7 +300,7 @@ def _small(loaded: LoadedModel) -> Layout:
 
 
 def _read(
-    features: DocumentFeatures, cursor: Cursor, generation: Generation
+    features: DocumentFeatures, cursor: Cursor, generation: Generation, elsewhere: Texts
 ) -> tuple[Cleaned, bool, Evidence, list[Prefix], tuple[int, int] | None]:
     """What is offered of an answer; whether it is prose; its evidence, the places in it, and the span of
     doubt.
@@ -304,7 +308,7 @@ def _read(
     Of prose nothing else is kept, but for evidence of a line of code that opens a documentation string: that
     decides whether the line is hidden.
     """
-    answer = features.offered(cursor, generation.text)
+    answer = features.offered(cursor, generation.text, elsewhere)
     # Doubtful numbers are not kept: nothing should be learned from them.
     if answer.removal is not None or generation.doubt:
         return answer, False, Evidence(), [], None
@@ -321,6 +325,7 @@ class CompletionService:
     """Completes lines with one engine.
 
     layout_of: the layout of a model's prompts. nearby: what they show of other places; None: nothing.
+    opened: the lines of the documents that the user has open beside one.
     Documents are named by the URI of their file: that of the notebook, for its cells.
     """
 
@@ -331,8 +336,10 @@ class CompletionService:
         *,
         layout_of: Callable[[LoadedModel], Layout] = _small,
         nearby: Nearby | None = None,
+        opened: Callable[[str], Iterable[Sequence[str]]] = lambda _: (),
     ) -> None:
         self._engine = engine
+        self._opened = opened
         self._estimator = estimator
         self._layout_of = layout_of
         self._nearby = nearby
@@ -379,18 +386,39 @@ class CompletionService:
             return Hidden(hiding.ceiling(generation.logprobs), generation.timing, limit, key)
         if generation.stop is Stop.LENGTH:
             return Nothing(Removal.NEVER_ENDED, key)
+        # Seldom is one of another script, and only then others matter.
+        elsewhere: Texts = tuple if generation.text.isascii() else self._elsewhere(prompt, document)
         answer, is_prose, evidence, places, doubt = await asyncio.to_thread(
-            _read, features, cursor, generation
+            _read, features, cursor, generation, elsewhere
         )
+        withheld: Generation | None = None
+        # A finished line is completed for the label of the first answer.
+        if answer.removal in UNWANTED and priority is not Priority.BACKGROUND:
+            elsewhere = self._elsewhere(prompt, document)
+            if other := await self._instead(request, cursor, features, elsewhere):
+                withheld, generation = generation, other
+                answer, is_prose, evidence, _, doubt = await asyncio.to_thread(
+                    _read, features, cursor, generation, elsewhere
+                )
+                places = []
         if answer.removal is not None:
             return Nothing(answer.removal, key)
         text = answer.text
         confidence = assess(evidence, generation.doubt)
+        if withheld is not None and not is_prose:
+            # How often a first answer is right says nothing of a second.
+            first = await asyncio.to_thread(features.evidence, cursor, withheld.text, withheld)
+            left = shares(math.fsum(withheld.logprobs), [math.fsum(generation.logprobs)])
+            (confidence,) = self._estimator.alternatives(
+                purpose, assess(first).calibrated, [(left[0], evidence)], document=document
+            )
         hidden = hiding is not None and hiding.hides(generation, confidence)
         if hidden and not is_explored(identity):
             return Hidden(confidence, generation.timing, limit, key)
         if is_prose:
-            hidden, evidence, confidence = False, Evidence(), assess(Evidence(), PROSE)
+            hidden, confidence = False, assess(Evidence(), PROSE)
+        if is_prose or withheld is not None:
+            evidence = Evidence()  # nothing is learned from it
         beginnings = self._estimator.beginnings(purpose, confidence, places, evidence.place)
         suggestion = Suggestion.new(
             "line",
@@ -409,6 +437,44 @@ class CompletionService:
             key=key,
         )
 
+    async def keeps_out(self, cursor: Cursor, wanted: bool | None, *, document: str = "") -> bool:
+        """Whether a cursor stands in a comment or a documentation string where nothing is to be completed.
+
+        wanted: whether completions there are; None: as the model's card says. document: as for `complete`.
+        Raises ModelError if there is no model to say so.
+        """
+        if wanted is None:
+            wanted = (await self._engine.ready()).card.comments
+        return not wanted and await asyncio.to_thread(self._features.of(document).is_prose, cursor)
+
+    async def _instead(
+        self, request: Request, cursor: Cursor, features: DocumentFeatures, elsewhere: Texts
+    ) -> Generation | None:
+        """The likeliest other answer that can be offered in the place of an unwanted comment; None if none
+        comes soon enough, or the engine does not tell other tokens."""
+
+        async def offered(text: str) -> str:
+            return (await asyncio.to_thread(features.offered, cursor, text, elsewhere)).text
+
+        request = attrs.evolve(request, observe=Observe.ENTROPY | Observe.MARGIN)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ALTERNATIVES_WITHIN):
+                answer = await self._engine.generate(request)
+                until = next((start for _, start, _ in words_by_script(answer.text)), None)
+                others = alternatives(
+                    *(self._engine.generate, request, answer, offered), draws=False, until=until
+                )
+                async with contextlib.aclosing(others):
+                    async for other, _ in others:
+                        return other
+        return None
+
+    def _elsewhere(self, prompt: Prompt, document: str) -> Texts:
+        """The texts beside the document whose letters the user reads: related code, other open documents."""
+        opened = [*self._opened(document)] if document else []
+        shown = [text for kind, text in prompt.segments if kind is Segment.TEXT]
+        return lambda: itertools.chain(shown, *opened)
+
     async def alternatives(self, first: Completion, *, document: str = "") -> tuple[Completion, ...]:
         """Other completions at the place of `first`, the likeliest first: ranks 2 and 3, as far as there are.
 
@@ -423,9 +489,10 @@ class CompletionService:
         answer: Generation | None = None
         found: list[tuple[Generation, str]] = []
         features = self._features.of(document)
+        elsewhere = self._elsewhere(prompt, document)
 
         async def offered(text: str) -> str:
-            return (await asyncio.to_thread(features.offered, cursor, text)).text
+            return (await asyncio.to_thread(features.offered, cursor, text, elsewhere)).text
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ALTERNATIVES_WITHIN):

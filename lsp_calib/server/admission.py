@@ -103,6 +103,17 @@ IN_DATA = NoSuggestion(
     "characters or a line of 1,000. No completion comes there by itself.",
     _BY_HAND,
 )
+COMMENT_BY_HAND = NoSuggestion(
+    "comment",
+    'The cursor is in a comment or a documentation string, and comments is "hand", as it is by default for '
+    "models whose card does not say otherwise. A completion comes there when you ask for it by hand. Set "
+    'comments to "on" to get them while you type.',
+)
+COMMENTS_OFF = NoSuggestion(
+    "comment",
+    'The cursor is in a comment or a documentation string, and comments is "off". Set comments to "hand" or '
+    '"on" to get completions there.',
+)
 REFUSED = NoSuggestion(
     "refused",
     "You have dismissed this suggestion here, or undone it. It does not come back by itself until the line "
@@ -304,6 +315,13 @@ class Admission:
         if not is_chosen(language, settings.languages):
             return language_off(language)
         return ON_BATTERY if settings.on_battery == "off" and self._power.on_battery() else None
+
+    @property
+    def in_comments(self) -> bool | None:
+        """Whether completions in comments and documentation strings come by themselves; None: as the model's
+        card says."""
+        comments = self._connection.settings.comments
+        return None if comments is None else comments == "on"
 
     def may_work_ahead(self) -> bool:
         """Whether the model may work on what nobody has asked for yet: not in a pause, nor on battery

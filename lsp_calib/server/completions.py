@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -24,6 +25,8 @@ from lsp_calib.languages import suffix_of
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import (
     BULK_CHANGE,
+    COMMENT_BY_HAND,
+    COMMENTS_OFF,
     IN_DATA,
     LOADING,
     LOADING_AGAIN,
@@ -47,7 +50,8 @@ from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Ou
 from lsp_calib.server.messages import has_inline_completion
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Refused, SuggestionTracking
-from lsp_calib.server.text import CalibDocument, path_of, path_of_folder
+from lsp_calib.server.text import CalibDocument, Lines, path_of, path_of_folder
+from lsp_calib.settings import Settings
 from lsp_calib.values import Suggestion, new_suggestion_id
 from lsp_calib.workspace_files import address, folder_of
 
@@ -58,6 +62,8 @@ logger = logging.getLogger(__name__)
 BUSY_PAUSE = 0.03
 # Seconds that a request waits for a model that is loaded again after its process has ended.
 LOADS_AGAIN = 1.0
+# Seconds after a change from which on a request for the menu is of no key: editors wait a quarter at most.
+AT_REST = 1.0
 
 
 Reply = tuple[Completion, ...]
@@ -67,17 +73,24 @@ or was not to be asked now."""
 _Task = asyncio.Task[Reply | None]
 
 
+def _of_replies(settings: Settings) -> tuple[object, ...]:
+    """The settings by which remembered replies were made."""
+    return settings.hide_below, settings.comments
+
+
 @attrs.define
 class _Before:
     """What comes before a run asks the model. Apart from the run, so that its task does not lead to itself.
 
     task: the model's work for an earlier request, to which this one leaves the model first. over: the model
-    has been asked, or need not be. hurry: set once the user asks for it by hand.
+    has been asked, or need not be. hurry: set once the user asks for it by hand. in_comments: whether a
+    completion is wanted in a comment, too.
     """
 
     task: _Task | None = None
     over: bool = False
     hurry: asyncio.Event = attrs.field(factory=asyncio.Event)
+    in_comments: bool = False
 
     def cancel(self) -> None:
         if self.task is not None:
@@ -137,10 +150,14 @@ class Completions:
     def __attrs_post_init__(self) -> None:
         self._nearby = Nearby(self._surroundings)
         self._service = self._given or CompletionService(
-            *(self._model.engine, self._estimator), layout_of=self._model.layouts.of, nearby=self._nearby
+            *(self._model.engine, self._estimator),
+            layout_of=self._model.layouts.of,
+            nearby=self._nearby,
+            opened=self._opened_beside,
         )
         self._running: dict[str, _Run] = {}
-        self._hidden_below = self._connection.settings.hide_below
+        self._changed_at: dict[str, float] = {}  # of documents whose menu has not been asked for since
+        self._in_force = _of_replies(self._connection.settings)
         self._neighbourhood = Neighbourhood()
         self._memory = CompletionMemory(self._key)
         self._ahead = WorkAhead(self._service, self._memory, self._model, self._connection, self._admission)
@@ -158,6 +175,7 @@ class Completions:
             of_line=True,
         )
         self._events.on(on.CompletionRequested, self._requested)
+        self._events.on(on.DocumentChanged, self._changed)
         self._events.on(on.SuggestionInserted, lambda one: self.inserted(one.uri, one.line))
         self._events.on(on.SuggestionOutdated, lambda one: self._last.outdated(one.uri))
         self._events.on(on.DocumentOpened, lambda one: self._opened(one.document.uri))
@@ -174,6 +192,7 @@ class Completions:
         *,
         patience: float | None = None,
         by_hand: bool = False,
+        in_comments: bool = False,
     ) -> Reply | None:
         """The reply at `cursor`; None if there is none (yet): it could not be made, was superseded, or the
         document is excluded.
@@ -181,17 +200,18 @@ class Completions:
         Closers behind the cursor are not part of the request: the completion goes over them.
         patience: seconds to wait; a later reply is kept for the next request at the same place.
         by_hand: the user has asked for it. Then no pause, no language that is off, no battery and no change
-            in bulk is a reason to refuse.
+            in bulk is a reason to refuse. in_comments: as far as comments go, the user has.
         """
         cursor, closers, uri = cursor.without_closers_behind(), cursor.after, document.uri
         if by_hand:
             self._refused.wanted(uri, cursor.own_line)
         self._last.asked(uri, cursor)
         try:
-            reply = await self._newest(document, cursor, patience, by_hand)
+            asked = (document, cursor, patience, by_hand, by_hand or in_comments)
+            reply = await self._newest(*asked)
             if by_hand and reply is not None and isinstance(self._memory.recall(document, cursor), Hidden):
                 # It has waited for a request that the editor had made by itself.
-                reply = await self._newest(document, cursor, patience, by_hand)
+                reply = await self._newest(*asked)
         except asyncio.CancelledError:
             self._last.cancelled(uri, cursor)
             raise
@@ -204,7 +224,12 @@ class Completions:
         return () if refused else reply
 
     async def _newest(
-        self, document: CalibDocument, cursor: Cursor, patience: float | None, by_hand: bool
+        self,
+        document: CalibDocument,
+        cursor: Cursor,
+        patience: float | None,
+        by_hand: bool,
+        in_comments: bool,
     ) -> Reply | None:
         uri = document.uri
         refusal = await self._admission.refusal(document, patience)
@@ -214,6 +239,12 @@ class Completions:
         self._events.send(on.CompletionRequested(uri, cursor))
         if not by_hand and (unwanted := self._admission.unwanted(cursor.language)):
             return self._nothing(uri, cursor, unwanted)
+        if self._connection.settings.comments == "off":
+            is_out = await self._service.keeps_out(cursor, wanted=False, document=document.file)
+            if self.is_superseded(uri, cursor):
+                return None
+            if is_out:
+                return self._nothing(uri, cursor, COMMENTS_OFF)
         run = self._running.get(uri)
         # One that is being cancelled may take a moment to end, and has no answer.
         if run is None or run.cursor != cursor or run.task.done() or run.task.cancelling():
@@ -226,6 +257,7 @@ class Completions:
             if not by_hand and in_data(cursor):
                 return self._nothing(uri, cursor, IN_DATA)
             run = self._start(document, cursor, by_hand)
+        run.before.in_comments |= in_comments
         if by_hand:
             run.before.hurry.set()
         absence = TOO_SLOW
@@ -323,9 +355,9 @@ class Completions:
                 if asked is not None:
                     self._last.refused(document.uri, excluded(why))
         self._nearby.clear()  # they may show what is excluded now
-        below = self._connection.settings.hide_below
-        if below != self._hidden_below:
-            self._hidden_below = below
+        in_force = _of_replies(self._connection.settings)
+        if in_force != self._in_force:
+            self._in_force = in_force
             self.forget_replies()
 
     def forget_replies(self) -> None:
@@ -337,9 +369,19 @@ class Completions:
         self.alternatives.clear()
         self._blocks.clear()
 
+    def is_at_rest(self, document: CalibDocument) -> bool:
+        """Whether a request for the menu, which has just come, is not of a key: nothing has changed in the
+        document since the last one, or for a moment."""
+        at = self._changed_at.pop(document.uri, None)
+        return at is None or time.monotonic() - at > AT_REST
+
+    def _changed(self, changed: on.DocumentChanged) -> None:
+        self._changed_at[changed.document.uri] = time.monotonic()
+
     def forget(self, uri: str) -> None:
         """Drop everything about a document, and stop the work for it."""
         self._stop(uri)
+        self._changed_at.pop(uri, None)
         for part in (
             *(self._ahead, self._memory, self._refused, self._last, self._service),
             *(self.alternatives, self._blocks),
@@ -421,6 +463,14 @@ class Completions:
         return partial(
             self._neighbourhood.around, document, root, opened, self._admission.exclusion(), cursor, layout
         )
+
+    def _opened_beside(self, file: str) -> list[Lines]:
+        """The lines of the other documents that are open, without excluded ones."""
+        return [
+            document.bare_lines
+            for document in self._connection.open_documents()
+            if document.file != file and not self._admission.excluded(document)
+        ]
 
     def _key(self, document: CalibDocument, cursor: Cursor) -> bytes | None:
         loaded = self._model.loaded
@@ -512,10 +562,13 @@ class Completions:
         before.over = True
         if kept is not None:
             return kept
-        self._ahead.give_way()
         in_force = self._connection.settings.hide_below
         below = 0.0 if by_hand else in_force
         try:
+            if await self._is_unwanted_comment(document, cursor, before):
+                self._last.concluded(uri, cursor, COMMENT_BY_HAND)
+                return ()
+            self._ahead.give_way()
             outcome = await self._service.complete(cursor, document=document.file, hide_below=below)
         except RequestCancelledError:
             self._last.cancelled(uri, cursor)
@@ -530,6 +583,13 @@ class Completions:
         return self._made(
             document, cursor, outcome, keep=by_hand or in_force == self._connection.settings.hide_below
         )
+
+    async def _is_unwanted_comment(self, document: CalibDocument, cursor: Cursor, before: _Before) -> bool:
+        """Whether the cursor is in a comment where nothing comes by itself, and nobody has asked for it."""
+        if before.in_comments:
+            return False
+        is_out = await self._service.keeps_out(cursor, self._admission.in_comments, document=document.file)
+        return is_out and not before.in_comments
 
     async def _after_pause(self, document: CalibDocument, cursor: Cursor, before: _Before) -> Reply | None:
         """Wait before the model is asked; the reply if it need not be asked any more."""

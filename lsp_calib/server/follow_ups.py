@@ -404,6 +404,8 @@ class WorkAhead:
         await asyncio.sleep(AHEAD_PAUSE)
         below = self._connection.settings.hide_below
         try:
+            if await self._service.keeps_out(cursor, self._admission.in_comments, document=document.file):
+                return
             outcome = await self._service.complete(
                 cursor, Priority.IDLE, document=document.file, hide_below=below
             )

@@ -139,6 +139,15 @@ class Settings:
         converter=tuple,
         see="[When the model is asked](#when-the-model-is-asked)",
     )
+    comments: Literal["on", "hand", "off"] | None = _setting(
+        "comments",
+        one_of("on", "hand", "off"),
+        None,
+        "completions where the cursor stands in a comment or a documentation string: `on`: as elsewhere; "
+        "`hand`: those that you ask for by hand; `off`: none",
+        unset="by the model: `on` for those whose card says so (code models), `hand` for others",
+        see="[When the model is asked](#when-the-model-is-asked)",
+    )
     on_battery: Literal["on", "less", "off"] = _setting(
         "onBattery",
         one_of("on", "less", "off"),

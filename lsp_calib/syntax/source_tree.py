@@ -303,8 +303,9 @@ def is_comment(tree: Tree, row: int, line: str, rules: LanguageRules) -> bool:
     return node is not None and node.type in rules.comments
 
 
-def in_prose(root: Node, rules: LanguageRules, row: int, before: str) -> bool:
-    """Whether a place stands within a comment or a documentation string, behind the mark that opens it.
+def prose_at(root: Node, rules: LanguageRules, row: int, before: str) -> Node | None:
+    """The comment or documentation string that a place stands in, behind the mark that opens it; None if it
+    stands in none.
 
     row: of the place in the tree. before: its line up to there.
     """
@@ -319,9 +320,9 @@ def in_prose(root: Node, rules: LanguageRules, row: int, before: str) -> bool:
             is_at_end = tuple(found.end_point) == (row, column)
             # Some comments hold the end of their line, and end on the next one.
             is_over = is_at_end and (is_text or not column or before.endswith("*/"))
-            return tuple(found.start_point) < (row, column) and not is_over
+            return found if tuple(found.start_point) < (row, column) and not is_over else None
         found = found.parent
-    return False
+    return None
 
 
 def to_child(cursor: TreeCursor, row: int, *, exact: bool) -> bool:

@@ -2,6 +2,7 @@
 
     python tests/programs/after_the_model.py [FOLDER]      # FOLDER: with the pinned projects of each language
     python tests/programs/after_the_model.py --ends FOLDER [--places N] [LANGUAGE]...
+    python tests/programs/after_the_model.py --comments FOLDER [LANGUAGE]...
 
 Prints a row for each model and reason: answers, how many are cut or withheld, and of these how many were
 right before and are right then. In the records nothing stands after the cursor. The rows "with a rest" are of
@@ -12,6 +13,9 @@ would give the same answer there, so they are of such models alone. docs/evaluat
 written them, and with closers more that leave a file in disorder that is in order without them. Prints, for
 each language, how many are cut though they are right, and how many surplus closers stay; and the same where a
 part of the line stands after the cursor, which the model writes again. Intervals are Wilson's, of 95 %.
+
+`--comments`: the lines of comments and documentation of the projects in FOLDER, as if a model had written
+them. Prints, for each language, how many the rules on comments would withhold, each by its document alone.
 """
 
 from __future__ import annotations
@@ -27,12 +31,16 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.calibration.reliability import wilson_interval
+from lsp_calib.characters import has_script, words_by_script
+from lsp_calib.completion.comments import is_filler
 from lsp_calib.completion.context import STRATA, Cursor, column_in, is_asked_for
+from lsp_calib.completion.features import DocumentFeatures
 from lsp_calib.completion.postprocess import Cleaned, cleaned, closed_by_editors, offered
 from lsp_calib.evaluation.lines import read_lines_of, source_files
 from lsp_calib.evaluation.recomputed import Rebuilt, _pieces, rebuild
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.inference.models.cards import locate
+from lsp_calib.syntax import prose_lines
 from lsp_calib.syntax.languages import rules_of
 from lsp_calib.syntax.parsing import parse
 from lsp_calib.text_lines import same_line
@@ -93,7 +101,7 @@ def table(name: str, answers: list[Answer]) -> None:
         if not text:
             continue
         n, right = n + 1, right + answer.is_right(text)
-        found = offered(answer.text, answer.cursor)
+        found = DocumentFeatures().offered(answer.cursor, answer.text)
         if found.text == text:
             continue
         for reason in reasons(found):
@@ -217,17 +225,43 @@ def print_ends(folder: Path, languages: list[str], count: int, *, examples: bool
                 print(*(f"    {kind}: {one}" for one in getattr(counts, kind)[:40]), sep="\n")
 
 
+def print_comments(folder: Path, languages: list[str], *, examples: bool) -> None:
+    print("| comments and documentation | lines | another script | filling |")
+    print("|---|---:|---:|---:|")
+    for language in languages:
+        projects = folder / projects_of(language)
+        count, foreign, filling = 0, list[str](), list[str]()
+        for path in (path for root in sorted(projects.iterdir()) for path in source_files(root, language)):
+            lines = read_lines_of(path, language)
+            for row in sorted(prose_lines(lines, language)):
+                line = lines[row]
+                count += bool(line.strip())
+                scripts = {script for script, _, _ in words_by_script(line)}
+                others = [other for at, other in enumerate(lines) if at != row] if scripts else []
+                if any(not any(has_script(other, script) for other in others) for script in scripts):
+                    foreign.append(line)
+                if is_filler(line, is_comment=language != "python" or line.lstrip().startswith("#")):
+                    filling.append(line)
+        print(f"| {language} | {count} | {len(foreign)} | {len(filling)} |", flush=True)
+        if examples:
+            print(*(f"    {one.strip()}" for one in (*foreign[:40], *filling[:40])), sep="\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What is changed of a model's answers.")
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("languages", nargs="*", default=["python", "typescript", "go", "java"])
     parser.add_argument("--ends", action="store_true")
+    parser.add_argument("--comments", action="store_true")
     parser.add_argument("--places", type=int, default=3000)
     parser.add_argument("--examples", action="store_true")
     given = parser.parse_args()
     folder = given.folder or Path(os.environ.get("LSP_CALIB_DATA", "."))
     if given.ends:
         print_ends(folder, given.languages, given.places, examples=given.examples)
+        return
+    if given.comments:
+        print_comments(folder, given.languages, examples=given.examples)
         return
     print("| answers | reason | n | right before | right then |\n|---|---|---:|---:|---:|")
     for path in sorted([*RECORDS.glob("line-*.jsonl"), *RECORDS.glob("languages/line-*.jsonl")]):

@@ -18,7 +18,7 @@ PER_FOLDER = ("exclude",)
 GROUPS = {
     "completions": (
         *("inlineCompletion", "completion", "multiline", "window", "prefetch", "debounceMs", "languages"),
-        *("onBattery", "hideBelow", "sure"),
+        *("comments", "onBattery", "hideBelow", "sure"),
     ),
     "summaries": ("hover", "codeLens", "summary"),
     "tiers": ("tiers", "confidence", "diagnostics"),

@@ -21,6 +21,7 @@ SCRIPT is a JSON file, all of its keys optional:
     summary      the answer for summaries
     quiet        whether little else runs on the machine; as it is unless given
     hideBelow    the card's limit; 0 unless given
+    comments     what the card says of completions in comments; that they come by themselves unless given
     format       fields of the card's `CompletionFormat`: a prefix and nothing else unless given
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.events.Pace`
@@ -181,6 +182,7 @@ class ScriptedEngine:
             completion=CompletionFormat(**self._script.get("format", {})),
             chat=ChatFormat(),
             hide_below=self._script.get("hideBelow", 0.0),
+            comments=self._script.get("comments", True),
         )
         self._on_state(self._states.READY, "The script is ready.", None)
         return LoadedModel(ModelIdentity("scripted", "Q0", sha256), card)

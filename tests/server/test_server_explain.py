@@ -101,9 +101,11 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         "": {"text": "hunter2.run()"},
         "h(": {"text": "hunter2, {"},
         "ca": {"text": "se 1:"},
+        "# i": {"text": " \u79c1\u306e hunter2"},
+        "# ": {"text": "-" * 20},
     }
     editor = await connect(
-        {"answers": answers}, text="a\nb\nc\nd\nf()\ng\n\nhunter2.run()\nh()\nca\ncase 1:\n"
+        {"answers": answers}, text="a\nb\nc\nd\nf()\ng\n\nhunter2.run()\nh()\nca\ncase 1:\n\n# i\n# \n"
     )
     words = (
         "ended the line at once",
@@ -115,10 +117,13 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         "the next line again",
         "leaves open",
         "a case",
+        "letters of a script",
+        "filling characters",
     )
+    columns = {4: 2, 6: 0, 8: 2, 9: 2, 12: 3, 13: 2}
     for at, part in enumerate(words):
-        line = at if at < 7 else at + 1
-        assert not await editor.items(line, {4: 2, 6: 0, 8: 2, 9: 2}.get(line, 1)), part
+        line = at if at < 7 else at + 1 if at < 9 else at + 3
+        assert not await editor.items(line, columns.get(line, 1)), part
         message = await explained(editor, "nothingToAdd")
         assert part in message
         assert "hunter2" not in message
@@ -132,6 +137,8 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         "neverEnded",
         "surplusClosers",
         "leavesOpen",
+        "foreignScript",
+        "filler",
     )
     counted = {"empty": 1, **dict.fromkeys((*once, "repeatsNextLine"), 1)}
     assert (await editor.status())["withheld"] == counted
@@ -145,16 +152,20 @@ async def test_what_is_cut_off_is_counted_in_the_status_and_in_the_store(connect
         "g(": {"text": "x, y"},
         "h(": {"text": "x))"},
         "i(": {"text": "x) or 1)"},
+        "j ": {"text": "= 1  # 1.1.1.1.1.1.1.1"},
     }
-    editor = await connect({"answers": answers}, text="f() or 1\ng(, y)\ni() or 1\nh(\n")
-    texts = [(await editor.suggestion(line, 2))["text"] for line in range(4)]
-    assert texts == ["x", "x", "x", "x)"]
+    editor = await connect({"answers": answers}, text="f() or 1\ng(, y)\ni() or 1\nh(\nj \n")
+    texts = [(await editor.suggestion(line, 2))["text"] for line in range(5)]
+    assert texts == ["x", "x", "x", "x)", "= 1"]
     status = await editor.status()
-    assert status["cut"] == {"suffix": 1, "partOfSuffix": 2, "surplusClosers": 1}
+    assert status["cut"] == {"suffix": 1, "partOfSuffix": 2, "surplusClosers": 1, "comment": 1}
     kept = await editor.stored(
         "SELECT data, COUNT(*) FROM events WHERE kind = 'cut' GROUP BY data ORDER BY data"
     )
-    assert kept == [('{"partOfSuffix": 1}', 2), ('{"suffix": 1}', 1), ('{"surplusClosers": 1}', 1)]
+    assert kept == [
+        *(('{"comment": 1}', 1), ('{"partOfSuffix": 1}', 2)),
+        *(('{"suffix": 1}', 1), ('{"surplusClosers": 1}', 1)),
+    ]
 
 
 async def test_without_a_model_it_says_what_to_do(connect: Connect) -> None:

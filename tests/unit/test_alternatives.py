@@ -98,6 +98,14 @@ async def test_each_is_another_text_with_its_own_probability(tree: Tree) -> None
         assert request.observe is Observe.ENTROPY
 
 
+@given(trees(), st.integers(0, 3))
+async def test_ways_that_part_behind_a_place_are_not_tried(tree: Tree, until: int) -> None:
+    first = tree.answer(REQUEST)
+    async for _ in alternatives(tree.generate, REQUEST, first, whole, draws=False, until=until):
+        pass
+    assert all(len(request.given) - 1 <= until for request in tree.asked)
+
+
 @given(trees())
 def test_the_likeliest_way_is_tried_first(tree: Tree) -> None:
     first = tree.answer(REQUEST)

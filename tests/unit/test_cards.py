@@ -64,6 +64,11 @@ def test_a_shipped_card_says_all_that_is_needed_to_get_and_ask_its_model(name: s
             assert member
 
 
+def test_code_models_complete_comments_by_themselves_and_small_general_ones_by_hand() -> None:
+    by_hand = {card.name for card in load_cards().values() if not card.comments}
+    assert by_hand == {"smollm2-135m", "gemma-3-270m"}
+
+
 def test_without_a_wish_the_largest_installed_model_is_taken(home: Path) -> None:
     small = install("smollm2-135m")
     assert choose(None)[1] == small

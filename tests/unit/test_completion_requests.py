@@ -46,6 +46,9 @@ class Service:
         made = attrs.evolve(suggestion("x", f"at {cursor.line}"), text=self.text)
         return Completion(made, cursor, Evidence((-0.1,)), ModelIdentity("m", "", ""), "p1")
 
+    async def keeps_out(self, _cursor: Cursor, wanted: bool | None, *, document: str) -> bool:
+        return wanted is not True or document != URI
+
     def key(self, _document: str, cursor: Cursor, _loaded: object) -> bytes:
         return repr((tuple(cursor.lines), cursor.line, cursor.column)).encode()
 
@@ -58,6 +61,8 @@ class Service:
 
 class Admission:
     """Refuses nothing."""
+
+    in_comments = True
 
     async def refusal(self, _document: CalibDocument, _patience: float | None) -> None:
         return None

@@ -147,7 +147,9 @@ class TestNames:
     def test_a_name_like_a_cards_is_asked_as_the_card_says(self) -> None:
         card = card_for_name("Qwen/Qwen2.5-Coder-7B-Instruct", load_cards())
         assert (card.name, card.sha256, card.quantisation) == ("Qwen2.5-Coder-7B-Instruct", "", "")
-        assert (card.completion, card.chat) == (CARD.completion, CARD.chat)
+        assert (card.completion, card.chat, card.comments) == (CARD.completion, CARD.chat, True)
+        assert not card_for_name("SmolLM2-360M", load_cards()).comments
+        assert not card_for_name("mystery", load_cards()).comments
         assert card_for_name("qwen2.5-coder-1.5b", load_cards()).name == "qwen2.5-coder-1.5b"
 
     def test_a_base_model_does_not_pass_for_the_one_tuned_to_follow_instructions(self) -> None:

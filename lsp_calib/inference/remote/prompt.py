@@ -158,6 +158,7 @@ def card_for_name(name: str, cards: Mapping[str, ModelCard]) -> ModelCard:
         window=like.window if like else 1500,
         completion=like.completion if like else CompletionFormat(),
         chat=like.chat if like and not base else ChatFormat(),
+        comments=like is not None and like.comments,
     )
 
 

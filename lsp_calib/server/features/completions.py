@@ -92,7 +92,9 @@ def register(server: CalibServer) -> None:
         context = params.context
         invoked = context is not None and context.trigger_kind is types.CompletionTriggerKind.Invoked
         until = time.monotonic() + PATIENCE
-        reply = await session.completions.newest(document, cursor, patience=PATIENCE)
+        # Each typed letter invokes the menu, too.
+        by_hand = session.completions.is_at_rest(document) and invoked
+        reply = await session.completions.newest(document, cursor, patience=PATIENCE, in_comments=by_hand)
         made = [*(reply or ())]
         if made and invoked:
             # Each typed letter invokes the menu: no alternatives are made while the first is typed.

@@ -124,6 +124,7 @@ async def served(
     }
     trusted = scratch.trusted
     settings = {
+        "comments": "on",  # a quarter of the typing is in some: all models are asked for the same places
         **options,
         "feedback": {"enabled": False},
         "diagnostics": {"enabled": False},
