@@ -204,7 +204,7 @@ def _is_broken_at_end(source: SourceTree, tree: Tree, row: int, line: str) -> bo
     lines = [line, *(line + end for start, end in source.rules.spans if start in line)]
     trees = [tree, *(source.tree_with(row, each) for each in lines[1:])]
     closed = [_closed(source, one, row, each) for one, each in zip(trees, lines, strict=True)]
-    end = (row, len(_encoded(line.rstrip())))
+    end = (row, len(source.read(line).rstrip()))
     return all(
         one is None
         or any(

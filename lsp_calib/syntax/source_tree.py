@@ -52,6 +52,9 @@ _NEAREST = 16
 # an unclosed bracket in it would hide the lines around it.
 _LONGEST_LINE = 20_000
 
+# In characters. In a longer line no construct is looked for that the grammar does not know.
+_LONGEST_CODE = 400
+
 Place = tuple[int, int]
 """Row, and column in bytes, from 0."""
 
@@ -109,7 +112,7 @@ class SourceTree:
 
     def __init__(self, rules: LanguageRules, lines: Sequence[str]) -> None:
         self.rules = rules
-        encoded = [_encode(line) for line in lines]
+        encoded = [self.read(line) for line in lines]
         self._sizes = [len(line) for line in encoded]
         self._source = b"".join(encoded)
         self._new = 0  # lines, as `parsing.parse` counts them
@@ -121,7 +124,7 @@ class SourceTree:
         """Put `lines` in the place of the lines from `first` to (not including) `last`. `parse` after it."""
         if first == last and not lines:
             return
-        encoded = [_encode(line) for line in lines]
+        encoded = [self.read(line) for line in lines]
         start = sum(self._sizes[:first])
         end = start + sum(self._sizes[first:last])
         new = b"".join(encoded)
@@ -130,6 +133,10 @@ class SourceTree:
         self._source = self._source[:start] + new + self._source[end:]
         self._new += len(encoded)
         self._closable = None
+
+    def read(self, line: str) -> bytes:
+        """A line as the grammar is to see it."""
+        return _encode(self.rules.gaps.read(line) if len(line) <= _LONGEST_CODE else line)
 
     def ask(self) -> None:
         """Begin a question about a line: it has a budget of its own."""
@@ -163,7 +170,7 @@ class SourceTree:
         below: further lines below it, before those that stand there.
         """
         self._allowance.check()
-        new = b"".join(map(_encode, (line, *below)))
+        new = b"".join(map(self.read, (line, *below)))
         start = sum(self._sizes[:row])
         end = start + self._sizes[row]
         tree = self.tree.copy()
