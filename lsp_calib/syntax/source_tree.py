@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -136,7 +138,20 @@ class SourceTree:
 
     def read(self, line: str) -> bytes:
         """A line as the grammar is to see it."""
-        return _encode(self.rules.gaps.read(line) if len(line) <= _LONGEST_CODE else line)
+        code = code_of(line)
+        return _encode(self.rules.gaps.read(code) if len(code) <= _LONGEST_CODE else code)
+
+    def lines(self, row: int | None = None) -> list[str]:
+        """Those above line `row`, or all, as the grammar sees them."""
+        source = self._source[: sum(self._sizes[:row])]
+        return source.decode("utf-8", "replace").split("\n")[:-1]
+
+    def in_string(self, row: int) -> bool:
+        """Whether the first word of a line stands within a string or a comment."""
+        line = self._source[sum(self._sizes[:row]) : sum(self._sizes[: row + 1])]
+        place = row, len(line) - len(line.lstrip())
+        node = self.tree.root_node.descendant_for_point_range(place, place)
+        return node is not None and (node.type in self.rules.comments or "string" in node.type)
 
     def ask(self) -> None:
         """Begin a question about a line: it has a budget of its own."""
@@ -181,6 +196,39 @@ class SourceTree:
             tree,
             self._new + 1 + len(below),
         )
+
+
+# Characters each way in which the tokens are looked for that are next to a column.
+_NEAR = 200
+_TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|\"(?:\\.|[^\"\\])*\"?|'(?:\\.|[^'\\])*'?|[^\w\s]")
+
+
+def form_at(line: str, column: int, known: frozenset[str]) -> tuple[str, ...]:
+    """The tokens of a line from two before a column, in bytes, to one behind it. Of names, numbers and texts
+    it only says that there is one.
+
+    known: names that stay, such as keywords.
+    """
+    at = len(line.encode("utf-8", "replace")[:column].decode("utf-8", "ignore"))
+    first = max(at - _NEAR, 0)
+    found = list(_TOKEN.finditer(line[first : at + _NEAR]))
+    nearest = bisect_right([one.end() for one in found], at - first)
+    return tuple(_kind(one[0], known) for one in found[max(nearest - 2, 0) : nearest + 2])
+
+
+def _kind(token: str, known: frozenset[str]) -> str:
+    if token in known:
+        return token
+    first = token[0]
+    return (
+        "0"
+        if first.isdigit()
+        else '"'
+        if first in "\"'"
+        else "a"
+        if first.isalpha() or first == "_"
+        else token
+    )
 
 
 def errors(tree: Tree, first: int, last: int, *, exact: bool) -> Iterator[tuple[Place, Place]]:

@@ -81,3 +81,41 @@ def test_text_that_is_no_ascii_keeps_its_columns() -> None:
     row = next(one for language, one in ROWS if language == "cpp" and one.mark == "delete")
     line = '  S() = delete("wärum");'
     assert len(row.read(line).encode()) == len(line.encode()) > len(line)
+
+
+# Lines with what the grammar does not know and the table does not name, such as macros; then one more line of
+# the form, and lines that are wrong.
+UNKNOWN = [
+    (
+        "c",
+        "int a(void);\nextern int f(int x) __THROW;\nextern int g(char *x, int y) __THROW;\nint b(void);\n",
+        "extern int h(long z) __THROW;",
+        "extern int h(long z __THROW; ¦ extern int (;",
+    ),
+    (
+        "rust",
+        "fn f() {\n    do yeet 1;\n    g();\n    do yeet x + 1;\n    h();\n}\n",
+        "    do yeet 2;",
+        "    do yeet 2); ¦ let = = 1;",
+    ),
+    (
+        "php",
+        "<?php\nfunction f($data) {\n    $a = $data{1};\n    g();\n    $b = $data{2} . 'x';\n    h();\n}\n",
+        "    $c = $name{3};",
+        "    $c = $name{3; ¦ $c = = 1;",
+    ),
+]
+
+
+@pytest.mark.parametrize(("language", "source", "line", "wrong"), UNKNOWN)
+def test_a_line_is_not_broken_by_what_other_lines_of_the_file_have_too(
+    language: str, source: str, line: str, wrong: str
+) -> None:
+    lines = source.split("\n")
+    at = len(lines) // 2
+    document = [*lines[:at], "", *lines[at:]]
+    assert broken(language, document, at, line) == 0.0
+    assert [one for one in wrong.split(" ¦ ") if not broken(language, document, at, one)] == []
+    plain = [one for one in document if not set(one) & {"_", "{"} or one.endswith("{")]
+    plain = [one for one in plain if "yeet" not in one]
+    assert broken(language, plain, plain.index("", 1), line) == 1.0

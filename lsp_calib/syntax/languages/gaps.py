@@ -260,6 +260,35 @@ PYTHON = Gaps(
     ),
 )
 
+NEWER_PYTHON = (
+    Gap("3.12", "type", rf"^\s*(type)\s+\w+\s*({_BRACKETED})?\s*=(?!=)", "type A[T] = list[T]\n", "0;"),
+    Gap(
+        "3.12",
+        "[",
+        rf"^\s*(?:(?:async\s+)?def|class)\s+\w+\s*({_BRACKETED})",
+        "def f[T](x: T) -> T:\n    pass\n",
+    ),
+    Gap(
+        "3.12", "[", r"^\s*(?:(?:async\s+)?def|class|type)\s+\w+\s*\[[^\]]*$", "def f[\n    T\n](x: T): ...\n"
+    ),
+    Gap(
+        "3.12",
+        "{",
+        r"(?<!\w)(?:[fF][rR]?|[rR][fF])(?:\"[^{]*\{.*?[\"\\#].*\}|'[^{]*\{.*?['\\#].*\})",
+        'x = f"{a["b"]}"\n',
+    ),
+    Gap(
+        "3.14",
+        "except",
+        r"^\s*except\b\*?\s*([\w.]+(?:\s*,\s*[\w.]+)+)\s*:",
+        "try:\n    pass\nexcept A, B:\n    pass\n",
+        "_",
+    ),
+    Gap("3.14", "", r"(?<!\w)[rR]?([tT])[rR]?(?=['\"])", "x = t'a{b}'\n", "f"),
+)
+"""What Python has since a version. Python before it finds an error there. A row whose pattern has no group
+is not read otherwise: an error on such a line is no sign."""
+
 _CASES = Gap(
     "GNU, C2y",
     "...",
