@@ -109,7 +109,9 @@ def _is_broken_python(
     may_go_on = python_source.may_go_on(source, row, line)
     decides = may_go_on is False or (may_go_on is True and below is None)
     broken = not may_go_on if decides else by_grammar
-    # The part that was looked at may begin within a long string.
+    # The lines may begin within a long string; otherwise both are right if they agree.
+    if by_grammar and may_go_on is False and not source.has_odd_quotes():
+        return True
     return broken and document.tree_with(line) is None
 
 

@@ -18,9 +18,9 @@ from lsp_calib.syntax.languages.gaps import NEWER_PYTHON
 from lsp_calib.syntax.source_tree import SourceTree, code_of, form_at
 from lsp_calib.text_lines import indentation_of
 
-# Characters that are parsed at once. Python takes .3 microseconds for each, and twice as much if it finds an
-# error. Nothing stops it meanwhile.
-_MOST = 200_000
+# Characters that are parsed at once. Python takes .3 microseconds for each in real files, up to 3 in a dense
+# one, and nothing stops it meanwhile.
+_MOST = 100_000
 
 # Of Python's own `codeop`: text that ends too soon has an error of its own.
 _ALLOW_INCOMPLETE = 0x4000

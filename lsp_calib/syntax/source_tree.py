@@ -146,6 +146,10 @@ class SourceTree:
         source = self._source[: sum(self._sizes[:row])]
         return source.decode("utf-8", "replace").split("\n")[:-1]
 
+    def has_odd_quotes(self) -> bool:
+        """Whether the lines seem to begin, or end, within a long string of Python."""
+        return any(self._source.count(quotes) % 2 for quotes in (b'"""', b"'''"))
+
     def in_string(self, row: int) -> bool:
         """Whether the first word of a line stands within a string or a comment."""
         line = self._source[sum(self._sizes[:row]) : sum(self._sizes[: row + 1])]

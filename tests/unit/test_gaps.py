@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 
 import pytest
+from language_samples import SAMPLES
 from tree_sitter import Parser
 
 from lsp_calib.completion.context import Cursor
@@ -65,6 +66,19 @@ def test_a_line_with_the_construct_is_not_broken(language: str, row: Gap) -> Non
     for at in rows_of(row):
         assert broken(language, lines, at, lines[at]) == 0.0
         assert broken(language, lines, at, lines[at], below=False) == 0.0
+
+
+@pytest.mark.parametrize(("language", "row"), [one for one in ROWS if one[0] in SAMPLES])
+def test_in_a_larger_file_neither_the_construct_nor_its_neighbours_are_broken(
+    language: str, row: Gap
+) -> None:
+    sample = SAMPLES[language][0].rstrip("\n").split("\n")
+    example = [line for line in row.example.split("\n") if line not in ("package a", "<?php", "")]
+    at_top = row.mark in ("#:", "module", "defer", "assert")
+    document = [*example, *sample] if at_top and language != "cpp" else [*sample, "", *example]
+    first = document.index(example[0], 0 if document[0] == example[0] else len(sample))
+    for at in range(first, first + len(example)):
+        assert broken(language, [*document, ""], at, document[at]) == 0.0, document[at]
 
 
 # Behind `#:` the rest of the line is free.
