@@ -138,7 +138,11 @@ def _is_usual(source: SourceTree, tree: Tree, row: int, line: str) -> bool:
     """Whether the grammar sees errors of the same form in other lines of the document, too: then it does not
     know something of the language, such as a newer version of it or a macro."""
     rules, base = source.rules, source.tree
-    if not base.root_node.has_error or closers(tree, rules.brackets) != closers(base, rules.brackets):
+    if not base.root_node.has_error:
+        return False
+    open_ = closers(tree, rules.brackets)
+    # Between the branches of a preprocessor brackets seldom match.
+    if open_ != closers(base, rules.brackets) or (open_ is None and not rules.macros):
         return False
     before = list(itertools.islice(errors(base, 0, sys.maxsize, exact=rules.exact), _MOST_ERRORS))
     old = {start for start, _ in before}
