@@ -23,6 +23,7 @@ from lsp_calib.syntax.languages import LanguageRules, rules_of
 from lsp_calib.syntax.line_fit import fit_of
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.parsing import Overrun
+from lsp_calib.syntax.python_source import PythonDocument
 from lsp_calib.syntax.source_tree import SourceTree, prose_at, region_of
 from lsp_calib.text_lines import indentation_of, normalised_line
 from lsp_calib.values import Evidence, Generation
@@ -71,6 +72,7 @@ class DocumentIndex:
     size: in characters. below: the next line that is not blank, None at the end.
     tree: of the lines from `first` on, the cursor's empty; None if the language has no grammar, or if these
         lines take too long.
+    python: the document as the running Python parses it, None in other languages.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -84,6 +86,7 @@ class DocumentIndex:
         self.tree: SourceTree | None = None
         self.first = self._last = 0
         self.below: str | None = None
+        self.python: PythonDocument | None = None
         self._count(cursor.lines[: cursor.line], 1)
         self._count(cursor.lines[cursor.line + 1 :], 1)
         self._sorted = sorted(self.repeats)
@@ -115,6 +118,7 @@ class DocumentIndex:
         self._lines, self._row = cursor.lines, cursor.line
         following = itertools.islice(cursor.lines, cursor.line + 1, None)
         self.below = next((line for line in following if line.strip()), None)
+        self.python = PythonDocument(cursor.lines, cursor.line) if self.language == "python" else None
         if self._rules is None:
             return
         try:
@@ -478,7 +482,7 @@ def _text_features(index: DocumentIndex | None, cursor: Cursor, text: str) -> di
     if index.tree is not None and len(line) <= _LONGEST and is_code:
         row = cursor.line - index.first
         try:
-            fit = fit_of(index.tree, row, cursor.before, text, cursor.after, index.below)
+            fit = fit_of(index.tree, row, cursor.before, text, cursor.after, index.below, index.python)
         except Overrun:
             index.tree = None
             return features

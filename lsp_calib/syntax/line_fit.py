@@ -5,6 +5,7 @@ What may be written below a line that opens something is imagined, as short as c
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax import python_source
 from lsp_calib.syntax.languages import LanguageRules
 from lsp_calib.syntax.languages.rules import BRACKETS
+from lsp_calib.syntax.python_source import PythonDocument
 from lsp_calib.syntax.source_tree import (
     ABOVE,
     BELOW,
@@ -21,6 +24,7 @@ from lsp_calib.syntax.source_tree import (
     SourceTree,
     closers,
     errors,
+    form_at,
     leaves_of,
     missing_below,
 )
@@ -46,6 +50,8 @@ _TYPE = re.compile(r"\b(?:class|enum|struct|union)\b")
 # Without any of these it is a declaration that lacks its semicolon, for which grammars take braces as well.
 _HEAD = re.compile(r"[()]|\b(?:class|enum|impl|interface|mod|namespace|record|struct|trait|union)\b")
 _QUOTES = ("'", '"')
+# Errors of a document that are looked at for their form.
+_MOST_ERRORS = 200
 _FIRST_WORD = re.compile(r"\W*(\w*)")
 # What goes on with a statement whose block has ended.
 _CLAUSES = frozenset({"case", "elif", "else", "except", "finally"})
@@ -65,10 +71,19 @@ class LineFit:
     names: frozenset[str]
 
 
-def fit_of(source: SourceTree, row: int, before: str, text: str, after: str, below: str | None) -> LineFit:
+def fit_of(
+    source: SourceTree,
+    row: int,
+    before: str,
+    text: str,
+    after: str,
+    below: str | None,
+    python: PythonDocument | None = None,
+) -> LineFit:
     """How `before` + `text` + `after` fits in as line `row` of a document whose line `row` is empty.
 
     text: the new part, whose names are returned. below: the next line that is not blank, None at the end.
+    python: the document, if it is of Python.
     Raises Overrun if it takes too long to find out.
     """
     source.ask()
@@ -81,7 +96,23 @@ def fit_of(source: SourceTree, row: int, before: str, text: str, after: str, bel
     named = [leaf for leaf in leaves if leaf.kind in rules.names]
     bound = {leaf.text for leaf in named if rules.binds(leaf.path)}
     used = {leaf.text for leaf in named if leaf.end > first and leaf.start < last}
-    return LineFit(_is_broken(source, tree, row, line, leaves, below), frozenset(used - bound - rules.known))
+    broken = _is_broken(source, tree, row, line, leaves, below)
+    if python is not None:
+        broken = _is_broken_python(source, row, line, below, python, broken)
+    return LineFit(broken, frozenset(used - bound - rules.known))
+
+
+def _is_broken_python(
+    source: SourceTree, row: int, line: str, below: str | None, document: PythonDocument, by_grammar: bool
+) -> bool:
+    """The same by the running Python, which knows more of it than the grammar, but no later versions."""
+    may_go_on = python_source.may_go_on(source, row, line)
+    decides = may_go_on is False or (may_go_on is True and below is None)
+    broken = not may_go_on if decides else by_grammar
+    # The lines may begin within a long string; otherwise both are right if they agree.
+    if by_grammar and may_go_on is False and not source.has_odd_quotes():
+        return True
+    return broken and document.tree_with(line) is None
 
 
 def _is_broken(
@@ -98,7 +129,30 @@ def _is_broken(
         return True
     if not _fails(source, source.tree, tree, row, line, leaves, below):
         return False
-    return below is None or not _opens(source, tree, row, line, leaves)
+    if below is not None and _opens(source, tree, row, line, leaves):
+        return False
+    return not _is_usual(source, tree, row, line)
+
+
+def _is_usual(source: SourceTree, tree: Tree, row: int, line: str) -> bool:
+    """Whether the grammar sees errors of the same form in other lines of the document, too: then it does not
+    know something of the language, such as a newer version of it or a macro."""
+    rules, base = source.rules, source.tree
+    if not base.root_node.has_error:
+        return False
+    open_ = closers(tree, rules.brackets)
+    # Between the branches of a preprocessor brackets seldom match.
+    if open_ != closers(base, rules.brackets) or (open_ is None and not rules.macros):
+        return False
+    before = list(itertools.islice(errors(base, 0, sys.maxsize, exact=rules.exact), _MOST_ERRORS))
+    old = {start for start, _ in before}
+    new = [one for one, _ in errors(tree, row - ABOVE, row + BELOW, exact=rules.exact) if one not in old]
+    if not new:
+        return False
+    lines = source.lines()
+    known = {form_at(lines[at], column, rules.known) for at, column in old if at != row and at < len(lines)}
+    lines[row] = source.read(line).decode("utf-8", "replace")
+    return all(form_at(lines[at], column, rules.known) in known for at, column in new if at < len(lines))
 
 
 def _fails(
@@ -204,7 +258,7 @@ def _is_broken_at_end(source: SourceTree, tree: Tree, row: int, line: str) -> bo
     lines = [line, *(line + end for start, end in source.rules.spans if start in line)]
     trees = [tree, *(source.tree_with(row, each) for each in lines[1:])]
     closed = [_closed(source, one, row, each) for one, each in zip(trees, lines, strict=True)]
-    end = (row, len(_encoded(line.rstrip())))
+    end = (row, len(source.read(line).rstrip()))
     return all(
         one is None
         or any(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,6 +53,9 @@ _NEAREST = 16
 # In characters. A longer line is data: parsing 200 kB of it would cost a completion up to half a second, and
 # an unclosed bracket in it would hide the lines around it.
 _LONGEST_LINE = 20_000
+
+# In characters. In a longer line no construct is looked for that the grammar does not know.
+_LONGEST_CODE = 400
 
 Place = tuple[int, int]
 """Row, and column in bytes, from 0."""
@@ -109,7 +114,7 @@ class SourceTree:
 
     def __init__(self, rules: LanguageRules, lines: Sequence[str]) -> None:
         self.rules = rules
-        encoded = [_encode(line) for line in lines]
+        encoded = [self.read(line) for line in lines]
         self._sizes = [len(line) for line in encoded]
         self._source = b"".join(encoded)
         self._new = 0  # lines, as `parsing.parse` counts them
@@ -121,7 +126,7 @@ class SourceTree:
         """Put `lines` in the place of the lines from `first` to (not including) `last`. `parse` after it."""
         if first == last and not lines:
             return
-        encoded = [_encode(line) for line in lines]
+        encoded = [self.read(line) for line in lines]
         start = sum(self._sizes[:first])
         end = start + sum(self._sizes[first:last])
         new = b"".join(encoded)
@@ -130,6 +135,27 @@ class SourceTree:
         self._source = self._source[:start] + new + self._source[end:]
         self._new += len(encoded)
         self._closable = None
+
+    def read(self, line: str) -> bytes:
+        """A line as the grammar is to see it."""
+        code = code_of(line)
+        return _encode(self.rules.gaps.read(code) if len(code) <= _LONGEST_CODE else code)
+
+    def lines(self, row: int | None = None) -> list[str]:
+        """Those above line `row`, or all, as the grammar sees them."""
+        source = self._source[: sum(self._sizes[:row])]
+        return source.decode("utf-8", "replace").split("\n")[:-1]
+
+    def has_odd_quotes(self) -> bool:
+        """Whether the lines seem to begin, or end, within a long string of Python."""
+        return any(self._source.count(quotes) % 2 for quotes in (b'"""', b"'''"))
+
+    def in_string(self, row: int) -> bool:
+        """Whether the first word of a line stands within a string or a comment."""
+        line = self._source[sum(self._sizes[:row]) : sum(self._sizes[: row + 1])]
+        place = row, len(line) - len(line.lstrip())
+        node = self.tree.root_node.descendant_for_point_range(place, place)
+        return node is not None and (node.type in self.rules.comments or "string" in node.type)
 
     def ask(self) -> None:
         """Begin a question about a line: it has a budget of its own."""
@@ -163,7 +189,7 @@ class SourceTree:
         below: further lines below it, before those that stand there.
         """
         self._allowance.check()
-        new = b"".join(map(_encode, (line, *below)))
+        new = b"".join(map(self.read, (line, *below)))
         start = sum(self._sizes[:row])
         end = start + self._sizes[row]
         tree = self.tree.copy()
@@ -174,6 +200,39 @@ class SourceTree:
             tree,
             self._new + 1 + len(below),
         )
+
+
+# Characters each way in which the tokens are looked for that are next to a column.
+_NEAR = 200
+_TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|\"(?:\\.|[^\"\\])*\"?|'(?:\\.|[^'\\])*'?|[^\w\s]")
+
+
+def form_at(line: str, column: int, known: frozenset[str]) -> tuple[str, ...]:
+    """The tokens of a line from two before a column, in bytes, to one behind it. Of names, numbers and texts
+    it only says that there is one.
+
+    known: names that stay, such as keywords.
+    """
+    at = len(line.encode("utf-8", "replace")[:column].decode("utf-8", "ignore"))
+    first = max(at - _NEAR, 0)
+    found = list(_TOKEN.finditer(line[first : at + _NEAR]))
+    nearest = bisect_right([one.end() for one in found], at - first)
+    return tuple(_kind(one[0], known) for one in found[max(nearest - 2, 0) : nearest + 2])
+
+
+def _kind(token: str, known: frozenset[str]) -> str:
+    if token in known:
+        return token
+    first = token[0]
+    return (
+        "0"
+        if first.isdigit()
+        else '"'
+        if first in "\"'"
+        else "a"
+        if first.isalpha() or first == "_"
+        else token
+    )
 
 
 def errors(tree: Tree, first: int, last: int, *, exact: bool) -> Iterator[tuple[Place, Place]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, has_words, text_of
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
@@ -113,6 +114,7 @@ RULES = LanguageRules(
     heads={"for": "; ;"},
     opaque=words("#define #elif #else #endif #if #ifdef #ifndef #include preproc_arg preproc_directive"),
     macros=True,
+    gaps=gaps.C,
 )
 
 
@@ -151,4 +153,5 @@ CPP_RULES = attrs.evolve(
     begins=re.compile(r"#\s*include\b"),
     wrappers=words("linkage_specification template_declaration"),
     finishes={**RULES.finishes, "try": "catch (...) {}"},
+    gaps=gaps.CPP,
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, parts, text_of
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
@@ -100,4 +101,5 @@ RULES = LanguageRules(
             preproc_region preproc_endregion shebang_directive
         """
     ),
+    gaps=gaps.CSHARP,
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import (
     COMMENT,
     Finder,
@@ -83,4 +84,5 @@ RULES = LanguageRules(
     functions=_FINDER.functions,
     wrappers=words("var_declaration"),
     bodies=words("statement_list"),
+    gaps=gaps.GO,
 )

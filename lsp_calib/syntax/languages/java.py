@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, parts
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
@@ -79,4 +80,5 @@ RULES = LanguageRules(
     heads={"for": "; ;", "try": "A a = b"},
     braces_below=True,
     marks={"@": ("void m() {}",)},
+    gaps=gaps.JAVA,
 )

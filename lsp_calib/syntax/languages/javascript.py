@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, bound, parts, text_of
 from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
 
@@ -120,6 +121,7 @@ RULES = LanguageRules(
     heads={"for": "; ;"},
     marks={"@": ("m() {}", "class M {}")},
     tags=True,
+    gaps=gaps.JAVASCRIPT,
 )
 
 
@@ -155,6 +157,7 @@ TYPESCRIPT_RULES = attrs.evolve(
         r"(?:abstract|async|class|const|declare|enum|export|function|import|interface|let|module|namespace"
         r"|type|var)\b|@"
     ),
+    gaps=gaps.TYPESCRIPT,
 )
 TYPESCRIPT_REACT_RULES = attrs.evolve(
     TYPESCRIPT_RULES, grammar=grammar_of("tree_sitter_typescript", "language_tsx"), tags=True

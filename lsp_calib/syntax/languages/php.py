@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, bound, parts
 from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
 
@@ -83,4 +84,5 @@ RULES = LanguageRules(
     marks={"#[": ("function m() {}",)},
     # HTML around the code.
     opaque=words("?> php_end_tag php_tag text"),
+    gaps=gaps.PHP,
 )

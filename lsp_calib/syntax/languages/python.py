@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.rules import Function, LanguageRules, Path, Place, by_field, grammar_of, words
 
 if TYPE_CHECKING:
@@ -163,4 +164,5 @@ RULES = LanguageRules(
     finishes={"try": "finally: pass"},
     marks={"@": ("def _(): pass",)},
     begins=re.compile(r"(?:async|class|def|from|if|import)\b|@"),
+    gaps=gaps.PYTHON,
 )

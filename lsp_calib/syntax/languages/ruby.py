@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import Finder, binding, has_words, parts
 from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
 
@@ -60,4 +61,5 @@ RULES = LanguageRules(
     wrappers=words("argument_list call"),  # `private def ...`
     bodies=words("block_body body_statement"),
     brackets={**BRACKETS, **_BLOCKS, "#{": "}", "%w(": ")", "%i(": ")"},
+    gaps=gaps.RUBY,
 )

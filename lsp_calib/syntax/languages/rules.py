@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax.languages.gaps import NO_GAPS, Gaps
+
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
@@ -103,6 +105,7 @@ class LanguageRules:
     opaque: types of leaves whose line is not judged: it is not of the language's own grammar, such as a line
         for a preprocessor.
     macros: whether a program may define words of its own that stand where the grammar has none.
+    gaps: what the grammar does not know of the language.
     exact: whether all children of a node are looked through where tree-sitter would miss one.
     """
 
@@ -129,6 +132,7 @@ class LanguageRules:
     braces_below: bool = False
     opaque: frozenset[str] = frozenset()
     macros: bool = False
+    gaps: Gaps = NO_GAPS
 
     @property
     def exact(self) -> bool:

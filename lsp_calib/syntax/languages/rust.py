@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, parts
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
@@ -66,4 +67,5 @@ RULES = LanguageRules(
     functions=_FINDER.functions,
     braces_below=True,
     marks={"#[": ("fn f() {}",)},
+    gaps=gaps.RUST,
 )

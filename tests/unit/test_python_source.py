@@ -1,0 +1,298 @@
+"""Python's own parser beside the grammar: errors that only it finds, syntax that only one of them knows."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Sequence
+from email import message
+from pathlib import Path
+
+import pytest
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.features import DocumentIndex, text_features
+from lsp_calib.syntax import python_source
+from lsp_calib.syntax.languages.gaps import NEWER_PYTHON, Gap
+from lsp_calib.syntax.magics import CellReader
+from lsp_calib.syntax.python_source import PythonDocument
+from lsp_calib.text_lines import split_lines
+from tests.marks import repetitions
+
+SOURCE = split_lines(
+    '''\
+"""Shops."""
+
+import os
+
+
+class Shop(Base):
+    """Has items."""
+
+    names = ["a",
+             "b"]
+
+    def open(self, doors, *, force=False):
+        if force:
+            doors = [door for door in doors if door]
+        for door in doors:
+            self.enter(door)
+        return doors
+
+    async def close(self):
+        try:
+            await self.leave()
+        except OSError as error:
+            raise Closed("no") from error
+
+
+def main():
+    shop = Shop()
+    shop.open(os.listdir("."))
+'''
+)
+
+
+def broken(above: str, line: str, source: Sequence[str] = SOURCE, *, below: bool = True) -> float:
+    """Of a new line below another one, which stands in the source once."""
+    assert source.count(above) == 1
+    at = source.index(above) + 1
+    document = (*source[:at], "", *(source[at:] if below else ()))
+    return text_features(Cursor.at(document, at, 0, "python"), line)["broken"]
+
+
+@pytest.mark.parametrize("below", [True, False])
+@pytest.mark.parametrize(
+    ("above", "line"),
+    [
+        # A body at the depth of what it belongs to.
+        ("        if force:", "        doors = []"),
+        ("        for door in doors:", "        self.enter()"),
+        ("    async def close(self):", "    return 1"),
+        ("        try:", "        self.leave()"),
+        # Indentation that nothing asks for, or that matches nothing.
+        ("        return doors", "            self.enter(1)"),
+        ("    shop = Shop()", "        shop.close()"),
+        ("    shop = Shop()", "  shop.close()"),
+        ("            self.enter(door)", "          self.enter(1)"),
+        ("import os", " import re"),
+        # Python 2.
+        ("    shop = Shop()", '    print "x"'),
+        ("    shop = Shop()", "    exec 'x'"),
+        ("    shop = Shop()", "    x = 0777"),
+        ("            await self.leave()", "            raise Closed, 'no'"),
+        # What the grammar takes.
+        ("    shop = Shop()", "    f(a=1, 2)"),
+        ("    shop = Shop()", "    f() = 1"),
+        ("    shop = Shop()", "    x = {1: 2, 3}"),
+        ("import os", "def f(a=1, b): pass"),
+        ("        try:", "            async = 1"),
+        ("            await self.leave()", "        x = 1"),
+    ],
+)
+def test_errors_that_python_finds(above: str, line: str, below: bool) -> None:
+    assert broken(above, line, below=below) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("above", "line"),
+    [
+        ("        if force:", "            doors = []"),
+        ("        return doors", "        # because"),
+        ("        return doors", ""),
+        ("        return doors", "    x = 1"),
+        ("        return doors", "def other():"),
+        ("            self.enter(door)", "        else:"),
+        ("            self.enter(door)", "            if door:"),
+        ("    shop = Shop()", "    for door in shop:"),
+        ("    shop = Shop()", "    with open(a) as b, open(c) as d:"),
+        ("    shop = Shop()", "    match shop:"),
+        ("    shop = Shop()", "    shop.open("),
+        ("    shop = Shop()", "    x = ["),
+        ("    shop = Shop()", '    x = """a'),
+        ("    shop = Shop()", "    @cached"),
+        ("        return doors", "    @property"),
+        ('    names = ["a",', '  "c",'),
+        ('    names = ["a",', '"c",'),
+        ('    """Has items."""', "    type = 1"),
+        ("    shop = Shop()", "    print >>shop, 1"),
+        ("    shop = Shop()", r'    x = "\d"'),  # a warning of Python's
+        ("    shop = Shop()", "    x = 1 is 1"),
+    ],
+)
+def test_lines_in_order(above: str, line: str) -> None:
+    assert broken(above, line) == 0.0
+
+
+def test_an_error_above_is_not_the_lines() -> None:
+    """Half-written code, such as a block without a body."""
+    for wrong in ("    x = = 1", "    if shop:"):
+        source = [*SOURCE[:-2], wrong, "    shop = 2", *SOURCE[-2:]]
+        assert broken("    shop = 2", "    shop.close()", source) == 0.0
+
+
+def test_an_error_in_another_function_hides_none() -> None:
+    source = ["def f():", "    x = = 1", "", *SOURCE, "def g():", "    y = = 1", ""]
+    assert broken("    shop = Shop()", '    print "x"', source) == 1.0
+    assert broken("    shop = Shop()", "    print('x')", source) == 0.0
+
+
+OLD = split_lines(
+    """\
+import os
+
+
+def total(items):
+    print "total", items
+    try:
+        exec "items"
+    except Closed, error:
+        raise Closed, "no"
+    mode = 0777
+    return mode
+
+
+def main():
+    items = []
+    return items
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '    print "the end"',
+        "    print items, 1",
+        "    exec 'more'",
+        "    raise Other, 'because'",
+        "    items = 0600",
+    ],
+)
+def test_a_file_of_python_2_is_not_broken_by_its_own_forms(line: str) -> None:
+    assert broken("    items = []", line, OLD) == 0.0
+    assert broken("    shop = Shop()", line) == 1.0
+
+
+@pytest.mark.parametrize("line", ["      items = 1", "    items = = 1", "    f(a=1, 2)", "    print ]"])
+def test_a_file_of_python_2_may_be_broken_all_the_same(line: str) -> None:
+    assert broken("    items = []", line, OLD) == 1.0
+
+
+def knows(row: Gap) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(row.example)
+    except SyntaxError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("row", NEWER_PYTHON, ids=lambda row: f"{row.since} {row.example[:12]}")
+def test_newer_syntax_is_no_error_in_an_older_python(row: Gap) -> None:
+    """And a row that this Python's version knows is one of that version, not of a later one."""
+    newer = tuple(map(int, row.since.split("."))) > sys.version_info[:2]
+    assert knows(row) is not newer
+    lines = row.example.rstrip("\n").split("\n")
+    at = next(at for at, line in enumerate(lines) if row.pattern.search(line))
+    source = [*SOURCE, *lines, "x = 1", ""]
+    document = [*source[: len(SOURCE) + at], "", *source[len(SOURCE) + at + 1 :]]
+    for end in (len(document), len(SOURCE) + at + 1):
+        cursor = Cursor.at(tuple(document[:end]), len(SOURCE) + at, 0, "python")
+        assert text_features(cursor, lines[at])["broken"] == 0.0
+    if row.pattern.groups:
+        cursor = Cursor.at(tuple(document), len(SOURCE) + at, 0, "python")
+        assert text_features(cursor, lines[at] + " ) ] =")["broken"] == 1.0
+
+
+@pytest.mark.parametrize("row", NEWER_PYTHON, ids=lambda row: f"{row.since} {row.example[:12]}")
+def test_newer_syntax_above_hides_no_error(row: Gap) -> None:
+    if not row.pattern.groups:
+        return
+    source = [*row.example.rstrip("\n").split("\n"), *SOURCE]
+    assert broken("    shop = Shop()", '    print "x"', source) == 1.0
+
+
+MODULES: list[types.ModuleType] = [ast, asyncio.tasks, json.decoder, random, subprocess, threading, message]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_no_line_of_a_valid_file_is_broken(module: types.ModuleType) -> None:
+    """Where it stands, nor with everything below it not written yet: Python's own library."""
+    assert module.__file__ is not None
+    lines = split_lines(Path(module.__file__).read_text("utf-8"))
+    rng = random.Random(module.__name__)
+    rows = [row for row, line in enumerate(lines) if line.strip()]
+    found = []
+    for row in rng.sample(rows, min(repetitions(200, 30), len(rows))):
+        for below in (lines[row + 1 :], ()):
+            cursor = Cursor.at((*lines[:row], "", *below), row, 0, "python")
+            if text_features(cursor, lines[row])["broken"]:
+                found.append((row + 1, bool(below), lines[row]))
+    assert found == []
+
+
+def test_commands_of_a_notebook_are_no_errors() -> None:
+    cell = (
+        "import os",
+        "%matplotlib inline",
+        "files = !ls",
+        "for one in files:",
+        "    !cat {one}",
+        "",
+        "x = 1",
+    )
+    lines = CellReader().read(cell, "python")
+    for text, expected in (
+        ("    print(one)", 0.0),
+        ('    print "x"', 1.0),
+        ("print(one)", 0.0),
+        ("  one", 1.0),
+    ):
+        assert text_features(Cursor.at(lines, 5, 0, "python"), text)["broken"] == expected, text
+
+
+def test_deep_and_odd_text_is_no_error() -> None:
+    for text in ("x = " + "-" * 900 + "1", "x = " + "(" * 150 + ")" * 150, "x = '\0'", "x = '\ud800'"):
+        cursor = Cursor.at((*SOURCE, "", "y = 1"), len(SOURCE), 0, "python")
+        assert "broken" in text_features(cursor, text)
+
+
+def test_the_tree_of_a_document_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    compiled = python_source._compiled
+    monkeypatch.setattr(python_source, "_compiled", lambda *given: calls.append(1) or compiled(*given))
+    document = PythonDocument(SOURCE, SOURCE.index("    shop = Shop()"))
+    tree = document.tree_with("    shop = Shop(1)")
+    assert isinstance(tree, ast.Module)
+    assert document.tree_with("    shop = Shop(1)") is tree
+    assert document.tree_with("    shop = (") is None
+    assert document.tree_with("    shop = (") is None
+    assert len(calls) == 2
+
+
+def test_an_index_has_the_document_of_its_cursor() -> None:
+    index = DocumentIndex(Cursor.at(SOURCE, 2, 0, "python"))
+    assert index.python is not None
+    tree = index.python.tree_with("import re")
+    assert tree is not None
+    assert ast.unparse(tree.body[1]) == "import re"
+    index.update(Cursor.at(SOURCE, len(SOURCE) - 3, 0, "python"))
+    tree = index.python.tree_with("    pass")
+    assert tree is not None
+    assert ast.unparse(tree.body[1]) == "import os"
+    assert DocumentIndex(Cursor.at(["let a;"], 0, 0, "javascript")).python is None
+
+
+def test_a_long_document_is_not_parsed_whole() -> None:
+    long = [*SOURCE, *["x = 1"] * 50_000]
+    assert PythonDocument(long, 2).tree_with("import os") is None
+    assert broken("    shop = Shop()", '    print "x"', long) == 1.0
