@@ -16,9 +16,10 @@ def text_of(number: int) -> str:
     return "".join(f"    value_{number}_{line} = {line}\n" for line in range(8_000))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc is told to give memory back")
 async def test_many_documents_take_little_more_than_their_text_and_give_it_back(connect: Connect) -> None:
-    """In ratio to the text. With the lines of all held it would be 4.5, and 1.7 would stay (Linux, 2026-11-29)."""
+    """In ratio to the text. With the lines of all held it would be 4.5, and 1.7 would stay."""
     editor = await connect(process=True, forked=False)
     process = psutil.Process(editor.client.process.pid)
 
