@@ -103,6 +103,8 @@ class LanguageRules:
     opaque: types of leaves whose line is not judged: it is not of the language's own grammar, such as a line
         for a preprocessor.
     macros: whether a program may define words of its own that stand where the grammar has none.
+    misplaced: whether a clause of a statement stands where the grammar reads it and the language does not, by
+        the types of the node that holds it, of its own, and of the one before it, "" for none.
     exact: whether all children of a node are looked through where tree-sitter would miss one.
     """
 
@@ -129,6 +131,7 @@ class LanguageRules:
     braces_below: bool = False
     opaque: frozenset[str] = frozenset()
     macros: bool = False
+    misplaced: Callable[[str, str, str], bool] | None = None
 
     @property
     def exact(self) -> bool:
