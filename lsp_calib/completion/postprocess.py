@@ -54,10 +54,12 @@ _METHOD = re.compile(r"\s+(?:async\s+def|class|def)\b")
 # In Haskell `case x of` is none.
 _CASE = re.compile(r"\s*(?:case\b.*(?::|=>|->)|when\b|default\s*(?::|->))")
 _CASES = MappingProxyType({"rust": re.compile(r"\s*\S.*=>"), "shellscript": re.compile(r"\s*[^\s()]+\)")})
-_LABEL_ENDS = (re.compile(r"=>|->|\bthen\b"), re.compile(r"(?<!:):(?!:)|\)"))
-# Lines that begin with one of these words, or end so, open what a word closes.
+_LABEL_ENDS = (re.compile(r"(?:\s(?:=>|->|then)|=>)(?=\s|$)"), re.compile(r"(?<![:\s]):(?!:)|\)"))
+_BRACKETS_CLOSE = re.compile(r"\s*[)\]}]+[,;]*\s*")
+# Lines that begin with one of these words, or end so, open or go on with what a word closes.
 _OPENS = re.compile(
-    r"\s*(?:begin|case|class|def|do|for|foreach|function|if|module|select|sub|switch|try|unless|until|while|with)\b"
+    r"\s*(?:begin|case|class|def|do|for|foreach|function|if|module|select|sub|switch|try|unless|until|while|with"
+    r"|catch|default|elif|else|elsif|elseif|ensure|finally|in|rescue|when)\b"
     r"|.*(?:\b(?:do|then|begin|function)\b[^\w]*(?:\|[^|]*\|)?|[{(\[])$",
     re.IGNORECASE,
 )
@@ -460,11 +462,11 @@ def _is_case_again(text: str, cursor: Cursor) -> bool:
 
 def _labels(lines: Iterable[str], indentation: int, language: str) -> Iterator[str]:
     """The labels of cases with this indentation, in characters, up to another line that is indented no more
-    and closes nothing."""
+    and does not close brackets alone."""
     for line in lines:
         if line.strip() and len(indentation_of(line)) <= indentation:
             label = _label(line.rstrip(), language)
-            if len(indentation_of(line)) < indentation or not (label or _CLOSES.fullmatch(line.strip())):
+            if len(indentation_of(line)) < indentation or not (label or _BRACKETS_CLOSE.fullmatch(line)):
                 return
             yield label
 
