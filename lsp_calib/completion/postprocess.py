@@ -52,7 +52,21 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 _LONG_STRING = re.compile(r"\"{3}|'{3}")
 _METHOD = re.compile(r"\s+(?:async\s+def|class|def)\b")
 # In Haskell `case x of` is none.
-_CASE = re.compile(r"\s*(?:case\b.*(?::|=>|->)|when\b|default\s*:)")
+_CASE = re.compile(r"\s*(?:case\b.*(?::|=>|->)|when\b|default\s*(?::|->))")
+_CASES = MappingProxyType({"rust": re.compile(r"\s*\S.*=>"), "shellscript": re.compile(r"\s*[^\s()]+\)")})
+_LABEL_ENDS = (re.compile(r"(?:\s(?:=>|->|then)|=>)(?=\s|$)"), re.compile(r"(?<![:\s]):(?!:)|\)"))
+_BRACKETS_CLOSE = re.compile(r"\s*[)\]}]+[,;]*\s*")
+# Lines that begin with one of these words, or end so, open or go on with what a word closes.
+_OPENS = re.compile(
+    r"\s*(?:begin|case|class|def|do|for|foreach|function|if|module|select|sub|switch|try|unless|until|while|with"
+    r"|catch|default|elif|else|elsif|elseif|ensure|finally|in|rescue|when)\b"
+    r"|.*(?:\b(?:do|then|begin|function)\b[^\w]*(?:\|[^|]*\|)?|[{(\[])$",
+    re.IGNORECASE,
+)
+_CLOSING_WORD = re.compile(r"\s*=?\w")
+_END_OF_TEXT = re.compile(r"\s*(\w+)[;,)]*")
+# Lines above in which the beginning of a text is looked for that ends with a word of its own.
+_FARTHEST_TEXT = 500
 _TEMPLATE = re.compile(r"\s*template\b")
 # What often stands twice: `**bold**`, `a && b`. A quote is one of them in comments, where it marks code.
 _DOUBLED = frozenset("*_~`#-=&|")
@@ -327,6 +341,18 @@ class _Judge:
         around = next((leaf for leaf in leaves if leaf.start == 0 and leaf.end == sys.maxsize), None)
         return None if around is None else any(kind in source.rules.comments for kind, _ in around.path)
 
+    @functools.cached_property
+    def _in_string(self) -> bool:
+        """Whether the line, as it is without a text, begins within a string from above."""
+        if self._source is None:
+            return False
+        source, row = self._source
+        tree = source.tree_with(row, self._cursor.before + self._cursor.after)
+        node = tree.root_node.descendant_for_point_range((row, 0), (row, 0))
+        while node is not None and node.start_point.row == row:
+            node = node.parent
+        return node is not None and "string" in node.type
+
     @property
     def _in_order(self) -> bool:
         """Whether the line is, without a text."""
@@ -349,7 +375,8 @@ class _Judge:
         tree, rules = source.tree_with(row, line), source.rules
         columns = len(before.encode("utf-8", "replace")), len((before + text).encode("utf-8", "replace"))
         found = balance(tree, row, columns, rules.brackets or BRACKETS)
-        if quotes and is_comment(tree, row, line, rules):
+        # Of a string from above, the line alone shows the end and not the beginning.
+        if quotes and (self._in_string or is_comment(tree, row, line, rules)):
             quotes = 0
         # What the lines leave open comes later.
         if found.missing and (closing := missing_below(tree, row, rules.brackets or BRACKETS)):
@@ -392,6 +419,8 @@ def _is_next_line(text: str, cursor: Cursor) -> bool:
     """Whether a line would stand there twice, one below the other."""
     line = (cursor.before + text + cursor.after).rstrip()
     below, blank = next_line(cursor)
+    if below.strip() == line.strip() and (_closes_nothing(line, cursor) or _ends_text(line, cursor)):
+        return True
     if below != line or _CLOSES.fullmatch(line.strip()):
         return below == line
     if len(line.strip()) < _SHORTEST_REPEAT or not _WORD.search(line):
@@ -403,24 +432,59 @@ def _is_next_line(text: str, cursor: Cursor) -> bool:
     return not (blank and _marks_what_is_below(line, cursor.language))
 
 
+def _closes_nothing(line: str, cursor: Cursor) -> bool:
+    """Whether a closer has nothing above it that it can close, by the indentation: neither a block, whose
+    lines are deeper, nor an opener. Brackets are left to the grammar where there is one."""
+    is_word = _CLOSING_WORD.match(line) is not None
+    if not _CLOSES.fullmatch(line.strip()) or not (is_word or rules_of(cursor.language) is None):
+        return False
+    above = map(cursor.lines.__getitem__, range(cursor.line - 1, -1, -1))
+    last = next((one for one in above if one.strip()), "")
+    deep, own = len(indentation_of(last.expandtabs())), len(indentation_of(line.expandtabs()))
+    return deep < own or (deep == own and _OPENS.match(last) is None)
+
+
+def _ends_text(line: str, cursor: Cursor) -> bool:
+    """Whether a line ends a text that ends with a word of its own: `cat <<EOF`."""
+    found = _END_OF_TEXT.fullmatch(line)
+    if found is None:
+        return False
+    begins = re.compile(rf"<<[<~-]?\s*['\"]?{found[1]}\b")
+    first = max(cursor.line - _FARTHEST_TEXT, 0)
+    return any("<<" in one and begins.search(one) for one in cursor.lines[first : cursor.line])
+
+
 def _is_case_again(text: str, cursor: Cursor) -> bool:
-    """Whether a line is a case of a choice that has the same one already."""
+    """Whether a line is a case of a choice that has one with the same label already."""
     line = (cursor.before + text + cursor.after).rstrip()
-    if not _CASE.match(line):
+    label = _label(line, cursor.language)
+    if not label:
         return False
     above = map(cursor.lines.__getitem__, range(cursor.line - 1, -1, -1))
     below = map(cursor.lines.__getitem__, range(cursor.line + 1, len(cursor.lines)))
     size = len(indentation_of(line))
-    return line in _cases(above, size) or line in _cases(below, size)
+    return any(label in _labels(lines, size, cursor.language) for lines in (above, below))
 
 
-def _cases(lines: Iterable[str], indentation: int) -> Iterator[str]:
-    """The cases with this indentation, in characters, up to another line that is indented no more."""
+def _labels(lines: Iterable[str], indentation: int, language: str) -> Iterator[str]:
+    """The labels of cases with this indentation, in characters, up to another line that is indented no more
+    and does not close brackets alone."""
     for line in lines:
         if line.strip() and len(indentation_of(line)) <= indentation:
-            if len(indentation_of(line)) < indentation or not _CASE.match(line):
+            label = _label(line.rstrip(), language)
+            if len(indentation_of(line)) < indentation or not (label or _BRACKETS_CLOSE.fullmatch(line)):
                 return
-            yield line.rstrip()
+            yield label
+
+
+def _label(line: str, language: str) -> str:
+    """What a line that is a case of a choice begins with, up to its body; "" for another line."""
+    if len(line) > _LONGEST or not _CASES.get(family_of(language), _CASE).match(line):
+        return ""
+    ends = (found.start() for each in _LABEL_ENDS for found in each.finditer(line))
+    labels = (line[:end].rstrip() for end in ends)
+    # Within brackets or a string such a mark is a part of the label.
+    return next((one for one in labels if _unmatched(one, language) == ([], [])), line)
 
 
 def next_line(cursor: Cursor) -> tuple[str, bool]:

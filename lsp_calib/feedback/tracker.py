@@ -376,12 +376,13 @@ class Tracker:
 
         events += document.each(document.followed.values(), settle)
         self._documents.pop(uri, None)
+        self._forget_recent()
         return events
 
     def tick(self, now: float) -> list[Event]:
         """Settle and record what is due by now."""
         events: list[Event] = []
-        self._recent = {uri: one for uri, one in self._recent.items() if now - one.last <= TOGETHER}
+        self._recent = {uri: one for uri, one in self._recent.items() if one.last + TOGETHER > now}
         self._cells = {uri: one for uri, one in self._cells.items() if now - one[1] <= TOGETHER}
         for uri, document in list(self._documents.items()):
             closing = document.closing
@@ -395,7 +396,12 @@ class Tracker:
             for ones in (document.surviving, document.followed):
                 events += document.each(ones.values(), partial(self._due, document, now))
             self._forget_if_empty(uri)
+        self._forget_recent()
         return events
+
+    def _forget_recent(self) -> None:
+        if not self._documents:  # nothing is missing that may have come elsewhere
+            self._recent.clear()
 
     @staticmethod
     def _due(document: _Document, now: float, one: TrackedSuggestion) -> Iterator[Event]:
@@ -408,7 +414,7 @@ class Tracker:
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do next, in seconds; None if nothing is pending."""
-        times: list[float | None] = []
+        times: list[float | None] = [one.last + TOGETHER for one in self._recent.values()]
         for document in self._documents.values():
             if document.closing is not None:
                 times.append(document.closing.at + REOPENED)

@@ -447,7 +447,7 @@ class Completions:
     def _surroundings(self, uri: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
         """As `completion.related_code.Find`."""
         opened = [
-            OpenFile(path, document.bare_lines)
+            OpenFile(path, document.lines_when_read)
             for document in self._connection.open_documents()
             if document.notebook is None
             and address(document.uri) != address(uri)

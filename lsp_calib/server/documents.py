@@ -7,7 +7,9 @@ neither. The protocol names none of them: their shape, what happens around them,
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -23,7 +25,7 @@ from lsp_calib.files import check_regular, read_file
 from lsp_calib.filesystem import on_network
 from lsp_calib.server import events as on
 from lsp_calib.server.connection import Connection
-from lsp_calib.server.events import Clock, Events
+from lsp_calib.server.events import Clock, Events, Idle
 from lsp_calib.server.text import Change, Changes, Lines, path_of
 from lsp_calib.text_lines import split_lines
 
@@ -73,6 +75,34 @@ class _Document:
     returned_at: float | None = None
     saving_at: float | None = None
     reason: types.TextDocumentSaveReason | None = None
+
+
+class FreedMemory:
+    """Gives the memory of closed documents back to the system, in a pause after they were closed.
+
+    glibc keeps what is freed below something in use: of 500 documents with 100 MB, most of it. It gives the
+    pages back when it is told to. Elsewhere nothing is done: other allocators do so by themselves.
+    """
+
+    def __init__(self, idle: Idle, events: Events) -> None:
+        self._closed = False
+        events.on(on.DocumentClosed, self._was_closed)
+        idle.run("memory", self._give_back)
+
+    def _was_closed(self, _: on.DocumentClosed) -> None:
+        self._closed = True
+
+    async def _give_back(self) -> None:
+        if self._closed and sys.platform == "linux":
+            self._closed = False
+            await asyncio.to_thread(_trim)
+
+
+def _trim() -> None:
+    import ctypes
+
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # musl has none
+        trim(0)
 
 
 class Documents:

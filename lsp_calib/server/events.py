@@ -253,6 +253,7 @@ class Pace:
     two of a processor. watch: after the first of several labels, which often come together, as on a save.
     retry: where something was in the way of a replay: a battery, another program. settle: after which a line
     that the user has left counts as finished.
+    memory: after documents were closed; it takes some hundredths of a second.
     lines_an_hour: replayed at most: a calibrator needs some hundred labels, and no more in a day.
     """
 
@@ -260,6 +261,7 @@ class Pace:
     replay: float = 8.0
     refit: float = 20.0
     watch: float = 1.0
+    memory: float = 2.0
     retry: float = 60.0
     settle: float = 30.0
     lines_an_hour: int = 60
@@ -270,6 +272,7 @@ WORK: tuple[tuple[str, tuple[type[object], ...], bool], ...] = (
     ("summaries", (*_TYPING, DocumentOpened, UserMoved), True),
     ("replay", (*_TYPING, SummaryRequested, DocumentSaved, DocumentClosed), True),
     ("refit", _TYPING, False),
+    ("memory", (*_TYPING, DocumentOpened, DocumentClosed), False),
 )
 """Each work by its name in `Pace`: the events after which it waits anew, and whether they stop it as well."""
 

@@ -100,9 +100,10 @@ class _Line:
 
 @attrs.define
 class _Document:
-    """lines: as they are now. known: by index. given_up: it is not followed any more."""
+    """lines: as they are now, while the user is on one of them. known: by index. given_up: it is not followed
+    any more."""
 
-    lines: tuple[str, ...]
+    lines: tuple[str, ...] = ()
     known: dict[int, _Line] = attrs.field(factory=dict)
     given_up: bool = False
 
@@ -123,8 +124,7 @@ class TypedLines:
 
     def opened(self, uri: str, lines: tuple[str, ...]) -> None:
         """A document is opened: none of its lines was typed."""
-        large = len(lines) > _MOST_DOCUMENT_LINES
-        self._documents[uri] = _Document((), given_up=True) if large else _Document(lines)
+        self._documents[uri] = _Document(given_up=len(lines) > _MOST_DOCUMENT_LINES)
 
     def changed(
         self,
@@ -132,15 +132,16 @@ class TypedLines:
         lines: tuple[str, ...],
         region: tuple[int, int, int],
         *,
+        old: tuple[str, ...],
         typed: bool,
         changes: int,
         now: float,
     ) -> None:
         """A message has changed a document.
 
-        lines: as they are now. region: (start, old end, new end): the lines from start to the old end became
-        those from start to the new end; it may be wider than what changed. typed: whether it may have been
-        typed, as far as its shape tells. changes: so many were collected in the message.
+        lines: as they are now; old: as they were. region: (start, old end, new end): the lines from start to
+        the old end became those from start to the new end; it may be wider than what changed. typed: whether
+        it may have been typed, as far as its shape tells. changes: so many were collected in the message.
         """
         document = self._documents.get(uri)
         if document is None:
@@ -148,7 +149,7 @@ class TypedLines:
             return
         if document.given_up:
             return
-        old, document.lines = document.lines, lines
+        document.lines = lines
         start, old_end, new_end = region
         fits = 0 <= start <= min(old_end, new_end) and old_end <= len(old) and new_end <= len(lines)
         if not fits or len(lines) - len(old) != new_end - old_end:
@@ -164,18 +165,17 @@ class TypedLines:
         here = self._edited(document, old, (start, old_end, new_end), touched, typed, changes)
         self._moved_to(uri, here, now, old, (start, old_end, new_end), elsewhere=typed)
         if len(document.known) > _MOST_KNOWN:
-            self._documents[uri] = _Document((), given_up=True)
+            self._documents[uri] = _Document(given_up=True)
 
     def requested(self, uri: str, line: int, now: float) -> None:
         """The user is on a line."""
         self._moved_to(uri, line, now)
 
-    def shown(self, uri: str, line: int, below: int = 0) -> None:
-        """A suggestion is shown on a line, with so many lines below it."""
+    def shown(self, uri: str, line: int, text: str, below: int = 0) -> None:
+        """A suggestion is shown on a line, with so many lines below it. text: of the line."""
         document = self._documents.get(uri)
-        if document is None or not 0 <= line < len(document.lines):
+        if document is None or document.given_up:
             return
-        text = document.lines[line]
         known = document.known.setdefault(line, _Line(text, own=not text.strip()))
         known.shown, known.left = True, None
         known.shown_below = max(known.shown_below, below)
@@ -274,6 +274,8 @@ class TypedLines:
                     self._leave(name, line, old, _place_before(at, region), now)
                 else:
                     self._leave(name, line, document.lines, at, now)
+            if not any(line.here for line in document.known.values()):
+                document.lines = ()
 
     def _leave(self, uri: str, line: _Line, lines: tuple[str, ...], at: int | None, now: float) -> None:
         worth = line.own and not line.shown and line.changes >= LEAST_CHANGES and is_asked_for(line.text)
@@ -386,7 +388,9 @@ class LineReplay:
         self._events.on(on.CompletionRequested, self._requested)
         self._events.on(
             on.SuggestionShown,
-            lambda one: self._typed.shown(one.uri, one.completion.cursor.own_line, one.below),
+            lambda one: self._typed.shown(
+                one.uri, one.completion.cursor.own_line, one.completion.present_line, one.below
+            ),
         )
         self._events.on(on.DocumentSaved, self._saved)
         self._events.on(on.DocumentClosed, lambda one: self._typed.closed(one.uri))
@@ -402,6 +406,7 @@ class LineReplay:
                 changed.document.uri,
                 changed.lines,
                 changed.changes.region,
+                old=changed.changes.old,
                 typed=changed.typed,
                 changes=len(changed.changes.all),
                 now=self._clock(),

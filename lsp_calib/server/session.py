@@ -11,7 +11,7 @@ from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission, LastRequests
 from lsp_calib.server.completions import Completions
 from lsp_calib.server.connection import Connection
-from lsp_calib.server.documents import Documents
+from lsp_calib.server.documents import Documents, FreedMemory
 from lsp_calib.server.events import Events, Idle, Pace
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.history import HidingNotice, ReportPage
@@ -64,6 +64,7 @@ class Session:
         self.model = model = Model(connection, estimator, status, messages, LoadProgress(work_done), events)
         self.recorder = recorder = FeedbackRecorder(connection, messages, events)
         self.documents = documents = Documents(connection, events)
+        FreedMemory(idle, events)
         self.suggestions = tracking = SuggestionTracking(events, connection.clock)
         # After the tracking, which knows what a change has inserted; so do the edits of summaries.
         self.refused = refused = Refused(tracking, events)

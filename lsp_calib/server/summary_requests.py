@@ -151,11 +151,11 @@ _LOOK = 0.05
 
 @attrs.define(eq=False)
 class _Open:
-    """An open document. indexed: the lines of it that are in the index."""
+    """An open document. indexed: after how many changes it was put into the index."""
 
     document: CalibDocument
     path: Path
-    indexed: Sequence[str] = ()
+    indexed: int = -1
 
 
 @attrs.define(eq=False)
@@ -228,7 +228,9 @@ class ExampleIndex:
             finally:
                 self._waiting -= 1
         opened = [
-            (one, one.document.bare_lines) for one in self._open.values() if one.path.is_relative_to(root)
+            (one, one.document.edits, one.document.lines_when_read)
+            for one in self._open.values()
+            if one.path.is_relative_to(root)
         ]
         return await asyncio.to_thread(self._best, index, function, language, path, opened)
 
@@ -248,7 +250,7 @@ class ExampleIndex:
     async def _scan(self, scan: _Scan, index: WorkspaceExamples, path: Path, language: str) -> None:
         async with self._turn:
             opened = {
-                one.path.relative_to(index.root).as_posix(): one.document.bare_lines
+                one.path.relative_to(index.root).as_posix(): one.document.lines_when_read
                 for one in self._open.values()
                 if one.path.is_relative_to(index.root)
             }
@@ -289,15 +291,15 @@ class ExampleIndex:
         function: Function,
         language: str,
         path: Path,
-        opened: Sequence[tuple[_Open, Sequence[str]]],
+        opened: Sequence[tuple[_Open, int, Sequence[str]]],
     ) -> Sequence[Example]:
         """In a thread."""
         texts: dict[str, Sequence[str]] = {}
-        for one, lines in opened:
+        for one, edits, lines in opened:
             name = one.path.relative_to(index.root).as_posix()
             texts[name] = lines
-            if one.indexed is not lines and family_of(one.document.language) == family_of(language):
-                one.indexed = lines
+            if one.indexed != edits and family_of(one.document.language) == family_of(language):
+                one.indexed = edits
                 if self._admission.excluded(one.document) or is_left_out(one.path, index.root):
                     index.drop(name)
                 else:

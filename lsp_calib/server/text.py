@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -16,7 +16,7 @@ from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Wor
 
 from lsp_calib.files import names_of
 from lsp_calib.languages import bounded, identifier_of
-from lsp_calib.text_lines import indentation_of
+from lsp_calib.text_lines import indentation_of, split_lines
 
 if TYPE_CHECKING:
     from lsp_calib.completion.context import Cursor
@@ -97,6 +97,51 @@ class _WithEnds(Sequence[str]):
         return self.bare[at] + self._ends[at]
 
 
+class _Packed(Sequence[str]):
+    """The lines of a text without their ends, split when they are first looked at. For any thread."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _lines(self) -> Lines:
+        return split_lines(self._text)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Lines: ...
+    def __getitem__(self, at: int | slice) -> str | Lines:
+        return self._lines[at]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+
+# Documents of which the lines are held: those that a user works in by turns. A line of Python takes 49 bytes
+# more than its text, so the others hold their text as one string.
+MOST_SPLIT = 16
+
+
+class _Split:
+    """The documents that hold their lines: the one that was used longest ago is packed for another one."""
+
+    def __init__(self) -> None:
+        self._documents: dict[int, CalibDocument] = {}
+
+    def used(self, document: CalibDocument) -> None:
+        self._documents.pop(id(document), None)
+        self._documents[id(document)] = document
+        while len(self._documents) > MOST_SPLIT:
+            self._documents.pop(next(iter(self._documents))).pack()
+
+    def closed(self, document: CalibDocument) -> None:
+        self._documents.pop(id(document), None)
+
+
 @attrs.frozen
 class Change:
     """One change of a document.
@@ -145,12 +190,15 @@ class Changes:
 class CalibDocument(TextDocument):
     """A document stored as lines: a keystroke costs time for its line, not for the document.
 
-    The whole text is joined whenever it is requested, and not kept. notebook: the one that it is a cell of,
-    if any. is_open: until the editor closes it.
+    The whole text is joined whenever it is requested, and not kept, unless the document is packed: then it is
+    held instead of the lines. notebook: the one that it is a cell of, if any. is_open: until the editor
+    closes it. edits: how many changes there were.
     """
 
     notebook: Notebook | None = None
     is_open = True
+    edits = 0
+    split_ones: _Split | None = None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -187,7 +235,21 @@ class CalibDocument(TextDocument):
         if self._split is None:
             self._split = _WithEnds(self.source)
             self._source = None  # the text is held once
+            if self.split_ones is not None and self.is_open:
+                self.split_ones.used(self)
         return self._split
+
+    def pack(self) -> None:
+        """Hold the text as one string until its lines are asked for; nothing else changes."""
+        if self._split is not None and not self._changes:
+            self._source = self.source
+            self._split = self._snapshot = self._functions = self._reader = None
+            self._old, self._read = (), ((), ())
+
+    @property
+    def lines_when_read(self) -> Sequence[str]:
+        """`bare_lines` of now, for something that may not look at them. For any thread."""
+        return self.bare_lines if self._split is not None else _Packed(self.source)
 
     @property
     def read_lines(self) -> tuple[str, ...]:
@@ -260,9 +322,12 @@ class CalibDocument(TextDocument):
         return taken
 
     def apply_change(self, change: types.TextDocumentContentChangeEvent) -> None:
-        if self._state is None:
+        if not self._changes:
             self._old = self.bare_lines
             self._state = hash(self._old)
+        if self.split_ones is not None and self.is_open:
+            self.split_ones.used(self)
+        self.edits += 1
         super().apply_change(change)
         if self.notebook is not None:
             self.notebook.changed(self)
@@ -422,6 +487,7 @@ class CalibWorkspace(Workspace):
         super().__init__(*arguments, **named)
         self._position_codec = CalibCodec(self.position_encoding)
         self._notebooks: dict[str, Notebook] = {}
+        self._split_ones = _Split()
 
     def _create_text_document(
         self,
@@ -430,7 +496,7 @@ class CalibWorkspace(Workspace):
         version: int | None = None,
         language_id: str | None = None,
     ) -> CalibDocument:
-        return CalibDocument(
+        document = CalibDocument(
             doc_uri,
             source=source,
             version=version,
@@ -438,10 +504,13 @@ class CalibWorkspace(Workspace):
             sync_kind=self._sync_kind,
             position_codec=self._position_codec,
         )
+        document.split_ones = self._split_ones
+        return document
 
     def remove_text_document(self, doc_uri: str) -> None:
         if isinstance(document := self._text_documents.get(unquote(doc_uri)), CalibDocument):
             document.is_open = False
+            self._split_ones.closed(document)
         super().remove_text_document(doc_uri)
 
     def put_notebook_document(self, params: types.DidOpenNotebookDocumentParams) -> None:

@@ -125,6 +125,8 @@ def _is_broken(
     # Where no block can go on, the grammars of TypeScript and C++ take the word for a name.
     if first is not None and first.kind in _PLAIN_NAMES and first.text == "else":
         return True
+    if rules.misplaced is not None and _is_misplaced(tree, row, len(_encoded(indentation_of(line))), rules):
+        return True
     if below is None and _continues_nothing(source, tree, row, line, leaves):
         return True
     if not _fails(source, source.tree, tree, row, line, leaves, below):
@@ -153,6 +155,22 @@ def _is_usual(source: SourceTree, tree: Tree, row: int, line: str) -> bool:
     known = {form_at(lines[at], column, rules.known) for at, column in old if at != row and at < len(lines)}
     lines[row] = source.read(line).decode("utf-8", "replace")
     return all(form_at(lines[at], column, rules.known) in known for at, column in new if at < len(lines))
+
+
+def _is_misplaced(tree: Tree, row: int, column: int, rules: LanguageRules) -> bool:
+    """Whether a clause that begins there, or the one behind it, stands where it continues nothing."""
+    word = tree.root_node.descendant_for_point_range((row, column), (row, column))
+    clause = None if word is None else word.parent
+    assert rules.misplaced is not None
+    for one in (clause, None if clause is None else clause.next_named_sibling):
+        if one is None or one.parent is None or one.start_point.row < row:
+            continue
+        before = one.prev_named_sibling
+        while before is not None and before.type in rules.comments:
+            before = before.prev_named_sibling
+        if rules.misplaced(one.parent.type, one.type, "" if before is None else before.type):
+            return True
+    return False
 
 
 def _fails(

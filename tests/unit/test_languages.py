@@ -668,6 +668,58 @@ def test_else_is_no_name(language: str, source: str) -> None:
     assert judged(branch, row + 2, indentation + "else {", language)["broken"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("source", "good", "bad"),
+    [
+        (
+            "def f(x)\n  if x\n    a\n  end\n  «»\n  return x\nend\n",
+            "rescue E ¦ ensure ¦ b",
+            "else ¦ elsif y",
+        ),
+        ("def f\n  a\nrescue E\n  b\n«»\n  c\nend\n", "else ¦ rescue ¦ ensure", "when 1"),
+        ("def f\n  a\nensure\n  b\n«»\n  c\nend\n", "  d", "else ¦ rescue ¦ ensure"),
+        ("def f\n  a\nrescue E\n  # why\n«»\n  c\nelse\n  d\nend\n", "rescue F", "ensure"),
+        ("begin\n  a\n«»\n  c\nend\n", "rescue ¦ ensure", "else"),
+        ("a.each do |b|\n  c\n«»\n  d\nend\n", "rescue ¦ ensure", "else"),
+        ("if a\n  b\n«»\n  c\nend\n", "else ¦ elsif d", "ensure"),
+        ("case a\nwhen 1\n  b\n«»\n  c\nend\n", "else ¦ when 2", "ensure"),
+    ],
+)
+def test_a_clause_of_ruby_continues_something(source: str, good: str, bad: str) -> None:
+    """Its grammar reads an `else` as one of the method, with what stands below as its body."""
+    lines, row, indentation = place_in(source)
+    for expected, texts in ((0.0, good), (1.0, bad)):
+        for text in texts.split(" ¦ "):
+            assert judged(lines, row, indentation + text, "ruby")["broken"] == expected, text
+
+
+_FINISHED = "if (a) {\n  b();\n} else {\n  c();\n}\n«»\nreturn a;"
+_AROUND = {
+    **dict.fromkeys(("c", "cpp", "csharp", "java"), "int f(int a) {\n%s\n}"),
+    **dict.fromkeys(("javascript", "typescript", "typescriptreact"), "function f(a) {\n%s\n}"),
+    "go": "package a\n\nfunc f(a bool) int {\n%s\n}",
+    "php": "<?php\nfunction f($a) {\n%s\n}",
+    "rust": "fn f(a: bool) -> i32 {\n%s\n}",
+}
+
+
+@pytest.mark.parametrize("language", _AROUND)
+def test_else_behind_a_finished_choice_breaks(language: str) -> None:
+    """It would take the statement below as its body."""
+    finished = _FINISHED
+    if language in ("go", "rust"):
+        finished = finished.replace("(a)", "a")
+    if language == "php":
+        finished = finished.replace("a)", "$a)").replace(" a;", " $a;")
+    source = _AROUND[language] % finished
+    if language in ("csharp", "java"):
+        source = f"class A {{\n{source}\n}}"
+    lines, row, indentation = place_in(source)
+    for text in ("else", "else {"):
+        assert judged(lines, row, indentation + text, language)["broken"] == 1.0, text
+    assert judged(lines, row, indentation + "b();", language)["broken"] == 0.0
+
+
 @pytest.mark.parametrize("line", ["int b = a +;", "if (a ==) { }", "G(a, );", "return a == ;"])
 def test_a_name_that_is_missing_in_c_sharp_breaks_a_line(line: str) -> None:
     """The grammar hides it in a node of its own."""

@@ -752,6 +752,77 @@ def test_what_closes_something_else_than_the_next_line_stays(
     assert offered(line, within(above, "", "", (below,), language)) == Cleaned(line)
 
 
+@pytest.mark.parametrize(
+    ("language", "above", "line", "below"),
+    [
+        ("ruby", ["def a", "  b"], "  end", "end"),
+        ("ruby", ["def a"], "  end", "end"),
+        ("lua", ["function a()", "  b()"], "  end", "end"),
+        ("shellscript", ["if a; then", "  b"], "  fi", "fi"),
+        ("shellscript", ["for a in b; do", "  c"], "  done", "done"),
+        ("json", ["{", '  "a": 1'], "  }", "}"),
+        ("shellscript", ["cat <<EOF", "a"], "EOF", "EOF"),
+        ("shellscript", ["cat <<-'END_OF_IT' > b", "a"], "\tEND_OF_IT", "\tEND_OF_IT"),
+        ("ruby", ["a = <<~SQL", "  b"], "SQL", "SQL"),
+        ("php", ["<?php", "$a = <<<EOT", "b"], "EOT;", "EOT;"),
+    ],
+)
+def test_a_closer_with_nothing_to_close_is_not_written_above_another(
+    language: str, above: list[str], line: str, below: str
+) -> None:
+    cursor = within(above, "", "", (below,), language)
+    assert offered(line, cursor).removal is Removal.REPEATS_NEXT_LINE
+
+
+@pytest.mark.parametrize(
+    ("language", "above", "line", "below"),
+    [
+        ("ruby", ["class A", "  def a"], "  end", "end"),
+        ("ruby", ["class A", "  a.each do |b|"], "  end", "end"),
+        ("lua", ["function a()", "  b(function()"], "  end", "end"),
+        ("json", ["{", '  "a": {'], "  }", "}"),
+        ("shellscript", ["cat <<EOF", "a"], "EOT", "EOT"),
+    ],
+)
+def test_a_closer_of_an_empty_block_stays(language: str, above: list[str], line: str, below: str) -> None:
+    assert offered(line, within(above, "", "", (below,), language)).text == line
+
+
+@pytest.mark.parametrize("text", ['"""', 'More."""'])
+@pytest.mark.parametrize("below", [[], ["", "def g():", '    """Do."""']])
+def test_the_end_of_a_docstring_behind_the_cursor_is_not_written_again(text: str, below: list[str]) -> None:
+    above = ["def f():", '    """Do it.']
+    cursor = within(above, "    ", '"""', ("    return 1", *below))
+    assert offered(text, cursor).text == text.removesuffix('"""')
+
+
+@pytest.mark.parametrize(
+    ("language", "above", "line", "other"),
+    [
+        ("cpp", ["switch (a) {", "  case 1: b(); break;"], "  case 1: c(); break;", "  case B::c: c();"),
+        ("cpp", ["switch (a) {", "  case B::d: b(); break;"], "  case B::d:", "  case B::c:"),
+        ("cpp", ["switch (a) {", "  case 1: {", "    b();", "  }"], "  case 1:", "  case 2:"),
+        ("java", ["switch (a) {", "  case 1 -> b();"], "  case 1 -> c();", "  case 2 -> b();"),
+        ("java", ["switch (a) {", "  default -> b();"], "  default -> c();", "  case 2 -> b();"),
+        ("ruby", ["case a", "when 1 then b"], "when 1 then c", "when 2 then b"),
+        ("rust", ["match a {", "    1 => {", "        b()", "    }"], "    1 => c(),", "    1 if b => c(),"),
+        ("shellscript", ["case $a in", "  x) b ;;"], "  x) c ;;", "  y) b ;;"),
+        ("scala", ["a match {", "  case b: Int => c"], "  case b: Int => d", "  case b: String => c"),
+        ("javascript", ["switch (a) {", "  case 'b:c': d()"], "  case 'b:c': e()", "  case 'b:d': d()"),
+        (
+            "python",
+            ["match a:", "    case {'b': 1}: c()"],
+            "    case {'b': 1}: d()",
+            "    case {'b': 2}: c()",
+        ),
+    ],
+)
+def test_cases_are_compared_by_their_labels(language: str, above: list[str], line: str, other: str) -> None:
+    cursor = within(above, "", "", (), language)
+    assert offered(line, cursor).removal is Removal.REPEATS_CASE
+    assert offered(other, cursor).text == other
+
+
 CASES = [
     (
         "c",

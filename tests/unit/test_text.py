@@ -77,6 +77,34 @@ def test_each_line_is_held_once() -> None:
         tracemalloc.stop()
 
 
+def test_a_packed_document_holds_its_text_alone_and_is_the_same() -> None:
+    lines = [f"line {n} of a document" for n in range(2_000)]
+    kept = document("\r\n".join(lines))
+    kept.apply_change(change("x", (50, 0), (50, 0)))
+    kept.take_changes()
+    lines[50] = f"x{lines[50]}"
+    assert kept.bare_lines == tuple(lines)
+    kept.pack()
+    assert list(kept.lines_when_read) == lines
+    kept.pack()
+    kept.apply_change(change("y", (50, 0), (50, 1)))
+    taken = kept.take_changes()
+    assert taken.old == tuple(lines)
+    lines[50] = f"y{lines[50][1:]}"
+    assert kept.bare_lines == tuple(lines)
+    assert taken.after == hash(kept.bare_lines)
+    assert kept.source == "\r\n".join(lines)
+
+
+def test_a_document_is_not_packed_between_its_changes() -> None:
+    kept = document("a\nb\n")
+    before = kept.bare_lines
+    kept.apply_change(change("x", (0, 0), (0, 0)))
+    kept.pack()
+    taken = kept.take_changes()
+    assert (taken.old, kept.bare_lines) == (before, ("xa", "b", ""))
+
+
 def test_a_whole_new_text_takes_the_place_of_the_old() -> None:
     kept = document("a\nb")
     assert kept.bare_lines == ("a", "b")

@@ -46,10 +46,14 @@ class Scene:
         changes = changed.changes
         self.lines.changed(
             *(URI, self.document.bare_lines, changes.region),
+            old=changes.old,
             typed=changed.typed,
             changes=len(changes.all),
             now=self.clock.now,
         )
+
+    def show(self, line: int, below: int = 0) -> None:
+        self.lines.shown(URI, line, self.document.bare_lines[line], below)
 
     def insert(self, line: int, column: int, text: str) -> None:
         self.change(((line, column), (line, column), text))
@@ -113,14 +117,15 @@ class TestTyped:
 
     def test_a_program_that_changes_another_document_finishes_none(self, scene: Scene) -> None:
         """The user is still on the line, in the middle of a word."""
-        scene.lines.opened(OTHER, ("a = 1", "b = 2"))
+        first = ("a = 1", "b = 2")
+        scene.lines.opened(OTHER, first)
         scene.type(1, 0, "total = ne")
         changed = ("a = 3", "b = 4", "c = 5")
-        scene.lines.changed(OTHER, changed, (0, 2, 3), typed=False, changes=1, now=scene.clock.now)
+        now = scene.clock.now
+        scene.lines.changed(OTHER, changed, (0, 2, 3), old=first, typed=False, changes=1, now=now)
         assert scene.waiting == []
-        scene.lines.changed(
-            OTHER, ("a = 34", *changed[1:]), (0, 1, 1), typed=True, changes=1, now=scene.clock.now
-        )
+        then = ("a = 34", *changed[1:])
+        scene.lines.changed(OTHER, then, (0, 1, 1), old=changed, typed=True, changes=1, now=now)
         assert scene.waiting == ["total = ne"]
 
     def test_with_words_from_a_menu_and_closed_brackets(self, scene: Scene) -> None:
@@ -225,35 +230,35 @@ class TestNotTyped:
 
 class TestShown:
     def test_a_line_with_a_suggestion_is_left_out(self, scene: Scene) -> None:
-        scene.lines.shown(URI, 1)
+        scene.show(1)
         scene.type(1, 0, "x = 1")
         scene.type(2, 0, "y = 1")
         assert scene.save() == ["y = 1"]
 
     def test_whenever_it_was_shown(self, scene: Scene) -> None:
         scene.type(1, 0, "x = 1")
-        scene.lines.shown(URI, 1)
+        scene.show(1)
         scene.type(1, 5, "2")
         scene.save()
-        scene.lines.shown(URI, 1)
+        scene.show(1)
         assert scene.save() == []
 
     def test_also_after_it_was_accepted_and_undone(self, scene: Scene) -> None:
-        scene.lines.shown(URI, 1)
+        scene.show(1)
         scene.insert(1, 0, PASTED)
         scene.change(((1, 0), (1, len(PASTED)), ""))
         scene.type(1, 0, "x = 1")
         assert scene.save() == []
 
     def test_so_are_the_lines_below_that_it_showed(self, scene: Scene) -> None:
-        scene.lines.shown(URI, 1, below=2)
+        scene.show(1, below=2)
         for number in range(4):
             scene.type(1 + number, 0, f"x{number} = 1")
             scene.insert(1 + number, 6, "\n")
         assert scene.save() == ["x3 = 1"]
 
     def test_its_mark_moves_with_it(self, scene: Scene) -> None:
-        scene.lines.shown(URI, 2)
+        scene.show(2)
         scene.insert(0, 0, "\n")
         scene.type(3, 0, "x = 1")
         scene.type(2, 0, "y = 1")
@@ -322,9 +327,10 @@ class TestTaking:
 
     def test_a_region_that_does_not_fit_loses_what_was_known(self, scene: Scene) -> None:
         scene.type(1, 0, "x = 12")
-        scene.lines.changed(URI, ("a", "b"), (0, 9, 9), typed=True, changes=1, now=200.0)
+        old = scene.document.bare_lines
+        scene.lines.changed(URI, ("a", "b"), (0, 9, 9), old=old, typed=True, changes=1, now=200.0)
         assert scene.save() == []
-        scene.lines.changed(OTHER, ("a",), (0, 1, 1), typed=True, changes=1, now=200.0)
+        scene.lines.changed(OTHER, ("a",), (0, 1, 1), old=("",), typed=True, changes=1, now=200.0)
         assert scene.waiting == []
 
 

@@ -65,9 +65,9 @@ def register(server: CalibServer) -> None:
         document = ls.open_document(params.text_document.uri)
         if document is None:
             return None
-        lines = document.bare_lines
+        edits = document.edits
         await parse(*document.cells)
-        if document.bare_lines is not lines:
+        if document.edits != edits:
             return None  # the place was one in the version before
         target = target_at(document, params.position, ls.settings.hover_scope)
         if target is None:
@@ -180,11 +180,11 @@ async def _summaries(
     ls.session.summaries.moved(params.text_document.uri, start.line)
     by_hand = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
     # Editors ask at each movement of the cursor: a long document is not parsed anew for that.
-    lines = document.bare_lines
+    lines, edits = document.bare_lines, document.edits
     if not by_hand and len(lines) > _LONG and document.functions_of(lines) is None:
         return []
     await parse(document)
-    if document.bare_lines is not lines:
+    if document.edits != edits:
         return []  # the place was one in the version before
     target = function_around(document, start)
     if target is None:

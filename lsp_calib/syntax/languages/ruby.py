@@ -50,6 +50,16 @@ _BLOCKS = dict.fromkeys(
 _FINDER = Finder("ruby", {"method": parts, "singleton_method": parts}, documents=has_words)
 
 
+def _misplaced(holder: str, clause: str, before: str) -> bool:
+    """As `LanguageRules.misplaced`. Ruby (3.1) refuses what its grammar (0.23.1) reads: an `else` of a method
+    or of `begin` without a `rescue`, as behind an `if` that has ended."""
+    if holder not in ("begin", "body_statement"):
+        return False
+    if clause == "else":
+        return before != "rescue"
+    return before in {"rescue": ("else", "ensure"), "ensure": ("ensure",)}.get(clause, ())
+
+
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_ruby"),
     names=_NAMES,
@@ -60,6 +70,7 @@ RULES = LanguageRules(
     functions=_FINDER.functions,
     wrappers=words("argument_list call"),  # `private def ...`
     bodies=words("block_body body_statement"),
+    misplaced=_misplaced,
     brackets={**BRACKETS, **_BLOCKS, "#{": "}", "%w(": ")", "%i(": ")"},
     gaps=gaps.RUBY,
 )

@@ -106,6 +106,8 @@ class LanguageRules:
         for a preprocessor.
     macros: whether a program may define words of its own that stand where the grammar has none.
     gaps: what the grammar does not know of the language.
+    misplaced: whether a clause of a statement stands where the grammar reads it and the language does not, by
+        the types of the node that holds it, of its own, and of the one before it, "" for none.
     exact: whether all children of a node are looked through where tree-sitter would miss one.
     """
 
@@ -133,6 +135,7 @@ class LanguageRules:
     opaque: frozenset[str] = frozenset()
     macros: bool = False
     gaps: Gaps = NO_GAPS
+    misplaced: Callable[[str, str, str], bool] | None = None
 
     @property
     def exact(self) -> bool:
