@@ -808,6 +808,7 @@ def test_what_each_overload_says_is_not_in_the_code() -> None:
     assert function.code == source.replace(said, "").rstrip("\n")
     below = source.replace(said, "").replace("function f(a: any)", f"{said}function f(a: any)")
     function = only(below, "typescript")
-    assert function.docstring == "/** Old words. */"
+    # Quick info of TypeScript 5.9.3 shows nothing of it: of several overloads the first one counts.
+    assert function.docstring is None
     assert "Old words" not in function.code
-    assert not may_insert(function, "typescript")
+    assert may_insert(function, "typescript")

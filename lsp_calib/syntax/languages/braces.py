@@ -112,7 +112,7 @@ class Finder:
     between: types of what may stand between documentation and definition, or before its first word:
         annotations, attributes.
     signatures: types of overloads, which stand above the definition that they share: what is said of the
-        first one is its documentation.
+        first one is its documentation; if there is one alone, also what is said of the definition.
     inner: what documentation in a body begins with.
     expressions: types of functions that are values, and may be bound to another name than their own.
     """
@@ -135,16 +135,20 @@ class Finder:
         found = self.parts[node.type](node)
         if found is None or (node.type in self.expressions and self._is_bound(found, place)):
             return None
-        first_one = self._first_overload(place, found.name)
+        first_one, overloads = self._first_overload(place, found.name)
         head = self._head(first_one.node)
         start, end = head.start_point.row, last_row(node) + 1
-        above = self._documentation(first_one, lines) or self._documentation(place, lines)
-        within = self._within(node, place, found)
-        if above and PLACEMENTS[self.language].within != "wins":
+        above = self._documentation(first_one, lines)
+        if not above and overloads == 1:
+            above = self._documentation(place, lines)
+        within = [one for one in self._within(node, place, found) if one not in above]
+        shown = PLACEMENTS[self.language].within
+        if above and shown not in ("equals", "wins"):
             within = []
         behind = self._behind(place)
-        documentation = behind + (within or above)
-        rows = within or above or behind
+        # TypeScript shows what stands behind the equals sign first, and then what stands above.
+        documentation = behind + (above + within if shown == "equals" else within or above)
+        rows = above if shown == "equals" and above else within or above or behind
         said = self._rows_of_documentation(place.siblings[first_one.index : place.index], lines)
         text = {row: line for row, line in enumerate(lines[start:end], start) if row not in said}
         for one in behind + within:
@@ -178,9 +182,9 @@ class Finder:
         named = take_apart(holder.node) if holder is not None and take_apart is not None else None
         return named is not None and named.body == found.body
 
-    def _first_overload(self, place: Place, name: str) -> Place:
-        """Where the overloads of a definition begin; its own place if it has none."""
-        first = place.index
+    def _first_overload(self, place: Place, name: str) -> tuple[Place, int]:
+        """Where the overloads of a definition begin, and how many they are; its own place if it has none."""
+        first, overloads = place.index, 0
         for at in range(place.index - 1, -1, -1) if self.signatures else ():
             node = place.siblings[at]
             if node.type == ";" or node.type in self.comments:
@@ -188,8 +192,8 @@ class Finder:
             overload = next((one for one in (node, *node.children) if one.type in self.signatures), None)
             if overload is None or text_of(overload.child_by_field_name("name")) != name:
                 break
-            first = at
-        return Place(place.siblings, first)
+            first, overloads = at, overloads + 1
+        return attrs.evolve(place, index=first), overloads
 
     def _rows_of_documentation(self, nodes: Sequence[Node], lines: Sequence[str]) -> set[int]:
         """The rows of comments that document, among overloads."""
@@ -231,6 +235,8 @@ class Finder:
         below = place.siblings[top].start_point.row
         for node, previous in islice(self._above(place, top), _FARTHEST):
             is_comment = node.type in self.comments
+            if is_comment and placement.apart and previous is not None and matches(previous, placement.past):
+                continue
             if is_comment or node.type in self.between:
                 text = text_of(node)
                 says = self.documents(text)
@@ -247,6 +253,8 @@ class Finder:
                 for_tool = is_for_tool(text, self.language)
                 if says and not for_tool and (blank_lines or found) and is_of_another(text):
                     break
+                if placement.elsewhere.search(text):
+                    break
                 run += [None, node] if run and blank_lines else [node]
                 if text.strip() in placement.hidden:
                     # From here on down to the mark that ends what is hidden.
@@ -260,7 +268,9 @@ class Finder:
                         break
                     found += [*blank, node]
                     blank = []
-                elif _is_number(text) or (found and not text.strip("/#*! \t")):
+                elif _is_number(text) or (
+                    found and (self.documents is has_words or not text.strip("/#*! \t"))
+                ):
                     blank.append(node)
                 elif found and not placement.joins:
                     break
@@ -282,6 +292,9 @@ class Finder:
         while True:
             for at in range(top - 1, -1, -1):
                 node = place.siblings[at]
+                if node.type in placement.parts and (alone := self._comments_alone(node)):
+                    yield from alone
+                    continue
                 if node.has_error and matches(node, placement.past):
                     held = node.children
                     yield from (
@@ -298,17 +311,19 @@ class Finder:
             place = holder.place
             top = place.index
 
+    def _comments_alone(self, node: Node) -> list[tuple[Node, Node | None]]:
+        """The comments of a node that holds nothing else besides its first name, from below; else none."""
+        comments = [one for one in node.children if one.type in self.comments]
+        others = [one for one in node.named_children[1:] if one.type not in self.comments]
+        return [] if others else [(one, None) for one in reversed(comments)]
+
     def _stands_apart(self, comment: Node, previous: Node | None, lines: Sequence[str]) -> bool:
         """Whether a comment may document what is below it, rather than belong to what is before it on its
         line."""
         if begins_line(comment, lines):
             return True
         placement = PLACEMENTS[self.language]
-        if previous is None or placement.behind == "any":
-            return placement.behind == "any"
-        return previous.type in self.comments or (
-            placement.behind == "past" and matches(previous, placement.past)
-        )
+        return placement.behind or (previous is not None and previous.type in self.comments)
 
     def _has_place(self, place: Place, lines: Sequence[str]) -> bool:
         """Whether documentation can stand on lines of its own above a definition, for each of the tools."""
@@ -325,7 +340,7 @@ class Finder:
                 or matches(previous, placement.past)
             ):
                 return False
-        if placement.behind != "past" or top < 2:
+        if not placement.apart or top < 2:
             return True
         comment, previous = place.siblings[top - 1], place.siblings[top - 2]
         return not (

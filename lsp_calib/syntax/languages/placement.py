@@ -29,16 +29,18 @@ class Placement:
 
     shown: what the comments begin with that the tool shows among the words of a definition. joins: whether
         the tool shows all comments above a function together, rather than the nearest block.
-    within: which comments in a definition the tool shows: "equals", between a name and its function,
-        "words", before the body, and "line", on its first line, all if none stands above; "wins", before the
-        parameters, rather than those above; "body", at its beginning, if none stands above; "", none.
+    within: which comments in a definition the tool shows: "equals", between a name and its function, before
+        those above; "wins", before the parameters, rather than those above; if none stands above "words",
+        before the body, "line", on its first line, and "body", at the beginning of that; "", none.
     hidden: the comments between which the tool shows nothing.
     past: by the type of a node, what it has to match for the tool to look above it. climbs: types of blocks
         whose first function may be documented above the block.
     hiding: the same as `past`, for what stands above a function and hides all that is below it.
-    behind: which comments behind other code document what stands below them: "any"; "past", behind what is
-        in `past`, by one of the tools alone; "", none. after: what a comment begins with that documents
-        what stands before it. own_line: whether a comment has to end above the line of the function.
+    behind: whether comments behind other code document what stands below them. apart: whether the tools
+        differ on where documentation stands if a comment is behind what is in `past`.
+    after: what a comment begins with that documents what stands before it. own_line: whether a comment has to end above the line of the function.
+    elsewhere: what a comment holds that documents something else, even right above a function. parts: types
+        of nodes whose comments stand as if these nodes were not there.
     """
 
     tool: str
@@ -50,9 +52,12 @@ class Placement:
     past: Mapping[str, re.Pattern[str]] = MappingProxyType({})
     climbs: frozenset[str] = frozenset()
     hiding: Mapping[str, re.Pattern[str]] = MappingProxyType({})
-    behind: str = ""
+    behind: bool = False
+    apart: bool = False
     after: re.Pattern[str] = re.compile("(?!)")
     own_line: bool = False
+    elsewhere: re.Pattern[str] = re.compile("(?!)")
+    parts: frozenset[str] = frozenset()
 
 
 _ANYTHING = re.compile("")
@@ -68,8 +73,8 @@ _PHP_STATEMENTS = """
 _VISIBILITY = re.compile(
     r"(?:module_function|private|private_class_method|protected|public|public_class_method)(?:[ (]:|$)"
 )
-# The grammar has a semicolon missing behind a macro, and what comments follow in it.
-_MACRO = re.compile(r"[A-Z_][A-Z0-9_]*\s*(?:\([^;/]*\))?\s*(?:$|/[/*])")
+# Macros alone, of which the grammar makes a statement without a semicolon, with the comments behind them.
+_MACRO = re.compile(r"[A-Z_][A-Z0-9_]*(?:[\s(][^;{}/]*)?(?:$|/[/*])")
 # A line for the compiler; `once` is of the file.
 _PRAGMA = re.compile(r"#\s*pragma\s+(?!once\b)")
 
@@ -81,14 +86,17 @@ _DOXYGEN = Placement(
     past=MappingProxyType(
         {
             **dict.fromkeys((":", ";", "{", "access_specifier", "preproc_include"), _ANYTHING),
-            "expression_statement": _MACRO,
-            "field_declaration": _MACRO,
+            **dict.fromkeys(("ERROR", "expression_statement", "field_declaration"), _MACRO),
             "preproc_call": _PRAGMA,
         }
     ),
     climbs=frozenset({"declaration_list"}),
-    behind="any",
+    behind=True,
     after=re.compile(r"/\*[*!]<|//[/!]<"),
+    elsewhere=re.compile(
+        r"[@\\](?:addtogroup|defgroup|dir|file|mainpage|name|namespace|page|typedef|var)\b|[@\\][{}]"
+    ),
+    parts=frozenset({"preproc_if", "preproc_ifdef"}),
 )
 # Behind these words a line may end, and they belong to what follows: nothing below them is looked for.
 _TYPESCRIPT = Placement(
@@ -111,7 +119,7 @@ PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
             "none was tried across blank lines", past=MappingProxyType({"preproc_pragma": _PRAGMA})
         ),
         "go": Placement("go doc of Go 1.27.3 and 1.19.8", joins=True, own_line=True),
-        "java": Placement("javadoc of JDK 25.0.3", _ANY, behind="any"),
+        "java": Placement("javadoc of JDK 25.0.3", _ANY, behind=True),
         "javascript": _TYPESCRIPT,
         "php": Placement(
             "getDocComment of PHP 8.2.36",
@@ -119,7 +127,7 @@ PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
             within="wins",
             past=MappingProxyType(dict.fromkeys(_PHP_STATEMENTS.split(), _NO_DECLARATION)),
             climbs=frozenset({"colon_block", "compound_statement", "if_statement"}),
-            behind="any",
+            behind=True,
         ),
         "ruby": Placement(
             "RDoc 7.0.3 and 6.4.1.1, YARD 0.9.28",
@@ -127,7 +135,8 @@ PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
             within="line",
             hidden=("#--", "#++"),
             past=MappingProxyType({"call": _VISIBILITY, "identifier": _VISIBILITY}),
-            behind="past",
+            climbs=frozenset({"block_body", "body_statement", "then"}),
+            apart=True,
         ),
         "rust": Placement("rustdoc 1.95.0", _ANY, joins=True, within="body"),
         "typescript": attrs.evolve(

@@ -58,6 +58,6 @@ RULES = LanguageRules(
     begins=re.compile(r"(?:class|def|module|require|require_relative)\b"),
     functions=_FINDER.functions,
     wrappers=words("argument_list call"),  # `private def ...`
-    bodies=words("block_body body_statement"),
+    bodies=words("block_body body_statement then"),
     brackets={**BRACKETS, **_BLOCKS, "#{": "}", "%w(": ")", "%i(": ")"},
 )
