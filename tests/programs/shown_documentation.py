@@ -1,6 +1,6 @@
 """What each language's own tool shows as the documentation of a project's functions, beside what ours finds.
 
-    python tests/programs/shown_documentation.py typescript FOLDER --typescript node_modules/typescript
+    python tests/programs/shown_documentation.py typescript FOLDER --node "$(.ci/typescript)"
     python tests/programs/shown_documentation.py ruby FOLDER
     python tests/programs/shown_documentation.py cpp FOLDER [--predefined "MACRO= OTHER(x)=x"]
     python tests/programs/shown_documentation.py LANGUAGE --layouts
@@ -27,6 +27,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,11 @@ def main() -> None:
     parser.add_argument("language", choices=SUFFIXES)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--layouts", action="store_true")
-    parser.add_argument("--typescript", type=Path, default=Path("node_modules/typescript"))
+    parser.add_argument("--node", default="node", help="that finds TypeScript")
     parser.add_argument("--predefined", default="", help="macros, as in the project's own Doxyfile")
     parser.add_argument("--examples", type=int, default=3)
     given = parser.parse_args()
-    tool = tool_of(given.language, given.typescript, given.predefined)
+    tool = tool_of(given.language, given.node, given.predefined)
     with tempfile.TemporaryDirectory() as work:
         if given.layouts:
             for source, expected, shown in layouts(given.language, tool, Path(work)):
@@ -97,6 +98,8 @@ def main() -> None:
             if path.name.endswith(SUFFIXES[given.language]) and not path.name.endswith((".d.ts", ".min.js"))
         ]
         _tell(list(compared(given.language, files, tool)), len(files), given.language, given.examples)
+        if given.language == "cpp":
+            tool = partial(doxygen_comments, predefined=given.predefined, together=True)
         placed, wrong = inserted(given.language, files, tool, Path(work))
         print(f"\n{placed} sentences put in, {placed - len(wrong)} shown at their functions alone")
         print("\n".join(wrong[: given.examples]))
@@ -123,11 +126,11 @@ def _tell(pairs: Sequence[Pair], files: int, language: str, examples: int) -> No
                 )
 
 
-def tool_of(language: str, typescript: Path, predefined: str = "") -> Tool:
+def tool_of(language: str, node: str = "node", predefined: str = "") -> Tool:
     """Shows all functions of files."""
     if language == "cpp":
-        return lambda files: doxygen_comments(files, predefined)
-    return ruby_comments if language == "ruby" else lambda files: quick_infos(files, typescript)
+        return partial(doxygen_comments, predefined=predefined)
+    return ruby_comments if language == "ruby" else partial(quick_infos, node=node)
 
 
 def compared(language: str, files: Sequence[Path], tool: Tool) -> Iterator[Pair]:
@@ -260,8 +263,8 @@ def words(text: str, language: str) -> list[str]:
     return re.findall(r"[^\W_]+", whole)
 
 
-def quick_infos(files: Sequence[Path], typescript: Path) -> Iterator[Shown]:
-    for one in _run(["node", str(HERE / "quick_info.cjs"), str(typescript.resolve())], files):
+def quick_infos(files: Sequence[Path], node: str = "node") -> Iterator[Shown]:
+    for one in _run([node, str(HERE / "quick_info.cjs")], files):
         yield Shown(one["file"], one["row"], one["name"], tuple(one["texts"]), one["call"])
 
 
@@ -281,20 +284,23 @@ def ruby_comments(files: Sequence[Path]) -> Iterator[Shown]:
             yield Shown(*key, tuple(shown.values()))
 
 
-def doxygen_comments(files: Sequence[Path], predefined: str) -> Iterator[Shown]:
-    for file in files:
+def doxygen_comments(files: Sequence[Path], predefined: str, *, together: bool = False) -> Iterator[Shown]:
+    """together: whether the definition of a member may stand in another file than its class."""
+    for some in [files] if together else [[file] for file in files]:
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "in").mkdir()
-            shutil.copy(file, Path(folder) / "in")
-            yield from _doxygen(file, Path(folder), predefined)
+            yield from _doxygen(some, Path(folder), predefined)
 
 
-def _doxygen(file: Path, folder: Path, predefined: str) -> Iterator[Shown]:
+def _doxygen(files: Sequence[Path], folder: Path, predefined: str) -> Iterator[Shown]:
+    copies = {folder / "in" / str(n) / file.name: file for n, file in enumerate(files)}
+    for copy, file in copies.items():
+        copy.parent.mkdir(parents=True)
+        shutil.copy(file, copy)
     yes = "GENERATE_XML EXTRACT_ALL EXTRACT_STATIC EXTRACT_PRIVATE EXTRACT_LOCAL_CLASSES"
     yes += " EXTRACT_ANON_NSPACES INTERNAL_DOCS QUIET"
     no = "GENERATE_HTML GENERATE_LATEX WARNINGS INLINE_INHERITED_MEMB INHERIT_DOCS"
     settings = [f"INPUT={folder}/in", f"OUTPUT_DIRECTORY={folder}", "EXTENSION_MAPPING=h=C++"]
-    settings += ["MACRO_EXPANSION=YES", "EXPAND_ONLY_PREDEF=YES", f"PREDEFINED={predefined}"]
+    settings += ["RECURSIVE=YES", "MACRO_EXPANSION=YES", "EXPAND_ONLY_PREDEF=YES", f"PREDEFINED={predefined}"]
     settings += [f"{one}=YES" for one in yes.split()] + [f"{one}=NO" for one in no.split()]
     (folder / "Doxyfile").write_text("\n".join(settings))
     subprocess.run(["doxygen", str(folder / "Doxyfile")], check=True, capture_output=True)
@@ -307,6 +313,7 @@ def _doxygen(file: Path, folder: Path, predefined: str) -> Iterator[Shown]:
                 continue
             seen.add(member.get("id") or "")
             row = int(location.get("bodystart", location.get("line", "0"))) - 1
+            file = copies[Path(location.get("bodyfile", location.get("file", "")))]
             parts = (member.find(one) for one in ("briefdescription", "detaileddescription"))
             text = " ".join(" ".join(part.itertext()) for part in parts if part is not None)
             if location.get("bodystart") or member.get("kind") != "function":

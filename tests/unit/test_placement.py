@@ -45,6 +45,12 @@ def test_nothing_is_offered_without_a_place_for_it(language: str, tool: str, sou
     assert documentation_sentence(function, language) is None, tool
 
 
+def test_a_function_in_another_one_has_no_documentation_in_cpp() -> None:
+    source = "int g() {\n  /** not it */\n  auto f = [](int a) {\n    return a;\n  };\n  return f(1);\n}"
+    _, function = functions(source.split("\n"), "cpp")
+    assert (function.name, function.docstring, may_insert(function, "cpp")) == ("f", None, False), DOXYGEN
+
+
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [

@@ -138,11 +138,14 @@ class Finder:
         first_one, overloads = self._first_overload(place, found.name)
         head = self._head(first_one.node)
         start, end = head.start_point.row, last_row(node) + 1
-        above = self._documentation(first_one, lines)
+        placement = PLACEMENTS[self.language]
+        is_seen = place.outer is None or place.outer.node.type not in placement.unseen
+        above = self._documentation(first_one, lines) if is_seen else []
         if not above and overloads == 1:
             above = self._documentation(place, lines)
-        within = [one for one in self._within(node, place, found) if one not in above]
-        shown = PLACEMENTS[self.language].within
+        within = self._within(node, place, found) if is_seen else []
+        within = [one for one in within if one not in above]
+        shown = placement.within
         if above and shown not in ("equals", "wins"):
             within = []
         behind = self._behind(place)
@@ -170,7 +173,7 @@ class Finder:
             docstring="\n".join(text_of(one) for one in reversed(documentation)) or None,
             code="\n".join(kept),
             documented=(rows[-1].start_point.row, last_row(rows[0]) + 1) if rows else None,
-            has_place=self._has_place(first_one, lines),
+            has_place=is_seen and self._has_place(first_one, lines),
         )
 
     def _is_bound(self, found: Parts, place: Place) -> bool:
@@ -235,7 +238,7 @@ class Finder:
         below = place.siblings[top].start_point.row
         for node, previous in islice(self._above(place, top), _FARTHEST):
             is_comment = node.type in self.comments
-            if is_comment and placement.apart and previous is not None and matches(previous, placement.past):
+            if is_comment and placement.apart and self._is_behind(node, previous, lines):
                 continue
             if is_comment or node.type in self.between:
                 text = text_of(node)
@@ -342,12 +345,13 @@ class Finder:
                 return False
         if not placement.apart or top < 2:
             return True
-        comment, previous = place.siblings[top - 1], place.siblings[top - 2]
-        return not (
-            comment.type in self.comments
-            and not begins_line(comment, lines)
-            and matches(previous, placement.past)
-        )
+        return not self._is_behind(place.siblings[top - 1], place.siblings[top - 2], lines)
+
+    def _is_behind(self, node: Node, previous: Node | None, lines: Sequence[str]) -> bool:
+        """Whether a node is a comment behind what is in `past`."""
+        if node.type not in self.comments or previous is None or begins_line(node, lines):
+            return False
+        return matches(previous, PLACEMENTS[self.language].past)
 
     def _within(self, node: Node, place: Place, found: Parts) -> list[Node]:
         """The comments that document a definition among its own words, if the tool looks there: the last one,

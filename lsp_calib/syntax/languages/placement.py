@@ -38,9 +38,11 @@ class Placement:
     hiding: the same as `past`, for what stands above a function and hides all that is below it.
     behind: whether comments behind other code document what stands below them. apart: whether the tools
         differ on where documentation stands if a comment is behind what is in `past`.
-    after: what a comment begins with that documents what stands before it. own_line: whether a comment has to end above the line of the function.
+    after: what a comment begins with that documents what stands before it. own_line: whether a comment has to
+        end above the line of the function.
     elsewhere: what a comment holds that documents something else, even right above a function. parts: types
-        of nodes whose comments stand as if these nodes were not there.
+        of nodes whose comments stand as if these nodes were not there. unseen: types of blocks in which the
+        tool sees no function.
     """
 
     tool: str
@@ -58,6 +60,7 @@ class Placement:
     own_line: bool = False
     elsewhere: re.Pattern[str] = re.compile("(?!)")
     parts: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
 
 
 _ANYTHING = re.compile("")
@@ -86,7 +89,7 @@ _DOXYGEN = Placement(
     past=MappingProxyType(
         {
             **dict.fromkeys((":", ";", "{", "access_specifier", "preproc_include"), _ANYTHING),
-            **dict.fromkeys(("ERROR", "expression_statement", "field_declaration"), _MACRO),
+            **dict.fromkeys(("ERROR", "declaration", "expression_statement", "field_declaration"), _MACRO),
             "preproc_call": _PRAGMA,
         }
     ),
@@ -97,6 +100,7 @@ _DOXYGEN = Placement(
         r"[@\\](?:addtogroup|defgroup|dir|file|mainpage|name|namespace|page|typedef|var)\b|[@\\][{}]"
     ),
     parts=frozenset({"preproc_if", "preproc_ifdef"}),
+    unseen=frozenset({"compound_statement"}),
 )
 # Behind these words a line may end, and they belong to what follows: nothing below them is looked for.
 _TYPESCRIPT = Placement(

@@ -67,7 +67,7 @@ def _binds(path: Path) -> bool:
 
 
 # Statements below a function among which an assignment to its `__doc__` is looked for.
-_FARTHEST = 40
+_FARTHEST = 10
 
 
 def _function(node: Node, place: Place, lines: Sequence[str]) -> Function | None:

@@ -1,7 +1,7 @@
 // Prints, as a line of JSON each, what TypeScript's quick info shows of every function with a name and a body.
-//   node quick_info.cjs FOLDER_OF_TYPESCRIPT < LIST_OF_FILES
+//   node quick_info.cjs < LIST_OF_FILES
 const fs = require("fs");
-const ts = require(process.argv[2]);
+const ts = require("typescript");
 
 const files = fs.readFileSync(0, "utf8").split("\n").filter(Boolean);
 // Each file counts alone, as for whoever reads one document: nothing that it imports is read.
@@ -22,13 +22,13 @@ function serviceOf(file, text) {
 // A function keeps the name of a variable through these.
 const holders = new Set([ts.SyntaxKind.ParenthesizedExpression, ts.SyntaxKind.AsExpression, ts.SyntaxKind.SatisfiesExpression, ts.SyntaxKind.NonNullExpression]);
 
-// The token that names a function: its own name, or that of what it is assigned to.
+// The token that names a function: the name of what it is assigned to, or its own.
 function nameOf(node, source) {
   if (ts.isConstructorDeclaration(node)) {
     return node.getChildren(source).find((child) => child.kind === ts.SyntaxKind.ConstructorKeyword);
   }
   // Quick info of `[a]() {}` is that of a.
-  if (node.name) return ts.isComputedPropertyName(node.name) ? undefined : node.name;
+  if (node.name && !ts.isFunctionExpression(node)) return ts.isComputedPropertyName(node.name) ? undefined : node.name;
   let value = node;
   while (holders.has(value.parent.kind) || isFirstArgument(value)) value = value.parent;
   const parent = value.parent;
@@ -38,6 +38,7 @@ function nameOf(node, source) {
   if (ts.isBinaryExpression(parent) && parent.operatorToken.kind === ts.SyntaxKind.EqualsToken && parent.right === value) {
     return ts.isPropertyAccessExpression(parent.left) ? parent.left.name : parent.left;
   }
+  return node.name;
 }
 
 function isFirstArgument(node) {
@@ -76,7 +77,7 @@ for (const file of files) {
     if (name) {
       const texts = [...overloadsOf(node, source).slice(0, 1), node].map(textOf);
       const row = source.getLineAndCharacterOfPosition(name.getStart(source)).line;
-      console.log(JSON.stringify({ file, row, name: name.getText(source), texts, call: !node.name && isInCall(node) }));
+      console.log(JSON.stringify({ file, row, name: name.getText(source), texts, call: ts.isExpression(node) && name !== node.name && isInCall(node) }));
     }
     ts.forEachChild(node, visit);
   };
