@@ -85,7 +85,7 @@ def noun(language: str) -> str | None:
 def may_insert(function: Function, language: str) -> bool:
     """Whether a summary of a function may be inserted: it has no documentation, and a place for it."""
     style = _STYLES.get(language)
-    if style is None or function.docstring is not None:
+    if style is None or function.docstring is not None or not function.has_place:
         return False
     return not style.inside or function.body >= function.signature_end
 
@@ -94,8 +94,8 @@ def insertion(lines: Sequence[str], function: Function, language: str, sentence:
     """The sentence as the documentation of a function of a document.
 
     lines: of the document, without their ends. function: one of its functions.
-    None if it has documentation already, or if there is no place for any: a body on the line of its
-    signature, a language without a convention here.
+    None if it has documentation already, or if there is no place for any: a definition, or in Python a body,
+    that begins in the midst of a line, a language without a convention here.
     """
     style = _STYLES.get(language)
     if style is None or not may_insert(function, language):

@@ -71,11 +71,10 @@ def documentation_sentence(function: Function, language: str) -> str | None:
 
 
 def _docstring(text: str) -> Iterator[str]:
-    """The lines of a string without its quotes."""
+    """The lines of a string without its quotes; none of another expression."""
     quotes = _QUOTES.match(text)
     if quotes is not None:
-        text = text[quotes.end() :].removesuffix(quotes[1])
-    yield from (line.strip() for line in text.split("\n"))
+        yield from (line.strip() for line in text[quotes.end() :].removesuffix(quotes[1]).split("\n"))
 
 
 def _comment(text: str, language: str) -> Iterator[str]:
@@ -93,9 +92,11 @@ def _comment(text: str, language: str) -> Iterator[str]:
                 continue
             if line.startswith("/*"):
                 inside = "*/"
-                line = line[2:].lstrip("*!")
+                line = line[2:].lstrip("*!").removeprefix("<")
+            elif line.startswith("#"):
+                line = line.lstrip("#")
             else:
-                line = line.lstrip("#") if line.startswith("#") else line.lstrip("/").removeprefix("!")
+                line = line.lstrip("/").removeprefix("!").removeprefix("<")
         elif inside == "*/":
             line = line.lstrip("*") if not line.startswith("*/") else line
         if inside and line.endswith(inside):

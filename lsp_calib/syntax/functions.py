@@ -16,7 +16,7 @@ import attrs
 
 from lsp_calib.syntax import parsing
 from lsp_calib.syntax.languages import LanguageRules, Place, rules_of
-from lsp_calib.syntax.languages.rules import Function, last_row, stands_alone
+from lsp_calib.syntax.languages.rules import Function, Outer, last_row, stands_alone
 from lsp_calib.syntax.parsing import Allowance, Overrun
 from lsp_calib.syntax.source_tree import code_of
 
@@ -123,15 +123,17 @@ def _below(
     # and the siblings of a node, asked for, are looked for from the root.
     pending: list[Iterator[tuple[Node, Sequence[Node], int]]] = [_placed((root,))]
     within = [""]  # the classes that hold each of the pending ones
+    holders: list[Outer | None] = [None]  # of each of the pending ones
     while pending:
         place = next(pending[-1], None)
         if place is None:
             pending.pop()
             within.pop()
+            holders.pop()
             continue
         node, siblings, index = place
         if (define := rules.functions.get(node.type)) is not None:
-            function = define(node, Place(siblings, index), lines)
+            function = define(node, Place(siblings, index, holders[-1]), lines)
             if function is not None:
                 yield attrs.evolve(function, within=within[-1])
             allowance.check()
@@ -140,6 +142,7 @@ def _below(
         allowance.step()
         children = node.children
         within.append(_class_of(node, within[-1]))
+        holders.append(Outer(node, siblings, index, holders[-1]))
         if node.type in rules.wrappers:
             pending.append(_wrapped(children, siblings, index))
         elif node.type in rules.bodies and children:

@@ -379,7 +379,7 @@ enum colour { RED, GREEN = 2 };
 
 static int (*handler)(int, char **);
 
-/* Adds a value. */
+/** Adds a value. */
 static node_t *
 push(node_t *list, int value)
 {

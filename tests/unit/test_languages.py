@@ -115,12 +115,12 @@ def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:
         ("rust", "/// D\n#[a]\n// why\nfn f() {}", "/// D", 3),
         ("rust", "/// D\n/// e\nfn f() {}", "/// D\n/// e", 2),
         ("rust", "// no\nfn f() {}", None, 1),
-        ("c", "/* D */\nint f(void) { }", "/* D */", 1),
-        ("c", "/* ---- */\nint f(void) { }", None, 1),
+        ("c", "/** D */\nint f(void) { }", "/** D */", 1),
+        ("c", "/** ---- */\nint f(void) { }", None, 1),
         ("c", "int x; // x\nint f(void) { }", None, 1),
-        ("c", "// D\n// e\nint *(*f(int a))(int) { }", "// D\n// e", 2),
+        ("c", "/// D\n/// e\nint *(*f(int a))(int) { }", "/// D\n/// e", 2),
         ("cpp", "/// D\ntemplate <class T>\nint f() { }", "/// D", 1),
-        ("cpp", "struct X {\n// D\nX() : a(1) {}\n};", "// D", 2),
+        ("cpp", "struct X {\n//! D\nX() : a(1) {}\n};", "//! D", 2),
         ("csharp", "class X {\n/// D\n[A, B(1)]\n// why\n[C] void M() {} }", "/// D", 4),
         ("csharp", "class X {\n/// D\n/// e\nvoid M() => N(); }", "/// D\n/// e", 3),
         ("csharp", "class X {\n// no\nvoid M() {} }", None, 2),
@@ -138,7 +138,7 @@ def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:
         ("php", "<?php\n/** D */\n#[A]\n#[B(1)]\nfunction f() {}", "/** D */", 4),
         ("php", "<?php\n// no\nfunction f() {}", None, 2),
         ("php", "<?php\n/** D */\n$f = fn($x) => $x;", "/** D */", 2),
-        ("php", "<p>it's</p>\n<?php /** no */\nfunction f() { ?>\n<p>it's {</p>\n<?php }", None, 2),
+        ("php", "<p>it's</p>\n<?php /** D */\nfunction f() { ?>\n<p>it's {</p>\n<?php }", "/** D */", 2),
     ],
 )
 def test_documentation_stands_right_above(
@@ -860,6 +860,7 @@ def test_what_each_overload_says_is_not_in_the_code() -> None:
     assert function.code == source.replace(said, "").rstrip("\n")
     below = source.replace(said, "").replace("function f(a: any)", f"{said}function f(a: any)")
     function = only(below, "typescript")
-    assert function.docstring == "/** Old words. */"
+    # Quick info of TypeScript 5.9.3 shows nothing of it: of several overloads the first one counts.
+    assert function.docstring is None
     assert "Old words" not in function.code
-    assert not may_insert(function, "typescript")
+    assert may_insert(function, "typescript")

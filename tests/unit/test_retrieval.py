@@ -284,8 +284,8 @@ def test_languages_are_kept_apart_and_dialects_together(root: Path) -> None:
 
 def test_headers_are_c_plus_plus_where_that_is_looked_for(tmp_path: Path) -> None:
     body = "inline int total_price(int items, int price) {\n  return items * price;\n}\n"
-    (tmp_path / "a.h").write_text(f"namespace shop {{\n// Multiplies the prices of items.\n{body}}}\n")
-    (tmp_path / "b.c").write_text(f"// Multiplies the prices of items.\nstatic {body}")
+    (tmp_path / "a.h").write_text(f"namespace shop {{\n/// Multiplies the prices of items.\n{body}}}\n")
+    (tmp_path / "b.c").write_text(f"/// Multiplies the prices of items.\nstatic {body}")
     index = WorkspaceExamples(tmp_path, Exclusion)
 
     def paths(language: str) -> list[str]:

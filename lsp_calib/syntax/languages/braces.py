@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages.placement import PLACEMENTS, goes_along, reaches
+from lsp_calib.syntax.languages.placement import PLACEMENTS, goes_along, is_of_another, matches
 from lsp_calib.syntax.languages.rules import (
     COMMENTS,
     Fields,
@@ -29,8 +29,13 @@ if TYPE_CHECKING:
 COMMENT = ("/*", "*/")
 # Comments above a definition that are looked at: no documentation is longer, and a file may hold them alone.
 _FARTHEST = 1000
-# A line for the compiler; `once` is of the file.
-_PRAGMA = re.compile(r"#\s*pragma\s+(?!once\b)")
+# What a function may be wrapped in on its way to the name that it is bound to.
+_AROUND = words(
+    """
+        argument arguments as_expression call_expression non_null_expression parenthesized_expression
+        satisfies_expression
+    """
+)
 
 
 def binding(
@@ -107,8 +112,9 @@ class Finder:
     between: types of what may stand between documentation and definition, or before its first word:
         annotations, attributes.
     signatures: types of overloads, which stand above the definition that they share: what is said of the
-        first one is its documentation.
+        first one is its documentation; if there is one alone, also what is said of the definition.
     inner: what documentation in a body begins with.
+    expressions: types of functions that are values, and may be bound to another name than their own.
     """
 
     language: str
@@ -118,6 +124,7 @@ class Finder:
     between: frozenset[str] = frozenset()
     signatures: frozenset[str] = frozenset()
     inner: re.Pattern[str] = re.compile("(?!)")
+    expressions: frozenset[str] = frozenset()
 
     @property
     def functions(self) -> Mapping[str, Callable[[Node, Place, Sequence[str]], Function | None]]:
@@ -126,19 +133,28 @@ class Finder:
 
     def _function(self, node: Node, place: Place, lines: Sequence[str]) -> Function | None:
         found = self.parts[node.type](node)
-        if found is None:
+        if found is None or (node.type in self.expressions and self._is_bound(found, place)):
             return None
-        first_one = self._first_overload(place, found.name)
+        first_one, overloads = self._first_overload(place, found.name)
         head = self._head(first_one.node)
         start, end = head.start_point.row, last_row(node) + 1
-        above = self._documentation(first_one, lines) or self._documentation(place, lines)
-        within = self._within(node, place, found)
-        if above and PLACEMENTS[self.language].within != "wins":
+        placement = PLACEMENTS[self.language]
+        is_seen = place.outer is None or place.outer.node.type not in placement.unseen
+        above = self._documentation(first_one, lines) if is_seen else []
+        if not above and overloads == 1:
+            above = self._documentation(place, lines)
+        within = self._within(node, place, found) if is_seen else []
+        within = [one for one in within if one not in above]
+        shown = placement.within
+        if above and shown not in ("equals", "wins"):
             within = []
-        documentation = within or above
+        behind = self._behind(place)
+        # TypeScript shows what stands behind the equals sign first, and then what stands above.
+        documentation = behind + (above + within if shown == "equals" else within or above)
+        rows = above if shown == "equals" and above else within or above or behind
         said = self._rows_of_documentation(place.siblings[first_one.index : place.index], lines)
         text = {row: line for row, line in enumerate(lines[start:end], start) if row not in said}
-        for one in within:
+        for one in behind + within:
             _cut(one, text)
         kept = list(text.values())
         if above and above[0].end_point.row >= start:
@@ -156,14 +172,22 @@ class Finder:
             signature_end=(first if opens else self._row_before(found)) + 1,
             docstring="\n".join(text_of(one) for one in reversed(documentation)) or None,
             code="\n".join(kept),
-            documented=(documentation[-1].start_point.row, last_row(documentation[0]) + 1)
-            if documentation
-            else None,
+            documented=(rows[-1].start_point.row, last_row(rows[0]) + 1) if rows else None,
+            has_place=is_seen and self._has_place(first_one, lines),
         )
 
-    def _first_overload(self, place: Place, name: str) -> Place:
-        """Where the overloads of a definition begin; its own place if it has none."""
-        first = place.index
+    def _is_bound(self, found: Parts, place: Place) -> bool:
+        """Whether a function has a name besides its own."""
+        holder = place.outer
+        while holder is not None and holder.node.type in _AROUND:
+            holder = holder.outer
+        take_apart = self.parts.get(holder.node.type) if holder is not None else None
+        named = take_apart(holder.node) if holder is not None and take_apart is not None else None
+        return named is not None and named.body == found.body
+
+    def _first_overload(self, place: Place, name: str) -> tuple[Place, int]:
+        """Where the overloads of a definition begin, and how many they are; its own place if it has none."""
+        first, overloads = place.index, 0
         for at in range(place.index - 1, -1, -1) if self.signatures else ():
             node = place.siblings[at]
             if node.type == ";" or node.type in self.comments:
@@ -171,8 +195,8 @@ class Finder:
             overload = next((one for one in (node, *node.children) if one.type in self.signatures), None)
             if overload is None or text_of(overload.child_by_field_name("name")) != name:
                 break
-            first = at
-        return Place(place.siblings, first)
+            first, overloads = at, overloads + 1
+        return attrs.evolve(place, index=first), overloads
 
     def _rows_of_documentation(self, nodes: Sequence[Node], lines: Sequence[str]) -> set[int]:
         """The rows of comments that document, among overloads."""
@@ -203,26 +227,38 @@ class Finder:
         return row
 
     def _documentation(self, place: Place, lines: Sequence[str]) -> list[Node]:
-        """The comments right above a definition that document it, the nearest first."""
+        """The comments above a definition that document it, the nearest first."""
         placement = PLACEMENTS[self.language]
         found: list[Node] = []
         # Empty comments below the one looked at, between paragraphs perhaps, and the numbers of a sentence.
         blank: list[Node] = []
-        run: list[Node] = []
+        run: list[Node | None] = []  # None: a blank line, where a licence's text ends
         shown = 0
-        top = self._below_which_nothing_is_shown(place, placement.hiding)
+        top = self._below_which_nothing_is_shown(place)
         below = place.siblings[top].start_point.row
-        for at in range(top - 1, max(top - _FARTHEST, 0) - 1, -1):
-            node = place.siblings[at]
-            text = text_of(node) if node.type in self.comments | self.between else ""
-            if node.type in self.comments or (node.type in self.between and self.documents(text)):
+        for node, previous in islice(self._above(place, top), _FARTHEST):
+            is_comment = node.type in self.comments
+            if is_comment and placement.apart and self._is_behind(node, previous, lines):
+                continue
+            if is_comment or node.type in self.between:
+                text = text_of(node)
+                says = self.documents(text)
+            if is_comment or (node.type in self.between and says):
                 blank_lines = max(below - last_row(node) - 1, 0)
-                if not begins_line(node, lines) or blank_lines > (0 if found else placement.blank_lines):
+                # Comments for tools are text to the tools that show each comment.
+                is_next_to = found or (run and self.documents is has_words)
+                if blank_lines > (0 if is_next_to and not placement.joins else placement.blank_lines):
+                    break
+                if not self._stands_apart(node, previous, lines) or (
+                    placement.own_line and last_row(node) == below
+                ):
                     break
                 for_tool = is_for_tool(text, self.language)
-                if self.documents(text) and not (for_tool or reaches(placement, text, blank_lines)):
+                if says and not for_tool and (blank_lines or found) and is_of_another(text):
                     break
-                run.append(node)
+                if placement.elsewhere.search(text):
+                    break
+                run += [None, node] if run and blank_lines else [node]
                 if text.strip() in placement.hidden:
                     # From here on down to the mark that ends what is hidden.
                     if text.strip() == placement.hidden[0]:
@@ -230,26 +266,92 @@ class Finder:
                     shown, blank = len(found), []
                 elif for_tool:
                     pass
-                elif self.documents(text):
+                elif says:
                     if found and not goes_along(placement, text, text_of(found[-1])):
                         break
                     found += [*blank, node]
                     blank = []
-                elif _is_number(text) or (found and not text.strip("/#*! \t")):
+                elif _is_number(text) or (
+                    found and (self.documents is has_words or not text.strip("/#*! \t"))
+                ):
                     blank.append(node)
                 elif found and not placement.joins:
                     break
-            elif node.type not in self.between and not (
-                last_row(node) + 1 == below and _PRAGMA.match(text_of(node))
+            elif node.type not in self.between and (
+                (found and not placement.joins) or not matches(node, placement.past)
             ):
                 break
             below = node.start_point.row
         others = without_licences([text_of(one) for one in reversed(run)], self.language)
-        kept = {one.start_byte for one, keep in zip(run, reversed(others), strict=True) if keep}
+        kept = {one.start_byte for one, keep in zip(run, reversed(others), strict=True) if keep and one}
         found = [one for one in found if one.start_byte in kept]
         while found and not has_words(text_of(found[-1])):
             found.pop()
         return found
+
+    def _above(self, place: Place, top: int) -> Iterator[tuple[Node, Node | None]]:
+        """What stands above a definition, the nearest first, each with what stands before it."""
+        placement = PLACEMENTS[self.language]
+        while True:
+            for at in range(top - 1, -1, -1):
+                node = place.siblings[at]
+                if node.type in placement.parts and (alone := self._comments_alone(node)):
+                    yield from alone
+                    continue
+                if node.has_error and matches(node, placement.past):
+                    held = node.children
+                    yield from (
+                        (held[n], held[n - 1])
+                        for n in range(len(held) - 1, 0, -1)
+                        if held[n].type in self.comments
+                    )
+                yield node, place.siblings[at - 1] if at else None
+            holder = place.outer
+            while holder is not None and holder.siblings is place.siblings:  # a wrapper
+                holder = holder.outer
+            if holder is None or holder.node.type not in placement.climbs:
+                return
+            place = holder.place
+            top = place.index
+
+    def _comments_alone(self, node: Node) -> list[tuple[Node, Node | None]]:
+        """The comments of a node that holds nothing else besides its first name, from below; else none."""
+        comments = [one for one in node.children if one.type in self.comments]
+        others = [one for one in node.named_children[1:] if one.type not in self.comments]
+        return [] if others else [(one, None) for one in reversed(comments)]
+
+    def _stands_apart(self, comment: Node, previous: Node | None, lines: Sequence[str]) -> bool:
+        """Whether a comment may document what is below it, rather than belong to what is before it on its
+        line."""
+        if begins_line(comment, lines):
+            return True
+        placement = PLACEMENTS[self.language]
+        return placement.behind or (previous is not None and previous.type in self.comments)
+
+    def _has_place(self, place: Place, lines: Sequence[str]) -> bool:
+        """Whether documentation can stand on lines of its own above a definition, for each of the tools."""
+        placement = PLACEMENTS[self.language]
+        top = self._below_which_nothing_is_shown(place)
+        for at in range(top, max(top - _FARTHEST, -1), -1):
+            node = place.siblings[at]
+            if begins_line(node, lines):
+                break
+            previous = place.siblings[at - 1] if at else None
+            if previous is None or not (
+                (previous.type in self.comments and not placement.own_line)
+                or previous.type in self.between
+                or matches(previous, placement.past)
+            ):
+                return False
+        if not placement.apart or top < 2:
+            return True
+        return not self._is_behind(place.siblings[top - 1], place.siblings[top - 2], lines)
+
+    def _is_behind(self, node: Node, previous: Node | None, lines: Sequence[str]) -> bool:
+        """Whether a node is a comment behind what is in `past`."""
+        if node.type not in self.comments or previous is None or begins_line(node, lines):
+            return False
+        return matches(previous, PLACEMENTS[self.language].past)
 
     def _within(self, node: Node, place: Place, found: Parts) -> list[Node]:
         """The comments that document a definition among its own words, if the tool looks there: the last one,
@@ -259,26 +361,46 @@ class Finder:
             kinds = self.comments | {"inner_attribute_item"}
             inner = takewhile(lambda one: one.type in kinds, found.body.children[1:])
             return [one for one in inner if self.inner.match(text_of(one))][::-1]
-        end = found.body
+        end = found.body.start_byte
+        holders: Sequence[Node] = (place.node, node, found.holder)
         if placement.within == "wins":
-            end = found.holder.child_by_field_name("parameters") or end
-        holders: tuple[Node, ...] = (place.node, node, found.holder)
-        if placement.within == "equals":
+            parameters = found.holder.child_by_field_name("parameters")
+            end = parameters.start_byte if parameters else end
+        elif placement.within == "equals":
             holders = (node,) if node != found.holder else ()
+            if node.type in self.expressions:  # `return /** ... */ function f() {}`, or an argument
+                holders, end = (place.outer.node,) if place.outer else (), node.start_byte
+        elif placement.within == "line":
+            parameters = found.holder.child_by_field_name("parameters")
+            holders, end = (node, parameters or node), node.end_byte
+        elif not placement.within:
+            holders = ()
         comments = [
             one
-            for holder in (holders if placement.within else ())
+            for holder in holders
             for one in holder.children
-            if one.type in self.comments and one.start_byte < end.start_byte
+            if one.type in self.comments and one.start_byte < end
         ]
+        if placement.within == "line":
+            comments += place.siblings[place.index + 1 : place.index + 2]
+            row = node.start_point.row
+            comments = [one for one in comments if one.type in self.comments and one.start_point.row == row]
+            return [one for one in comments if self._says(text_of(one))][:1]
         said = [one for one in comments if self._says(shown := text_of(one)) and placement.shown.match(shown)]
         return sorted(said, key=lambda one: one.start_byte)[-1:]
 
-    def _below_which_nothing_is_shown(self, place: Place, hiding: frozenset[str]) -> int:
+    def _behind(self, place: Place) -> list[Node]:
+        """The comments behind a definition that document it, the nearest to the end of the file first."""
+        after = PLACEMENTS[self.language].after
+        behind = islice(place.siblings, place.index + 1, place.index + _FARTHEST)
+        comments = takewhile(lambda one: one.type in self.comments and after.match(text_of(one)), behind)
+        return [one for one in comments if not is_for_tool(text_of(one), self.language)][::-1]
+
+    def _below_which_nothing_is_shown(self, place: Place) -> int:
         """The index of the first of the nodes that hide what is below them; of the definition without one."""
-        top = place.index
-        for at in range(place.index - 1, -1, -1) if hiding else ():
-            if place.siblings[at].type in hiding:
+        top, hiding = place.index, PLACEMENTS[self.language].hiding
+        for at in range(place.index - 1, max(top - _FARTHEST, -1), -1) if hiding else ():
+            if matches(place.siblings[at], hiding):
                 top = at
             elif place.siblings[at].type not in self.comments:
                 break

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages import gaps
-from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, has_words, text_of
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, text_of
 from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ def _variable(node: Node) -> Parts | None:
     return _lambda(declarators[0]) if len(declarators) == 1 else None
 
 
-# `///<` is of what stands before it.
 _FINDER = Finder(
     "c",
     {"declaration": _variable, "function_definition": _definition},
-    documents=lambda text: has_words(text) and not re.match(r"(?:/\*[*!]|//[/!])<", text),
+    # `///<` is of what stands before it; four strokes, three stars and other comments are no documentation.
+    documents=lambda text: bool(re.match(r"/\*[*!](?![*/<])|//[/!](?![/<])", text)),
 )
 
 

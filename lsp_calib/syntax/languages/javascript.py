@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.syntax.languages import gaps
-from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, bound, parts, text_of
+from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, parts, text_of
 from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ _WRAPPINGS = by_field(
 # What holds a declaration, together with the words before it.
 _WRAPPERS = words(
     """
-        ambient_declaration export_statement expression_statement lexical_declaration variable_declaration
+        ambient_declaration export_statement expression_statement lexical_declaration return_statement
+        variable_declaration
     """
 )
 
@@ -89,6 +90,11 @@ def _called(call: Node) -> str:
     return text_of(name or function)
 
 
+def _named(node: Node) -> Parts | None:
+    """Of a function with a name that is a value: an argument, or what is returned."""
+    return parts(node) if node.child_by_field_name("name") is not None else None
+
+
 _FINDER = Finder(
     "javascript",
     {
@@ -96,6 +102,8 @@ _FINDER = Finder(
         "export_statement": bound("", "value", _inside),  # `export default () => ...`
         "field_definition": bound("property", "value", _inside),
         "function_declaration": parts,
+        "function_expression": _named,
+        "generator_function": _named,
         "generator_function_declaration": parts,
         "method_definition": parts,
         "pair": bound("key", "value", _inside),
@@ -104,6 +112,7 @@ _FINDER = Finder(
     },
     documents=lambda text: text.startswith("/**"),
     between=words("decorator"),
+    expressions=words("function_expression generator_function"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.languages import gaps
@@ -66,7 +67,11 @@ def _binds(path: Path) -> bool:
     return at > 0 and (path[at - 1][0], path[at][1]) in _BINDINGS
 
 
-def _function(node: Node, _: Place, lines: Sequence[str]) -> Function | None:
+# Statements below a function among which an assignment to its `__doc__` is looked for.
+_FARTHEST = 10
+
+
+def _function(node: Node, place: Place, lines: Sequence[str]) -> Function | None:
     name = node.child_by_field_name("name")
     body = node.child_by_field_name("body")
     if body is None:
@@ -84,8 +89,11 @@ def _function(node: Node, _: Place, lines: Sequence[str]) -> Function | None:
         same_line = [(head + tail).rstrip()] if head.strip() or tail else []
         kept = [*lines[start:first], *same_line, *lines[last + 1 : end]]
         body_start = last if tail else last + 1
+    named = _text(name)
+    if (assigned := _assigned(named, place)) is not None:
+        text = assigned
     return Function(
-        name=name.text.decode("utf-8", "replace") if name is not None and name.text else "",
+        name=named,
         start=start,
         body=body_start,
         end=end,
@@ -108,6 +116,37 @@ def _documentation(body: Node) -> Node | None:
     return None if any(set(opening.lower()) & set(b"bf") for opening in openings) else first
 
 
+def _assigned(name: str, place: Place) -> str | None:
+    """What `name.__doc__ = ...` below a function, or below its class, gives it, as written: it stands for the
+    docstring."""
+    around: Place | None = place
+    while around is not None:
+        if around.outer is not None and around.outer.node.type == "decorated_definition":
+            around = around.outer.place
+        for statement in islice(around.siblings, around.index + 1, around.index + 1 + _FARTHEST):
+            value = _value_given(statement, f"{name}.__doc__")
+            if value is not None:
+                return _written(value) if _strings(value) else _text(value)
+        holder = around.outer and around.outer.outer
+        if holder is None or holder.node.type != "class_definition":
+            return None
+        name = f"{_text(holder.node.child_by_field_name('name'))}.{name}"
+        around = holder.place
+    return None
+
+
+def _value_given(statement: Node, target: str) -> Node | None:
+    """What a statement assigns to a target, None if it does something else."""
+    assignment = statement.children[0] if statement.type == "expression_statement" else statement
+    if assignment.type != "assignment" or _text(assignment.child_by_field_name("left")) != target:
+        return None
+    return assignment.child_by_field_name("right")
+
+
+def _text(node: Node | None) -> str:
+    return "" if node is None else (node.text or b"").decode("utf-8", "replace")
+
+
 def _strings(statement: Node) -> list[Node]:
     """The adjacent strings of a statement, in brackets perhaps; none if it has anything else."""
     value = statement
@@ -125,7 +164,7 @@ def _written(documentation: Node) -> str:
     """A docstring as written; adjacent strings as one with the quotes of the first."""
     strings = _strings(documentation)
     if len(strings) == 1:
-        return (strings[0].text or b"").decode("utf-8", "replace")
+        return _text(strings[0])
     inner = b"".join(part.text or b"" for one in strings for part in one.children[1:-1])
     opening, closing = strings[0].children[0].text or b"", strings[0].children[-1].text or b""
     return (opening + inner + closing).decode("utf-8", "replace")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -53,6 +53,7 @@ class Function:
     code: its source without the documentation.
     documented: first line of the documentation, and the line after it; None if there is none.
     within: the class that it is a method of, after those that this one stands in; "" if there is none.
+    has_place: whether documentation can stand on lines of its own where the language's tool looks for it.
     """
 
     name: str
@@ -64,14 +65,29 @@ class Function:
     code: str
     documented: tuple[int, int] | None = None
     within: str = ""
+    has_place: bool = True
+
+
+class Outer(NamedTuple):
+    """A node that holds others, and its own place: at `at` among its siblings."""
+
+    node: Node
+    siblings: Sequence[Node]
+    at: int
+    outer: Outer | None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.siblings, self.at, self.outer)
 
 
 @attrs.frozen
 class Place:
-    """Where a definition stands: what is before it is `siblings[:index]`."""
+    """Where a definition stands: what is before it is `siblings[:index]`. outer: what holds the siblings."""
 
     siblings: Sequence[Node]
     index: int
+    outer: Outer | None = None
 
     @property
     def node(self) -> Node:
