@@ -9,6 +9,6 @@ $stdin.each_line(chomp: true) do |file|
   YARD::Registry.all(:method).each do |method|
     next if method.is_alias? || method.is_attribute? || method.line.nil?
     puts JSON.generate(file: file, row: method.line - 1, name: method.name, text: method.docstring.all.to_s,
-                       empty: method.source.to_s.gsub(/#.*/, "").match?(/\Adef [^;\n]*[;\s]*end\s*\z/))
+                       empty: method.source.to_s.gsub(/#.*/, "").match?(/\Adef [^;\s(]+ *(\([^)]*\))?[;\s]*end\s*\z/))
   end
 end
