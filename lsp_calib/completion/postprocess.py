@@ -419,7 +419,10 @@ def _is_next_line(text: str, cursor: Cursor) -> bool:
     """Whether a line would stand there twice, one below the other."""
     line = (cursor.before + text + cursor.after).rstrip()
     below, blank = next_line(cursor)
-    if below.strip() == line.strip() and (_closes_nothing(line, cursor) or _ends_text(line, cursor)):
+    bare = line.strip()
+    if below.strip() == bare and (
+        _LONG_STRING.fullmatch(bare) or _closes_nothing(line, cursor) or _ends_text(line, cursor)
+    ):
         return True
     if below != line or _CLOSES.fullmatch(line.strip()):
         return below == line

@@ -12,9 +12,9 @@ Places come by turns from three kinds: an empty line above a closer ("new line")
 one ("end"), and such a line behind its first bracket, with the closers alone behind the cursor, as an editor
 writes them ("between"). Each place is asked by itself and by hand, over the protocol, with nothing hidden;
 each answer is applied as an editor does it. A closer is doubled if the line that is made says what the next
-one says, or closes more than it did. Errors are ERROR and MISSING nodes of tree-sitter; an answer that opens
-a block is counted apart, with the block closed. `--json`: a line for each place; a run goes on where it
-ended.
+one says, or adds errors and closes more than it did. Errors are ERROR and MISSING nodes of tree-sitter; they
+are counted again with the block closed that an answer opens. `--json`: a line for each place; a run goes on
+where it ended.
 """
 
 from __future__ import annotations
@@ -149,11 +149,11 @@ def judged(lines: Sequence[str], line: int, language: str, new: str) -> dict[str
     after = [*lines[:line], *made, *lines[line + 1 :]]
     below = next((one.strip() for one in lines[line + 1 :] if one.strip()), "")
     last = made[-1].strip()
-    doubled = (last == below and _CLOSER.fullmatch(last) is not None and last != lines[line].strip()) or (
-        _balance(new) < min(_balance(lines[line]), 0)
-    )
     before = errors("\n".join(lines), language)
     more = errors("\n".join(after), language) - before
+    again = last == below and _CLOSER.fullmatch(last) is not None and last != lines[line].strip()
+    # In a comment a closer closes nothing.
+    doubled = again or (more > 0 and _balance(new) < min(_balance(lines[line]), 0))
     closed = more
     if more > 0 and (closer := _closer_of(made[-1], language)):
         begin = indentation_of(made[-1])

@@ -762,6 +762,8 @@ def test_what_closes_something_else_than_the_next_line_stays(
         ("shellscript", ["for a in b; do", "  c"], "  done", "done"),
         ("json", ["{", '  "a": 1'], "  }", "}"),
         ("shellscript", ["cat <<EOF", "a"], "EOF", "EOF"),
+        ("python", ["class A:"], '"""', '    """'),
+        ("python", ["    def f():"], "    '''", "        '''"),
         ("shellscript", ["cat <<-'END_OF_IT' > b", "a"], "\tEND_OF_IT", "\tEND_OF_IT"),
         ("ruby", ["a = <<~SQL", "  b"], "SQL", "SQL"),
         ("php", ["<?php", "$a = <<<EOT", "b"], "EOT;", "EOT;"),
