@@ -62,7 +62,8 @@ class Hardware:
     """The hardware that a backend finds on this machine before it loads a model.
 
     build: names the compiled library; another compilation has another name. amx: the library has code for
-    AMX, and the processor has AMX. gpu: the library has found a GPU it can use.
+    AMX, and the processor has AMX. gpu: the library has found a GPU it can use. exact: on the processor a
+        probability is a function of the text, to the last bit.
     convert: the file with a model's weights in 8 bits, made if there is none; raises OSError or
         ModelFileError if it cannot be made. None where the library cannot.
     """
@@ -70,6 +71,7 @@ class Hardware:
     build: str
     amx: bool = False
     gpu: bool = False
+    exact: bool = False
     convert: Callable[[Path], Path] | None = None
 
 

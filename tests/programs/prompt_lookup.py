@@ -179,7 +179,7 @@ def batch_costs(model: LlamaModel, rounds: int) -> dict[int, float]:
     model._machine.evaluate(sequence, tokens, 1, None)
 
     def seconds(size: int) -> float:
-        decoder.reuse(sequence, tokens, _FILLED)
+        decoder.reuse(sequence, tokens, _FILLED, _FILLED)
         start = time.perf_counter()
         decoder.decode(sequence, tokens[:size], size)
         return time.perf_counter() - start

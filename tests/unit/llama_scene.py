@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -124,19 +123,17 @@ class Reference:
         *,
         first: int,
         splits: Sequence[int] = (),
-        ubatch: int = 64,
         states: bool = False,
     ) -> np.ndarray:
         """Logits after each of `tokens` from the one at `first` on, float64, (len(tokens) - first, size).
 
         states: the model's last states instead, (len(tokens) - first, width).
-        splits: the numbers of tokens that are decoded at once; what is left after these, by 64.
-        ubatch: how many of these llama.cpp evaluates at once.
+        splits: the numbers of tokens that are decoded at once; what is left after these is, too.
         """
         lib = self.lib
         params = lib.llama_context_default_params()
-        params.n_ctx = params.n_batch = 1024
-        params.n_ubatch = ubatch
+        params.n_ctx = params.n_batch = params.n_ubatch = 1024
+        params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.n_threads = params.n_threads_batch = 1
         params.embeddings = states
         get, size = (
@@ -148,7 +145,7 @@ class Reference:
         batch = lib.llama_batch_init(1024, 0, 1)
         rows = []
         start = 0
-        for step in itertools.chain(splits, itertools.repeat(64)):
+        for step in (*splits, len(tokens)):
             chunk = tokens[start : start + step]
             if not chunk:
                 break
@@ -179,5 +176,5 @@ class Reference:
 
 
 def one_by_one(given: int, answer: int) -> list[int]:
-    """The splits of a generation: its prompt by 64, then each token of the answer but the last."""
-    return [*[64] * (given // 64), *([given % 64] if given % 64 else []), *[1] * (answer - 1)]
+    """The splits of a generation: its prompt, then each token of the answer but the last."""
+    return [given, *[1] * (answer - 1)]

@@ -32,12 +32,14 @@ from lsp_calib.completion.prompt import Layout
 from lsp_calib.errors import DataError, EngineDiedError, EngineError, LspCalibError, ModelError, SettingsError
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.inference.backend import Acceleration, Hardware
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.card import load_cards
 from lsp_calib.inference.models.inventory import inventory
+from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
-from lsp_calib.tools.doctor import run
+from lsp_calib.tools.doctor import checks, run
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
 from lsp_calib.tools.doctor.checks import Level
 from lsp_calib.tools.doctor.run import (
@@ -505,3 +507,39 @@ class TestQuick:
         first, second = [line for line in capsys.readouterr().out.split("\n\n") if line.strip()]
         assert "Nothing wrong was found. Not tried: loading a model" in " ".join(first.split())
         assert "Everything works." in second
+
+
+class TestReproducibility:
+    """Whether the same text gives the same probability."""
+
+    @pytest.mark.parametrize(
+        ("hardware", "accelerations", "data", "says"),
+        [
+            (
+                Hardware("b", exact=True),
+                [Acceleration()],
+                {"flashAttention": "off", "exact": True},
+                "to the last bit",
+            ),
+            (Hardware("b", exact=True), [], {"flashAttention": "off", "exact": True}, "to the last bit"),
+            (
+                Hardware("b"),
+                [Acceleration()],
+                {"flashAttention": "off", "exact": False},
+                "this engine has cached",
+            ),
+            (
+                Hardware("b", gpu=True, exact=True),
+                [Acceleration(gpu_layers=99)],
+                {"flashAttention": "automatic", "exact": False},
+                "On the GPU",
+            ),
+        ],
+        ids=["processor", "nothing tried yet", "prebuilt", "GPU"],
+    )
+    def test_the_mode_of_the_engine_is_said(
+        self, hardware: Hardware, accelerations: list[Acceleration], data: dict[str, object], says: str
+    ) -> None:
+        found = checks.reproducibility(hardware, [AccelerationChoice(one) for one in accelerations])
+        assert found.data == data
+        assert says in found.says

@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
+from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix, reusable
 from lsp_calib.inference.models.memory import count_sequences
 
 tokens = st.lists(st.integers(0, 2), max_size=12)
@@ -36,6 +36,20 @@ def test_the_common_prefix_is_that_of_the_definition(first: list[int], second: l
     same = common_prefix(first, second)
     assert first[:same] == second[:same]
     assert same == min(len(first), len(second)) or first[same] != second[same]
+
+
+@given(tokens, tokens, st.data())
+def test_what_is_reused_was_evaluated_as_it_would_be_now(
+    cached: list[int], wanted: list[int], data: st.DataObject
+) -> None:
+    """The tokens of a prompt together with others, those of an answer one by one."""
+    before, now = (data.draw(st.integers(0, len(one)), label="together") for one in (cached, wanted))
+    most = data.draw(st.integers(0, len(wanted)))
+    kept = reusable(CachedSequence(0, cached, before), wanted, now, most)
+    assert cached[:kept] == wanted[:kept]
+    assert kept <= most
+    assert all((at < before) == (at < now) for at in range(kept))
+    assert now - kept != 1 or now == 1, "none is left alone"
 
 
 def test_two_documents_in_turns_do_not_evict_each_other() -> None:

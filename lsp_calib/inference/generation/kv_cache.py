@@ -20,10 +20,15 @@ _OWN = 3
 @attrs.define
 class CachedSequence:
     """One sequence of the KV cache: the tokens evaluated in it, when it was last used (a count), its owner,
-    and the document of the request, "" if none was given."""
+    and the document of the request, "" if none was given.
+
+    together: how many of the tokens, from the first on, were evaluated together with others. The rest were
+    evaluated one by one, as the tokens of an answer are.
+    """
 
     id: int
     tokens: list[int] = attrs.Factory(list)
+    together: int = 0
     used: int = 0
     owner: object = None
     document: str = ""
@@ -44,6 +49,19 @@ def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
         else:
             different = middle
     return same
+
+
+def reusable(sequence: CachedSequence, tokens: Sequence[int], together: int, most: int) -> int:
+    """How many of the first `most` of `tokens` the sequence holds as they would be evaluated now.
+
+    together: how many of `tokens` are evaluated together, which are those of a prompt. The kernels for one
+    token and for several differ in the last bits, those for two or more agree (llama.cpp without flash
+    attention): so a token counts only where it was evaluated in the same way, and none is left alone.
+    """
+    same = min(common_prefix(sequence.tokens, tokens), most)
+    if sequence.together != together:
+        same = min(same, sequence.together, together)
+    return max(same - 1, 0) if same == together - 1 else same
 
 
 def choose(sequences: Iterable[CachedSequence], prompt: Sequence[int], document: str = "") -> CachedSequence:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Counters, Interrupted, Preempted
 from lsp_calib.inference.engine import Priority
-from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
+from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, reusable
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
 from lsp_calib.inference.local.thread_budget import BatchSizer, ThreadBudget
 from lsp_calib.inference.models.memory import count_sequences
@@ -53,6 +53,9 @@ class Decoder:
         params.n_ctx = self.positions * sequences
         params.n_seq_max = sequences
         params.kv_unified = False
+        if not on_gpu:
+            # On processors its results depend on the number of threads and on the size of a step.
+            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.n_batch = params.n_ubatch = self._largest
         params.n_threads = params.n_threads_batch = self.threads
         params.no_perf = True
@@ -111,10 +114,9 @@ class Decoder:
         """Tokens of a prompt to evaluate next. urgent: a user waits for them."""
         return self._steps.size(time.perf_counter(), urgent=urgent, left=self.turn_left())
 
-    def reuse(self, sequence: CachedSequence, tokens: Sequence[int], most: int) -> int:
-        """Keep the tokens that `sequence` shares with the first `most` of `tokens`; returns their number."""
-        same = min(common_prefix(sequence.tokens, tokens), most)
-        self._drop(sequence, same)
+    def reuse(self, sequence: CachedSequence, tokens: Sequence[int], together: int, most: int) -> int:
+        """Keep what is `reusable` for `tokens`; returns the number of tokens kept."""
+        self._drop(sequence, reusable(sequence, tokens, together, most))
         return len(sequence.tokens)
 
     def decode(
@@ -162,6 +164,8 @@ class Decoder:
             self._drop(sequence, before)
             self._pace.give_way(self.threads)
         sequence.tokens += tokens
+        if count > 1 and sequence.together == before:
+            sequence.together += count
 
     def _take_step(self, count: int, *, ahead: bool) -> int:
         """Evaluate the batch once; returns llama.cpp's code."""
@@ -250,11 +254,13 @@ class Decoder:
         start = start if self._can_drop_part else 0
         llama_cpp.llama_memory_seq_rm(self._memory, sequence.id, start or -1, -1)
         del sequence.tokens[start:]
+        sequence.together = min(sequence.together, start)
 
     def _settle(self, sequence: CachedSequence, tokens: Sequence[int]) -> None:
         """After a stopped decode: ask llama.cpp which tokens are left in the cache."""
         kept = llama_cpp.llama_memory_seq_pos_max(self._memory, sequence.id) + 1
         sequence.tokens = (sequence.tokens + list(tokens))[:kept]
+        sequence.together = min(sequence.together, kept)
         if not self._can_drop_part:
             # Nor was the stopped step undone: the state is undefined.
             self._drop(sequence, 0)

@@ -179,6 +179,11 @@ def _dot(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     return float(blocks.sum(dtype=np.float64)) + float(np.einsum("i,i->", one[whole:], other[whole:]))
 
 
+def accompanied(size: int, left: int) -> int:
+    """How many of the `left` tokens a step of `size` (above 2) takes, so that none is left alone."""
+    return size - 1 if left == size + 1 else size
+
+
 _PER_TOKEN = Observe.ENTROPY | Observe.MARGIN | Observe.NEWLINE
 # A margin is finite, so that it can be averaged and written down: one token alone may be possible.
 _LARGEST_MARGIN = 100.0
@@ -264,17 +269,17 @@ class Machine(Shared):
     def evaluate(
         self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, priority: Priority | None
     ) -> None:
-        """Evaluate `tokens` in `sequence`, reusing those it already holds.
+        """Evaluate `tokens` in `sequence`, none alone, reusing those it already holds.
 
         outputs: 1 if the logits after the last are wanted, which is then evaluated in any case, else 0.
         priority: decides the size of the steps; idle work counts as ahead. None: steps of a fixed size.
         """
         decoder = self.decoder
         ahead = priority is Priority.IDLE
-        at = decoder.reuse(sequence, tokens, len(tokens) - outputs)
+        at = decoder.reuse(sequence, tokens, len(tokens), len(tokens) - outputs)
         while at < len(tokens):
             size = decoder.steady if priority is None else decoder.step(urgent=not ahead)
-            chunk = tokens[at : at + size]
+            chunk = tokens[at : at + accompanied(size, len(tokens) - at)]
             at += len(chunk)
             decoder.decode(sequence, chunk, outputs if at == len(tokens) else 0, ahead=ahead)
             if ahead:
@@ -335,10 +340,10 @@ class LocalGenerationRun(GenerationRun):
         decoder = self._machine.decoder
         sequence = decoder.sequence(self._request.priority, self._tokens, self._request.document)
         if not (self._request.reuse or sequence.owner is self or self._continues(sequence.owner)):
-            decoder.reuse(sequence, [], 0)
+            decoder.reuse(sequence, [], 0, 0)
         sequence.owner = self
         if self._reused is None:
-            self._reused = decoder.reuse(sequence, self._tokens, len(self._tokens) - 1)
+            self._reused = decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
         self._evaluate(sequence)
         self._clock()
         self._choose()
@@ -370,15 +375,20 @@ class LocalGenerationRun(GenerationRun):
         return attrs.evolve(generation, state=tuple(self._state.tolist()))
 
     def _evaluate(self, sequence: CachedSequence) -> None:
-        """Evaluate all tokens so far in the sequence."""
+        """Evaluate all tokens so far in the sequence: the prompt's together, those of the answer one by one.
+
+        So a probability does not depend on whether the run was interrupted, nor on what is cached.
+        """
         self._state = None
-        if self._request.reuse:
-            self._machine.evaluate(sequence, self._tokens, 1, self._request.priority)
-            return
-        # In the same batches as an uninterrupted run: the generated tokens one by one.
-        self._machine.decoder.reuse(sequence, self._tokens, max(self._prompt, len(self._tokens) - 1))
+        decoder, prompt, priority = (
+            self._machine.decoder,
+            self._tokens[: self._prompt],
+            self._request.priority,
+        )
+        decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
         if len(sequence.tokens) < self._prompt:
-            self._machine.evaluate(sequence, self._tokens[: self._prompt], 1, None)
+            outputs = int(not self._generated)
+            self._machine.evaluate(sequence, prompt, outputs, priority if self._request.reuse else None)
         for token in self._tokens[len(sequence.tokens) :]:
             self._decode(sequence, token)
 
@@ -465,31 +475,35 @@ class ScoreRun:
         sequence = decoder.sequence(self._request.priority, self._tokens[:-1])
         # The token before a token gives its probabilities; for the first, that is the prompt's last token.
         sequence.owner = self
-        self._machine.evaluate(sequence, self._tokens[: self._prompt - 1 + self._scored], 0, None)
         while self._scored < len(self._text) and not self.enough:
-            start = self._prompt - 1 + self._scored
-            chunk = self._tokens[start : min(start + decoder.steady, len(self._tokens) - 1)]
+            start, end = self._prompt - 1 + self._scored, len(self._tokens) - 1
+            size = accompanied(decoder.steady, end - start)
+            # A last one is evaluated once more together with the one before it, whose row is not told again.
+            again = int(end - start == 1 and start > 0)
+            self._machine.evaluate(sequence, self._tokens[: start - again], 0, None)
+            chunk = self._tokens[start - again : min(start + size, end)]
             decoder.decode(sequence, chunk, len(chunk))
             decoder.counters.prompt_tokens += len(chunk)
+            rows = range(again, len(chunk))
             if self._counting:
-                self._count(len(chunk))
+                self._count(rows)
             else:
-                self._on_tokens([self._token(index) for index in range(len(chunk))])
-            self._scored += len(chunk)
+                self._on_tokens([self._token(row, row - again) for row in rows])
+            self._scored += len(rows)
 
-    def _count(self, positions: int) -> None:
-        """Count the distributions in the rows of the last decode."""
-        for index in range(positions):
-            logits = self._machine.decoder.logits(index)
+    def _count(self, rows: range) -> None:
+        """Count the distributions in these rows of the last decode."""
+        for at, row in enumerate(rows, self._scored):
+            logits = self._machine.decoder.logits(row)
             self._machine.distribution(logits)  # refuses one that is not finite
             for one in self._counting:
-                one.add(logits, self._text[self._scored + index])
+                one.add(logits, self._text[at])
 
-    def _token(self, index: int) -> Token:
-        """The scored token whose probabilities are in row `index` of the last decode."""
+    def _token(self, row: int, at: int) -> Token:
+        """The scored token whose probabilities are in this row of the last decode. at: since `_scored`."""
         machine = self._machine
-        token = self._text[self._scored + index]
-        logits = machine.decoder.logits(index)
+        token = self._text[self._scored + at]
+        logits = machine.decoder.logits(row)
         logprob = min(float(logits[token]) - machine.distribution(logits).log_sum_exp, 0.0)
         text = self._characters.decode(machine.vocabulary.pieces[token])
         return Token(token, logprob, 0.0, text, machine.softmax(logits, token, self._request.temperatures))

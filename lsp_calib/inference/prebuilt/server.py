@@ -115,6 +115,9 @@ class Server:
         params.n_parallel = sequences
         params.n_batch = params.n_ubatch = BATCH
         params.n_gpu_layers = options.acceleration.gpu_layers
+        if not options.acceleration.gpu_layers:
+            # On processors its results depend on the number of threads and on the size of a piece.
+            params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.fit_params = False  # otherwise it changes the requested parameters
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
         params.load_mode = modes.LLAMA_LOAD_MODE_MMAP_MLOCK if options.mlock else modes.LLAMA_LOAD_MODE_MMAP

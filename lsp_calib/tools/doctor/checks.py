@@ -120,14 +120,27 @@ def engine(trusted: Trusted) -> Finding:
     return Finding("engine", says, data=data)
 
 
-def engine_speed() -> list[Finding]:
-    """One finding about the library that runs models; none if there is no such library."""
+def engine_mode() -> list[Finding]:
+    """How the library that runs models uses this machine; none if there is no such library."""
     try:
         hardware = backends.find().hardware()
     except ModelError:
         return []
     choices = acceleration.remembered(acceleration.machine(hardware))
-    return [described(hardware, choices)]
+    return [described(hardware, choices), reproducibility(hardware, choices)]
+
+
+def reproducibility(hardware: Hardware, choices: list[AccelerationChoice]) -> Finding:
+    """Whether a place gives the same probability however it is evaluated."""
+    on_gpu = any(choice.acceleration.gpu_layers for choice in choices)
+    if on_gpu:
+        says = "On the GPU, probabilities depend a little on what is evaluated together."
+    elif hardware.exact:
+        says = "Flash attention is off: the same text gives the same probability, to the last bit."
+    else:
+        says = "Flash attention is off, but probabilities depend a little on what this engine has cached."
+    data = {"flashAttention": "automatic" if on_gpu else "off", "exact": hardware.exact and not on_gpu}
+    return Finding("reproducibility", says, data=data)
 
 
 def described(hardware: Hardware, choices: list[AccelerationChoice]) -> Finding:

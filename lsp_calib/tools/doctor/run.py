@@ -318,7 +318,7 @@ def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
     found += checks.configuration(trusted, problems)
     engine = checks.engine(trusted)
     found.append(engine)
-    found += checks.engine_speed()
+    found += checks.engine_mode()
     if trusted.remote_url:
         found.append(_remote(trusted))
     installed, usable = checks.models(trusted)
