@@ -341,6 +341,11 @@ class DocumentFeatures:
             again = offered(kept.text, cursor, source)
             return Cleaned(again.text, again.removal, (*kept.cuts, *again.cuts) if again.text else ())
 
+    def is_broken(self, cursor: Cursor, text: str) -> bool:
+        """Whether a text at `cursor` leaves code that cannot be parsed, see `syntax.line_fit`."""
+        with self._lock:
+            return _text_features(self._read(cursor), cursor, text).get("broken") == 1.0
+
     def prefixes(self, cursor: Cursor, text: str, generation: Generation) -> list[Prefix]:
         """The places in a completion up to which it can be taken. text: as it is offered at `cursor`."""
         with self._lock:

@@ -478,8 +478,8 @@ class CompletionService:
     async def alternatives(self, first: Completion, *, document: str = "") -> tuple[Completion, ...]:
         """Other completions at the place of `first`, the likeliest first: ranks 2 and 3, as far as there are.
 
-        They take at most `ALTERNATIVES_WITHIN` seconds; what is not there by then is left out. None is
-        hidden: they are asked for by hand. document: as for `complete`.
+        They take at most `ALTERNATIVES_WITHIN` seconds; what is not there by then is left out. None that can
+        be parsed is hidden: they are asked for by hand. document: as for `complete`.
         Raises ModelError or EngineError if the model could not be asked.
         """
         loaded = await self._engine.ready()
@@ -491,8 +491,13 @@ class CompletionService:
         features = self._features.of(document)
         elsewhere = self._elsewhere(prompt, document)
 
+        def unbroken(answer: str) -> str:
+            text = features.offered(cursor, answer, elsewhere).text
+            is_begun = features.begins_documentation(cursor, text)  # and goes on below
+            return "" if features.is_broken(cursor, text) and not is_begun else text
+
         async def offered(text: str) -> str:
-            return (await asyncio.to_thread(features.offered, cursor, text, elsewhere)).text
+            return await asyncio.to_thread(unbroken, text)
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ALTERNATIVES_WITHIN):

@@ -61,6 +61,17 @@ async def test_one_that_opens_documentation_has_no_number(connect: Connect) -> N
     assert all(found[at]["confidence"] is not None for at in (0, 2))
 
 
+async def test_one_that_leaves_broken_code_is_not_offered(connect: Connect) -> None:
+    """The next way is tried in its place; the first answer is shown as it is."""
+    ways = {**FIRST["ways"], "50": {"text": "stop(=)", "tokens": ["(=)"], "logprobs": [0.0]}}
+    editor = await connect({"otherwise": {**FIRST, "ways": ways}}, text="task.")
+    found = suggestions(await editor.items(0, 5, by_hand=True))
+    assert [one["text"] for one in found] == ["run(x)", "run()"]
+    broken = {**FIRST, "text": "run(=)", "tokens": ["run", "(=)", ""]}
+    editor = await connect({"otherwise": broken}, text="task.")
+    assert suggestions(await editor.items(0, 5, by_hand=True))[0]["text"] == "run(=)"
+
+
 async def test_the_confidences_of_a_place_add_up_to_one_at_most(connect: Connect) -> None:
     """Raw probabilities 0.4, 0.2 and 0.05: of what the first leaves, a third and a twelfth."""
     editor = await connect({"otherwise": FIRST}, text="task.")
