@@ -7,12 +7,15 @@ whatever is written below. So it is no sign of what is not written yet, nor of w
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
+import os
 import re
 import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from lsp_calib.syntax.languages.gaps import NEWER_PYTHON
 from lsp_calib.syntax.source_tree import SourceTree, code_of, form_at
@@ -37,8 +40,10 @@ _ANY = "invalid syntax"
 _MOST_LIKE = 100
 _QUOTED = re.compile(r"'[^']*'")
 
-# `warnings.catch_warnings` is for one thread.
-_quiet = threading.Lock()
+# Bytes. Python limits the depth of what it parses to what the stack of a main thread has room for; other
+# threads have half a mebibyte on macOS, where deep text ends the process (CPython 3.11.7).
+_STACK = 16 << 20
+_starting = threading.Lock()
 
 _VERSION = sys.version_info[:2]
 
@@ -121,9 +126,30 @@ def _error(lines: Sequence[str]) -> SyntaxError | None:
 
 def _compiled(lines: Sequence[str], flags: int = 0) -> ast.Module | SyntaxError | None:
     """The tree of lines, or their first error; None if Python gives up."""
-    text = "\n".join((*lines, ""))
+    with _starting:
+        parser = _parser()
+    return parser.submit(_parse, "\n".join((*lines, "")), flags).result()
+
+
+@functools.cache
+def _parser() -> ThreadPoolExecutor:
+    """A thread on which Python can parse any text; only one, since `warnings.catch_warnings` is for one."""
+    usual = threading.stack_size(_STACK)
     try:
-        with _quiet, warnings.catch_warnings():
+        thread = ThreadPoolExecutor(1, "python source")
+        thread.submit(int).result()  # starts it
+    finally:
+        threading.stack_size(usual)
+    return thread
+
+
+if hasattr(os, "register_at_fork"):  # threads stay behind
+    os.register_at_fork(after_in_child=_parser.cache_clear)
+
+
+def _parse(text: str, flags: int) -> ast.Module | SyntaxError | None:
+    try:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = compile(text, "", "exec", ast.PyCF_ONLY_AST | flags, dont_inherit=True)
     except SyntaxError as error:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import ctypes
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -219,6 +222,38 @@ def test_newer_syntax_above_hides_no_error(row: Gap) -> None:
         return
     source = [*row.example.rstrip("\n").split("\n"), *SOURCE]
     assert broken("    shop = Shop()", '    print "x"', source) == 1.0
+
+
+def _stack_of_this_thread() -> int:
+    """Bytes, as the C library says."""
+    library, attributes, size = ctypes.CDLL(None), ctypes.create_string_buffer(256), ctypes.c_size_t()
+    library.pthread_self.restype = ctypes.c_void_p
+    assert library.pthread_getattr_np(ctypes.c_void_p(library.pthread_self()), attributes) == 0
+    assert library.pthread_attr_getstacksize(attributes, ctypes.byref(size)) == 0
+    return size.value
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's C library")
+def test_python_parses_on_a_thread_with_a_large_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parser counts on the stack of a main thread; other threads keep theirs."""
+    usual, sizes = threading.stack_size(), []
+    monkeypatch.setattr(python_source, "_parse", lambda *_: sizes.append(_stack_of_this_thread()))
+    python_source._parser.cache_clear()
+    PythonDocument(["x = 1"], 0).tree_with("x = 2")
+    assert sizes[0] >= 16 << 20
+    assert threading.stack_size() == usual
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="has no fork")
+def test_it_parses_in_a_forked_process_as_well() -> None:
+    assert PythonDocument(["x = 1"], 0).tree_with("x = 2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # threads stay behind, which Python 3.12 warns of
+        child = os.fork()
+    if not child:
+        signal.alarm(60)
+        os._exit(0 if PythonDocument(["x = 1"], 0).tree_with("x = 3") else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 MODULES: list[types.ModuleType] = [ast, asyncio.tasks, json.decoder, random, subprocess, threading, message]
