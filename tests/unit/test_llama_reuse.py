@@ -15,7 +15,7 @@ Expected = tuple[list[str], dict[bool, list[Any]]]
 
 @pytest.fixture(scope="module")
 def expected(model_path: Path) -> Expected:
-    texts = same_answer.places(repetitions(thorough=60, long=12))
+    texts = same_answer.places(repetitions(thorough=60, long=4))
     return texts, same_answer.fresh(model_path, texts)
 
 
