@@ -2,7 +2,7 @@
 
     python tests/programs/same_answer.py [--model NAME] [--places 60]
 
-The places lie in this package's own source, behind 300 to 900 tokens of it. Each is evaluated afresh, with
+The places lie in this package's own source, behind 300 to 600 tokens of it. Each is evaluated afresh, with
 two threads and in steps of 64 tokens. Then it is evaluated as happens in service: with other threads and
 steps, interrupted by keys and by other requests, grown by typing, behind an answer that was accepted, and
 beside a process that wants a processor. Told for each way: at how many places the tokens differ, and how far
@@ -33,8 +33,10 @@ from lsp_calib.values import Generation, Prompt, Segment, Token
 
 _MOST = 24
 _CONTEXT = 2048
-# Characters above a place, which are 300 to 900 tokens.
-_ABOVE = (1200, 3200)
+# Characters above a place, which are 300 to 600 tokens.
+_ABOVE = (1000, 2000)
+# Of one answer and what is asked between.
+_INTERRUPTIONS = 16
 # What is left to type when the model is asked on the way to a place.
 _TYPED = (60, 25, 12, 6, 4, 2, 1)
 
@@ -105,7 +107,9 @@ def _interrupted(model: LlamaModel, text: str) -> Generation:
     over, random = threading.Event(), Random(len(text))
 
     def interrupt() -> None:
-        while not over.wait(random.choice((0.002, 0.02, 0.2))):
+        for _ in range(_INTERRUPTIONS):
+            if over.wait(random.choice((0.002, 0.02, 0.2))):
+                return
             model.interrupt()
 
     thread = threading.Thread(target=interrupt)
