@@ -50,7 +50,7 @@ from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Ou
 from lsp_calib.server.messages import has_inline_completion
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Refused, SuggestionTracking
-from lsp_calib.server.text import CalibDocument, Lines, path_of, path_of_folder
+from lsp_calib.server.text import CalibDocument, path_of, path_of_folder
 from lsp_calib.settings import Settings
 from lsp_calib.values import Suggestion, new_suggestion_id
 from lsp_calib.workspace_files import address, folder_of
@@ -464,10 +464,10 @@ class Completions:
             self._neighbourhood.around, document, root, opened, self._admission.exclusion(), cursor, layout
         )
 
-    def _opened_beside(self, file: str) -> list[Lines]:
+    def _opened_beside(self, file: str) -> list[Sequence[str]]:
         """The lines of the other documents that are open, without excluded ones."""
         return [
-            document.bare_lines
+            document.lines_when_read
             for document in self._connection.open_documents()
             if document.file != file and not self._admission.excluded(document)
         ]

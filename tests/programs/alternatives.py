@@ -6,6 +6,7 @@
 Prints, for each rank: how many there are, the share of them that is right, and for both measures (the share
 of what the first answer leaves, and what labels of the rank make of it) the mean confidence and the Brier
 skill score. All out of fold by project: the first answer's confidence, and the curves of the ranks.
+Below, how many leave code that cannot be parsed, and are not offered, and how many of these are right.
 """
 
 from __future__ import annotations
@@ -104,6 +105,13 @@ def main() -> None:
     header, records = read_records(Path(sys.argv[1]))
     print(f"{header.model.name}, {header.prompt_version}: {len(records)} records\n")
     print("\n".join(table_lines(COLUMNS, table(header, records))))
+    if header.features is None:
+        return
+    at = header.features.names.index("broken")
+    others = [other for record in records for other in record.alternatives or ()]
+    broken = [other.correct["exact"] for other in others if other.features and other.features[at] == 1.0]
+    right = sum(other.correct["exact"] for other in others)
+    print(f"\nBroken: {len(broken)} of {len(others)}, {sum(broken)} of the {right} right ones.")
 
 
 if __name__ == "__main__":

@@ -357,8 +357,8 @@ class LocalGenerationRun(GenerationRun):
     def _continues(self, other: object) -> bool:
         """Whether the sequence that `other` left holds what this run would evaluate itself, to the last bit.
 
-        That is so if both evaluate the same prompt afresh. A sequence has no logits, and to evaluate the
-        prompt's last token alone changes their last bits: so there have to be given tokens after it.
+        That is so if both evaluate the same prompt afresh. A sequence has no logits, and on a GPU a prompt's
+        end that is evaluated again has other last bits: so there have to be given tokens after it.
         """
         return (
             self._reused is None
