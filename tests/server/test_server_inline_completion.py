@@ -401,10 +401,10 @@ class TestClosersBehindTheCursor:
         assert (await editor.suggestion(1, 11))["text"] == answer
 
     async def test_alternatives_go_over_them_too(self, connect: Connect) -> None:
-        script = {"answers": {"f(": {"text": "x)", "draws": [{"text": "y):"}, {"text": "{"}]}}}
+        script = {"answers": {"f(": {"text": "x)", "draws": [{"text": "y).z"}, {"text": "{"}]}}}
         editor = await connect(script, text="f()\n")
         found = await editor.items(0, 2, by_hand=True)
-        assert [item.insert_text for item in found] == ["x)", "y):"]
+        assert [item.insert_text for item in found] == ["x)", "y).z"]
         over = types.Range(types.Position(0, 2), types.Position(0, 3))
         assert [item.range for item in found] == [over, over]
 
