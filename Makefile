@@ -163,6 +163,7 @@ calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and 
 		$(bin)/lsp-calib calibrate --quiet --records $$file --sources $${LSP_CALIB_DATA:?}/projects-$$language \
 			--output models/calibrators/$$(basename $$file .jsonl).json || exit 1; \
 	done
+	$(bin)/python tests/programs/rebuild_records.py
 	$(bin)/python tests/programs/pooled_curves.py --write
 	$(bin)/python tests/programs/sure_parts.py --write
 	for model in qwen2.5-coder-1.5b smollm2-135m; do \

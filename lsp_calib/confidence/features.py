@@ -16,7 +16,7 @@ import attrs
 from lsp_calib.confidence.measures import total
 from lsp_calib.values import Generation, Stop
 
-VERSION = 1
+VERSION = 2
 
 # The kinds of places of a cursor in its line.
 PLACES = ("line-start", "after-indentation", "mid-line", "mid-word")

@@ -1,8 +1,9 @@
 """Verdicts and text features of records, computed again from the pinned sources: no model decodes anything.
 
-A record names its place and holds the ids of its tokens. With the source below a folder and the model's
-vocabulary, these give the cursor and the model's answer; the hash of its prompt shows that they are the same
-as when the record was made. Of the answer the text is taken that is offered today.
+A record names its place and holds the ids of its tokens. With the source below a folder (of infilled lines:
+the evaluation data) and the model's vocabulary, these give the cursor and the model's answer; the hash of its
+prompt shows that they are the same as when the record was made. Of the answer the text is taken that is
+offered today.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
 from lsp_calib.errors import DataError, ModelError
+from lsp_calib.evaluation.datasets.problems import infilling
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import FeatureList, Header
+from lsp_calib.evaluation.item_worker import is_correct
 from lsp_calib.evaluation.lines import NEW_LINE, WRITING_ON, LineItem, surroundings_of, without_below
 from lsp_calib.evaluation.records import Alternative, Record, read_records, write_records
+from lsp_calib.evaluation.runner import Plain
 from lsp_calib.files import read_file
 from lsp_calib.inference.generation.run import GenerationBuilder
 from lsp_calib.inference.models import sidecar
@@ -35,20 +39,22 @@ TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
 @attrs.frozen
 class Rebuilt:
     """A record with what it does not hold: the item, with its source, the prompt, the text that was offered,
-    and the answer that it is the beginning of."""
+    and the answer that it is the beginning of. payload: the tests of an infilled line, for `is_correct`."""
 
     record: Record
     item: LineItem
     prompt: Prompt
     text: str
     answer: Generation
+    payload: Plain = attrs.field(factory=dict)
 
 
 def recompute_features(path: Path, sources: Path, model: str | None = None) -> int:
     """Compute verdicts and text features of a file of line records again and write them into it; returns how
-    many have features.
+    many have features. What was judged by tests is judged by them again, in the sandbox.
 
-    sources: the folder with the projects (`data pull projects`). model: a card's name or the absolute path of
+    sources: the folder with the projects (`data pull projects`); of infilled lines that with the evaluation
+        data. model: a card's name or the absolute path of
         a model file; None: the model that the records name. Only its vocabulary is read.
     Raises DataError as `rebuild` does, NoModelError if the model is not installed, ModelError if llama.cpp is
     not.
@@ -76,10 +82,10 @@ def with_features(
     text inserted at a cursor.
     Raises DataError as `rebuild` does, and for records that were judged by tests.
     """
-    if any(set(record.correct) - {"exact"} for record in records):
+    if header.task == "line" and any(set(record.correct) - {"exact"} for record in records):
         raise DataError(
-            "Some answers were judged by tests, which are not run again here: their verdicts would be lost. "
-            "Name records that are judged by exact match alone."
+            "Some answers were judged by their projects' tests, which are not run again here: their verdicts "
+            "would be lost. Name records that are judged by exact match alone."
         )
     listed = FeatureList.present()
     found: list[Record] = []
@@ -94,13 +100,15 @@ def with_features(
         for one in rebuilt.record.alternatives:
             other = _text_of_other(one, rebuilt, pieces)
             if text and other:
-                right = {"exact": item.is_correct(other)}
+                right = {name: is_correct(name, item, rebuilt.payload, other) for name in one.correct}
                 features = listed.ordered(compute(item.cursor, other))
                 others.append(attrs.evolve(one, correct=right, features=features))
         found.append(
             attrs.evolve(
                 rebuilt.record,
-                correct={"exact": bool(text) and item.is_correct(text)},
+                correct={
+                    name: is_correct(name, item, rebuilt.payload, text) for name in rebuilt.record.correct
+                },
                 shown=bool(text),
                 features=values,
                 features_above=above,
@@ -128,10 +136,11 @@ def rebuild(
     Raises DataError, naming the item, where the source is missing or has no such place, where the prompt is
     not the one that the record was made with, or where no reading of the tokens gives the record's verdict.
     """
-    if header.task != "line":
+    if header.task not in ("line", "infill"):
         raise DataError(
             f"The records are of the task {header.task!r}: only those of lines are of places in sources."
         )
+    missing = {one.id: one for one in infilling(sources)} if header.task == "infill" else {}
     layout = Layout.named(header.prompt_version, card)
     if layout is None:
         raise DataError(
@@ -139,7 +148,13 @@ def rebuild(
             f"makes (it makes {Layout.of(card).version}): make them again."
         )
     for record in records:
-        item = item_of(record, sources, header.language)
+        payload: Plain = {}
+        if header.task == "line":
+            item = item_of(record, sources, header.language)
+        elif (one := missing.get(record.item)) is not None:
+            item, payload = one.line_item(), {"infilling": attrs.asdict(one)}
+        else:
+            raise DataError(f"The evaluation data in {sources} have no item {record.item}.")
         around = surroundings_of(item, layout) if with_surroundings else ALONE
         prompt = build_prompt(item.cursor, layout, around)
         if with_surroundings and record.prompt and record.prompt != prompt_hash(prompt):
@@ -148,7 +163,7 @@ def rebuild(
                 f"{sources} has another version, or the model's card has changed."
             )
         answer = answer_of(record, item, pieces, prompt, with_verdict=with_verdicts)
-        yield Rebuilt(record, item, prompt, *answer)
+        yield Rebuilt(record, item, prompt, *answer, payload)
 
 
 def item_of(record: Record, sources: Path, language: str = "python") -> LineItem:

@@ -64,7 +64,7 @@ def together(own: Offered, others: Offered, fold: IntArray) -> FloatArray:
         evidences = [*(own.evidences[at] for at in kept), *others.evidences]
         data = FeatureData.of(evidences, np.concatenate((own.correct[kept], others.correct)), codes, RECIPES)
         recipes: list[Recipe] = data.usable(RECIPES)
-        curve = data.curve("features-1", data.choose(recipes))
+        curve = data.curve("features-2", data.choose(recipes))
         test = np.flatnonzero(fold == k)
         scores = curve.scores([own.evidences[at] for at in test])
         predicted[test] = 1.0 / (1.0 + np.exp(-scores))

@@ -113,7 +113,7 @@ def predicted(
         kept, test = np.flatnonzero(fold != k).tolist(), np.flatnonzero(fold == k).tolist()
         codes = group_codes(np.array([groups[at] for at in kept]), len(kept))
         data = FeatureData.of([lines[at].standing[fitted] for at in kept], correct[kept], codes, RECIPES)
-        curve = data.curve("features-1", data.choose(data.usable(RECIPES)))
+        curve = data.curve("features-2", data.choose(data.usable(RECIPES)))
         standing[test] = sigmoid(curve.scores([lines[at].standing[asked] for at in test]))
         found = [(at, pair[asked]) for at in test if (pair := lines[at].removed) is not None]
         if found:

@@ -87,7 +87,7 @@ def test_its_metrics_are_of_labels_that_the_fit_has_not_seen(base):
 def test_a_curve_whose_features_are_missing_is_left_out_and_without_any_there_is_none(base):
     evidences, right, groups = answers(100, 5)
     found = adapt(base, [without_entropies(one) for one in evidences], right, groups)
-    assert found.calibrator.measure == "features-1-without-entropies"
+    assert found.calibrator.measure == "features-2-without-entropies"
     bare = [attrs.evolve(one, features={}) for one in evidences]
     assert adapt(base, bare, right, groups) is None
     assert adapt(base, evidences, right, np.zeros(100)) is None
@@ -101,7 +101,7 @@ def test_an_answer_without_a_feature_gets_what_the_next_curve_says(base):
     found = adapt(base, evidences, right, groups)
     assert found.calibrator.measure == every.calibrator.measure == base.measure
     assert np.isfinite(found.confidence).all()
-    assert found.confidence[3] == found.confidences["features-1-without-entropies"][3]
+    assert found.confidence[3] == found.confidences["features-2-without-entropies"][3]
     others = np.arange(100) != 3
     assert found.confidence[others] == pytest.approx(every.confidence[others], abs=0.05)
 

@@ -80,7 +80,7 @@ weighted = st.builds(Weighted, text, finite, st.floats(1e-6, 1e6), finite)
 @st.composite
 def curves(draw):
     measure = draw(
-        st.sampled_from(["features-1", "features-1-without-entropies", "total", "geometric-mean-first-9"])
+        st.sampled_from(["features-2", "features-2-without-entropies", "total", "geometric-mean-first-9"])
     )
     plain = Curve.of_measure(measure, draw(finite), draw(finite)) if is_plain(measure) else None
     return Curve(

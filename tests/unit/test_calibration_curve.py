@@ -26,7 +26,7 @@ from lsp_calib.confidence.measures import geometric_mean, total
 from lsp_calib.values import Evidence, Tier
 
 BEST = Curve(
-    "features-1",
+    "features-2",
     (
         Weighted("total", -1.0, 2.0, 1.5),
         Weighted("entropy-sum", 3.0, 2.0, -1.0),
@@ -38,7 +38,7 @@ BEST = Curve(
     offsets=(Offset("mid-word", 0.4),),
 )
 POORER = Curve(
-    "features-1-without-entropies", tuple(f for f in BEST.features if f.name != "entropy-sum"), -0.1
+    "features-2-without-entropies", tuple(f for f in BEST.features if f.name != "entropy-sum"), -0.1
 )
 TOTAL = Curve.of_measure("total", 0.9, 0.3)
 MEAN = Curve.of_measure("geometric-mean-first-2", 1.2, -1.0)
@@ -83,10 +83,10 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("changes", "used"),
         [
-            ({}, "features-1"),
-            ({"entropy_sum": None}, "features-1-without-entropies"),
-            ({"entropy_sum": math.nan}, "features-1-without-entropies"),
-            ({"entropy_sum": math.inf}, "features-1-without-entropies"),
+            ({}, "features-2"),
+            ({"entropy_sum": None}, "features-2-without-entropies"),
+            ({"entropy_sum": math.nan}, "features-2-without-entropies"),
+            ({"entropy_sum": math.inf}, "features-2-without-entropies"),
             ({"broken": None}, "total"),
             ({"new_names": math.nan, "entropy_sum": None}, "total"),
             ({"broken": 1e308, "entropy_sum": 1e308}, "total"),  # their sum is no number
@@ -117,7 +117,7 @@ class TestChoice:
         FULL.save(tmp_path / "shipped" / "one.json")
         estimator = ConfidenceEstimator(CalibratorStore(tmp_path / "mine", tmp_path / "shipped"))
         asked = (make().purpose, evidence())
-        assert estimator.assess(*asked).measure == "features-1"
+        assert estimator.assess(*asked).measure == "features-2"
         estimator.measure = "total"
         assert estimator.assess(*asked).measure == "total"
         assert estimator.assess(*asked, doubt="the engine lies").calibrated is None
@@ -139,7 +139,7 @@ class TestChoice:
         assert confidence.calibrated is not None or confidence.tier is Tier.REVIEW
 
     def test_features_of_another_version_are_not_mixed_in(self) -> None:
-        foreign = replace(BEST, measure="features-2")
+        foreign = replace(BEST, measure="features-999")
         document = json.loads(json.dumps(attrs.evolve(FULL, curves=(foreign, TOTAL)).to_json()))
         assert Calibrator.from_json(document).assess(evidence(), TierPolicy()).measure == "total"
 
@@ -250,7 +250,7 @@ class TestReason:
 
     def test_words_that_contradict_the_tier_are_not_used(self) -> None:
         """A weight with the sign that its words do not expect: an unsure word is no reason to accept."""
-        odd = Curve("features-1", (Weighted("largest-surprisal", 1.0, 1.0, 2.0),), 3.0)
+        odd = Curve("features-2", (Weighted("largest-surprisal", 1.0, 1.0, 2.0),), 3.0)
         confidence = make(curves=(odd,)).assess(Evidence((-3.0,), {"largest-surprisal": 3.0}), TierPolicy())
         assert confidence.tier is Tier.ACCEPT
         assert "unsure" not in confidence.reason
@@ -274,13 +274,13 @@ NEW = attrs.evolve(make().purpose, model=attrs.evolve(MODEL, name="new", sha256=
 class TestBorrowed:
     def test_the_mean_curve_has_the_mean_score(self) -> None:
         second = Curve(
-            "features-1",
+            "features-2",
             (Weighted("total", 0.5, 3.0, 2.5), Weighted("broken", 0.3, 0.45, -1.8)),
             0.7,
             offsets=(Offset("line-start", -0.6),),
         )
         borrowed = borrowed_curve(NEW, [other("a", BEST, TOTAL), other("b", second, TOTAL)])
-        assert [curve.measure for curve in borrowed.curves] == ["features-1", "total"]
+        assert [curve.measure for curve in borrowed.curves] == ["features-2", "total"]
         for one in (evidence(), evidence("mid-word", broken=1.0), evidence("line-start", new_names=2.0)):
             scores = [BEST.score(one), second.score(one)]
             assert borrowed.curves[0].score(one) == pytest.approx(np.mean(scores))  # type: ignore[arg-type]

@@ -81,15 +81,15 @@ def test_every_curve_is_fitted_and_features_beat_the_plain_measures() -> None:
     fitted = fit(evidences, correct, groups, NOISE, GOOD)
     calibrator = fitted.calibrator
     measures = [curve.measure for curve in calibrator.curves]
-    assert measures == ["features-1", "features-1-without-entropies", "total", calibrator.raw_measure]
+    assert measures == ["features-2", "features-2-without-entropies", "total", calibrator.raw_measure]
     assert list(fitted.confidences) == measures
     assert [f.name for f in calibrator.curves[0].features] == list(GOOD.features)
     assert [f.name for f in calibrator.curves[1].features] == ["total", "broken"]
     weights = {feature.name: feature.weight for feature in calibrator.curves[0].features}
     assert weights["total"] > 0 > max(weights["entropy-sum"], weights["broken"])
     skill = {measure: skill_score(fitted.confidences[measure], correct) for measure in measures}
-    assert skill["features-1"] > skill["features-1-without-entropies"] > skill["total"]
-    assert calibrator.metrics["skill"].value == skill["features-1"]
+    assert skill["features-2"] > skill["features-2-without-entropies"] > skill["total"]
+    assert calibrator.metrics["skill"].value == skill["features-2"]
     p = calibrator.probabilities(evidences)
     assert log_loss(p, correct) < log_loss(fitted.confidence, correct), "labels fitted on look better"
 
@@ -101,7 +101,7 @@ def test_no_choice_and_no_fit_has_seen_the_group_it_is_judged_by() -> None:
     before = fit(evidences, correct, groups, *recipes)
     out = grouped_folds(groups, 5) == 2
     after = fit(evidences, correct ^ out, groups, *recipes)
-    for measure in ("features-1", "features-1-without-entropies", "total"):
+    for measure in ("features-2", "features-2-without-entropies", "total"):
         assert np.array_equal(before.confidences[measure][out], after.confidences[measure][out])
         assert not np.allclose(before.confidences[measure][~out], after.confidences[measure][~out])
 
@@ -111,7 +111,7 @@ def test_offsets_by_place_are_chosen_where_places_differ_and_repair_them() -> No
         evidences, correct, groups = answers(300, apart=apart, seed=1)
         data = FeatureData.of(evidences, correct, groups, [GOOD])
         choice = data.choose([GOOD, BY_PLACE])
-        offsets = {one.place: one.offset for one in data.curve("features-1", choice).offsets}
+        offsets = {one.place: one.offset for one in data.curve("features-2", choice).offsets}
         if by_place:
             assert choice.recipe == BY_PLACE
             assert offsets["mid-word"] - offsets["line-start"] == pytest.approx(1.8, abs=0.7)

@@ -337,7 +337,7 @@ def test_the_spread_of_the_prior_is_a_fair_trade():
 
 
 FEATURES = Curve(
-    "features-1",
+    "features-2",
     (
         Weighted("total", -1.0, 1.5, 1.6),
         Weighted("broken", 0.1, 0.3, -0.9),

@@ -101,7 +101,7 @@ def test_to_features_of_the_next_version(home: Path) -> None:
     """The user's calibrator weighs features that are no longer computed; its shift counts."""
     curves = SMALL.curves
     old = tuple(
-        replace(curve, measure=curve.measure.replace("features-1", "features-999")) for curve in curves
+        replace(curve, measure=curve.measure.replace("features-2", "features-999")) for curve in curves
     )
     mine = learned(curves=tuple(curve.shifted(SHIFT) for curve in old))
     store = CalibratorStore(home / "calibrators", home / "shipped")

@@ -189,7 +189,7 @@ class TestCertificates:
         self, user: User, tmp_path: Path
     ) -> None:
         """Another curve judges them than will judge what comes."""
-        curve = Curve("features-1", (Weighted("total", -1.0, 1.0, 2.0),), 0.0, spread=1.0)
+        curve = Curve("features-2", (Weighted("total", -1.0, 1.0, 2.0),), 0.0, spread=1.0)
         weighing = attrs.evolve(SHIPPED, curves=(curve, *SHIPPED.curves), created="2026-12-01")
         weighing.save(tmp_path / "shipped" / "two.json")
         live(user, 400)

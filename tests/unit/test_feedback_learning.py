@@ -297,7 +297,7 @@ def test_a_damaged_ledger_of_one_language_leaves_the_refits_before_it(user: User
 def test_labels_of_before_and_after_there_were_features_are_learnt_from_together(user: User) -> None:
     """What the store gives back is what the curve over features is fitted on, place and all."""
     curves = (
-        Curve("features-1", (Weighted("total", 0.0, 1.0, 1.0), Weighted("broken", 0.0, 1.0, -1.0)), -0.5),
+        Curve("features-2", (Weighted("total", 0.0, 1.0, 1.0), Weighted("broken", 0.0, 1.0, -1.0)), -0.5),
         Curve.of_measure("total", 0.9, -0.3),
     )
     shipped = make(purpose=PURPOSE, curves=curves, raw_measure="geometric-mean")
@@ -314,7 +314,7 @@ def test_labels_of_before_and_after_there_were_features_are_learnt_from_together
     assert best.shift.intercept < 0 > total.shift.intercept
     rows = user.store.labels(MODEL, "p1", "line")
     measures = [personal.assess(row.evidence, TierPolicy()).measure for row in rows]
-    assert measures == ["total"] * 20 + ["features-1"] * 20
+    assert measures == ["total"] * 20 + ["features-2"] * 20
 
 
 def test_models_without_a_checksum_are_told_apart_by_their_names(user: User) -> None:

@@ -36,7 +36,7 @@ SMALL, LARGE = PURPOSE.prompt_version, "prompt-of-the-large-window"
 PROMPTS = {SMALL: -0.3, LARGE: 0.0}
 TOTAL = Curve("total", (Weighted("total", 0.0, 1.0, 1.0),), -0.5)
 # The same with a feature of a grammar, which a language may lack.
-PARSED = Curve("features-1", (Weighted("total", 0.0, 1.0, 1.0), Weighted("broken", 0.0, 1.0, -2.0)), -0.5)
+PARSED = Curve("features-2", (Weighted("total", 0.0, 1.0, 1.0), Weighted("broken", 0.0, 1.0, -2.0)), -0.5)
 SURE = Evidence((-0.02,), {"total": 3.9, "broken": 0.0})
 
 
@@ -105,7 +105,7 @@ def test_without_a_grammar_the_curve_without_its_features_counts(store: Calibrat
     calibrator = store.choose(of("kotlin")).calibrator
     bare = Evidence((-0.02,), {"total": 3.9})
     assert calibrator.assess(bare, TierPolicy()).measure == WITHOUT_GRAMMAR
-    assert calibrator.assess(SURE, TierPolicy()).measure == "features-1"
+    assert calibrator.assess(SURE, TierPolicy()).measure == "features-2"
     assert "broken" in FEATURES
 
 

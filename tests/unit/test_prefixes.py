@@ -50,7 +50,7 @@ MODEL = ModelIdentity("m", "Q4", "0" * 64)
 REVIEW = Confidence(
     0.5,
     0.5,
-    "features-1",
+    "features-2",
     Tier.REVIEW,
     "about 50 %",
     False,

@@ -12,6 +12,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import PREFIX_VERSION, Layout, build_prompt
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation import recomputed
+from lsp_calib.evaluation.datasets.problems import Infilling
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.lines import NEW_LINE, LineItem, sample_lines
@@ -219,8 +220,29 @@ def test_a_file_is_rewritten_with_its_features_and_the_same_again(
 def test_verdicts_of_tests_are_not_lost(card: ModelCard, sources: Path) -> None:
     first = record("9:5", (RETURN, X, END), exact=True)
     judged = attrs.evolve(first, correct={"exact": True, "tests": True})
-    with pytest.raises(DataError, match="judged by tests"):
+    with pytest.raises(DataError, match="projects' tests"):
         recomputed.with_features(HEADER, [first, judged], sources, card, PIECES, lengths)
+
+
+@pytest.mark.parametrize(("first", "passes"), [(_RETURN, True), (RADIUS, False)])
+def test_an_infilled_line_is_judged_by_its_tests_again(
+    card: ModelCard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, passes: bool
+) -> None:
+    test = "def check(f):\n    assert f(3) == 3\n"
+    missing = Infilling("set/f/0/L1", "f", "def f(x):\n", "", "    return x\n", test)
+    monkeypatch.setattr(recomputed, "infilling", lambda _folder: iter([missing]))
+    judged = {"exact": passes, "tests": not passes}
+    tokens = (SPACES, first, X, END)
+    answer = record(
+        "", tokens, exact=passes, item=missing.id, group="f/0", correct=judged, stratum="line-start"
+    )
+    header = attrs.evolve(HEADER, task="infill")
+    _, (found,) = recomputed.with_features(header, [answer], tmp_path, card, PIECES, lengths)
+    assert found.correct == {"exact": passes, "tests": passes}
+    with pytest.raises(DataError, match="no item"):
+        recomputed.with_features(
+            header, [attrs.evolve(answer, item="set/f/1/L1")], tmp_path, card, PIECES, lengths
+        )
 
 
 def test_the_features_of_alternatives_come_again_too(card: ModelCard, sources: Path, tmp_path: Path) -> None:
