@@ -1,22 +1,26 @@
 """Two ways to ask a model, on the same items: how often each is right, and how sure the difference is.
 
-    python tests/programs/paired_records.py RECORDS OTHER [--by condition] [--by stratum]
+    python tests/programs/paired_records.py RECORDS OTHER [--by condition] [--by stratum] [--same-prompt]
 
 RECORDS, OTHER: records of `lsp-calib eval line`, `infill` or `summary`, or the journals of unfinished runs.
 What both have is compared, OTHER minus RECORDS: of each criterion, and of summaries the cosine. An answer
 that an editor would not have been offered counts as wrong. Intervals are by bootstrap over projects.
+--same-prompt: of lines that a model was asked twice, such as on another machine. Also told: how many answers
+have the same tokens, how far their totals lie apart, and what the shipped calibrator is worth on each.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 import numpy as np
-from offered_lines import parser_of, read
+from offered_lines import Offered, accepted, parser_of, read, shipped_for
 
-from lsp_calib.calibration.validation import Interval, bootstrap_mean
+from lsp_calib.calibration.arrays import quietly
+from lsp_calib.calibration.validation import Interval, bootstrap_mean, summarise
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
 
@@ -102,11 +106,39 @@ def table(parts: Parts, header: Header) -> str:
     return "\n".join(rows)
 
 
+def repeated(pairs: Sequence[Pair], headers: tuple[Header, Header]) -> str:
+    """How far two answers to the same prompt agree, and both judged by the shipped calibrator."""
+    same = [(one, other) for one, other in pairs if one.tokens == other.tokens and one.logprobs]
+    apart = np.array([abs(math.fsum(one.logprobs) - math.fsum(other.logprobs)) for one, other in same])
+    equal = sum(one.tokens == other.tokens for one, other in pairs)
+    lines = [
+        f"same tokens: {equal} of {len(pairs)}; there the totals are apart by (nats): "
+        f"median {np.median(apart):.4f}, 90 % {np.quantile(apart, 0.9):.3f}, largest {apart.max():.3f}",
+        "",
+        "| | offered | skill | ECE (calibrated) | accepted @ right (from) |",
+        "|---|---|---|---|---|",
+    ]
+    calibrator = shipped_for(headers[0])
+    for at, name in enumerate(("first", "other")):
+        offered = Offered.of(headers[at], [pair[at] for pair in pairs])
+        p = calibrator.probabilities(offered.evidences)
+        with quietly():
+            metrics = summarise(p, offered.correct, offered.groups)
+        cells = [
+            format(metrics["skill"], "+.3f"),
+            format(metrics["ece"], ".3f"),
+            accepted(p, offered.correct),
+        ]
+        lines.append(f"| {name} | {p.size} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("records", type=Path)
     parser.add_argument("other", type=Path)
     parser.add_argument("--by", action="append", choices=sorted(_BY), default=[])
+    parser.add_argument("--same-prompt", action="store_true")
     given = parser.parse_args()
     (header, first), (second, other) = read(given.records), read(given.other)
     pairs = pairs_of(header, first, second, other)
@@ -116,6 +148,9 @@ def main() -> None:
     print(f"{header.model.name}, {header.language}: {len(pairs)} items")
     print(f"first: {header.prompt_version}; other: {second.prompt_version}\n")
     print(table(dict(sorted(parts.items())), header))
+    if given.same_prompt:
+        same = [(one, two) for one, two in pairs if one.prompt == two.prompt]
+        print("\n" + repeated(same, (header, second)))
 
 
 if __name__ == "__main__":
