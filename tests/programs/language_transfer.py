@@ -1,6 +1,7 @@
 """How well a calibrator of Python's lines serves another language, and how much labels of that language add.
 
     python tests/programs/language_transfer.py RECORDS...
+    python tests/programs/language_transfer.py --write    # the tables of docs/languages.md
 
 RECORDS: of `lsp-calib eval line --language ID`, or the journal of an unfinished run, of a model and prompt
 for which a calibrator of Python ships. The rows: that calibrator as it stands; the same moved by slope and
@@ -18,6 +19,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 from offered_lines import Offered, accepted, read, shipped_for
+from pooled_curves import PAGE, written
 
 from lsp_calib import home
 from lsp_calib.calibration.arrays import FloatArray, IntArray, group_codes, quietly
@@ -31,6 +33,9 @@ from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.languages import name_of
 
 BASE = "python"
+SHIPPED = sorted((home.shipped_models() / "records" / "languages").glob("line-*-large.jsonl"))
+# The tables of the page, by model.
+BLOCKS = {"smollm2-135m": "transfer", "qwen2.5-coder-1.5b": "transfer of Qwen"}
 MOST_FOLDS = 5
 
 
@@ -121,7 +126,14 @@ def records_of(shipped: Calibrator) -> Path:
 def main() -> None:
     if not sys.argv[1:]:
         sys.exit(__doc__)
-    print("\n".join(table([Path(name) for name in sys.argv[1:]])))
+    if sys.argv[1:] != ["--write"]:
+        print("\n".join(table([Path(name) for name in sys.argv[1:]])))
+        return
+    page = PAGE.read_text("utf-8")
+    for model, block in BLOCKS.items():
+        found = "\n".join(table([path for path in SHIPPED if path.name.startswith(f"line-{model}-")]))
+        page = written(page, block, found)
+    PAGE.write_text(page, "utf-8")
 
 
 if __name__ == "__main__":

@@ -278,9 +278,9 @@ def block(pool: Pool) -> str:
     return "\n".join((HEAD, *(cell.row() for cell in cells(pool))))
 
 
-def written(page: str, model: str, table: str) -> str:
-    """The page with a model's table between its two comments."""
-    begin, end = f"<!-- begin: pooled {model} -->\n", f"\n<!-- end: pooled {model} -->"
+def written(page: str, block: str, table: str) -> str:
+    """The page with a table between the two comments of its block."""
+    begin, end = f"<!-- begin: {block} -->\n", f"\n<!-- end: {block} -->"
     before, _, rest = page.partition(begin)
     _, found, after = rest.partition(end)
     assert found, f"{begin} is missing"
@@ -299,7 +299,7 @@ def main() -> None:
             target(model).write_text(json.dumps(document.written(fit(pool)), indent=2) + "\n", "utf-8")
         table = block(pool)
         if options.write:
-            PAGE.write_text(written(PAGE.read_text("utf-8"), model, table), "utf-8")
+            PAGE.write_text(written(PAGE.read_text("utf-8"), f"pooled {model}", table), "utf-8")
         print(f"\n### {model}\n\n{table}", flush=True)
 
 
