@@ -112,13 +112,13 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
     line, below = first.suggestion, lines[1:]
     if not below or first.kept:  # a block would put the kept text behind its last line
         return line
-    products = _product(lines)
+    shown = [first, *below]
+    products = _product(shown)
     tiers = [decide(p)[0] for p in products]
     through = next((n for n, tier in enumerate(tiers) if tier is not Tier.ACCEPT), len(tiers))
     tier, reason = decide(products[-1])
     n = len(tiers)
     how_far = f"accept through line {through} of {n}" if through else f"{tiers[0].value} all {n} lines"
-    shown = [first, *below]
     least = _least_certain(shown)
     doubt = shown[least].suggestion.doubt
     if doubt is not None:

@@ -163,6 +163,7 @@ class Completion:
     cursor, and see `Selected`. kept: what stands behind that and is in no prompt, the end of such closers.
     beginnings: how likely the line is to be right up to each place in the text, the first place first; empty
     if that is not known.
+    typed: how many characters of it stand before the cursor, typed along; the confidence is of that moment.
     key: as of `Hidden`, for its cursor; None if it is not known.
     """
 
@@ -176,6 +177,7 @@ class Completion:
     replaced: str = ""
     kept: str = ""
     beginnings: tuple[Sure, ...] = ()
+    typed: int = 0
     key: bytes | None = attrs.field(default=None, eq=False, repr=False)
 
     @cached_property
@@ -436,6 +438,26 @@ class CompletionService:
             beginnings=beginnings,
             key=key,
         )
+
+    def typed_along(
+        self, known: Completion, typed: int, *, refuted: float = 0.0, document: str = ""
+    ) -> Completion:
+        """A completion once so many characters of its text were typed, with the confidence of that moment.
+
+        Its text stays whole. refuted: the probability that other suggestions for the place had, which do not
+        agree with what was typed. document: as for `complete`.
+        """
+        suggestion = known.suggestion
+        purpose = line_purpose(known.model, known.prompt_version, known.cursor.language)
+        length = max(len(suggestion.text.rstrip()), typed + 1)
+        confidence, beginnings = self._estimator.typed_along(
+            *(purpose, suggestion.confidence, known.beginnings, typed, length),
+            refuted=refuted,
+            document=document,
+        )
+        sure = longest(beginnings, self._estimator.accepts_from(purpose, document=document))
+        suggestion = attrs.evolve(suggestion, confidence=confidence, sure=sure)
+        return attrs.evolve(known, suggestion=suggestion, beginnings=beginnings, typed=typed)
 
     async def keeps_out(self, cursor: Cursor, wanted: bool | None, *, document: str = "") -> bool:
         """Whether a cursor stands in a comment or a documentation string where nothing is to be completed.

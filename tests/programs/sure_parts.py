@@ -1,4 +1,5 @@
 """How far a line can be trusted: fits the shipped curves, and says what they are worth, from records alone.
+`tests/programs/typed_along.py` says what they are worth while a line is typed.
 
     python tests/programs/sure_parts.py            # the tables of docs/confidence.md
     python tests/programs/sure_parts.py --write    # and models/prefixes/*.json, from records and sources
@@ -22,14 +23,21 @@ from pathlib import Path
 
 import attrs
 import numpy as np
+from msgspec.structs import replace
 from offered_lines import shipped_for
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import Weighted
-from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve
+from lsp_calib.calibration.calibrators.prefix_curve import (
+    FOLDER,
+    NAMES,
+    PrefixCurve,
+    TypedAlong,
+    agreement,
+)
 from lsp_calib.calibration.document import written
-from lsp_calib.calibration.logistic import fit_standardised, sigmoid
+from lsp_calib.calibration.logistic import fit_standardised, log_odds, maximise_posterior, sigmoid
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
@@ -55,12 +63,15 @@ _WORD = re.compile(r"[^\W\d]\w*")
 @attrs.frozen(eq=False)
 class Line:
     """An offered line. whole: its probability, by a calibrator that has not seen its project. places: up to
-    which it can be taken. right: of each, whether the line that was to be written begins so."""
+    which it can be taken. right: of each, whether the line that was to be written begins so. length: of its
+    text in characters, agrees: how many of them can be typed before the last one."""
 
     language: str
     project: str
+    condition: str
     place: str
     length: int
+    agrees: int
     correct: bool
     whole: float
     places: list[Prefix]
@@ -71,6 +82,14 @@ def is_right_up_to(rebuilt: Rebuilt, end: int) -> bool:
     """Whether the line that was to be written begins as it would with this part of the text."""
     before = rebuilt.item.cursor.before
     return (before + rebuilt.item.target).lstrip().startswith((before + rebuilt.text[:end]).strip())
+
+
+def agrees(rebuilt: Rebuilt) -> int:
+    """How many characters of the text are typed as one types the line that was to be written, while something
+    of it is left."""
+    text = rebuilt.text.rstrip()
+    same = os.path.commonprefix([text, rebuilt.item.target])
+    return max(min(len(same), len(text) - 1), 0)
 
 
 def whole_lines(header: Header, rebuilt: Sequence[Rebuilt], calibrator: Calibrator) -> FloatArray:
@@ -115,7 +134,8 @@ def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
         record = one.record
         found.append(
             Line(
-                *(header.language, record.group, record.stratum, len(one.text)),
+                *(header.language, record.group, record.condition, record.stratum),
+                *(len(one.text), agrees(one)),
                 *(record.correct["exact"], float(whole), places, right),
             )
         )
@@ -148,7 +168,7 @@ def fit(header: Header, lines: Sequence[Line]) -> PrefixCurve:
     weights, intercept, means, scales = _fitted(table, right)
     numbers = zip(NAMES, means.tolist(), scales.tolist(), weights.tolist(), strict=True)
     features = tuple(Weighted(name, *(float(f"{n:.9g}") for n in row)) for name, *row in numbers)
-    return PrefixCurve(
+    curve = PrefixCurve(
         version=PREFIX_VERSION,
         model=header.model,
         prompt_version=header.prompt_version,
@@ -156,7 +176,38 @@ def fit(header: Header, lines: Sequence[Line]) -> PrefixCurve:
         n_right=int(np.count_nonzero(right)),
         intercept=float(f"{intercept:.9g}"),
         features=features,
+        typed=TypedAlong(0.0, 0.0, 0.0, 0, 0),
     )
+    return replace(curve, typed=fit_typed(curve, lines))
+
+
+def fit_typed(curve: PrefixCurve, lines: Sequence[Line]) -> TypedAlong:
+    """What agreement says, of all moments at which a beginning of a line was typed. Each line has the same
+    weight at each of its characters, 1 by all of them: how many of them agree is part of the outcome."""
+    tables, scores, right, weights = [], [], [], []
+    for line in lines:
+        if not line.agrees:
+            continue
+        sures = predicted(curve, line)
+        ends, p = [one.end for one in sures], [one.confidence for one in sures]
+        if not ends or ends[-1] < line.length:
+            ends, p = [*ends, line.length], [*p, line.whole]
+        counts = np.arange(1, line.agrees + 1)
+        tables.append(agreement(counts, ends, p, line.length, line.whole))
+        scores.append(np.full(counts.size, log_odds(line.whole)))
+        right.append(np.full(counts.size, line.correct))
+        weights.append(np.full(counts.size, 1.0 / line.length))
+    labels = np.concatenate(right)
+    found, _ = maximise_posterior(
+        np.concatenate(tables),
+        labels.astype(np.float64),
+        np.concatenate(weights),
+        np.zeros(3),
+        np.full(3, SPREAD**-2),
+        np.concatenate(scores),
+    )
+    rounded = (float(f"{n:.9g}") for n in found)
+    return TypedAlong(*rounded, labels.size, int(np.count_nonzero(labels)))
 
 
 def predicted(curve: PrefixCurve, line: Line) -> list[Sure]:

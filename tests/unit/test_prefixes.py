@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -23,6 +24,7 @@ from lsp_calib.calibration.calibrators.prefix_curve import (
     NAMES,
     PrefixCurve,
     ShownPart,
+    TypedAlong,
 )
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.document import read, written
@@ -78,6 +80,7 @@ def curve(**weights: float) -> PrefixCurve:
         n_right=5,
         intercept=0.0,
         features=features,
+        typed=TypedAlong(0.0, 0.0, 1.0, 10, 5),
     )
 
 
@@ -139,6 +142,48 @@ def test_the_probability_of_a_place_is_the_whole_line_and_what_is_left() -> None
     assert found == pytest.approx(0.6 + 0.4 * 0.75)
     (found,) = curve(mid_word=math.log(3.0)).probabilities([place], 0.6, PLACES[3])
     assert found == pytest.approx(0.6 + 0.4 * 0.75)
+
+
+@st.composite
+def promises(draw: st.DrawFn) -> tuple[list[Sure], float, int]:
+    """Places with falling probabilities, that of the whole line, and its length."""
+    ends = sorted(draw(st.sets(st.integers(1, 40), min_size=1, max_size=8)))
+    found = sorted(draw(st.lists(st.floats(0, 1), min_size=len(ends) + 1, max_size=len(ends) + 1)))
+    *right, whole = reversed(found)
+    return (
+        [Sure(end, p) for end, p in zip(ends, right, strict=True)],
+        whole,
+        ends[-1] + draw(st.integers(0, 4)),
+    )
+
+
+@given(promises(), *[st.floats(-2, 2)] * 3)
+def test_typing_along_never_lowers_a_probability(
+    promised: tuple[list[Sure], float, int], characters: float, share: float, quotient: float
+) -> None:
+    beginnings, whole, length = promised
+    shown = replace(curve(), typed=TypedAlong(characters, share, quotient, 10, 5))
+    assert shown.typed_along(beginnings, whole, 0, length) == (whole, beginnings)
+    before = whole
+    for typed in range(1, length):
+        now, later = shown.typed_along(beginnings, whole, typed, length)
+        assert before <= now <= 1.0
+        assert [one.end for one in later] == [one.end for one in beginnings if one.end > typed]
+        assert all(now <= b.confidence <= a.confidence for a, b in itertools.pairwise(later))
+        known = {one.end: one.confidence for one in beginnings}
+        assert all(one.confidence >= known[one.end] for one in later)
+        before = now
+
+
+def test_what_is_typed_counts_as_certain() -> None:
+    """P(line | its first characters) = P(line) / P(its first characters), where the weights say no more."""
+    beginnings = [Sure(4, 0.8), Sure(8, 0.5)]
+    found, later = curve().typed_along(beginnings, 0.4, 4, 10)
+    assert found == pytest.approx(0.4 / 0.8)
+    assert later == [Sure(8, pytest.approx(0.5 / 0.8))]
+    # Between two places, and behind the last one, the logarithm runs straight.
+    assert curve().typed_along(beginnings, 0.4, 2, 10)[0] == pytest.approx(0.4 / math.sqrt(0.8))
+    assert curve().typed_along(beginnings, 0.4, 9, 10)[0] == pytest.approx(0.4 / math.sqrt(0.5 * 0.4))
 
 
 def test_the_longest_sure_beginning() -> None:
@@ -250,6 +295,8 @@ def test_shipped_curves_are_whole_and_written_as_they_are_read() -> None:
         ({"n": -1}, "n: Expected `int` >= 0"),
         ({"features": []}, "features must"),
         ({"n": 1}, "nRight"),
+        ({"typed": written(TypedAlong(0.0, 0.0, 1.0, 5, 5)) | {"nRight": 6}}, "nRight"),
+        ({"typed": written(TypedAlong(0.0, 0.0, 1.0, 5, 5)) | {"share": 1e200}}, "share"),
     ],
 )
 def test_a_damaged_curve_is_refused(tmp_path: Path, change: dict[str, object], complaint: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted, rank_probabilities
@@ -103,6 +104,53 @@ class ConfidenceEstimator:
             return ()
         found = curve.probabilities(places, whole, place)
         return tuple(Sure(one.end, p) for one, p in zip(places, found, strict=True))
+
+    def typed_along(
+        self,
+        purpose: Purpose,
+        confidence: Confidence,
+        beginnings: Sequence[Sure],
+        typed: int,
+        length: int,
+        *,
+        refuted: float = 0.0,
+        document: str = "",
+    ) -> tuple[Confidence, tuple[Sure, ...]]:
+        """The confidence of a suggested line, and of its beginnings, once so many of its characters were
+        typed as suggested.
+
+        confidence, beginnings: before anything was typed. length: of the text. refuted: the probability that
+        other suggestions for the place had, which do not agree with what is typed.
+        Where there is no curve for the model and prompt, the confidence stays as it was but for that.
+        """
+        whole = confidence.calibrated
+        if typed <= 0 or whole is None:
+            return confidence, tuple(beginnings)
+        curve = self._find(purpose).prefix
+        if curve is not None and beginnings:
+            p, later = curve.typed_along(beginnings, whole, typed, length)
+        elif refuted > 0.0:
+            p, later = min(whole / max(1.0 - refuted, whole), 1.0), []
+        else:
+            return confidence, tuple(one for one in beginnings if one.end > typed)
+        calibrator = self.calibrator(purpose)
+        shown, bound = calibrator.told(p)
+        policy = self._stricter(self._policy_for(purpose), purpose.language, document)
+        policy = policy.for_calibrator(calibrator.id)
+        tier, reason = policy.decide(shown, source=calibrator.source)
+        if bound:
+            reason = reason.replace("about", bound, 1)
+        if refuted > 0.0 and tier is Tier.ACCEPT:
+            tier = Tier.REVIEW  # alternatives are never above it
+        moved = attrs.evolve(
+            confidence,
+            calibrated=shown,
+            tier=tier,
+            reason=f"typed along for {counted(typed, 'character')}; {reason}",
+            cause="",
+            certified=policy.certified and tier is Tier.ACCEPT,
+        )
+        return moved, tuple(later)
 
     def accepts_from(self, purpose: Purpose, *, document: str = "") -> float | None:
         """The lowest probability of what is accepted in a document; None if nothing is."""

@@ -1,4 +1,5 @@
-"""How far a suggestion can be trusted: the probability that its line is right up to a place in it.
+"""How far a suggestion can be trusted: the probability that its line is right up to a place in it, and what
+that becomes while the user types along it.
 
 There is one small file for each model and version of the prompt, beside the calibrators. Its labels are of
 lines in all languages together. A refit moves the shipped curve by the user's labels (`PrefixCurve.moved`).
@@ -20,14 +21,15 @@ import attrs
 import numpy as np
 from msgspec.structs import replace
 
+from lsp_calib.calibration.arrays import FloatArray, IntArray
 from lsp_calib.calibration.calibrators.calibrator import FileDocument, write_document
 from lsp_calib.calibration.calibrators.curve import Weighted
-from lsp_calib.calibration.document import Count, Text, as_floats, written
-from lsp_calib.calibration.logistic import CLIP, PlattCalibrator, Prior
+from lsp_calib.calibration.document import Count, Document, Text, as_floats, written
+from lsp_calib.calibration.logistic import CLIP, PlattCalibrator, Prior, log_odds, sigmoid
 from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
 from lsp_calib.errors import CalibratorError, DataError
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import ModelIdentity, Sure
 
 FOLDER = "prefixes"
 """The folder with the curves: beside that of the shipped calibrators, and in that of the user's own, which go
@@ -60,13 +62,50 @@ class ShownPart:
     at: float
 
 
+class TypedAlong(Document, frozen=True):
+    """What agreement says: weights of `agreement`, fitted on moments at which the beginning of a suggestion
+    was typed.
+
+    n, n_right: these moments, and at how many of them the line was right.
+    """
+
+    characters: float
+    share: float
+    quotient: float
+    n: Count
+    n_right: Count
+
+    def __post_init__(self) -> None:
+        as_floats(self, bounded=("characters", "share", "quotient"))
+        if not 0 <= self.n_right <= self.n:
+            raise DataError("nRight must be among n.")
+
+    @property
+    def weights(self) -> tuple[float, float, float]:
+        return self.characters, self.share, self.quotient
+
+
+def agreement(typed: IntArray, ends: Sequence[int], right: Sequence[float], end: int, p: float) -> FloatArray:
+    """What is known of the line up to `end` once so many characters of it were typed; shape (k, 3).
+
+    typed: numbers of characters, shape (k,), from 1 to `end`. ends, right: places in the text, and how likely
+    the line was to be right up to each before anything was typed. p: the same up to `end`.
+    The columns: the logarithm of 1 plus the characters, their share of `end`, and by how much the log-odds
+    rise if what is typed counts as certain, P(up to `end`) / P(up to there). All are 0 where nothing is typed.
+    """
+    known = np.log(np.clip((1.0, *right), CLIP, 1.0))
+    up_to = np.exp(np.interp(typed, (0, *ends), known))
+    rise = log_odds(np.minimum(p / np.maximum(up_to, CLIP), 1.0)) - log_odds(p)
+    return np.column_stack((np.log1p(typed), typed / end, rise))
+
+
 class PrefixCurve(
-    FileDocument, frozen=True, kw_only=True, dict=True, omit_defaults=True, tag_field="schema", tag=1
+    FileDocument, frozen=True, kw_only=True, dict=True, omit_defaults=True, tag_field="schema", tag=2
 ):
     """P(the line is right up to a place, if it is wrong as a whole), by logistic regression.
 
     version: of the features, which are in the order of `NAMES`. model: whose answers it was fitted on; its
-    SHA-256 counts. n, n_right: the places it was fitted on, all in lines that are wrong as a whole, and up to
+    SHA-256 counts. typed: what it becomes while the beginning is typed. n, n_right: the places it was fitted on, all in lines that are wrong as a whole, and up to
     how many these are right.
     base: `id` of the shipped curve that it was moved from, until: the last label that moved it, in Unix
     seconds; "" and 0 of a shipped curve.
@@ -80,6 +119,7 @@ class PrefixCurve(
     n_right: Count
     intercept: float
     features: tuple[Weighted, ...]
+    typed: TypedAlong
     base: str = ""
     until: float = 0.0
 
@@ -111,6 +151,36 @@ class PrefixCurve(
             most = max(most, whole + (1.0 - whole) / (1.0 + math.exp(-score)))
             found.append(most)
         return found[::-1]
+
+    def typed_along(
+        self, beginnings: Sequence[Sure], whole: float, typed: int, length: int
+    ) -> tuple[float, list[Sure]]:
+        """The probability that the line is right, and that it is right up to each later place, given that its
+        first `typed` characters were typed as suggested.
+
+        beginnings, whole: the same before anything was typed. length: of the text, in characters, above
+        `typed`. Neither falls below what it was, nor as more is typed; what is likely up to a place is no less
+        likely up to an earlier one. With nothing typed all are what they were.
+        """
+        later = [one for one in beginnings if one.end > typed]
+        if typed <= 0:
+            return whole, later
+        ends, right = [one.end for one in beginnings], [one.confidence for one in beginnings]
+        if not ends or ends[-1] < length:
+            ends, right = [*ends, length], [*right, whole]
+
+        def given(end: int, p: float, counts: IntArray) -> float:
+            score = log_odds(p) + agreement(counts, ends, right, end, p) @ self.typed.weights
+            return max(p, float(sigmoid(score.max())))
+
+        # What agrees to a later character agreed to all earlier ones: each of them was evidence.
+        most = given(length, whole, np.arange(1, typed + 1))
+        found: list[Sure] = []
+        now, floor = np.array([typed]), most
+        for one in reversed(later):
+            floor = max(floor, given(one.end, one.confidence, now))
+            found.append(Sure(one.end, floor))
+        return most, found[::-1]
 
     @cached_property
     def id(self) -> str:
