@@ -1,15 +1,14 @@
-"""What `hideBelow` hides, and what stopping generations early saves, on the committed records.
+"""What `hideBelow` hides, on the committed records.
 
     python tests/programs/hiding.py
 
 Prints a table for each model and window with records of lines, in some minutes: with calibrators fitted out
-of fold by project, on what the records hold, and with the server's own decisions. docs/hiding.md quotes it.
+of fold by project, on what the records hold. docs/hiding.md quotes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import attrs
@@ -19,16 +18,13 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.fitting import LabelledAnswers, fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
-from lsp_calib.completion.service import MOST_TOKENS, Hiding
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.values import Evidence
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"
 LIMITS = (0.05, 0.1, 0.2, 0.3)
-STEPS = (2, 3, 4, 5, 6, 8)
 
 
 @attrs.frozen
@@ -46,15 +42,6 @@ class Lines:
         return np.array(
             [calibrator.probability(evidence) for calibrator, evidence in pairs], dtype=np.float64
         )
-
-    def ceilings(self, first: int) -> FloatArray:
-        """The highest possible confidence after `first` tokens, shape (n,)."""
-        found = []
-        for calibrator, evidence in zip(self.calibrators, self.evidences, strict=True):
-            assess = partial(calibrator.assess, policy=PRESETS["balanced"])
-            hiding = Hiding(0.5, assess, evidence.place, MOST_TOKENS, explored=False)
-            found.append(hiding.ceiling(evidence.logprobs[:first]).calibrated)
-        return np.array(found, dtype=np.float64)
 
 
 def lines_of(header: Header, records: Sequence[Record]) -> Lines:
@@ -90,23 +77,12 @@ def main() -> None:
         model, measure = f"{header.model.name}, {header.prompt_version}", lines.calibrators[0].measure
         print(f"{model}: {lines.right.size} lines, {measure}", flush=True)
         final, right = lines.confidences(), lines.right
-        n = np.array([len(evidence.logprobs) for evidence in lines.evidences])
-        ceilings = {first: lines.ceilings(first) for first in STEPS}
         for limit in LIMITS:
             hidden = final < limit
             print(
                 f"below {limit}: {hidden.mean():6.1%} hidden, {hidden[~right].mean():6.1%} of the wrong, "
                 f"{hidden[right].mean():6.1%} of the right"
             )
-            for first, ceiling in ceilings.items():
-                stopped = (n > first) & (ceiling < limit)
-                # Decoding goes on for about a token while the decision is made.
-                saved = np.maximum(n - first - 1, 0)[stopped].sum() / n.sum()
-                lost = stopped & ~hidden
-                print(
-                    f"    after {first} tokens: saves {saved:6.1%} of all tokens, loses {lost.sum()} of "
-                    f"{(~hidden).sum()} shown, {(lost & right).sum()} of them right"
-                )
 
 
 if __name__ == "__main__":
