@@ -399,9 +399,8 @@ class CompletionService:
         """
         suggestion = known.suggestion
         purpose = line_purpose(known.model, known.prompt_version, known.cursor.language)
-        length = max(len(suggestion.text.rstrip()), typed + 1)
         confidence, beginnings = self._estimator.typed_along(
-            *(purpose, suggestion.confidence, known.beginnings, typed, length),
+            *(purpose, suggestion.confidence, known.beginnings, typed, len(suggestion.text)),
             refuted=refuted,
             document=document,
         )

@@ -4,8 +4,8 @@
 
 True lines are typed character by character, by a client that acts like an editor: it closes brackets and
 quotes, and asks after each key. Each suggestion is compared with the line as it comes to be. Told by the
-characters typed along it, and by the tier shown: how many moments, what was promised, and what was right. Also
-told is how many keys were answered from memory, and what became of suggestions that were hidden at first.
+characters typed along it, and by the tier shown: how many moments, what was promised, and what was right.
+Also told: how many keys were answered from memory, and what became of suggestions that were hidden at first.
 The user's models are used, in a scratch state folder. --output keeps the moments as lines of JSON.
 """
 
@@ -125,11 +125,9 @@ async def _moment(typist: Typist, item: LineItem, true: str) -> Moment:
 
 
 def _share(right: BoolArray, promised: FloatArray) -> str:
-    return (
-        f"{right.size} moments, promised {promised.mean():.2f}, right {right.mean():.2f}"
-        if right.size
-        else "none"
-    )
+    if not right.size:
+        return "none"
+    return f"{right.size} moments, promised {promised.mean():.2f}, right {right.mean():.2f}"
 
 
 def report(moments: Sequence[Moment]) -> Iterator[str]:
@@ -145,7 +143,8 @@ def report(moments: Sequence[Moment]) -> Iterator[str]:
         began.setdefault(one.id, one.column - one.typed)
     along = np.array([one.column - began[one.id] for one in shown])
     tiers = np.array([one.tier for one in shown])
-    yield f"all: {_share(right, p)}, skill {skill_score(p, right):+.3f}, ECE {expected_calibration_error(p, right):.3f}"
+    error = expected_calibration_error(p, right)
+    yield f"all: {_share(right, p)}, skill {skill_score(p, right):+.3f}, ECE {error:.3f}"
     for least, most in BINS:
         at = (along >= least) & (along <= most)
         yield f"typed {least} to {most}: {_share(right[at], p[at])}"
@@ -172,9 +171,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     each = -(-given.count // len(given.trees))
-    items = [item for tree in given.trees for item in sample_lines(tree, tree.resolve().name, each)][
-        : given.count
-    ]
+    items = [item for tree in given.trees for item in sample_lines(tree, tree.resolve().name, each)]
     models = home.state_dir() / "models"
     with tempfile.TemporaryDirectory(prefix="lsp-calib-typed-", ignore_cleanup_errors=True) as name:
         state = home.private_folder(Path(name) / "home")
@@ -182,7 +179,7 @@ def main() -> None:
         os.environ |= {"LSP_CALIB_HOME": str(state), "LSP_CALIB_LINGER": "0"}
         folder = Path(name) / "project"
         folder.mkdir()
-        moments = asyncio.run(typed(items, folder, given.model))
+        moments = asyncio.run(typed(items[: given.count], folder, given.model))
     if given.output is not None:
         given.output.write_text("".join(json.dumps(attrs.asdict(one)) + "\n" for one in moments), "utf-8")
     print("\n".join(report(moments)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import math
 import os
@@ -88,8 +89,8 @@ def agrees(rebuilt: Rebuilt) -> int:
     """How many characters of the text are typed as one types the line that was to be written, while something
     of it is left."""
     text = rebuilt.text.rstrip()
-    same = os.path.commonprefix([text, rebuilt.item.target])
-    return max(min(len(same), len(text) - 1), 0)
+    pairs = zip(text[:-1], rebuilt.item.target, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def whole_lines(header: Header, rebuilt: Sequence[Rebuilt], calibrator: Calibrator) -> FloatArray:
@@ -134,9 +135,16 @@ def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
         record = one.record
         found.append(
             Line(
-                *(header.language, record.group, record.condition, record.stratum),
-                *(len(one.text), agrees(one)),
-                *(record.correct["exact"], float(whole), places, right),
+                language=header.language,
+                project=record.group,
+                condition=record.condition,
+                place=record.stratum,
+                length=len(one.text),
+                agrees=agrees(one),
+                correct=record.correct["exact"],
+                whole=float(whole),
+                places=places,
+                right=right,
             )
         )
     return found
@@ -206,8 +214,8 @@ def fit_typed(curve: PrefixCurve, lines: Sequence[Line]) -> TypedAlong:
         np.full(3, SPREAD**-2),
         np.concatenate(scores),
     )
-    rounded = (float(f"{n:.9g}") for n in found)
-    return TypedAlong(*rounded, labels.size, int(np.count_nonzero(labels)))
+    characters, share, quotient = (float(f"{n:.9g}") for n in found)
+    return TypedAlong(characters, share, quotient, labels.size, int(np.count_nonzero(labels)))
 
 
 def predicted(curve: PrefixCurve, line: Line) -> list[Sure]:

@@ -1,4 +1,4 @@
-"""What a probability is worth while its suggestion is typed: the tables and the picture of docs/confidence.md.
+"""What a probability is worth while its suggestion is typed: tables and a picture of docs/confidence.md.
 
     python tests/programs/typed_along.py            # the tables
     python tests/programs/typed_along.py --write    # and into the page, with the picture
@@ -24,9 +24,9 @@ from sure_parts import FOLDS, MODELS, Line, fit, lines_of, predicted, records_of
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, PrefixCurve
-from lsp_calib.calibration.scores import skill_score
+from lsp_calib.calibration.scores import expected_calibration_error, skill_score
 from lsp_calib.calibration.tiers import PRESETS
-from lsp_calib.calibration.validation import expected_calibration_error, grouped_folds, simultaneous_errors
+from lsp_calib.calibration.validation import grouped_folds, simultaneous_errors
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import read_records
 
@@ -53,15 +53,15 @@ class Moments:
     @classmethod
     def of(cls, lines: Sequence[tuple[Line, PrefixCurve]]) -> Moments:
         projects = {name: at for at, name in enumerate(sorted({line.project for line, _ in lines}))}
-        rows: list[tuple[int, int, int, float, float, bool]] = []
+        rows: list[tuple[float, ...]] = []
         for at, (line, curve) in enumerate(lines):
             sures = predicted(curve, line)
             for typed in range(1, line.agrees + 1 if sures else 1):
                 p, _ = curve.typed_along(sures, line.whole, typed, line.length)
                 rows.append((at, projects[line.project], typed, line.whole, p, line.correct))
-        at, project, typed, first, then, right = zip(*rows, strict=True)
-        integers = (np.array(one, dtype=np.int64) for one in (at, project, typed))
-        return cls(*integers, np.array(first), np.array(then), np.array(right, dtype=np.bool_))
+        table = np.array(rows, dtype=np.float64)
+        line, project, typed = table[:, :3].astype(np.int64).T
+        return cls(line, project, typed, table[:, 3], table[:, 4], table[:, 5] > 0.0)
 
     def where(self, mask: BoolArray) -> Moments:
         return Moments(*(getattr(self, field.name)[mask] for field in attrs.fields(Moments)))

@@ -91,7 +91,7 @@ def agreement(typed: IntArray, ends: Sequence[int], right: Sequence[float], end:
     typed: numbers of characters, shape (k,), from 1 to `end`. ends, right: places in the text, and how likely
     the line was to be right up to each before anything was typed. p: the same up to `end`.
     The columns: the logarithm of 1 plus the characters, their share of `end`, and by how much the log-odds
-    rise if what is typed counts as certain, P(up to `end`) / P(up to there). All are 0 where nothing is typed.
+    rise if what is typed counts as certain: to P(up to `end`) / P(up to there).
     """
     known = np.log(np.clip((1.0, *right), CLIP, 1.0))
     up_to = np.exp(np.interp(typed, (0, *ends), known))
@@ -105,8 +105,8 @@ class PrefixCurve(
     """P(the line is right up to a place, if it is wrong as a whole), by logistic regression.
 
     version: of the features, which are in the order of `NAMES`. model: whose answers it was fitted on; its
-    SHA-256 counts. typed: what it becomes while the beginning is typed. n, n_right: the places it was fitted on, all in lines that are wrong as a whole, and up to
-    how many these are right.
+    SHA-256 counts. n, n_right: the places it was fitted on, all in lines that are wrong as a whole, and up to
+    how many these are right. typed: what becomes of probabilities while the beginning is typed.
     base: `id` of the shipped curve that it was moved from, until: the last label that moved it, in Unix
     seconds; "" and 0 of a shipped curve.
     Raises DataError for other features or numbers that contradict each other.
@@ -159,8 +159,8 @@ class PrefixCurve(
         first `typed` characters were typed as suggested.
 
         beginnings, whole: the same before anything was typed. length: of the text, in characters, above
-        `typed`. Neither falls below what it was, nor as more is typed; what is likely up to a place is no less
-        likely up to an earlier one. With nothing typed all are what they were.
+        `typed`. Neither falls below what it was, nor the first as more is typed; up to an earlier place the
+        line is no less likely to be right. With nothing typed all are what they were.
         """
         later = [one for one in beginnings if one.end > typed]
         if typed <= 0:
