@@ -54,15 +54,15 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 @attrs.frozen(eq=False)
 class Line:
-    """An offered line. whole: its probability, by a calibrator that has not seen its project. places: up to
-    which it can be taken. right: of each, whether the line that was to be written begins so."""
+    """An offered line. whole: its probability, by a calibrator that has not seen its project. places: of the
+    text, up to which it can be taken. right: of each, whether the line that was to be written begins so."""
 
     language: str
     project: str
     place: str
-    length: int
     correct: bool
     whole: float
+    text: str
     places: list[Prefix]
     right: list[bool]
 
@@ -115,8 +115,14 @@ def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
         record = one.record
         found.append(
             Line(
-                *(header.language, record.group, record.stratum, len(one.text)),
-                *(record.correct["exact"], float(whole), places, right),
+                header.language,
+                record.group,
+                record.stratum,
+                record.correct["exact"],
+                float(whole),
+                one.text,
+                places,
+                right,
             )
         )
     return found
@@ -203,7 +209,7 @@ class Worth:
         rest = [(line, sures) for line, sures in found if line.whole < accept_from]
         taken: list[tuple[Line, Sure]] = []
         for line, sures in rest:
-            sure = longest(sures, accept_from)
+            sure = longest(sures, accept_from, line.text)
             if sure is not None and sure.end >= LEAST:
                 taken.append((line, sure))
         right = [
@@ -215,7 +221,7 @@ class Worth:
             len(taken),
             sum(right),
             sum(sure.confidence for _, sure in taken) / max(len(taken), 1),
-            sum(line.length for line, _ in found if line.whole >= accept_from),
+            sum(len(line.text) for line, _ in found if line.whole >= accept_from),
             sum(sure.end for _, sure in taken),
         )
 
