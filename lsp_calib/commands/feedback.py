@@ -255,6 +255,9 @@ def print_report(report: FeedbackReport) -> None:
             console.print(_outcomes("source", report.sources))
         return
     console.print(_outcomes("tier", report.tiers))
+    for tier in report.tiers:
+        if advice := words.advice(tier):
+            console.print(Text(f"{tier.name}: {advice}"), soft_wrap=True)
     if report.comparison:
         _print_comparison(report.comparison, console)
     _print_periods(report, console)

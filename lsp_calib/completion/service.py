@@ -158,7 +158,7 @@ class Completion:
         if doubt is not None:
             start, end = max(doubt[0] + moved, 0), min(doubt[1] + moved, len(text))
             doubt = (start, end) if start < end else None
-        sure = suggestion.sure and place(suggestion.sure)
+        sure = as_part(suggestion.sure and place(suggestion.sure), text)
         return attrs.evolve(
             self,
             suggestion=attrs.evolve(suggestion, text=text, doubt=doubt, sure=sure),
@@ -204,9 +204,9 @@ class Completion:
         return self._up_to(end, next(known, None), decide)
 
     def up_to_sure(self, decide: Decide) -> Completion:
-        """The part of a completion that can be trusted; all of it if that is all, or if nothing can be."""
+        """The part of a completion that can be trusted; all of it if there is no such part."""
         text, sure = self.suggestion.text, self.suggestion.sure
-        if sure is None or sure.end >= len(text.rstrip()):
+        if sure is None:
             return self
         end = sure.end
         if self.replaced:
@@ -231,10 +231,27 @@ class Completion:
         return attrs.evolve(part, suggestion=suggestion, replaced="", kept=self.replaced + self.kept)
 
 
-def longest(beginnings: Iterable[Sure], accepts_from: float | None) -> Sure | None:
-    """The longest beginning with at least this probability; None if there is none, or nothing is accepted."""
+def longest(beginnings: Iterable[Sure], accepts_from: float | None, text: str) -> Sure | None:
+    """The longest beginning of a text with at least this probability; None if there is none, if nothing is
+    accepted, or if it is no part (`as_part`)."""
     found = [one for one in beginnings if accepts_from is not None and one.confidence >= accepts_from]
-    return max(found, key=lambda one: one.end, default=None)
+    return as_part(max(found, key=lambda one: one.end, default=None), text)
+
+
+_CLOSERS = frozenset(")]}\"'`;:,")
+
+
+def as_part(sure: Sure | None, text: str) -> Sure | None:
+    """A sure beginning of a text; None if it is all of it, or all but closers: to name its end then says
+    nothing that the tier of the line does not, and to offer it alone leaves the user to type brackets.
+
+    >>> as_part(Sure(3, 0.9), "f(x)"), as_part(Sure(2, 0.9), 'x=""')
+    (None, Sure(end=2, confidence=0.9))
+    """
+    rest = "" if sure is None else "".join(text[sure.end :].split())
+    # Two quotes open and close a string; three are one mark.
+    opens = any(rest.count(quote) == 2 for quote in "\"'`")
+    return sure if not _CLOSERS.issuperset(rest) or opens else None
 
 
 @attrs.frozen
@@ -380,7 +397,7 @@ class CompletionService:
             generation,
             id=identity,
             doubt=doubt,
-            sure=longest(beginnings, self._estimator.accepts_from(purpose, document=document)),
+            sure=longest(beginnings, self._estimator.accepts_from(purpose, document=document), text),
         )
         chance = EXPLORED if hidden else 1.0
         return Completion(
@@ -404,7 +421,8 @@ class CompletionService:
             refuted=refuted,
             document=document,
         )
-        sure = longest(beginnings, self._estimator.accepts_from(purpose, document=document))
+        accepts_from = self._estimator.accepts_from(purpose, document=document)
+        sure = longest(beginnings, accepts_from, suggestion.text)
         suggestion = attrs.evolve(suggestion, confidence=confidence, sure=sure)
         return attrs.evolve(known, suggestion=suggestion, beginnings=beginnings, typed=typed)
 

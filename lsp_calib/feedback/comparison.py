@@ -18,7 +18,7 @@ from lsp_calib.calibration.validation import Quality
 LEVEL = 0.95
 Z = 1.959964  # of a normal interval of this level
 ENOUGH = 20
-"""Visits below which nothing is concluded: the interval of a share is still 20 points to each side."""
+"""Visits below which no promise is called kept: the interval of a share is still 20 points to each side."""
 
 Verdict = Literal["notPromised", "tooFew", "asPromised", "more", "less"]
 
@@ -100,15 +100,18 @@ class Accuracy:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the prediction lies in the interval of the observed share."""
+        """Whether the promise lies in the interval of the observed share: "less" right than promised and
+        "more" are outside it, however few the visits. Inside it, few visits say nothing."""
         share = self.share
         if share.n and self.promised is None:
             return "notPromised"
-        if share.n < ENOUGH or self.promised is None or share.low is None or share.high is None:
+        if self.promised is None or share.low is None or share.high is None:
             return "tooFew"
         if self.promised > share.high:
             return "less"
-        return "more" if self.promised < share.low else "asPromised"
+        if self.promised < share.low:
+            return "more"
+        return "tooFew" if share.n < ENOUGH else "asPromised"
 
 
 def outcome_of(name: str, sums: Sums) -> Accuracy:

@@ -100,6 +100,7 @@ def _card(tier: Accuracy) -> Markup:
             f"{words.share(tier.share.high)}.",
             class_="note",
         ),
+        tag("p", prose(advice), class_="note") if (advice := words.advice(tier)) else None,
         class_=f"card {tier.name}",
     )
 

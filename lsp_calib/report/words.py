@@ -34,7 +34,7 @@ GLOSSARY = (
     (
         "95 % interval",
         "The range of shares that such counts do not contradict, if visits are independent. A promise "
-        "inside it has been kept as far as can be told.",
+        "inside it has been kept as far as can be told. One outside it has not, however few the visits.",
     ),
     (
         "Brier score",
@@ -65,6 +65,14 @@ _VERDICTS = {
     "more": "better than promised",
     "less": "worse than promised",
 }
+_OUTSIDE = {
+    "more": "The promise lies below the interval: for your code these probabilities are too low. "
+    "`lsp-calib refit` corrects them by your labels; until then the preset `lenient` accepts more "
+    "(`tiers.preset`).",
+    "less": "The promise lies above the interval: for your code these probabilities are too high. "
+    "`lsp-calib refit` corrects them by your labels; until then the preset `cautious` accepts less "
+    "(`tiers.preset`).",
+}
 ENDINGS = {
     "kept": "kept as suggested",
     "kept in parts": "kept, taken in parts",
@@ -93,6 +101,11 @@ def verdict(outcome: Accuracy) -> str:
     return _BY_CHANCE if _differs_by_chance(outcome) else _VERDICTS[outcome.verdict]
 
 
+def advice(outcome: Accuracy) -> str:
+    """On which side of the interval a promise lies, and what to do; "" if it lies inside, or is none."""
+    return _OUTSIDE.get(outcome.verdict, "")
+
+
 def _differs_by_chance(outcome: Accuracy) -> bool:
     """Whether the two shares look different, and the interval says that this may be chance."""
     right, promised = outcome.share.value, outcome.promised
@@ -107,17 +120,27 @@ def headline(report: FeedbackReport) -> str:
     known = report.overall.share.n if report.overall else 0
     if not known:
         return f"{counted(report.statistics.suggestions, 'suggestion')} shown, none settled yet."
+    if accept is not None and accept.verdict != "tooFew":
+        return _tier_headline(accept)
+    if (outside := next(filter(advice, report.tiers), None)) is not None:
+        return _tier_headline(outside)
     if known < ENOUGH:
         return f"{counted(known, 'visit')} with a known outcome: too few to say anything yet."
-    if accept is None or accept.verdict == "tooFew" or accept.share.value is None:
-        n = accept.share.n if accept else 0
-        return f"Too few suggestions were marked accept to judge that mark ({counted(n, 'visit')})."
-    ending = _VERDICTS[accept.verdict] + (": read before you accept" if accept.verdict == "less" else "")
-    right, promised = percent(accept.share.value), percent(accept.promised)
-    if _differs_by_chance(accept):
-        visits = counted(accept.share.n, "visit")
-        return f"“Accept” was right {right} of the time, {promised} were promised: {_BY_CHANCE} ({visits})."
-    return f"“Accept” was right {right} of the time, {ending} ({promised})."
+    n = accept.share.n if accept else 0
+    return f"Too few suggestions were marked accept to judge that mark ({counted(n, 'visit')})."
+
+
+def _tier_headline(tier: Accuracy) -> str:
+    """What came of the promise of a tier that can be judged."""
+    right, promised = percent(tier.share.value), percent(tier.promised)
+    visits = counted(tier.share.n, "visit")
+    was = f"“{tier.name.capitalize()}” was right {right} of the time"
+    if _differs_by_chance(tier):
+        return f"{was}, {promised} were promised: {_BY_CHANCE} ({visits})."
+    ending = _VERDICTS[tier.verdict]
+    if tier.name == Tier.ACCEPT and tier.verdict == "less":
+        ending += ": read before you accept"
+    return f"{was}, {ending} ({promised}{f', {visits}' if tier.share.n < ENOUGH else ''})."
 
 
 def period(report: FeedbackReport) -> str:

@@ -196,14 +196,14 @@ class Settings:
     severity_review: str = _setting(
         "diagnostics.severity.review",
         one_of(*_SEVERITIES),
-        "information",
+        "hint",
         "how a mark of the tier review is shown",
         bound=raised(_SEVERITIES[::-1]),
     )
     severity_reject: str = _setting(
         "diagnostics.severity.reject",
         one_of(*_SEVERITIES),
-        "warning",
+        "information",
         "how a mark of the tier reject is shown",
         bound=raised(_SEVERITIES[::-1]),
     )

@@ -63,20 +63,24 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 @attrs.frozen(eq=False)
 class Line:
-    """An offered line. whole: its probability, by a calibrator that has not seen its project. places: up to
-    which it can be taken. right: of each, whether the line that was to be written begins so. length: of its
-    text in characters, agrees: how many of them can be typed before the last one."""
+    """An offered line. whole: its probability, by a calibrator that has not seen its project. places: of the
+    text, up to which it can be taken. right: of each, whether the line that was to be written begins so.
+    agrees: how many characters of the text can be typed before the last one."""
 
     language: str
     project: str
     condition: str
     place: str
-    length: int
     agrees: int
     correct: bool
     whole: float
+    text: str
     places: list[Prefix]
     right: list[bool]
+
+    @property
+    def length(self) -> int:
+        return len(self.text)
 
 
 def is_right_up_to(rebuilt: Rebuilt, end: int) -> bool:
@@ -139,10 +143,10 @@ def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
                 project=record.group,
                 condition=record.condition,
                 place=record.stratum,
-                length=len(one.text),
                 agrees=agrees(one),
                 correct=record.correct["exact"],
                 whole=float(whole),
+                text=one.text,
                 places=places,
                 right=right,
             )
@@ -262,7 +266,7 @@ class Worth:
         rest = [(line, sures) for line, sures in found if line.whole < accept_from]
         taken: list[tuple[Line, Sure]] = []
         for line, sures in rest:
-            sure = longest(sures, accept_from)
+            sure = longest(sures, accept_from, line.text)
             if sure is not None and sure.end >= LEAST:
                 taken.append((line, sure))
         right = [
@@ -274,7 +278,7 @@ class Worth:
             len(taken),
             sum(right),
             sum(sure.confidence for _, sure in taken) / max(len(taken), 1),
-            sum(line.length for line, _ in found if line.whole >= accept_from),
+            sum(len(line.text) for line, _ in found if line.whole >= accept_from),
             sum(sure.end for _, sure in taken),
         )
 

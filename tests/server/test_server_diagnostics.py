@@ -32,7 +32,7 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
     assert diagnostic.range == types.Range(types.Position(3, 15), types.Position(3, 16)), "the word in doubt"
     assert diagnostic.source == "lsp-calib"
     assert diagnostic.code == "review"
-    assert diagnostic.severity is types.DiagnosticSeverity.Information
+    assert diagnostic.severity is types.DiagnosticSeverity.Hint
     assert diagnostic.data == {"id": suggestion["id"]}
     assert diagnostic.message == (
         "Look at it: the model was unsure where the line ends; least sure of `b`; about 61 % likely to be "
@@ -112,8 +112,8 @@ async def test_severities(connect: Connect) -> None:
     kinds = types.DiagnosticSeverity
     assert {d.code: d.severity for d in await seen(editor)} == {
         "accept": kinds.Hint,
-        "review": kinds.Information,
-        "reject": kinds.Warning,
+        "review": kinds.Hint,
+        "reject": kinds.Information,
     }
     severity = {"accept": "off", "review": "warning", "reject": "error"}
     editor.configure({"diagnostics": {"enabled": False, "severity": severity}}, push=True)

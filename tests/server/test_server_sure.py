@@ -53,10 +53,10 @@ async def test_the_part_that_can_be_trusted_is_on_the_wire(editor: Editor) -> No
     assert suggestion["reason"].endswith("; sure up to `(`")
 
 
-async def test_of_an_accepted_line_it_is_all(editor: Editor) -> None:
+async def test_of_an_accepted_line_there_is_no_part(editor: Editor) -> None:
     suggestion = await editor.suggestion(1, 4)
     assert suggestion["tier"] == "accept"
-    assert suggestion["sure"]["end"] == len("gamma")
+    assert suggestion["sure"] is None, "its tier says it"
     assert "sure up to" not in suggestion["reason"]
 
 
@@ -82,7 +82,7 @@ async def test_cut_offers_the_part_alone_and_follows_the_whole_line(editor: Edit
     """The label is of the line that was predicted; whether it begins so is kept beside it."""
     suggestion = await editor.suggestion(0, 4)
     assert (suggestion["text"], suggestion["tier"]) == ("alpha(", "accept")
-    assert suggestion["confidence"] == suggestion["sure"]["confidence"]
+    assert suggestion["sure"] is None, "the part is all that is offered"
     editor.insert(0, 4, "alpha(")
     editor.insert(0, 10, "other)")
     await editor.saved()

@@ -30,7 +30,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.document import read, written
 from lsp_calib.calibration.tiers import CostPolicy, Policy, RiskPolicy, StricterPolicy, TierPolicy
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.service import Completion, longest
+from lsp_calib.completion.service import Completion, as_part, longest
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix, prefixes
 from lsp_calib.errors import CalibratorError
 from lsp_calib.values import (
@@ -188,10 +188,42 @@ def test_what_is_typed_counts_as_certain() -> None:
 
 def test_the_longest_sure_beginning() -> None:
     places = (Sure(2, 0.95), Sure(5, 0.85), Sure(9, 0.6))
-    assert longest(places, 0.8) == places[1]
-    assert longest(places, 0.5) == places[2]
-    assert longest(places, 0.96) is None
-    assert longest(places, None) is None, "nothing is accepted"
+    text = "a = b + c and d"
+    assert longest(places, 0.8, text) == places[1]
+    assert longest(places, 0.5, text) == places[2]
+    assert longest(places, 0.96, text) is None
+    assert longest(places, None, text) is None, "nothing is accepted"
+    assert longest(places, 0.5, text[:9]) is None, "it is all of the line, and no shorter one stands for it"
+
+
+@pytest.mark.parametrize(
+    ("part", "rest", "shown"),
+    [
+        ("total", "", False),
+        ("f(x", ")", False),
+        ("print('a", "'):", False),
+        ("g(h(x", ")), ", False),
+        ("{'a': [1", "]};", False),
+        ('"""All', '"""', False),
+        ("f", "()", True),  # a call is more than a closer
+        ("x = ", '""', True),  # an empty string is a value
+        ("f(x", "):  # all", True),
+        ("total", " + 1)", True),
+        ("a", ".", True),
+    ],
+)
+def test_a_part_is_shown_where_more_than_closers_follows_it(part: str, rest: str, shown: bool) -> None:
+    """The mark, the words in the reason, the cut and the wire all follow from it."""
+    sure = Sure(len(part), 0.9)
+    assert as_part(sure, part + rest) == (sure if shown else None)
+    one = completion(part + rest, sure)
+    wire = one.suggestion.to_wire()
+    assert (wire["sure"] is not None) == shown
+    assert ("sure up to" in wire["reason"]) == (shown and len(part) >= 4)
+    assert one.up_to_sure(decide).suggestion.text == (part if shown and part.strip() else part + rest)
+    # As it is typed along, the rest may come to be all closers.
+    typed = completion(f"abc{part}{rest} ", Sure(3 + len(part), 0.9)).with_text(part + rest, -3)
+    assert typed.suggestion.sure == (sure if shown else None)
 
 
 def test_the_lowest_probability_that_each_policy_accepts() -> None:
@@ -240,7 +272,7 @@ def test_the_part_counts_as_editors_do() -> None:
 
 def completion(text: str, *places: Sure, replaced: str = "", kept: str = "") -> Completion:
     cursor = Cursor.at(["f("], 0, 2, "python")
-    one = suggestion(text, longest(places, 0.8))
+    one = suggestion(text, longest(places, 0.8, text))
     made = Completion(one, cursor, Evidence(), MODEL, "line-fim-1", replaced=replaced, kept=kept)
     return attrs.evolve(made, beginnings=places)
 

@@ -458,9 +458,18 @@ def test_the_interval_of_the_skill_score_holds_it_as_often_as_it_says() -> None:
 
 @pytest.mark.parametrize(
     ("right", "n", "promised", "verdict"),
-    [(10, 19, 1.0, "tooFew"), (50, 100, 0.5, "asPromised"), (50, 100, 0.7, "less"), (50, 100, 0.3, "more")],
+    [
+        (50, 100, 0.5, "asPromised"),
+        (50, 100, 0.7, "less"),
+        (50, 100, 0.3, "more"),
+        (10, 19, 0.6, "tooFew"),
+        # Few visits, and yet no chance: the interval is 29 to 76 %.
+        (10, 19, 1.0, "less"),
+        (10, 19, 0.2, "more"),
+        (0, 0, 0.5, "tooFew"),
+    ],
 )
-def test_the_verdict_says_no_more_than_the_interval(
+def test_the_verdict_says_no_more_and_no_less_than_the_interval(
     right: int, n: int, promised: float, verdict: str
 ) -> None:
     assert Accuracy("", n, Share.of(right, n), promised).verdict == verdict

@@ -18,6 +18,7 @@ from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.lent import carried_from
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
+from lsp_calib.commands.feedback import print_report
 from lsp_calib.feedback.comparison import Accuracy, Share
 from lsp_calib.feedback.report import FeedbackReport, Latency
 from lsp_calib.report import figures, words
@@ -329,6 +330,56 @@ class TestSentences:
         said = "85 % of the time, 93 % were promised: apart by no more than chance (20 visits)."
         assert found == f"“Accept” was right {said}"
         assert words.verdict(accept) == "apart by no more than chance"
+
+    @pytest.mark.parametrize(
+        ("right", "n", "promised", "side", "short", "preset"),
+        [
+            (12, 14, 0.5, "below", "better than promised", "lenient"),
+            (2, 14, 0.5, "above", "worse than promised", "cautious"),
+            (120, 140, 0.5, "below", "better than promised", "lenient"),
+            (20, 140, 0.5, "above", "worse than promised", "cautious"),
+            (7, 14, 0.5, "", "too few to say", ""),
+            (70, 140, 0.5, "", "as promised", ""),
+        ],
+    )
+    def test_a_tier_outside_its_interval_says_the_side_and_what_to_do(
+        self,
+        report: FeedbackReport,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        right: int,
+        n: int,
+        promised: float,
+        side: str,
+        short: str,
+        preset: str,
+    ) -> None:
+        """Each kind of interval, on the page and in the terminal: few visits excuse no broken promise."""
+        monkeypatch.setenv("COLUMNS", "200")
+        tier = Accuracy("review", n, Share.of(right, n), promised)
+        of_it = attrs.evolve(report, tiers=(tier,), languages=(), sources=(), comparison=None)
+        print_report(of_it)
+        page, terminal = Page(html_page(of_it)).text, capsys.readouterr().out
+        assert words.verdict(tier) == short
+        for text in (page, terminal):
+            assert short in text
+            assert (f"The promise lies {side} the interval" in text) == bool(side)
+            assert ("`" in words.advice(tier)) == bool(side)
+            for name in ("lenient", "cautious"):
+                assert (name in text) == (name == preset)
+            assert ("lsp-calib refit" in text) == bool(side)
+            assert ("too few to say" in text) == (short == "too few to say")
+
+    @pytest.mark.parametrize(("right", "n"), [(12, 14), (120, 140)])
+    def test_the_headline_is_of_a_tier_that_can_be_judged(
+        self, report: FeedbackReport, right: int, n: int
+    ) -> None:
+        review = Accuracy("review", n, Share.of(right, n), 0.5)
+        accept = Accuracy("accept", 3, Share.of(3, 3), 0.9)
+        overall = Accuracy("", n + 3, Share.of(right + 3, n + 3), 0.5)
+        found = words.headline(attrs.evolve(report, tiers=(accept, review), overall=overall))
+        few = ", 14 visits" if n < 20 else ""
+        assert found == f"“Review” was right 86 % of the time, better than promised (50 %{few})."
 
     def test_the_headline_says_when_nothing_was_marked_accept(self, report: FeedbackReport) -> None:
         accept = Accuracy("accept", 3, Share.of(3, 3), 0.9)

@@ -201,8 +201,8 @@ def test_a_value_that_fits_is_taken_nested_or_dotted(key: str, name: str, value:
 BOUNDED: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "diagnostics.enabled": (True, [True], [False]),
     "diagnostics.severity.accept": ("hint", ["hint", "error"], ["off"]),
-    "diagnostics.severity.review": ("information", ["warning"], ["hint", "off"]),
-    "diagnostics.severity.reject": ("warning", ["error"], ["information", "hint", "off"]),
+    "diagnostics.severity.review": ("hint", ["hint", "warning"], ["off"]),
+    "diagnostics.severity.reject": ("information", ["warning", "error"], ["hint", "off"]),
     "confidence.measure": ("best", ["best"], ["total", "geometric-mean"]),
     "hideBelow": (0.2, [0.2, 0.5], [False, 0.1]),
     "autoRefit": (False, [False], [True]),

@@ -49,9 +49,13 @@ export function writtenOver(piece: string, closers: string): number {
   return over;
 }
 
-/** What is still to come of the part that can be trusted; '' if nothing is. typed: of the suggestion, already. */
-export function surePart({ text, sure }: Suggestion, typed: number): string {
-  return text === undefined || !sure ? '' : text.slice(typed, sure.end);
+/**
+ * What is still to come of the part that can be trusted, which is all of an accepted line; '' if nothing is.
+ * typed: of the suggestion, already.
+ */
+export function surePart({ tier, text, sure, lines }: Suggestion, typed: number): string {
+  const end = tier === 'accept' && !lines?.length ? text?.length : sure?.end;
+  return end === undefined ? '' : (text ?? '').slice(typed, end);
 }
 
 export function markOf(tier: Tier, legend: Legend): string {

@@ -58,6 +58,13 @@ describe('the part that can be trusted', () => {
     expect(surePart(line, 3)).toBe('nt');
     expect(surePart(line, 5)).toBe('');
     expect(surePart(suggestion, 0)).toBe('');
+    expect(surePart({ ...line, sure: null }, 0)).toBe('');
+  });
+
+  it('is all of an accepted line, of which the server names no part, and nothing of a block', () => {
+    const accepted: Suggestion = { ...line, tier: 'accept', sure: null };
+    expect(surePart(accepted, 6)).toBe('+ other');
+    expect(surePart({ ...accepted, lines: [{ confidence: 0.9, tier: 'accept' }] }, 0)).toBe('');
   });
 
   it('replaces the closers behind the cursor that it writes itself, and no other', () => {

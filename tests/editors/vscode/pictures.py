@@ -38,7 +38,7 @@ from PIL import Image, ImageDraw, ImageFont
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.encoders import locate_encoder
 
-SQUIGGLES = ".squiggly-hint, .squiggly-info, .squiggly-warning"
+SQUIGGLES = ".squiggly-hint, .squiggly-info"
 # Nothing in the window but the text and the status bar.
 BARE = {
     "workbench.activityBar.location": "hidden",

@@ -22,8 +22,8 @@ from encoder_scene import FILES, needs_encoder
 pytestmark = [pytest.mark.model, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
 
 MARKS = {"accept": "●", "review": "▲", "reject": "✗"}
-# The marks on inserted suggestions, by their severities: hint, information, warning.
-SQUIGGLES = ".squiggly-hint, .squiggly-info, .squiggly-warning"
+# The marks on inserted suggestions, by their severities: hint, information.
+SQUIGGLES = ".squiggly-hint, .squiggly-info"
 
 
 def test_a_suggestion_has_a_badge_and_tab_accepts_it_and_its_mark_goes_with_an_edit(vscode: VSCode) -> None:

@@ -18,7 +18,7 @@ from lsp_calib.calibration.calibrators.purpose import State
 pytestmark = [pytest.mark.model, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
 
 SHIPPED = ROOT / "models" / "calibrators" / "line-smollm2-135m-large.json"
-SQUIGGLES = ".squiggly-hint, .squiggly-info, .squiggly-warning"
+SQUIGGLES = ".squiggly-hint, .squiggly-info"
 
 
 def feedback(environment: dict[str, str]) -> list[dict[str, Any]]:

@@ -193,9 +193,12 @@ function M.accept_line()
   return accept_piece(function(rest) return vim.fn.matchstr(rest, [[^\n\?[^\n]*]]) end)
 end
 
---- What is still to come of the part that can be trusted, '' if nothing is. rest: of the whole suggestion.
+--- What is still to come of the part that can be trusted, which is all of an accepted line; '' if nothing is. rest: of
+--- the whole suggestion.
 local function sure_part(rest, item)
-  local sure = item.command.arguments[1].sure
+  local suggestion = item.command.arguments[1]
+  local sure = suggestion.sure
+  if suggestion.tier == 'accept' and suggestion.kind == 'line' then return rest end
   if type(sure) ~= 'table' then return '' end
   local stop = badges.bytes_of(item.insertText, sure['end'])
   return item.insertText:sub(#item.insertText - #rest + 1, stop)
