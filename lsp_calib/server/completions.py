@@ -159,7 +159,7 @@ class Completions:
         self._changed_at: dict[str, float] = {}  # of documents whose menu has not been asked for since
         self._in_force = _of_replies(self._connection.settings)
         self._neighbourhood = Neighbourhood()
-        self._memory = CompletionMemory(self._key)
+        self._memory = CompletionMemory(self._key, self._typed_along)
         self._ahead = WorkAhead(self._service, self._memory, self._model, self._connection, self._admission)
         self.alternatives = DerivedSuggestions(
             self._alternatives,
@@ -482,8 +482,11 @@ class Completions:
         if known is None:
             return None
         if by_hand and isinstance(known, Hidden):
-            return None
+            known = known.shown
+            self._memory.remember(document, cursor, known)  # once seen, it stays there
         if not isinstance(known, Completion):
+            if isinstance(known, Hidden):
+                self._status.hidden(known.completion.suggestion)  # one that was made ahead was not counted
             # Asking the model again would give what was hidden another chance to be shown.
             self._last.concluded(uri, cursor, absence_of(known))
             return ()
@@ -497,12 +500,16 @@ class Completions:
             known = self._anew(document, known)
         return (known,)
 
+    def _typed_along(
+        self, document: CalibDocument, known: Completion, typed: int, refuted: float
+    ) -> Completion:
+        return self._service.typed_along(known, typed, refuted=refuted, document=document.file)
+
     def _anew(self, document: CalibDocument, settled: Completion) -> Completion:
         """Reissue an answer under a new id. It gets a label of its own; earlier labels stay as they are."""
         suggestion = attrs.evolve(settled.suggestion, id=new_suggestion_id())
-        completion = attrs.evolve(settled, suggestion=suggestion)
-        self._memory.remember(document, settled.cursor, completion)
-        return completion
+        self._memory.renew(document, settled.suggestion.id, suggestion.id)
+        return attrs.evolve(settled, suggestion=suggestion)
 
     def _over(self, uri: str, completion: Completion, closers: str) -> Reply:
         """The reply where closers stand behind the cursor."""
@@ -618,12 +625,14 @@ class Completions:
     def _made(self, document: CalibDocument, cursor: Cursor, outcome: Outcome, *, keep: bool) -> Reply:
         if keep:
             self._memory.remember(document, cursor, outcome)
+        if isinstance(outcome, Nothing):
+            self._events.send(on.CompletionWithheld(outcome.removal))
+        else:
+            made = outcome.completion if isinstance(outcome, Hidden) else outcome
+            self._events.send(on.SuggestionMade(made.suggestion, made))
         if isinstance(outcome, Completion):
-            self._events.send(on.SuggestionMade(outcome.suggestion, outcome))
             return (outcome,)
         if isinstance(outcome, Hidden):
-            self._status.hidden(outcome)
-        else:
-            self._events.send(on.CompletionWithheld(outcome.removal))
+            self._status.hidden(outcome.completion.suggestion)
         self._last.concluded(document.uri, cursor, absence_of(outcome))
         return ()

@@ -1,6 +1,7 @@
 """What is made besides the completion that was asked for: alternatives, lines below, work ahead of it.
 
-The latest completions of each document are remembered: typing along, going back and returning need no model.
+The latest completions of each document are remembered, hidden ones too: typing along, going back and
+returning need no model.
 """
 
 from __future__ import annotations
@@ -207,13 +208,18 @@ MOST_REMEMBERED = 64
 Outcome = Completion | Hidden | Nothing
 """What the service has answered."""
 
+TypedAlong = Callable[[CalibDocument, Completion, int, float], Completion]
+"""A completion in a document once so many characters of its text were typed: with its confidence there. The
+last: how likely other suggestions for the place were that do not agree with what was typed."""
+
+
 # Stands for the cursor of a remembered completion, whose document is not kept.
 _NOWHERE = Cursor(("",), 0, 0)
 
 
 @attrs.frozen
 class _Remembered:
-    """column: of the cursor that the outcome was made for. text: of the suggestion, "" if there is none."""
+    """column: of the cursor that the outcome was made for. text: of the completion, "" if there is none."""
 
     outcome: Outcome
     column: int
@@ -223,15 +229,21 @@ class _Remembered:
 class CompletionMemory:
     """Remembers outcomes by what the model was shown, so that the same prompt has the same answer again.
 
-    A suggestion that comes from here keeps its id, its confidence and its tier: it is the same prediction of
-    the same line. Its features may have been computed before an edit that no prompt shows.
+    A suggestion that comes from here keeps its id: it is the same prediction of the same line. Its confidence
+    is that of the moment, by what is typed of it. Its features may have been computed before an edit that no
+    prompt shows.
+
+    A hidden one is shown once what is typed of it has lifted its confidence over the limit.
 
     key: of the prompt for a cursor in a document and of its line, the same for as long as both are; None if
         there is no model to say so. No text can be read from it.
     """
 
-    def __init__(self, key: Callable[[CalibDocument, Cursor], bytes | None]) -> None:
+    def __init__(
+        self, key: Callable[[CalibDocument, Cursor], bytes | None], typed_along: TypedAlong
+    ) -> None:
         self._key = key
+        self._typed_along = typed_along
         self._documents: dict[str, LRU[tuple[bytes, int], _Remembered]] = {}
 
     def remember(self, document: CalibDocument, cursor: Cursor, outcome: Outcome) -> None:
@@ -243,18 +255,22 @@ class CompletionMemory:
         if key is None:
             return
         rank, text = 1, ""
-        if isinstance(outcome, Completion):
-            rank, text = outcome.suggestion.rank, outcome.suggestion.text
-            outcome = attrs.evolve(outcome, cursor=_NOWHERE)
+        if not isinstance(outcome, Nothing):
+            completion = _completion_of(outcome)
+            rank, text = completion.suggestion.rank, completion.suggestion.text
+            completion = attrs.evolve(completion, cursor=_NOWHERE)
+            outcome = (
+                attrs.evolve(outcome, completion=completion) if isinstance(outcome, Hidden) else completion
+            )
         known = self._documents.setdefault(document.uri, LRU(MOST_REMEMBERED))
         known[key, rank] = _Remembered(outcome, cursor.column, text)
 
     def recall(self, document: CalibDocument, cursor: Cursor) -> Outcome | None:
         """What is known for `cursor`, the latest first; None if nothing is.
 
-        That is the outcome for this prompt, or the rest of a suggestion whose beginning stands before the
-        cursor. What is typed is in doubt no longer: the span of doubt shrinks, and goes with its last
-        character.
+        That is the outcome for this prompt, or the rest of a completion, shown or hidden, whose beginning
+        stands before the cursor. What is typed is in doubt no longer: the span of doubt shrinks, and goes
+        with its last character.
         """
         known = self._documents.get(document.uri)
         if not known:
@@ -281,8 +297,28 @@ class CompletionMemory:
             if typed and not one.text[typed : len(one.text) - closed].strip():
                 continue  # nothing that can be seen is left
             known.move_to_end((key, rank))
-            return _rest(one.outcome, cursor, typed, closed)
+            outcome = one.outcome
+            if isinstance(outcome, Nothing):
+                return outcome
+            completion = _completion_of(outcome)
+            refuted = _refuted(known, key, one.text[:typed]) if rank > 1 else 0.0
+            now = self._typed_along(document, attrs.evolve(completion, cursor=cursor), typed, refuted)
+            rest = now.with_text(one.text[typed : len(one.text) - closed], -typed)
+            suggestion = attrs.evolve(rest.suggestion, source="memory", timing=Timing())
+            rest = attrs.evolve(rest, suggestion=suggestion, key=None)
+            if isinstance(outcome, Completion):
+                return rest
+            return outcome.at(attrs.evolve(rest, was_hidden=rest.was_hidden or typed > 0))
         return None
+
+    def renew(self, document: CalibDocument, suggestion_id: str, new_id: str) -> None:
+        """Give what is remembered of a suggestion another id."""
+        known = self._documents.get(document.uri, LRU(MOST_REMEMBERED))
+        for key, one in list(known.items()):
+            outcome = one.outcome
+            if isinstance(outcome, Completion) and outcome.suggestion.id == suggestion_id:
+                suggestion = attrs.evolve(outcome.suggestion, id=new_id)
+                known[key] = attrs.evolve(one, outcome=attrs.evolve(outcome, suggestion=suggestion))
 
     def forget(self, uri: str) -> None:
         """Drop all that is known of a document."""
@@ -292,6 +328,20 @@ class CompletionMemory:
         self._documents.clear()
 
 
+def _completion_of(outcome: Completion | Hidden) -> Completion:
+    return outcome.completion if isinstance(outcome, Hidden) else outcome
+
+
+def _refuted(known: LRU[tuple[bytes, int], _Remembered], key: bytes, typed: str) -> float:
+    """How likely the suggestions for the prompt of `key` were that do not begin with what was typed."""
+    others = [
+        _completion_of(one.outcome).suggestion.confidence.calibrated
+        for (of, _), one in known.items()
+        if of == key and not isinstance(one.outcome, Nothing) and not one.text.startswith(typed)
+    ]
+    return sum(filter(None, others))
+
+
 def _closed(text: str, typed: int, after: str) -> str:
     """What an editor has added after the cursor while the beginning of a text was typed: the closers that it
     leaves open, if they are the end of the rest."""
@@ -299,16 +349,6 @@ def _closed(text: str, typed: int, after: str) -> str:
     while not after.startswith(closers):
         closers = closers[:-1]
     return closers if text[typed:].endswith(closers) else ""
-
-
-def _rest(outcome: Outcome, cursor: Cursor, typed: int, closed: int) -> Outcome:
-    """An outcome at `cursor`, once so many characters of its text stand before it and after it."""
-    if not isinstance(outcome, Completion):
-        return outcome
-    text = outcome.suggestion.text
-    rest = outcome.with_text(text[typed : len(text) - closed], -typed)
-    suggestion = attrs.evolve(rest.suggestion, source="memory", timing=Timing())
-    return attrs.evolve(rest, suggestion=suggestion, cursor=cursor, key=None)
 
 
 def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:
