@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lsp_calib.values import Confidence, Tier
+    from lsp_calib.values import Confidence, Suggestion, Tier
 
 # The badge that an editor shows for each tier, and for each state. Colour comes before
 # words: arXiv 2510.22614 reports that developers prefer it. The colours are names that every terminal knows.
 # Each tier has a shape of its own as well, for those who do not tell the colours apart.
 BADGES = {
-    "accept": {"mark": "●", "color": "green", "words": "likely right"},
-    "review": {"mark": "▲", "color": "yellow", "words": "look at it"},
-    "reject": {"mark": "✗", "color": "red", "words": "likely wrong"},
+    "accept": {"mark": "●", "color": "green", "words": "usually used as it is"},
+    "review": {"mark": "▲", "color": "yellow", "words": "read it first"},
+    "reject": {"mark": "✗", "color": "red", "words": "rarely used as it is"},
     "starting": {"mark": "◌", "color": "blue", "words": "starting"},
     "loading": {"mark": "◌", "color": "blue", "words": "loading the model"},
     "busy": {"mark": "◌", "color": "blue", "words": "thinking"},
@@ -48,11 +48,30 @@ def tier_shown(hover: str) -> str | None:
     return next((tier for tier, dot in DOTS.items() if f"\n{dot} " in hover), None)
 
 
-def tier_words(tier: Tier, kind: str = "line") -> str:
-    """The words of a tier, as the beginning of a sentence. kind: a suggestion's."""
-    if kind == "summary":
-        return _SUMMARY_WORDS[tier.value].capitalize()
-    return BADGES[tier.value]["words"].capitalize()
+def tier_words(tier: Tier) -> str:
+    """The words of a summary's tier, as the beginning of a sentence."""
+    return _SUMMARY_WORDS[tier.value].capitalize()
+
+
+def tier_and_reason(suggestion: Suggestion) -> str:
+    """The words of a tier and its reason, as one sentence without a full stop. A rejected line says how often
+    such lines are used, if that is known."""
+    confidence = suggestion.confidence
+    if suggestion.kind == "summary":
+        return f"{tier_words(confidence.tier)}: {tier_sentence(confidence)}"
+    words = suggestion.usage or BADGES[confidence.tier.value]["words"]
+    return f"{words.capitalize()}: {suggestion.why}"
+
+
+def rejected_words(unchanged: float, survived: float) -> str:
+    """The words of reject where it is known what became of such lines. Shares in [0, 1]: of those that were
+    used as they are, and as they are or after an edit.
+
+    >>> rejected_words(0.13, 0.38)
+    'rarely used as it is (about 1 in 10; 4 in 10 after an edit)'
+    """
+    edited = _in_ten(survived).removeprefix("about ")
+    return f"{BADGES['reject']['words']} ({_in_ten(unchanged)}; {edited} after an edit)"
 
 
 def percent(probability: float | None) -> str:
@@ -90,8 +109,8 @@ def tier_sentence(confidence: Confidence) -> str:
 
 
 def _in_ten(probability: float) -> str:
-    """A probability in [0, 1] as so many in 10."""
+    """A probability in [0, 1] as so many in 10, where that is near enough."""
     tenths = round(probability * 10)
-    if tenths < 1:
-        return "fewer than 1 in 20"
+    if probability < 0.075:
+        return f"{'fewer than' if probability < 0.05 else 'about'} 1 in 20"
     return "more than 19 in 20" if tenths > 9 else f"about {tenths} in 10"

@@ -241,6 +241,7 @@ class Confidence:
     notes: of a summary, sentences beside its tier.
     reason: why the tier is this one: the cause first, then the probability beside the thresholds.
     cause: what of the suggestion itself decided, the beginning of the reason; "" if nothing is known.
+    usage: what became of its model's lines that were rejected, in words; "" if that is not known.
     """
 
     calibrated: float | None
@@ -253,6 +254,7 @@ class Confidence:
     first_tokens: int | None
     notes: tuple[str, ...] = ()
     cause: str = ""
+    usage: str = ""
 
 
 @attrs.frozen
@@ -335,8 +337,18 @@ class Suggestion:
 
     @property
     def reason(self) -> str:
-        """Why it has its tier, for the user's screen alone: it may name a word of the text. One that is not
-        to be accepted as a whole says how far it can be."""
+        """Why it has its tier, for the user's screen alone: it may name a word of the text. One that is
+        rejected says how often such lines are used."""
+        return "; ".join(filter(None, (self.why, self.usage)))
+
+    @property
+    def usage(self) -> str:
+        """How often such lines are used, of one that is rejected; "" of others, or if that is not known."""
+        return self.confidence.usage if self.confidence.tier is Tier.REJECT else ""
+
+    @property
+    def why(self) -> str:
+        """The reason without that. One that is not to be accepted as a whole says how far it can be."""
         reason = self.confidence.reason
         if self.sure is None or self.confidence.tier is Tier.ACCEPT or self.sure.end < _WORTH_WORDS:
             return reason

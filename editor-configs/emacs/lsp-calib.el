@@ -44,9 +44,9 @@
   "The major modes, and parents of modes, in which lsp-mode starts the server."
   :type '(repeat symbol))
 
-(defface lsp-calib-accept '((t :inherit success)) "The badge of a suggestion that is probably right.")
+(defface lsp-calib-accept '((t :inherit success)) "The badge of a suggestion that is usually used as it is.")
 (defface lsp-calib-review '((t :inherit warning)) "The badge of a suggestion to be read first.")
-(defface lsp-calib-reject '((t :inherit error)) "The badge of a suggestion that is probably wrong.")
+(defface lsp-calib-reject '((t :inherit error)) "The badge of a suggestion that is rarely used as it is.")
 
 ;;; The server, through either client
 

@@ -307,7 +307,8 @@ class Promise:
 
 
 LEAST_CONFIDENCE = 0.5
-"""What is less likely right than wrong is never accepted, though a promise on the average could bear it."""
+"""What is used as it is less often than not is never accepted, though a promise on the average could bear it.
+"""
 
 Wish = Promise | Literal["as before"] | None
 """For a refit: a certificate, none, or what was wished for last."""

@@ -71,7 +71,7 @@ def noisy_loss(z: FloatArray, targets: FloatArray, noise: float) -> tuple[FloatA
 
     z, targets: float arrays of shape (n,), targets 0 or 1; so are the results. noise: the share, in (0, 0.5).
     The probability is (1 - noise) p + noise (1 - p), where p is that of the label under 1 / (1 + e^-z): the
-    transposition model of Copas 1988. The second derivative is negative where a label is more likely wrong
+    transposition model of Copas 1988. The second derivative is negative where a label is more probably wrong
     than not; it is raised to a small part of the one without noise, so that Newton's step goes downhill.
     """
     p, _ = sigmoid_and_loss(z, targets)

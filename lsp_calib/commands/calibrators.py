@@ -184,11 +184,11 @@ def effect(weight: float) -> str:
     """What a high value does.
 
     >>> effect(0.4), effect(-1.83), effect(0.0)
-    ('more likely right', 'less likely right', 'no effect')
+    ('raises the probability', 'lowers the probability', 'no effect')
     """
     if abs(weight) < 0.005:
         return "no effect"
-    return "more likely right" if weight > 0 else "less likely right"
+    return "raises the probability" if weight > 0 else "lowers the probability"
 
 
 def _wire(entry: Listed) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def print_suggestions(suggestions: Sequence[Suggestion]) -> None:
         if suggestion.kind == "summary":
             style = BADGES[confidence.tier.value]
             console.print(Text(suggestion.text))
-            words = f"{tier_words(confidence.tier, 'summary')}: {tier_sentence(confidence)}."
+            words = f"{tier_words(confidence.tier)}: {tier_sentence(confidence)}."
             console.print(Text(f"{style['mark']} {words}", style=style["color"]))
             for note in confidence.notes:
                 console.print(Text(f"  {note}", style="dim"))

@@ -379,8 +379,8 @@ def _line(entry: Entry) -> str:
 def _meanings(made: Sequence[Suggestion]) -> Iterator[str]:
     """What the marks mean: of each tier, with the sentence of one of its summaries."""
     if any(one.confidence.calibrated is not None for one in made):
-        words = ", ".join(f"{DOTS[tier.value]} {tier_words(tier, 'summary').lower()}" for tier in Tier)
+        words = ", ".join(f"{DOTS[tier.value]} {tier_words(tier).lower()}" for tier in Tier)
         yield f"{words}; the percentage: how many summaries like this one match what a person wrote."
     elif made:
-        words = tier_words(Tier.REVIEW, "summary")
+        words = tier_words(Tier.REVIEW)
         yield f"{DOTS['review']} {words}: {escape_prose(tier_sentence(made[0].confidence))}."

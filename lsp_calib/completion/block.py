@@ -143,6 +143,7 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
             reason=reason,
             cause=cause,
             certified=False,
+            usage="",  # of lines
         ),
         tokens=sum(one.suggestion.tokens for one in shown),
         doubt=doubt,

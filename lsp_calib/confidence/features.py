@@ -52,14 +52,14 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
     {
         "total": Feature(
             "log-odds of the probability of all tokens together",
-            "the model was sure of every word",
+            "the model gave every word a high probability",
             "the model was unsure of {word}",
             needs="log-probabilities",
         ),
         "largest-surprisal": Feature(
             "surprisal of the least likely token, in nats",
             "the model was unsure of {word}",
-            "the model was sure of every word",
+            "the model gave every word a high probability",
             needs="log-probabilities",
         ),
         "last-surprisal": Feature(

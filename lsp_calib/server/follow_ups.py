@@ -239,9 +239,7 @@ class CompletionMemory:
         there is no model to say so. No text can be read from it.
     """
 
-    def __init__(
-        self, key: Callable[[CalibDocument, Cursor], bytes | None], typed_along: TypedAlong
-    ) -> None:
+    def __init__(self, key: Callable[[CalibDocument, Cursor], bytes | None], typed_along: TypedAlong) -> None:
         self._key = key
         self._typed_along = typed_along
         self._documents: dict[str, LRU[tuple[bytes, int], _Remembered]] = {}

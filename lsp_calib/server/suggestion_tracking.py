@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from lsprotocol import types
 
-from lsp_calib.badges import tier_sentence, tier_words
+from lsp_calib.badges import tier_and_reason
 from lsp_calib.completion.service import Completion
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.tracker import Remains, Tracker
@@ -441,10 +441,9 @@ class Diagnostics:
         if severity == "off":
             return None
         span = self._tracking.doubtful(suggestion.id, text)
-        reason = tier_sentence(confidence) if suggestion.kind == "summary" else suggestion.reason
         return types.Diagnostic(
             range=part_of_line(document, line, text, *span) if span else whole_line(document, line, text),
-            message=f"{tier_words(confidence.tier, suggestion.kind)}: {reason}",
+            message=tier_and_reason(suggestion),
             severity=_SEVERITY[severity],
             code=confidence.tier.value,
             source=SOURCE,

@@ -17,6 +17,7 @@ import numpy as np
 from lsp_calib import home
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.usage import FOLDER, Usage
 from lsp_calib.calibration.reliability import ReliabilityData, reliability
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
@@ -285,6 +286,21 @@ def costs() -> str:
         rows.append(row)
     columns = ["a wrong unread line costs", "accept from", "suits"]
     return _block(*table_lines([*columns, *(TITLES[name] for name in LIKE_FOR_LIKE)], rows))
+
+
+def usage() -> str:
+    """What became of the lines that each preset rejects and shows, by model and window."""
+    rows = []
+    for name in TITLES:
+        found = Usage.load(MODELS / FOLDER / f"line-{name}.json")
+        for preset, policy in PRESETS.items():
+            counted = [one for one in found.lines if one.below <= policy.reject_below + 1e-9]
+            shares = found.shares(policy.reject_below)
+            cells = ["too few", "too few"] if shares is None else [percent(share) for share in shares]
+            limit = f"{preset}: below {percent(policy.reject_below)}"
+            rows.append([TITLES[name], limit, f"{sum(one.n for one in counted):,}", *cells])
+    columns = ["model", "rejected", "lines", "used as they are", "as they are, or after an edit"]
+    return _block(*table_lines(columns, rows))
 
 
 def evaluation_blocks() -> dict[str, str]:

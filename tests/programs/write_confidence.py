@@ -20,6 +20,7 @@ from confidence_rendering import (
     in_use,
     readme_blocks,
     results_blocks,
+    usage,
 )
 
 from lsp_calib.evaluation.ablation import draw_steps
@@ -31,7 +32,7 @@ PAGES: Mapping[Path, Callable[[], Mapping[str, str]]] = {
     ROOT / "docs" / "confidence.md": ablation_blocks,
     ROOT / "docs" / "evaluation.md": evaluation_blocks,
     ROOT / "docs" / "results.md": results_blocks,
-    ROOT / "docs" / "tiers.md": lambda: {"costs": costs()},
+    ROOT / "docs" / "tiers.md": lambda: {"costs": costs(), "usage": usage()},
     ROOT / "README.md": readme_blocks,
 }
 FIGURE = ROOT / "docs" / "img" / "confidence-ladder.png"

@@ -188,7 +188,7 @@ told(
     why="it had settled; each visit to a line has its own label",
 )
 told(
-    "type it through, save, delete the text, look at it again, type something else",
+    "type it through, save, delete the text, show it again, type something else",
     "typed over",
     "sees",
     ("type", SUGGESTED),

@@ -47,7 +47,7 @@ async def test_the_item(connect: Connect) -> None:
     assert item.label_details == types.CompletionItemLabelDetails(description="accept")
     assert item.detail == "99 %"
     assert isinstance(item.documentation, str)
-    assert item.documentation.startswith("Likely right: more than 99 % likely to be right")
+    assert item.documentation.startswith("Usually used as it is: more than 99 % likely to be right")
     assert item.sort_text is not None
     assert item.sort_text > "zzzz\uffff"
     assert isinstance(item.data, dict)

@@ -35,7 +35,7 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
     assert diagnostic.severity is types.DiagnosticSeverity.Hint
     assert diagnostic.data == {"id": suggestion["id"]}
     assert diagnostic.message == (
-        "Look at it: the model was unsure where the line ends; least sure of `b`; about 61 % likely to be "
+        "Read it first: the model was unsure where the line ends; least sure of `b`; about 61 % likely to be "
         "right; between 25 % and 78 %"
     )
     editor.insert(0, 0, "# one\n# two\n")
@@ -102,7 +102,8 @@ async def test_typed_by_hand_is_not_marked(connect: Connect) -> None:
 
 
 async def test_severities(connect: Connect) -> None:
-    """Hint, information and warning by default; the user can turn each off, a workspace raise it."""
+    """Never a warning by default: no suggestion is a fault of the code. The user can turn each off, a
+    workspace raise it."""
     answers = {"a": {"text": "11", "logprobs": [-0.01]}, "c": {"text": "33", "logprobs": [-3.0]}}
     answers["b"] = {"text": "22", "logprobs": [-0.5]}
     editor = await connect({"answers": answers}, text="a\nb\nc\n")

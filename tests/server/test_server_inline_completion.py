@@ -79,7 +79,7 @@ def _check(value: dict[str, object], shape: dict[str, object]) -> None:
 
 
 async def test_the_tier_follows_the_probability(connect: Connect) -> None:
-    """Likely right, uncertain and likely wrong answers get their three tiers, and a reason in words."""
+    """Answers of a high, a middling and a low probability get their three tiers, and a reason in words."""
     tiers = {"accept": -0.01, "review": -0.5, "reject": -3.0}
     answers = {tier: {"text": "x", "logprobs": [logprob]} for tier, logprob in tiers.items()}
     editor = await connect({"answers": answers}, text="accept\nreview\nreject\n")

@@ -183,7 +183,9 @@ class TestReason:
         assert "about " in broken
         assert self.reason(evidence(new_names=3.0)).startswith("names used here are new to this file; ")
         sure = attrs.evolve(evidence(entropy_sum=0.1, new_names=0.0), logprobs=(-0.01,))
-        assert self.reason(sure, TierPolicy(0.5, 0.1)).startswith("the model was sure of every word; ")
+        assert self.reason(sure, TierPolicy(0.5, 0.1)).startswith(
+            "the model gave every word a high probability; "
+        )
 
     def test_the_doubtful_word_is_quoted(self) -> None:
         unsure = attrs.evolve(evidence(entropy_sum=3.0, new_names=0.2), logprobs=(-4.0, -3.0))

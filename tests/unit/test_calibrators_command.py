@@ -102,7 +102,7 @@ def test_the_weights_are_shown_in_words() -> None:
     result = CliRunner(env={"COLUMNS": "140"}).invoke(main, ["calibrators", "show", calibrator.id])
     assert result.exit_code == 0, result.output
     for words in (
-        *("odds × 3.49, more likely right", "odds × 0.50, less likely right", "no effect"),
+        *("odds × 3.49, raises the probability", "odds × 0.50, lowers the probability", "no effect"),
         *("the cursor's place: mid-word", "5 right"),
     ):
         assert words in result.stdout
@@ -118,7 +118,7 @@ def test_the_document_says_the_same() -> None:
     assert entry["words"][0] == curve_words(CURVE)
     assert entry["inForce"]
     first, *_ = entry["words"][0]["features"]
-    assert (first["words"], first["effect"]) == (FEATURES["total"].words, "more likely right")
+    assert (first["words"], first["effect"]) == (FEATURES["total"].words, "raises the probability")
 
 
 @pytest.mark.parametrize("wanted", [SMALL.id, SMALL.id[:-2], "smollm2-135m"])

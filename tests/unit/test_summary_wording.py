@@ -110,7 +110,7 @@ def test_a_calibrator_that_knows_little_says_so() -> None:
 
 @pytest.mark.parametrize("tier", list(Tier))
 def test_no_summary_is_rejected_in_words(tier: Tier) -> None:
-    words = tier_words(tier, "summary")
+    words = tier_words(tier)
     assert words.endswith("what its author would")
     assert not {"reject", "wrong", "right"} & set(words.lower().split())
 

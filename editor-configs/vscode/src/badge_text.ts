@@ -81,8 +81,10 @@ export function percent(probability: number | null): string {
 /** Why a suggestion has its tier, in sentences. */
 export function whyThisTier(suggestion: Suggestion, legend: Legend): string {
   const { tier, words, confidence } = verdictOf(suggestion);
-  const meaning = legend[tier]?.words;
   const { calibrator, model, reason } = suggestion;
+  const known = legend[tier]?.words;
+  // The reason of a rejected line says them with numbers, where there are any.
+  const meaning = known && !reason?.includes(known) ? known : undefined;
   const from = calibrator && `calibrator ${calibrator.state} (${calibrator.source}, ${calibrator.n} labels)`;
   const parts = [`${markOf(tier, legend)} ${words}: ${percent(confidence)}${meaning ? `, ${meaning}` : ''}`, reason, model, from];
   return parts.filter(Boolean).join(' · ');

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { badgeText, percent, surePart, verdictOf, whyThisTier, writtenOver } from '../src/badge_text';
 import { suggestionIn, TIERS, type Suggestion } from '../src/wire';
 
-const legend = { accept: { mark: '●', words: 'likely right' }, review: { mark: '▲', words: 'look at it' }, reject: { mark: '✗', words: 'likely wrong' } };
+const legend = { accept: { mark: '●', words: 'usually used as it is' }, review: { mark: '▲', words: 'read it first' }, reject: { mark: '✗', words: 'rarely used as it is' } };
 const suggestion: Suggestion = {
   id: '0123456789abcdef',
   tier: 'review',
@@ -78,8 +78,15 @@ describe('the part that can be trusted', () => {
 describe('why this tier', () => {
   it('names probability, meaning, reason, model and calibrator', () => {
     expect(whyThisTier(suggestion, legend)).toBe(
-      '▲ review: 46 %, look at it · below 78 % · a-model · calibrator shipped (shipped, 1250 labels)',
+      '▲ review: 46 %, read it first · below 78 % · a-model · calibrator shipped (shipped, 1250 labels)',
     );
+  });
+
+  it('says once how often rejected lines are used', () => {
+    const reason = 'below 25 %; rarely used as it is (about 1 in 10; 4 in 10 after an edit)';
+    const rejected: Suggestion = { id: 'x', tier: 'reject', confidence: 0.12, reason };
+    expect(whyThisTier(rejected, legend)).toBe(`✗ reject: 12 % · ${reason}`);
+    expect(whyThisTier({ ...rejected, reason: 'below 25 %' }, legend)).toBe('✗ reject: 12 %, rarely used as it is · below 25 %');
   });
 
   it('invents no probability where there is none', () => {

@@ -20,6 +20,8 @@ from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, borrowed_curv
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER as PREFIXES
 from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_model
+from lsp_calib.calibration.calibrators.usage import FOLDER as USAGE
+from lsp_calib.calibration.calibrators.usage import Usage
 from lsp_calib.calibration.certificates import Ledger
 from lsp_calib.characters import in_one_line
 from lsp_calib.errors import CalibratorError, SettingsError
@@ -166,6 +168,8 @@ class CalibratorStore:
         what = "How far a line can be trusted is not known from every file"
         folders = shipped.parent / PREFIXES, personal / PREFIXES
         self._prefixes = [_Shelf(folder, PrefixCurve.load, what) for folder in folders]
+        what = "How often lines are used is not known from every file"
+        self._usage = _Shelf(shipped.parent / USAGE, Usage.load, what)
 
     @classmethod
     def open(cls) -> CalibratorStore:
@@ -327,9 +331,17 @@ class CalibratorStore:
         counts = own is not None and (not own.base or (base is not None and own.base == base.id))
         return (own if counts else base), base, tuple(text for of in seen for text in of.skipped)
 
+    def usage(self, purpose: Purpose) -> tuple[Usage | None, tuple[str, ...]]:
+        """What became of the lines of a purpose's model and prompt, None if that is not known, and a sentence
+        for each file that cannot be used."""
+        seen = self._usage.look()
+        wanted = purpose.model.sha256, purpose.prompt_version
+        fitting = (one for one in seen.all if (one.model.sha256, one.prompt_version) == wanted)
+        return next(fitting, None) if purpose.model.sha256 else None, seen.skipped
+
     def stamp(self, purpose: Purpose) -> object:
-        """A value that differs from an earlier one if another calibrator, certificate or curve of beginnings
-        may now be in force for a purpose.
+        """A value that differs from an earlier one if another calibrator, certificate, curve of beginnings or
+        count of usage may now be in force for a purpose.
 
         The folder's time alone is not enough: its clock ticks only a few hundred times a second.
         """
@@ -338,6 +350,7 @@ class CalibratorStore:
             _identity(self.personal / purpose.file),
             _identity(self.ledger_path(purpose)),
             *(_identity(shelf.folder) for shelf in self._prefixes),
+            _identity(self._usage.folder),
         )
 
     def ledger_path(self, purpose: Purpose) -> Path:

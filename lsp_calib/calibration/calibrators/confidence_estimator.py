@@ -7,13 +7,14 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.badges import counted
+from lsp_calib.badges import counted, rejected_words
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted, rank_probabilities
 from lsp_calib.calibration.calibrators.lent import note
 from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
 from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, Purpose
+from lsp_calib.calibration.calibrators.usage import Usage
 from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.calibration.tiers import PRESETS, Policy, RiskPolicy, StricterPolicy, summary_policy
 from lsp_calib.confidence.features import Prefix
@@ -33,13 +34,14 @@ _NO_LABELS = (
 class _Chosen:
     """What was found in force for a purpose.
 
-    prefix: how far lines can be trusted; None if that is not known.
+    prefix: how far lines can be trusted; usage: how often they are used. None if that is not known.
     """
 
     stamp: object
     calibrator: Calibrator
     ledger: Ledger
     prefix: PrefixCurve | None
+    usage: Usage | None = None
 
 
 class ConfidenceEstimator:
@@ -85,7 +87,8 @@ class ConfidenceEstimator:
         policy = summary_policy(policy) if purpose.task == "summary" else policy
         policy = self._stricter(policy, purpose.language, document)
         if not doubt:
-            return calibrator.assess(evidence, policy, self.measure)
+            found = calibrator.assess(evidence, policy, self.measure)
+            return attrs.evolve(found, usage=self._usage(purpose, policy))
         return attrs.evolve(calibrator.assess(Evidence(), policy, self.measure), reason=doubt)
 
     def beginnings(
@@ -152,6 +155,14 @@ class ConfidenceEstimator:
         )
         return moved, tuple(later)
 
+    def _usage(self, purpose: Purpose, policy: Policy) -> str:
+        """How often lines that a policy rejects are used, in words; "" if no labels of their model say so."""
+        if purpose.task != "line" or self.calibrator(purpose).source == "prior":
+            return ""
+        known = self._find(purpose).usage
+        shares = known and known.shares(policy.thresholds[0])
+        return rejected_words(*shares) if shares else ""
+
     def accepts_from(self, purpose: Purpose, *, document: str = "") -> float | None:
         """The lowest probability of what is accepted in a document; None if nothing is."""
         policy = self._stricter(self._policy_for(purpose), purpose.language, document)
@@ -200,6 +211,7 @@ class ConfidenceEstimator:
                     tier=Tier.REVIEW if tier is Tier.ACCEPT else tier,
                     reason=reason if p is None else f"{reason}; an alternative: {why}",
                     certified=False,
+                    usage="",  # counted on first suggestions
                 )
             )
         return found
@@ -256,12 +268,14 @@ class ConfidenceEstimator:
             return before
         choice = self.store.choose(purpose)
         calibrator, ledger, unread = self.store.standing(choice.calibrator, purpose)
-        prefix, damaged = None, tuple[str, ...]()
+        prefix, usage, damaged = None, None, tuple[str, ...]()
         if purpose.task == "line":
             prefix, _, damaged = self.store.prefix_curves(purpose)
+            usage, uncounted = self.store.usage(purpose)
+            damaged += uncounted
         skipped = (*choice.skipped, *unread, *damaged)
         self.complaints += [text for text in skipped if text not in self.complaints]
-        now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger, prefix)
+        now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger, prefix, usage)
         # With another certificate the tiers of earlier suggestions are out of date as well.
         present = calibrator.ref, ledger.latest
         if before is not None and (before.calibrator.ref, before.ledger.latest) != present:

@@ -164,7 +164,7 @@ def register(server: CalibServer) -> None:
             return None
         ls.session.status.shown(summary)
         sentence = tier_sentence(summary.confidence)
-        words = tier_words(summary.confidence.tier, "summary").lower()
+        words = tier_words(summary.confidence.tier).lower()
         ls.session.messages.inform(f"{summary.text} ({words}: {sentence})")
         return summary.to_wire()
 

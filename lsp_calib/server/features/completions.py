@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from lsp_calib.badges import BADGES, percent, tier_words
+from lsp_calib.badges import BADGES, percent, tier_and_reason
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.server.text import cursor_at, part_of_line, selected_at
 
@@ -150,7 +150,7 @@ def _item(ls: CalibServer, completion: Completion, word: str, range_: types.Rang
         label=mark + (text.strip() or text),
         label_details=types.CompletionItemLabelDetails(description=tier.value) if has_details else None,
         detail=number if has_details else f"{tier.value} · {number}",
-        documentation=f"{tier_words(tier)}: {suggestion.reason}",
+        documentation=tier_and_reason(suggestion),
         kind=types.CompletionItemKind.Text,
         # Sorted after everything that the language's own server offers.
         sort_text="\U0010ffff" * suggestion.rank,

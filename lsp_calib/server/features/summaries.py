@@ -151,7 +151,7 @@ def _pending(name: str, engine: str, style: _Style) -> str:
 
 def _text(summary: Suggestion, style: _Style, *, reported: bool) -> str:
     tier, escape = summary.confidence.tier, style.escape
-    words = tier_words(tier, "summary")
+    words = tier_words(tier)
     notes = "".join(f"{style.prose(note)}\n\n" for note in summary.confidence.notes)
     sentence = _REPORTED if reported else tier_sentence(summary.confidence)
     return (
@@ -164,7 +164,7 @@ def _text(summary: Suggestion, style: _Style, *, reported: bool) -> str:
 
 def _title(summary: Suggestion) -> str:
     tier = summary.confidence.tier
-    return f"{DOTS[tier.value]} {summary.text} ({tier_words(tier, 'summary').lower()})"
+    return f"{DOTS[tier.value]} {summary.text} ({tier_words(tier).lower()})"
 
 
 async def _summaries(

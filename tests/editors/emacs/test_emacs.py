@@ -44,7 +44,7 @@ def multiply(first, second):
 
 '''
 BADGE = r"  (?:● accept|▲ review|✗ reject)"
-WORDS = {"accept": "Likely right", "review": "Look at it", "reject": "Likely wrong"}
+WORDS = {"accept": "Usually used as it is", "review": "Read it first", "reject": "Rarely used as it is"}
 
 
 def find_emacs() -> tuple[str | None, str]:

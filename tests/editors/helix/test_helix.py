@@ -151,7 +151,7 @@ def test_the_menu_shows_the_tier_and_return_accepts(helix: Helix) -> None:
     helix.sees(rf"{tier} · \d{{1,3}} %")
     helix.keys("\r")
     helix.until("the suggestion in the line", lambda _: helix.line(15) == text)
-    helix.sees(r"^\W* 15 .*(Likely right|Look at it|Likely wrong): ")
+    helix.sees(r"^\W* 15 .*(Usually used as it is|Read it first|Rarely used as it is)\b")
 
     helix.normal()
     helix.keys("A + 1")
@@ -163,7 +163,7 @@ def test_a_suggestion_is_marked_as_reviewed(helix: Helix) -> None:
     """The action is offered on the diagnostic, to which [d goes; the diagnostic goes, the line stays."""
     text, _ = suggested(helix)
     helix.keys("\x0e\r")
-    marked = r"^\W* 15 .*(Likely right|Look at it|Likely wrong): "
+    marked = r"^\W* 15 .*(Usually used as it is|Read it first|Rarely used as it is)\b"
     helix.sees(marked)
     helix.normal()
     helix.keys("[d a")

@@ -33,7 +33,7 @@ function M.status(status)
   end
   local shown = numbers(status.tiers or {}, { 'accept', 'review', 'reject' })
   say(shown == '' and 'No suggestion was shown since the start.' or 'Shown since the start: ' .. shown .. '.')
-  if (status.hidden or 0) > 0 then say(('Hidden, because they are too likely to be wrong (hideBelow): %d.'):format(status.hidden)) end
+  if (status.hidden or 0) > 0 then say(('Hidden, because they are not sure enough (hideBelow): %d.'):format(status.hidden)) end
   local withheld = numbers(status.withheld or {})
   if withheld ~= '' then say('Answers with nothing to offer: ' .. withheld .. '.') end
   local latency = status.latencyMs or {}
@@ -61,8 +61,10 @@ function M.why(suggestion)
   local it = suggestion.calibrator
   local from = is_given(it) and ('The probability comes from calibrator %s, %s (%s, %s).'):format(it.id,
     badges.words(it.state), it.source, count(it.n, 'label', 'labels')) or 'No probability can be given.'
-  return ('%s: %s. %s\n%s Model: %s.'):format(text or suggestion.tier, badges.words(tier or suggestion.tier),
-    is_given(suggestion.reason) and suggestion.reason or '', from, suggestion.model)
+  local meaning, reason = badges.words(tier or suggestion.tier), is_given(suggestion.reason) and suggestion.reason or ''
+  -- The reason of a rejected line says them with numbers, where there are any.
+  local said = reason:find(meaning, 1, true) and reason or ('%s. %s'):format(meaning, reason)
+  return ('%s: %s\n%s Model: %s.'):format(text or suggestion.tier, said, from, suggestion.model)
 end
 
 --- Of the last request in a buffer. result: the answer of `lsp-calib.explain`.
