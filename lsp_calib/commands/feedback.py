@@ -255,6 +255,11 @@ def print_report(report: FeedbackReport) -> None:
             console.print(_outcomes("source", report.sources))
         return
     console.print(_outcomes("tier", report.tiers))
+    if len(report.typed) > 1:
+        console.print(_outcomes("typed along", report.typed))
+    if report.accepted:
+        console.print(words.WHEN_ACCEPTED, soft_wrap=True)
+        console.print(_outcomes("when accepted", report.accepted))
     if report.comparison:
         _print_comparison(report.comparison, console)
     _print_periods(report, console)

@@ -308,7 +308,7 @@ def _rest(outcome: Outcome, cursor: Cursor, typed: int, closed: int) -> Outcome:
     text = outcome.suggestion.text
     rest = outcome.with_text(text[typed : len(text) - closed], -typed)
     suggestion = attrs.evolve(rest.suggestion, source="memory", timing=Timing())
-    return attrs.evolve(rest, suggestion=suggestion, cursor=cursor, key=None)
+    return attrs.evolve(rest, suggestion=suggestion, cursor=cursor, key=None, typed=outcome.typed + typed)
 
 
 def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:
