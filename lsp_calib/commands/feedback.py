@@ -258,6 +258,11 @@ def print_report(report: FeedbackReport) -> None:
     for tier in report.tiers:
         if advice := words.advice(tier):
             console.print(Text(f"{tier.name}: {advice}"), soft_wrap=True)
+    if len(report.typed) > 1:
+        console.print(_outcomes("typed along", report.typed))
+    if report.accepted:
+        console.print(words.WHEN_ACCEPTED, soft_wrap=True)
+        console.print(_outcomes("when accepted", report.accepted))
     if report.comparison:
         _print_comparison(report.comparison, console)
     _print_periods(report, console)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import attrs
+
+from lsp_calib.values import Suggestion, Tier
 
 # A suggestion is settled after this many seconds without a change to its line, once the user has moved on.
 SETTLE_AFTER = 30.0
@@ -86,6 +88,80 @@ class Source(enum.StrEnum):
     REPLAY = "replay"  # a line that the user had typed, completed afterwards as if it had been asked for
 
 
+TYPED = (0, 1, 5, 9, 15)
+"""Where ranges of characters typed along begin: what is promised is looked at in each of them."""
+
+
+@attrs.frozen
+class Moment:
+    """What was shown of a suggestion at one time.
+
+    typed: characters of it that were typed along by then. confidence: its probability given these, in [0, 1];
+    None if there was none.
+    """
+
+    typed: int
+    confidence: float | None
+    tier: Tier
+
+    @classmethod
+    def of(cls, suggestion: Suggestion, typed: int) -> Self:
+        return cls(typed, suggestion.confidence.calibrated, suggestion.confidence.tier)
+
+    @property
+    def typed_range(self) -> int:
+        """The range of `TYPED` that it lies in, from 0.
+
+        >>> [Moment(typed, 0.5, Tier.REVIEW).typed_range for typed in (0, 4, 5, 40)]
+        [0, 1, 2, 4]
+        """
+        return sum(self.typed >= begin for begin in TYPED) - 1
+
+
+@attrs.define
+class Moments:
+    """The moments at which a suggestion was shown, up to the one at which it was accepted.
+
+    last: the latest. best: the one with the highest probability. stages: the first of each tier and of each
+    range of characters typed along. accepted: what was shown when it, or the first part of it, was inserted
+    at once; None: it was not.
+    """
+
+    first: Moment
+    last: Moment = attrs.field(init=False)
+    best: Moment = attrs.field(init=False)
+    stages: list[Moment] = attrs.field(init=False)
+    accepted: Moment | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.last = self.best = self.first
+        self.stages = [self.first]
+
+    def shown(self, moment: Moment) -> None:
+        """It is shown once more. Where a part of it stands, that says nothing of what was promised before."""
+        self.last = moment
+        if self.accepted is not None:
+            return
+        if (moment.confidence or 0.0) > (self.best.confidence or 0.0):
+            self.best = moment
+        tiers, ranges = {one.tier for one in self.stages}, {one.typed_range for one in self.stages}
+        if moment.tier not in tiers or moment.typed_range not in ranges:
+            self.stages.append(moment)
+
+    def accept(self, *, anew: bool = False) -> None:
+        """It is accepted now. anew: what was accepted before was taken back, and does not count."""
+        if anew or self.accepted is None:
+            self.accepted = self.last
+
+    @property
+    def later(self) -> tuple[Moment, ...]:
+        """What is to be kept beside the first one."""
+        found: dict[int, Moment] = {}
+        for one in (*self.stages, self.best):
+            found.setdefault(one.typed, one)
+        return tuple(one for one in found.values() if one.typed != self.first.typed)
+
+
 @attrs.frozen
 class Label:
     """The outcome of a suggestion.
@@ -126,6 +202,8 @@ class Event:
     accepted to what stands, over its length, in [0, 1] (survived); the reason, with the value 1 (withheld,
     cut).
     label: only on a provisional and on a settled event.
+    moments, accepted: on these and on an inserted event, the moments of the suggestion: see `Moments.later`
+    and `Moments.accepted`.
     Raises TypeError if `data` holds anything but numbers and truth values.
     """
 
@@ -134,3 +212,5 @@ class Event:
     at: float
     data: Mapping[str, bool | int | float] = attrs.field(factory=dict, validator=_numbers_only)
     label: Label | None = None
+    moments: tuple[Moment, ...] = ()
+    accepted: Moment | None = None

@@ -28,19 +28,23 @@ from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE, LabelW
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult, compare, refit, seen_until
 from lsp_calib.calibration.certificates import AS_BEFORE, LEAST_CONFIDENCE, Ledger, Promise, Wish
+from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.rows import LabelledRow, is_ahead, latest
 from lsp_calib.feedback.store import FeedbackStore
 
 
-def labels_for(store: FeedbackStore, purpose: Purpose, *, after: float = 0.0) -> list[LabelledRow]:
+def labels_for(
+    store: FeedbackStore, purpose: Purpose, *, after: float = 0.0, at_once: bool = False
+) -> list[LabelledRow]:
     """The last labels of a purpose, as many as `store.most_labels`, oldest first, where their
     log-probabilities can be believed.
 
     One line, or one visit, does not fill them: of each only the last ones are taken (`rows.last_of_each`).
-    after: only those that settled later (Unix seconds), all of them: a watch reads each once. Raises
-    LspCalibError.
+    after: only those that settled later (Unix seconds), all of them: a watch reads each once. at_once: only
+    those that fits rest on: a calibrator says what is known before anything is typed along, and what came
+    later, or was hidden before, was seen only because its first characters agreed. Raises LspCalibError.
     """
     rows = store.labels(
         *(purpose.model, purpose.prompt_version, purpose.task),
@@ -48,6 +52,7 @@ def labels_for(store: FeedbackStore, purpose: Purpose, *, after: float = 0.0) ->
         language=purpose.language,
         newest=store.most_labels,
         mixed=not after,
+        at_once=at_once,
     )
     return [row for row in rows if believable(row) and not is_ahead(row.at)]
 
@@ -96,7 +101,11 @@ def watch_labels(
 def open_for(
     held: Held, store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose, wish: Wish
 ) -> None:
-    """Bring a ledger up to date with the wish for a promise and with the settled labels in the store."""
+    """Bring a ledger up to date with the wish for a promise and with the settled labels in the store.
+
+    A suggestion counts once, with the highest probability that was shown of it: it is above a threshold if
+    and only if it was at some moment, and the first of these is the one that the promise is about.
+    """
     if any(map(is_ahead, held.ledger.moments)):
         held.ledger = held.ledger.clamped_to(time.time())
     promise = held.ledger.promise if wish == "as before" else wish
@@ -202,15 +211,32 @@ def wanted_of(promise: Promise) -> Wanted:
 
 
 def _confidences(calibrator: Calibrator, rows: Sequence[LabelledRow], promise: Promise) -> FloatArray:
-    """As suggestions to come would get them, shape (n,).
+    """The highest probabilities of suggestions, as those to come would get them, shape (n,).
 
     nan for labels that were stored without the features that those have: another curve would judge them.
     """
     wanted = wanted_of(promise)
     found = calibrator.probabilities([row.evidence for row in rows], wanted)
-    if is_plain(in_order(calibrator.curves, wanted)[0].measure):
-        return found
-    return np.where([bool(row.evidence.features) for row in rows], found, np.nan)
+    if not is_plain(in_order(calibrator.curves, wanted)[0].measure):
+        found = np.where([bool(row.evidence.features) for row in rows], found, np.nan)
+    pairs = zip(found.tolist(), rows, strict=True)
+    return np.array([_highest(p, row, calibrator.id) for p, row in pairs], dtype=np.float64)
+
+
+def _highest(p: float, row: LabelledRow, calibrator: str) -> float:
+    """The highest probability of a suggestion, from its probability by this calibrator when nothing was typed
+    along.
+
+    What was typed along has moved its log-odds by the same for another calibrator; by how much is not known
+    of one that was first shown later, nor then what another calibrator would have said: nan.
+    """
+    if row.best is None or row.confidence is None or not math.isfinite(p):
+        return p
+    if row.typed:
+        return row.best if row.calibrator_id == calibrator else math.nan
+    if row.best == row.confidence:
+        return p
+    return float(sigmoid(log_odds(p) + log_odds(row.best) - log_odds(row.confidence)))
 
 
 def _correct(rows: Sequence[LabelledRow]) -> BoolArray:
@@ -340,12 +366,11 @@ def refit_from_feedback(
     Raises LspCalibError if store or calibrators cannot be used.
     """
     with editing(calibrators.ledger_path(purpose)) as held:
-        rows = labels_for(store, purpose)
+        rows = labels_for(store, purpose, at_once=True)
         open_for(held, store, calibrators, purpose, promise)
         if promise is None or held.ledger.promise is None:
             held.ledger = held.ledger.closed(_last(rows))
-        aside = set_aside(store, held.ledger, rows)
-        fitting = list(compress(rows, ~aside))
+        fitting = list(compress(rows, ~set_aside(store, held.ledger, rows)))
         current = calibrators.choose(purpose).calibrator
         earlier = calibrators.earlier(purpose)
         result = refit(
@@ -360,7 +385,10 @@ def refit_from_feedback(
             earlier=earlier.calibrator if earlier else None,
             same_model=earlier is None or earlier.same_model,
         )
-        result = with_certificate(held, current, result, list(compress(rows, aside)))
+        if held.ledger.promise is not None:
+            every = labels_for(store, purpose)
+            aside = list(compress(every, set_aside(store, held.ledger, every)))
+            result = with_certificate(held, current, result, aside)
         held.ledger = replace(
             held.ledger, tried_until=_last(rows), tried_n=len({row.episode for row in rows})
         )
@@ -384,7 +412,7 @@ def try_out(
     Raises LspCalibError if store or calibrators cannot be used.
     """
     with editing(calibrators.ledger_path(new.purpose)) as held:
-        every = labels_for(store, new.purpose)
+        every = labels_for(store, new.purpose, at_once=True)
         aside = set_aside(store, held.ledger, every)
         if held.ledger.promise is None:
             held.ledger = held.ledger.closed(_last(every))  # they choose a calibrator: no longer unseen

@@ -136,6 +136,9 @@ class FeedbackReport:
     """All numbers of the report.
 
     made_at: Unix seconds. overall: None without labels. comparison: None without labels to compare.
+    tiers, typed: by the moments at which suggestions were shown, see `report_data.EVERY_MOMENT`; typed: by
+    the characters typed along. accepted: by the tier when they were accepted. All else is of what was shown
+    before anything was typed along.
     sources: where labels come from, with what calibrators have learned from commits, see `from_commits`.
     costs: what the last labels say of accepting unread, by what a wrong line costs; none without labels.
     """
@@ -144,6 +147,8 @@ class FeedbackReport:
     statistics: Statistics
     overall: Accuracy | None
     tiers: tuple[Accuracy, ...]
+    typed: tuple[Accuracy, ...]
+    accepted: tuple[Accuracy, ...]
     languages: tuple[Accuracy, ...]
     sources: tuple[Accuracy, ...]
     periods: tuple[Period, ...]
@@ -178,6 +183,8 @@ def make_report(
         statistics=found,
         overall=next(iter(report_data.outcomes_by(store, "''")), None),
         tiers=found.tiers,
+        typed=report_data.typed_ranges(store),
+        accepted=report_data.outcomes_by(store, "s.accepted_tier", report_data.ACCEPTED),
         languages=report_data.outcomes_by(store, "s.language"),
         sources=(
             *report_data.outcomes_by(store, report_data.POPULATION, report_data.ALL),
@@ -224,6 +231,8 @@ def to_wire(report: FeedbackReport) -> dict[str, Any]:
         "statistics": report.statistics.to_wire(),
         "overall": _outcome(report.overall) if report.overall else None,
         "tiers": [_outcome(one) for one in report.tiers],
+        "typed": [_outcome(one) for one in report.typed],
+        "accepted": [_outcome(one) for one in report.accepted],
         "languages": [_outcome(one) for one in report.languages],
         "sources": [_outcome(one) for one in report.sources],
         "periods": [

@@ -19,11 +19,11 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.feedback.comparison import Accuracy, Compared, Share, Sums, outcome_of
-from lsp_calib.feedback.events import SURVIVAL, EventKind
+from lsp_calib.feedback.events import SURVIVAL, TYPED, EventKind
 from lsp_calib.feedback.learning import believable, seen_by
 from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, numbers_of, readable
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.store_file import SHOWN, SOURCE
+from lsp_calib.feedback.store_file import AT_ONCE, MOMENTS, SHOWN, SOURCE
 from lsp_calib.languages import bounded
 from lsp_calib.values import ModelIdentity, Tier
 
@@ -53,7 +53,8 @@ class Statistics(Counts):
     """The whole store. events: by kind. labels: by how the suggestion ended. first, last: Unix seconds of the
     oldest and the newest suggestion, None without any. size: of the file, in bytes.
 
-    tiers, and the visits of parts, count a visit once. sources: by where the labels come from. All else is of
+    tiers, and the visits of parts, count a visit once. tiers: at the first moment at which a suggestion had
+    the tier, so that one may count in several. sources: by where the labels come from. All else is of
     suggestions that were shown.
     """
 
@@ -143,7 +144,7 @@ def _ages(store: FeedbackStore, now: float) -> tuple[Part, ...]:
 
 def _by_tier(store: FeedbackStore) -> Iterator[Accuracy]:
     """What each tier promised and kept, without the scores."""
-    found = {one.name: one for one in outcomes_by(store, "s.tier")}
+    found = {one.name: one for one in outcomes_by(store, "m.tier", EVERY_MOMENT)}
     for tier in Tier:
         one = found.get(tier.value) or Accuracy(tier.value, 0, Share.of(0.0, 0.0), None)
         yield Accuracy(one.name, one.labels, one.share, one.promised)
@@ -158,44 +159,73 @@ _MOST_PURPOSES = 30
 MOST_PERIODS, PERIOD_LABELS = 20, 40
 
 # Where a label of `suggestions s` comes from. Alternatives and explored suggestions are other populations
-# than what is shown by itself, and so are replayed lines.
+# than what is shown by itself, and so are replayed lines, and what is seen only where its beginning agrees.
 POPULATION = (
     "CASE WHEN s.source IS NOT NULL THEN s.source WHEN s.kind LIKE '%-_' THEN 'alternatives' "
-    "WHEN s.shown_probability < 1 THEN 'below hideBelow' ELSE 'shown' END"
+    "WHEN s.shown_probability < 1 THEN 'below hideBelow' WHEN s.was_hidden THEN 'hidden at first' "
+    "WHEN s.typed > 0 THEN 'shown later' ELSE 'shown' END"
 )
 
-# Labels with a confidence (SQLite keeps a NaN as NULL), and those of them where it was shown to the user.
-ALL = (
-    "FROM labels l JOIN suggestions s ON s.id = l.suggestion_id "
-    "WHERE l.correct IS NOT NULL AND s.confidence BETWEEN 0 AND 1 AND s.kind <> 'summary'"
-)
-_LABELLED = f"{ALL} AND {SHOWN}"
+
+def _judged(confidence: str, where: str, moments: str = "", order: str = "0") -> str:
+    """In SQL the visit, the confidence and the outcome of labels that have one (SQLite keeps a NaN as NULL),
+    with what tells the order in which they were shown."""
+    return (
+        f"l.episode AS e, {confidence} AS c, l.correct AS y, s.shown_at AS t, s.id AS i, {order} AS n "
+        f"FROM labels l JOIN suggestions s ON s.id = l.suggestion_id {moments}"
+        f"WHERE l.correct IS NOT NULL AND {confidence} BETWEEN 0 AND 1 AND s.kind <> 'summary' AND {where}"
+    )
 
 
-# Visit, confidence, outcome, and what tells the order in which they were shown.
-_OF_LABEL = "l.episode AS e, s.confidence AS c, l.correct AS y, s.shown_at AS t, s.id AS i"
+ALL = _judged("s.confidence", "TRUE")
+_LABELLED = _judged("s.confidence", SHOWN)
+# What a calibrator says by itself is seen in those alone of which nothing was typed along at first.
+SHOWN_AT_ONCE = _judged("s.confidence", f"{SHOWN} AND {AT_ONCE}")
+# What was accepted, by what was shown then. Users take what they see to be right: of these more is right than
+# was promised, and that says nothing against the promise.
+ACCEPTED = _judged("s.accepted_confidence", SHOWN)
+
+# Each moment at which one of them was shown. Judged is the first one in a tier, or in a range of characters:
+# when that comes is decided by what was typed before. The last one before a line becomes another, or the one
+# at which it was accepted, is chosen by what the user goes on to write, which no probability can know: judged
+# there, even true probabilities look false (tests/validity/test_moments.py).
+EVERY_MOMENT = _judged("m.confidence", SHOWN, f"JOIN {MOMENTS} ON m.suggestion_id = s.id ", order="m.number")
 
 
-def outcomes_by(store: FeedbackStore, by: str, labels: str = _LABELLED) -> tuple[Accuracy, ...]:
-    """The outcome for each value of an expression of SQL, that with most visits first. labels: which ones."""
+def typed_ranges(store: FeedbackStore) -> tuple[Accuracy, ...]:
+    """What was promised and right when so many characters of a suggestion were typed along, fewest first."""
+    cases = " ".join(f"WHEN m.typed < {end} THEN {at}" for at, end in enumerate(TYPED[1:]))
+    found = outcomes_by(store, f"CASE {cases} ELSE {len(TYPED) - 1} END", EVERY_MOMENT)
+    ends = (*(end - 1 for end in TYPED[1:]), None)
+    names = [
+        f"{begin} and more" if end is None else str(begin) if begin == end else f"{begin} to {end}"
+        for begin, end in zip(TYPED, ends, strict=True)
+    ]
+    ordered = sorted(found, key=lambda one: int(one.name))
+    return tuple(attrs.evolve(one, name=names[int(one.name)]) for one in ordered)
+
+
+def outcomes_by(store: FeedbackStore, by: str, labels: str = SHOWN_AT_ONCE) -> tuple[Accuracy, ...]:
+    """The outcome for each value of an expression of SQL, that with most visits first. labels: which ones, as
+    of `_judged`."""
     found = sorted(_sums_by(store, by, labels), key=lambda pair: (-pair[1].n, pair[0]))
     return tuple(outcome_of(name, sums) for name, sums in found)
 
 
 def _sums_by(store: FeedbackStore, by: str, labels: str, *values: float) -> list[tuple[str, Sums]]:
-    rows = store.read(_summed(f"SELECT {by} AS g, {_OF_LABEL} {labels}"), *values)
+    rows = store.read(_summed(f"SELECT {by} AS g, {labels}"), *values)
     return [(str(name), Sums(*numbers)) for name, *numbers in rows]
 
 
 def _summed(labels: str, extra: str = "") -> str:
-    """The query for `g` and the numbers of `Sums`, from one for labels: group `g` and `_OF_LABEL`. A visit
-    counts once in each group, by its first label (as in `promotion`). extra: further columns, each after a
-    comma."""
+    """The query for `g` and the numbers of `Sums`, from one for labels: a group `g` and what `_judged` has. A
+    visit counts once in each group, by its first label (as in `promotion`), at its first moment there. extra:
+    further columns, each after a comma."""
     return (
-        "SELECT g, COUNT(*), SUM(w), SUM(w * c), SUM(w * y), SUM(w * d), SUM(w * d * d), SUM(w * d * y)"
-        f"{extra} FROM ("
+        "SELECT g, COUNT(DISTINCT i), SUM(w), SUM(w * c), SUM(w * y), SUM(w * d), SUM(w * d * d), "
+        f"SUM(w * d * y){extra} FROM ("
         "SELECT *, (c - y) * (c - y) AS d, "
-        "CASE ROW_NUMBER() OVER (PARTITION BY g, e ORDER BY t, i) WHEN 1 THEN 1.0 ELSE 0.0 END AS w "
+        "CASE ROW_NUMBER() OVER (PARTITION BY g, e ORDER BY t, i, n) WHEN 1 THEN 1.0 ELSE 0.0 END AS w "
         f"FROM ({labels})) GROUP BY g"
     )
 
@@ -215,15 +245,15 @@ def periods(store: FeedbackStore, now: float) -> tuple[Period, ...]:
     In parts of equally many: a part by the calendar would have none in a holiday.
     """
     # A clock that was wrong once would stretch the time line: such labels are left out here.
-    possible = f"{_LABELLED} AND l.at BETWEEN 0 AND ?"
-    ((labels,),) = store.read(f"SELECT COUNT(*) {possible}", now + DAY)
+    possible = f"{SHOWN_AT_ONCE} AND l.at BETWEEN 0 AND ?"
+    ((labels,),) = store.read(f"SELECT COUNT(*) FROM (SELECT {possible})", now + DAY)
     if not labels:
         return ()
     parts = min(max(labels // PERIOD_LABELS, 1), MOST_PERIODS)
     rows = store.read(
         _summed(
             "SELECT (ROW_NUMBER() OVER (ORDER BY l.at, s.shown_at, s.id) - 1) * ? / ? AS g, "
-            f"{_OF_LABEL}, l.at AS at {possible}",
+            f"l.at AS at, {possible}",
             ", MIN(at), MAX(at)",
         )
         + " ORDER BY g",
@@ -247,7 +277,7 @@ class Survival:
 
 
 def survival(store: FeedbackStore) -> tuple[Survival, ...]:
-    """For all inserted suggestions, then for those of each tier, after each time."""
+    """For all inserted suggestions, then for those of each tier when they were accepted, after each time."""
     # The data of these events are two numbers in a fixed form: {"seconds": 30, "unchanged": true}.
     events = (
         "SELECT CAST(substr(e.data, 13) AS INTEGER) AS seconds, {by} AS tier, "
@@ -256,7 +286,7 @@ def survival(store: FeedbackStore) -> tuple[Survival, ...]:
         "LEFT JOIN suggestions s ON s.id = e.suggestion_id WHERE e.kind = ?"
     )
     found = {}
-    for by in ("''", "s.tier"):
+    for by in ("''", "COALESCE(s.accepted_tier, s.tier)"):
         rows = store.read(
             "SELECT seconds, tier, SUM(w), SUM(w * kept) FROM ("
             "SELECT *, 1.0 / COUNT(*) OVER (PARTITION BY seconds, tier, episode) AS w "
@@ -297,7 +327,7 @@ def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted
     """The last labels of lines, by the calibrators of their model, prompt and language."""
     rows = store.read(
         f"SELECT s.model, s.model_sha256, s.prompt_version, {COLUMNS} FROM suggestions s "
-        f"JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND {SHOWN} "
+        f"JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND {SHOWN} AND {AT_ONCE} "
         "AND l.correct IS NOT NULL AND typeof(s.model) = 'text' AND typeof(s.model_sha256) = 'text' "
         "AND typeof(s.prompt_version) = 'text' ORDER BY l.at DESC, s.shown_at DESC, s.id DESC LIMIT ?",
         newest,

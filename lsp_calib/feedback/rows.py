@@ -71,7 +71,8 @@ _log = logging.getLogger(__name__)
 # What `LabelledRow.of` takes, of `suggestions s` and `labels l`.
 COLUMNS = (
     "s.id, s.language, s.logprobs, s.features, s.features_version, s.place, s.line, s.shown_probability, "
-    f"l.correct, l.how, s.shown_at, l.at, l.episode, {SOURCE}, l.settled_at"
+    f"l.correct, l.how, s.shown_at, l.at, l.episode, {SOURCE}, l.settled_at, s.typed, s.calibrator_id, "
+    "s.confidence, (SELECT MAX(m.confidence) FROM moments m WHERE m.suggestion_id = s.id)"
 )
 
 
@@ -98,6 +99,8 @@ class LabelledRow:
     not known.
     shown_probability: that it was shown, in (0, 1]; below 1 if it was to be hidden.
     source: where the label comes from. A replayed one was never shown; `shown_at` is when it was made.
+    typed: characters of it that were typed along when it was first shown. calibrator_id, confidence: the
+    calibrator, and its probability then; best: the highest that was shown of it. Both in [0, 1], or None.
     """
 
     suggestion_id: str
@@ -112,12 +115,17 @@ class LabelledRow:
     shown_probability: float
     source: Source = Source.SHOWN
     settled_at: float | None = None
+    typed: int = 0
+    calibrator_id: str = ""
+    confidence: float | None = None
+    best: float | None = None
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Self:
         """row: the values of `COLUMNS`. Raises ValueError or TypeError if they cannot be those of a label."""
         id_, language, logprobs, features, version, place, line, *rest = row
-        chance, correct, how, shown, at, episode, source, settled_at = rest
+        chance, correct, how, shown, at, episode, source, settled_at, typed, calibrator, first, later = rest
+        known = [one for one in (_probability(first), _probability(later)) if one is not None]
         return cls(
             suggestion_id=_text(id_),
             language=_text(language),
@@ -131,6 +139,10 @@ class LabelledRow:
             shown_probability=float(chance),
             source=Source(source),
             settled_at=None if settled_at is None else float(settled_at),
+            typed=int(typed),
+            calibrator_id=_text(calibrator),
+            confidence=_probability(first),
+            best=max(known, default=None),
         )
 
 
@@ -164,6 +176,10 @@ def evidence_of(
     return Evidence(
         tuple(map(float, logprobs)), {name: float(value) for name, value in known.items()}, _text(place)
     )
+
+
+def _probability(value: Any) -> float | None:
+    return float(value) if isinstance(value, float | int) and 0.0 <= value <= 1.0 else None
 
 
 def _text(value: object) -> str:

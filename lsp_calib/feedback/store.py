@@ -34,7 +34,7 @@ from lsp_calib.feedback.rows import (
     plain,
     readable,
 )
-from lsp_calib.feedback.store_file import SHOWN, KeyedHash, StoreFile, translated
+from lsp_calib.feedback.store_file import AT_ONCE, SHOWN, KeyedHash, StoreFile, translated
 from lsp_calib.files import exported
 from lsp_calib.languages import bounded
 from lsp_calib.lru import LRU
@@ -111,6 +111,8 @@ class FeedbackStore(StoreFile):
         line: str = "",
         workspace: str = "",
         shown_probability: float = 1.0,
+        typed: int = 0,
+        was_hidden: bool = False,
         source: Source = Source.SHOWN,
         label: Label | None = None,
         events: Sequence[Event] = (),
@@ -122,6 +124,7 @@ class FeedbackStore(StoreFile):
         line: the line with the suggestion in it; of a replayed one, the user's. workspace: the address of the
             folder that its document belongs to. Their hashes are kept; empty: unknown.
         shown_probability: in (0, 1]; below 1 for a suggestion that was to be hidden.
+        typed: characters of it that were typed along by now. was_hidden: it was hidden before.
         source: where its label comes from; one that was not shown was made at `at`.
         label: its outcome, if that is known already. events: what has happened to it, and to others; as for
             `record_events`, in the same transaction.
@@ -157,6 +160,8 @@ class FeedbackStore(StoreFile):
             "place": evidence.place if evidence.place in PLACES else "",
             "shown_probability": shown_probability,
             "source": None if source is Source.SHOWN else source.value,
+            "typed": typed,
+            "was_hidden": was_hidden,
         }
         statement = (
             f"INSERT INTO suggestions ({', '.join(row)}, line, workspace) "
@@ -193,6 +198,21 @@ class FeedbackStore(StoreFile):
             "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
             [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in kept],
         )
+        of_known = [event for event in kept if event.suggestion_id in known]
+        connection.executemany(
+            "INSERT INTO moments (suggestion_id, typed, confidence, tier) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO NOTHING",
+            [(e.suggestion_id, m.typed, m.confidence, m.tier.value) for e in of_known for m in e.moments],
+        )
+        connection.executemany(
+            "UPDATE suggestions SET accepted_typed = ?, accepted_confidence = ?, accepted_tier = ? "
+            "WHERE id = ?",
+            [
+                (m.typed, m.confidence, m.tier.value, e.suggestion_id)
+                for e in of_known
+                if (m := e.accepted) is not None
+            ],
+        )
         labels = (event.label for event in kept if event.label is not None)
         _insert_labels(connection, [self._of_one_visit(connection, label) for label in labels])
 
@@ -215,6 +235,7 @@ class FeedbackStore(StoreFile):
         newest: int | None = None,
         mixed: bool = False,
         shown: bool = False,
+        at_once: bool = False,
     ) -> list[LabelledRow]:
         """The suggestions of a kind (`task`) with a known outcome, by time of their label.
 
@@ -222,13 +243,15 @@ class FeedbackStore(StoreFile):
             0: all, provisional ones as well.
         language: only those in it. newest: at most so many, those that were shown last.
         mixed: of these no more than some of one line or one visit, see `last_of_each`; only with `newest`.
-        shown: only suggestions that were shown, no replayed lines.
+        shown: only suggestions that were shown, no replayed lines. at_once: none that came later, or was
+            hidden before: see `store_file.AT_ONCE`.
         Suggestions shown at successive keystrokes on one line are separate rows of one episode, and far from
         independent.
         """
         by_time = _by_time(after) if newest is None else _BY_TIME
         last = "l.at, s.shown_at, s.id" if newest is None else "s.shown_at DESC, s.id"
         chosen = f"{'' if language is None else 'AND s.language = ? '}{f'AND {SHOWN} ' if shown else ''}"
+        chosen += f"AND {AT_ONCE} " if at_once else ""
         unsettled = 0.0 if after else math.inf
         values = (*_of(model), prompt_version, task, unsettled, after, after - SETTLES_WITHIN)
         with self._reading():
@@ -254,7 +277,8 @@ class FeedbackStore(StoreFile):
     def sure_parts(
         self, model: ModelIdentity, prompt_version: str, *, after: float, newest: int
     ) -> list[ShownPart]:
-        """What came of the parts of lines that were said to be sure, where the line was wrong as a whole.
+        """What came of the parts of lines that were said to be sure, where the line was wrong as a whole, and
+        nothing was typed along yet.
 
         after: only those that settled later (Unix seconds). newest: at most so many, those that settled last.
         """
@@ -264,7 +288,7 @@ class FeedbackStore(StoreFile):
             "JOIN events shown ON shown.suggestion_id = s.id AND shown.kind = 'shown' "
             "JOIN events settled ON settled.suggestion_id = s.id AND settled.kind = 'settled' "
             f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = 'line' AND l.correct = 0 "
-            f"AND {SHOWN} AND s.confidence IS NOT NULL {_AFTER.format('l.at')} "
+            f"AND {SHOWN} AND {AT_ONCE} AND s.confidence IS NOT NULL {_AFTER.format('l.at')} "
             "ORDER BY l.at DESC, settled.number DESC LIMIT ?",
             *(*_of(model), prompt_version, after, after - SETTLES_WITHIN, newest),
         )
@@ -325,8 +349,9 @@ class FeedbackStore(StoreFile):
 
         They were shown at most SETTLES_WITHIN before it.
         """
-        # Without log-probabilities a label says nothing to a fit.
-        return len(self._visits(purpose, "l.at", moment, moment, until, "AND s.logprobs <> '[]' "))
+        # Without log-probabilities a label says nothing to a fit, nor does one that came later.
+        of = f"AND s.logprobs <> '[]' AND {AT_ONCE} "
+        return len(self._visits(purpose, "l.at", moment, moment, until, of))
 
     def visited_before(self, purpose: Purpose, visits: Iterable[str], moment: float) -> set[str]:
         """Those of some visits to lines of a purpose (`LabelledRow.episode`) that also have a label of what
@@ -391,7 +416,8 @@ class FeedbackStore(StoreFile):
         return Counts(suggestions, labelled, int(correct), events, labels)
 
     def export(self) -> Iterator[dict[str, Any]]:
-        """One JSON-ready object per suggestion, oldest first, with its `events` and its `label` (or None).
+        """One JSON-ready object per suggestion, oldest first, with its `events`, its `moments` (all of them,
+        the first one too) and its `label` (or None).
 
         What is damaged in it is None.
         """
@@ -413,13 +439,24 @@ class FeedbackStore(StoreFile):
                 events = self._connection.execute(
                     "SELECT kind, at, data FROM events WHERE suggestion_id = ? ORDER BY number", (row[0],)
                 )
+                one = {name: plain(value) for name, value in zip(names, row, strict=False)}
+                later = self._connection.execute(
+                    "SELECT typed, confidence, tier FROM moments WHERE suggestion_id = ? ORDER BY number",
+                    (row[0],),
+                )
+                first = one["typed"], one["confidence"], one["tier"]
                 yield {
-                    **{name: plain(value) for name, value in zip(names, row, strict=False)},
+                    **one,
+                    "was_hidden": bool(one["was_hidden"]),
                     "source": row[names.index("source")] or Source.SHOWN.value,
                     "logprobs": parsed(row[names.index("logprobs")]),
                     "features": parsed(row[names.index("features")]),
                     "label": None if how is None else label,
                     "events": [{"kind": kind, "at": at, "data": parsed(data)} for kind, at, data in events],
+                    "moments": [
+                        {"typed": plain(typed), "confidence": plain(confidence), "tier": plain(tier)}
+                        for typed, confidence, tier in (first, *later)
+                    ],
                 }
 
     def purge(self, *, before: float | None = None, workspaces: Sequence[str] | None = None) -> int:
@@ -440,12 +477,13 @@ class FeedbackStore(StoreFile):
             if workspaces is not None:
                 chosen += f" AND workspace IN ({', '.join('?' * len(workspaces))})"
                 values += [self._hashed(_WORKSPACE, one) for one in workspaces]
-            for table in ("events", "labels"):
+            for table in ("events", "labels", "moments"):
                 connection.execute(
                     f"DELETE FROM {table} WHERE suggestion_id IN (SELECT id FROM suggestions WHERE {chosen})",
                     values,
                 )
-                if workspaces is None:  # hints may belong to suggestions that are not stored here
+                # Hints may belong to suggestions that are not stored here.
+                if workspaces is None and table != "moments":
                     connection.execute(
                         f"DELETE FROM {table} "
                         "WHERE at < ? AND suggestion_id NOT IN (SELECT id FROM suggestions)",
@@ -491,8 +529,9 @@ class FeedbackStore(StoreFile):
 
         def forget(connection: sqlite3.Connection, query: str, *values: float) -> bool:
             ids = connection.execute(query, values).fetchall()
-            for place in ("events WHERE suggestion_id", "labels WHERE suggestion_id", "suggestions WHERE id"):
-                connection.executemany(f"DELETE FROM {place} = ?", ids)
+            for table in ("moments", "events", "labels"):
+                connection.executemany(f"DELETE FROM {table} WHERE suggestion_id = ?", ids)
+            connection.executemany("DELETE FROM suggestions WHERE id = ?", ids)
             return len(ids) >= most
 
         def delete(connection: sqlite3.Connection) -> bool:

@@ -78,13 +78,12 @@ class KeyedHash:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-FORMAT = 7
+FORMAT = 8
 """Of the tables; kept in the file as its `user_version`."""
 
 # source: NULL: shown, see `events.Source`. features: a JSON object of numbers by name.
-# line, workspace: hashes with the installation's key. shown_typed, accepted_typed: characters of the
-# suggestion that were typed when it was first shown and when it was accepted; shown_confidence,
-# accepted_confidence: its probability then; NULL: not known.
+# line, workspace: hashes with the installation's key. typed, confidence, tier: `events.Moment` when it was
+# first shown; accepted_...: when it was accepted, NULL: it was not. was_hidden: it was hidden before.
 _TABLES = (
     """
     CREATE TABLE suggestions (
@@ -109,10 +108,22 @@ _TABLES = (
         workspace TEXT,
         shown_probability REAL NOT NULL,
         source TEXT,
-        shown_typed INTEGER,
-        shown_confidence REAL,
+        typed INTEGER NOT NULL DEFAULT 0,
+        was_hidden INTEGER NOT NULL DEFAULT 0,
         accepted_typed INTEGER,
-        accepted_confidence REAL
+        accepted_confidence REAL,
+        accepted_tier TEXT
+    )
+    """,
+    # Of suggestions that were shown again while they were typed along: see `events.Moments.later`.
+    """
+    CREATE TABLE moments (
+        number INTEGER PRIMARY KEY,
+        suggestion_id TEXT NOT NULL,
+        typed INTEGER NOT NULL,
+        confidence REAL,
+        tier TEXT NOT NULL,
+        UNIQUE (suggestion_id, typed)
     )
     """,
     """
@@ -154,6 +165,8 @@ PROBES = tuple(
         ("labels", "suggestion_id", "suggestion_id {way}"),
         ("events", "number", "number {way}"),
         ("events", "suggestion_id", "suggestion_id {way}"),
+        ("moments", "number", "number {way}"),
+        ("moments", "suggestion_id", "suggestion_id {way}, typed {way}"),
     )
     for way in ("ASC", "DESC")
 )
@@ -161,6 +174,14 @@ PROBES = tuple(
 # The source of a row of `suggestions s`, see `events.Source`, and whether that is what was shown.
 SOURCE = "COALESCE(s.source, 'shown')"
 SHOWN = "s.source IS NULL"
+# Whether nothing was known of it when it was first shown but what the model said: what came later, or was
+# hidden before, is seen only where the first characters agree.
+AT_ONCE = "s.typed = 0 AND NOT s.was_hidden"
+# All moments, the first ones too, as rows of `m`.
+MOMENTS = (
+    "(SELECT id AS suggestion_id, 0 AS number, typed, confidence, tier FROM suggestions "
+    "UNION ALL SELECT suggestion_id, number, typed, confidence, tier FROM moments) m"
+)
 
 
 def create_tables(connection: sqlite3.Connection, name: str) -> None:

@@ -21,6 +21,8 @@ from lsp_calib.feedback.events import (
     EventKind,
     How,
     Label,
+    Moment,
+    Moments,
 )
 from lsp_calib.feedback.lines import at_once, is_on_the_way, is_part, share_changed, solid
 from lsp_calib.text_lines import normalised_line
@@ -88,6 +90,7 @@ class TrackedSuggestion:
     emptied_from: its text before it became blank: some editors empty a line before they delete it.
     saved_at: of the first save since it is as it is, or was shown. provisional: the label that was
         written then, as (correct, how), and since with each change that made another of it.
+    moments: what was shown of it, and when; None: of one that was made in the document.
     """
 
     suggestion: Suggestion
@@ -120,6 +123,7 @@ class TrackedSuggestion:
     emptied_from: str = ""
     saved_at: float | None = None
     provisional: tuple[bool | None, How] | None = None
+    moments: Moments | None = None
 
     @property
     def as_expected(self) -> bool:
@@ -156,6 +160,11 @@ class TrackedSuggestion:
     def event(self, kind: EventKind, now: float, **data: bool | int | float) -> Event:
         return Event(self.suggestion.id, kind, now, data)
 
+    def _with_moments(self, event: Event) -> Event:
+        if self.moments is None:
+            return event
+        return attrs.evolve(event, moments=self.moments.later, accepted=self.moments.accepted)
+
     def moved_on(self, now: float) -> None:
         if self.moved_on_at is None:
             self.moved_on_at = now
@@ -171,12 +180,16 @@ class TrackedSuggestion:
             self._out_of_sight(self.moved_on_at)  # nobody reads a line from elsewhere
             self.visible_since, self.moved_on_at = now, None
 
-    def shown_again(self, now: float) -> None:
-        """It is on the screen once more."""
+    def shown_again(self, suggestion: Suggestion, typed: int, now: float) -> None:
+        """It is on the screen once more, as `suggestion`, with so many of its characters typed along."""
         if self.visible_since is None:
             self.visible_since = now
         if self.inserted_at is None:
             self.moved_on_at = self.saved_at = None
+            # What is accepted is what is on the screen then, with its tier.
+            self.suggestion = attrs.evolve(self.suggestion, confidence=suggestion.confidence)
+            if self.moments is not None:
+                self.moments.shown(Moment.of(suggestion, typed))
         self.superseded = self.disturbed = False
 
     def on_line(self, line: int, text: str, now: float) -> None:
@@ -208,7 +221,13 @@ class TrackedSuggestion:
     def _confirm_part(self) -> None:
         grown = len(solid(self.text)) - len(solid(self.initial))
         if self.announced and grown >= self.announced and is_on_the_way(self.text, self.expected):
-            self.in_parts, self.announced = True, 0
+            self._take_part()
+            self.announced = 0
+
+    def _take_part(self) -> None:
+        self.in_parts = True
+        if self.moments is not None:
+            self.moments.accept()
 
     def replaced(self, now: float) -> None:
         """Another suggestion is shown in its place."""
@@ -242,12 +261,15 @@ class TrackedSuggestion:
                 self.inserted_at = now
                 # Parts that were taken back before all of it came at once do not count.
                 self.in_parts = self.in_parts and before != self.initial
-                return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
+                if self.moments is not None:
+                    self.moments.accept(anew=not self.in_parts)
+                return [self._with_moments(self.event(EventKind.INSERTED, now, seconds=now - self.shown_at))]
         self.overwritten = from_file or ((self.overwritten or undecided) and not self.as_expected)
         if not is_on_the_way(text, self.expected):
             self._out_of_sight(now)
         elif self.inserted_at is None and not self.within:
-            self.in_parts = self.in_parts or is_part(before, text, self.expected)
+            if is_part(before, text, self.expected):
+                self._take_part()
             self._confirm_part()
         self.announced = 0
         return self._unmarked(now) if was_expected else []
@@ -327,7 +349,7 @@ class TrackedSuggestion:
         label = Label(self.suggestion.id, correct, how, now, self.episode, settled=kind is EventKind.SETTLED)
         right = None if correct is None else self._is_sure_right()
         data = {} if right is None else {"sureRight": right}
-        return Event(self.suggestion.id, kind, now, data, label=label)
+        return self._with_moments(Event(self.suggestion.id, kind, now, data, label=label))
 
     def how(self, now: float) -> How:
         """What has become of it by now."""

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import attrs
 
-from lsp_calib.feedback.events import TOGETHER, By, Event, EventKind, How
+from lsp_calib.feedback.events import TOGETHER, By, Event, EventKind, How, Moment, Moments
 from lsp_calib.feedback.lines import LineMap, LostLineError
 from lsp_calib.feedback.tracked import Below, Copy, TrackedSuggestion
 from lsp_calib.lru import LRU
@@ -140,10 +140,13 @@ class Tracker:
         suggestion: Suggestion,
         now: float,
         data: Mapping[str, float] = MappingProxyType({}),
+        *,
+        typed: int = 0,
     ) -> list[Event]:
         """Follow a suggestion that is now shown. This counts as a request on its line as well.
 
-        lines: the whole document as it is now. data: of the event that says so.
+        lines: the whole document as it is now. data: of the event that says so. typed: characters of the
+            suggestion that were typed along.
         expected_line: what the line would be with (the first line of) the suggestion inserted.
         The first of several (rank 1) takes the place of those that were shown on this line before. A
         suggestion that is followed already is on the screen again; otherwise it stays as it is. One that
@@ -164,7 +167,7 @@ class Tracker:
         if any(self._named(suggestion.id)):
             if document is not None and (one := document.followed.get(suggestion.id)):
                 one.on_line(line, lines[line], now)
-                one.shown_again(now)
+                one.shown_again(suggestion, typed, now)
                 if one.line == line:
                     document.visit = _Visit(line, one.episode)
             return events
@@ -178,7 +181,10 @@ class Tracker:
         document = self._documents.setdefault(uri, _Document(lines))
         episode = document.episode_at(line) or suggestion.id
         document.visit = _Visit(line, episode)
-        one = TrackedSuggestion(suggestion, episode, line, initial, expected, now, initial)
+        one = TrackedSuggestion(
+            *(suggestion, episode, line, initial, expected, now, initial),
+            moments=Moments(Moment.of(suggestion, typed)),
+        )
         self._follow_at_most(document, one, events, now)
         return events
 

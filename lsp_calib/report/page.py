@@ -61,6 +61,8 @@ def _body(report: FeedbackReport) -> Markup:
         None if report.overall else _todo("No suggestion has a known outcome yet"),
         _compared(report.comparison),
         _over_time(report),
+        _typed(report),
+        _accepted(report),
         _groups(report),
         _survival(report),
         _endings(report),
@@ -205,6 +207,29 @@ def _over_time(report: FeedbackReport) -> Markup | None:
         "The skill of the probabilities as they were shown, in parts of equally many labelled suggestions, "
         "with a 95 % interval. 0: no better than always giving your average.",
         tag("div", drawn, class_="panel"),
+    )
+
+
+def _typed(report: FeedbackReport) -> Markup | None:
+    """A row for each number of characters typed along."""
+    if len(report.typed) < 2:
+        return None
+    return section(
+        "As you type along",
+        "Promised and right when so many characters of a suggestion were typed along. A visit counts once in "
+        "each row, at its first moment there.",
+        tag("div", _outcomes("characters", report.typed), class_="scroll"),
+    )
+
+
+def _accepted(report: FeedbackReport) -> Markup | None:
+    """A row for each tier that was shown when something was accepted."""
+    if not report.accepted:
+        return None
+    return section(
+        "When you accepted",
+        words.WHEN_ACCEPTED,
+        tag("div", _outcomes("tier", report.accepted), class_="scroll"),
     )
 
 

@@ -58,6 +58,11 @@ COSTS = (
 )
 COST_HEAD = ("a wrong unread line costs", "accept from", "accepted", "of these right", "readings saved")
 
+WHEN_ACCEPTED = (
+    "What was on the screen when you accepted a suggestion, and how much of that you kept. You take what you "
+    "see to be right, so that more is right here than was promised."
+)
+
 _VERDICTS = {
     "notPromised": "of your commits, not shown",
     "tooFew": "too few to say",

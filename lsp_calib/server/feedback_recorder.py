@@ -66,6 +66,8 @@ class FeedbackRecorder:
         self._record(
             *(first.document, completion, completion.expected_line, first.at),
             shown_probability=completion.shown_probability,
+            typed=completion.typed,
+            was_hidden=completion.was_hidden,
             events=first.events,
         )
 

@@ -309,14 +309,16 @@ class CompletionMemory:
             return outcome.at(attrs.evolve(rest, was_hidden=rest.was_hidden or typed > 0))
         return None
 
-    def renew(self, document: CalibDocument, suggestion_id: str, new_id: str) -> None:
-        """Give what is remembered of a suggestion another id."""
+    def reveal(self, document: CalibDocument, suggestion_id: str, new_id: str) -> None:
+        """Show a suggestion from now on wherever it is recalled, under a new id."""
         known = self._documents.get(document.uri, LRU(MOST_REMEMBERED))
         for key, one in list(known.items()):
             outcome = one.outcome
-            if isinstance(outcome, Completion) and outcome.suggestion.id == suggestion_id:
-                suggestion = attrs.evolve(outcome.suggestion, id=new_id)
-                known[key] = attrs.evolve(one, outcome=attrs.evolve(outcome, suggestion=suggestion))
+            if isinstance(outcome, Nothing) or _completion_of(outcome).suggestion.id != suggestion_id:
+                continue
+            shown = outcome.shown if isinstance(outcome, Hidden) else outcome
+            shown = attrs.evolve(shown, suggestion=attrs.evolve(shown.suggestion, id=new_id))
+            known[key] = attrs.evolve(one, outcome=shown)
 
     def forget(self, uri: str) -> None:
         """Drop all that is known of a document."""

@@ -102,7 +102,8 @@ class SuggestionTracking:
         data = {"shownProbability": completion.shown_probability}
         if (sure := suggestion.sure) is not None:
             data["sureConfidence"] = sure.confidence
-        events = self._tracker.shown(uri, lines, cursor.own_line, expected, suggestion, now, data)
+        where = uri, lines, cursor.own_line
+        events = self._tracker.shown(*where, expected, suggestion, now, data, typed=completion.typed)
         # `suggestion.source` does not tell: one that came too late for its own request is first shown from
         # memory.
         known = EventKind.SHOWN, suggestion.id

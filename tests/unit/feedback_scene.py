@@ -15,12 +15,16 @@ URI = "file:///a.py"
 MODEL = ModelIdentity("m", "Q8_0", "abc123")
 
 
-def suggestion(text: str, identity: str = "s") -> Suggestion:
+def tier_of(p: float) -> Tier:
+    return Tier.ACCEPT if p >= 0.78 else Tier.REVIEW if p >= 0.25 else Tier.REJECT
+
+
+def suggestion(text: str, identity: str = "s", p: float = 0.5) -> Suggestion:
     confidence = Confidence(
-        calibrated=0.5,
+        calibrated=p,
         raw=0.6,
         measure="geometric-mean-first-4",
-        tier=Tier.REVIEW,
+        tier=tier_of(p),
         reason="",
         certified=False,
         calibrator=CalibratorRef("c", "prior", "learning", 0),
@@ -49,11 +53,12 @@ def show(
     features: dict[str, float] | None = None,
     place: str = "",
     doubtful: str = "",
+    p: float = 0.5,
     **more: Any,
 ) -> None:
     """A suggestion is shown, as a store keeps it. more: as `FeedbackStore.record_shown` has it."""
     store.record_shown(
-        attrs.evolve(suggestion(text, identity), rank=rank),
+        attrs.evolve(suggestion(text, identity, p), rank=rank),
         model=model,
         prompt_version=prompt,
         language=language,
@@ -78,13 +83,15 @@ class Editor:
         self.tracker = Tracker()
         self.events: list[Event] = []
 
-    def show(self, line: int, text: str, identity: str = "s", after: str = "") -> None:
-        """Show `text` at the end of a line, or before `after`, which ends it."""
+    def show(
+        self, line: int, text: str, identity: str = "s", after: str = "", *, typed: int = 0, p: float = 0.5
+    ) -> None:
+        """Show `text` at the end of a line, or before `after`, which ends it. typed: characters of the
+        suggestion that were typed along, of which it is the rest. p: its probability now."""
         before = self.lines[line].removesuffix(after)
         expected = before + text.split("\n")[0] + after
-        self.events += self.tracker.shown(
-            URI, self.lines, line, expected, suggestion(text, identity), self.now
-        )
+        shown = suggestion(text, identity, p)
+        self.events += self.tracker.shown(URI, self.lines, line, expected, shown, self.now, typed=typed)
 
     def wait(self, seconds: float) -> None:
         """Let time pass as a server would: tick whenever it is due."""

@@ -108,6 +108,10 @@ class TestRecords:
             "shown_probability": 1.0,
             "source": Source.SHOWN,
             "settled_at": 1060.0,
+            "typed": 0,
+            "calibrator_id": "c",
+            "confidence": 0.5,
+            "best": 0.5,
         }
 
     def test_features_come_back_but_no_text(self, store: FeedbackStore, path: Path) -> None:
@@ -492,7 +496,7 @@ def all_bytes(path: Path) -> bytes:
 def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
     """As after n suggestions with their labels, but in one transaction."""
     row = "?, ?, 'line', 'python', 'm', 'abc', 'p1', 'c', 'total', NULL, 0.5, 0.5, 'review', '[-0.5]'"
-    row += ", '{}', 1, '', NULL, NULL, 1.0, NULL, NULL, NULL, NULL, NULL"
+    row += ", '{}', 1, '', NULL, NULL, 1.0, NULL, 0, 0, NULL, NULL, NULL"
     connection = store._connection
     connection.execute("BEGIN")
     for number in range(n):

@@ -420,7 +420,7 @@ def test_the_memory_does_not_grow_with_the_store(tmp_path: Path) -> None:
         connection = sqlite3.connect(path)
         connection.executemany(
             "INSERT INTO suggestions VALUES (?, ?, 'line', 'python', 'm', 'abc', 'p', 'c', 'x', NULL, ?, ?, "
-            "'review', ?, '{}', 1, '', NULL, NULL, 1.0, NULL, NULL, NULL, NULL, NULL)",
+            "'review', ?, '{}', 1, '', NULL, NULL, 1.0, NULL, 0, 0, NULL, NULL, NULL)",
             ((str(at), 1e9 + at, at % 100 / 100, at % 100 / 100, logprobs) for at in range(begin, end)),
         )
         connection.executemany(
