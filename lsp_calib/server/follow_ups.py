@@ -299,8 +299,10 @@ class CompletionMemory:
             if isinstance(outcome, Nothing):
                 return outcome
             completion = _completion_of(outcome)
-            refuted = _refuted(known, key, one.text[:typed]) if rank > 1 else 0.0
-            now = self._typed_along(document, attrs.evolve(completion, cursor=cursor), typed, refuted)
+            now = attrs.evolve(completion, cursor=cursor)
+            if typed:
+                refuted = _refuted(known, key, one.text[:typed]) if rank > 1 else 0.0
+                now = self._typed_along(document, now, typed, refuted)
             rest = now.with_text(one.text[typed : len(one.text) - closed], -typed)
             suggestion = attrs.evolve(rest.suggestion, source="memory", timing=Timing())
             rest = attrs.evolve(rest, suggestion=suggestion, key=None)

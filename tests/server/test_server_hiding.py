@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ from test_server_commands import learn
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Curve
-from lsp_calib.completion.service import Completion
-from lsp_calib.server import completions
-from lsp_calib.server.follow_ups import CompletionMemory
+from lsp_calib.completion.service import Completion, CompletionService
 
 # The confidence is the geometric mean of the first four tokens, see `install_calibrator`.
 SCRIPT: dict[str, Any] = {
@@ -169,11 +166,12 @@ async def test_a_hidden_one_is_shown_once_what_is_typed_has_lifted_it(
 ) -> None:
     """The same completion, followed as any other from then on."""
 
-    def reassess(rest: Completion, typed: int) -> Completion:
-        known = rest.suggestion.confidence
-        return rest.with_confidence(attrs.evolve(known, calibrated=known.calibrated if typed < 2 else 0.6))
+    def typed_along(_: CompletionService, known: Completion, typed: int, **__: object) -> Completion:
+        confidence = known.suggestion.confidence
+        p = confidence.calibrated if typed < 2 else 0.6
+        return known.with_confidence(attrs.evolve(confidence, calibrated=p))
 
-    monkeypatch.setattr(completions, "CompletionMemory", partial(CompletionMemory, reassess=reassess))
+    monkeypatch.setattr(CompletionService, "typed_along", typed_along)
     editor = await connect(SCRIPT | {"hideBelow": 0.5, "clock": True}, text=TEXT)
     assert not await editor.items(1, 4)
     editor.insert(1, 4, " ")

@@ -49,6 +49,10 @@ class Service:
     async def keeps_out(self, _cursor: Cursor, wanted: bool | None, *, document: str) -> bool:
         return wanted is not True or document != URI
 
+    def typed_along(self, known: Completion, _typed: int, *, refuted: float, document: str) -> Completion:
+        assert (document, refuted) == (URI, 0.0)
+        return known
+
     def key(self, _document: str, cursor: Cursor, _loaded: object) -> bytes:
         return repr((tuple(cursor.lines), cursor.line, cursor.column)).encode()
 

@@ -27,7 +27,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import Curve, Weighted
-from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve
+from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve, TypedAlong
 from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult
@@ -252,6 +252,7 @@ def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trust
         version=PREFIX_VERSION,
         model=MODEL,
         prompt_version="p1",
+        typed=TypedAlong(0.0, 0.0, 1.0, 10, 5),
         n=10,
         n_right=5,
         intercept=0.0,

@@ -16,7 +16,7 @@ from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.completion.service import Completion, CompletionService, Hidden, Hiding, Nothing, as_prose
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
-from lsp_calib.server.follow_ups import MOST_REMEMBERED, CompletionMemory, Reassess, as_at_first
+from lsp_calib.server.follow_ups import MOST_REMEMBERED, CompletionMemory, TypedAlong
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import (
     CalibratorRef,
@@ -66,8 +66,12 @@ def key_of(layout: str = "fim") -> Callable[[CalibDocument, Cursor], bytes | Non
     return lambda document, cursor: service.key(document.file, cursor, loaded)
 
 
-def memory(layout: str = "fim", reassess: Reassess = as_at_first) -> CompletionMemory:
-    return CompletionMemory(key_of(layout), reassess)
+def as_at_first(_document: CalibDocument, known: Completion, _typed: int, _refuted: float) -> Completion:
+    return known
+
+
+def memory(layout: str = "fim", typed_along: TypedAlong = as_at_first) -> CompletionMemory:
+    return CompletionMemory(key_of(layout), typed_along)
 
 
 def completion(cursor: Cursor, text: str, name: str = "an-id") -> Completion:
@@ -238,6 +242,23 @@ def test_an_alternative_is_recalled_once_its_beginning_is_typed() -> None:
         assert known_at(known, typed(OLD, beginning)).suggestion.text == rest
 
 
+def test_what_is_typed_refutes_the_suggestions_that_begin_otherwise() -> None:
+    told: list[float] = []
+
+    def typed_along(_document: CalibDocument, known: Completion, _typed: int, refuted: float) -> Completion:
+        told.append(refuted)
+        return known
+
+    known = memory(typed_along=typed_along)
+    for rank, text, p in ((1, "stop()", 0.5), (2, "stop_all(now)", 0.25), (3, "start()", 0.125)):
+        one = completion(OLD, text, str(rank))
+        one = one.with_confidence(attrs.evolve(one.suggestion.confidence, calibrated=p))
+        known.remember(DOCUMENT, OLD, attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, rank=rank)))
+    for beginning in ("", "st", "stop_", "sta"):
+        known_at(known, typed(OLD, beginning))
+    assert told == [0.0, 0.625, 0.75]
+
+
 @pytest.mark.parametrize("layout", FORMATS)
 def test_a_whole_line_is_known_only_above_the_line_that_it_was_compared_with(layout: str) -> None:
     """The next line again is not offered, whether or not the model sees it."""
@@ -276,14 +297,14 @@ def test_that_there_was_nothing_to_offer_holds_for_its_place_alone() -> None:
     assert known.recall(DOCUMENT, typed(OLD, "x")) is None
 
 
-def lifted(by: Sequence[float]) -> Reassess:
+def lifted(by: Sequence[float]) -> TypedAlong:
     """The confidence after so many typed characters, the last one from there on."""
 
-    def reassess(rest: Completion, typed: int) -> Completion:
+    def typed_along(_document: CalibDocument, known: Completion, typed: int, _refuted: float) -> Completion:
         probability = by[min(typed, len(by) - 1)]
-        return rest.with_confidence(attrs.evolve(rest.suggestion.confidence, calibrated=probability))
+        return known.with_confidence(attrs.evolve(known.suggestion.confidence, calibrated=probability))
 
-    return reassess
+    return typed_along
 
 
 def hidden(one: Completion, by: Sequence[float], below: float) -> Hidden:
@@ -300,7 +321,7 @@ def test_a_hidden_one_is_known_while_it_is_typed_and_shown_from_the_limit_on(
     old: Completion, data: st.DataObject, below: float
 ) -> None:
     by = data.draw(probabilities.filter(lambda by: by[0] < below))
-    known = memory(reassess=lifted(by))
+    known = memory(typed_along=lifted(by))
     known.remember(DOCUMENT, old.cursor, hidden(old, by, below))
     text = old.suggestion.text
     for count in data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=4)):
@@ -329,7 +350,7 @@ def test_once_something_else_is_typed_nothing_is_known_of_a_hidden_one(
 ) -> None:
     """Neither that it is hidden nor its text; taken back, it is what it was."""
     by = (0.1, 0.1, 0.9)
-    known = memory(reassess=lifted(by))
+    known = memory(typed_along=lifted(by))
     known.remember(DOCUMENT, old.cursor, hidden(old, by, 0.5))
     text = old.suggestion.text
     count = data.draw(st.integers(0, len(text) - 1))
@@ -344,11 +365,12 @@ def test_once_something_else_is_typed_nothing_is_known_of_a_hidden_one(
 def test_what_is_shown_stays_wherever_its_confidence_goes(
     old: Completion, by: Sequence[float], count: int
 ) -> None:
-    known = memory(reassess=lifted(by))
+    known = memory(typed_along=lifted(by))
     known.remember(DOCUMENT, old.cursor, old)
     count = min(count, len(old.suggestion.text) - 1)
     rest = known_at(known, typed(old.cursor, old.suggestion.text[:count]))
-    assert rest.suggestion.confidence.calibrated == by[min(count, len(by) - 1)]
+    first = old.suggestion.confidence.calibrated
+    assert rest.suggestion.confidence.calibrated == (by[min(count, len(by) - 1)] if count else first)
     assert not rest.was_hidden
 
 
@@ -356,7 +378,7 @@ def test_what_opens_documentation_comes_back_without_a_number_and_nothing_is_lea
     old = completion(Cursor.at(["def f():", "    "], 1, 4, "python"), '"""Sum."""')
     prose = attrs.evolve(CONFIDENCE, calibrated=None, reason="prose")
     by = (0.1, 0.1, 0.9)
-    known = memory(reassess=lifted(by))
+    known = memory(typed_along=lifted(by))
     known.remember(DOCUMENT, old.cursor, attrs.evolve(hidden(old, by, 0.5), prose=prose))
     still = known.recall(DOCUMENT, typed(old.cursor, '"'))
     assert isinstance(still, Hidden)
