@@ -430,14 +430,14 @@ def test_what_the_service_has_shown_the_model_is_not_computed_again() -> None:
         asked.append(cursor)
         return b"another prompt"
 
-    known = CompletionMemory(key)
+    known = CompletionMemory(key, as_at_first)
     known.remember(DOCUMENT, OLD, attrs.evolve(completion(OLD, "x"), key=b"its prompt"))
     assert not asked
     assert known.recall(DOCUMENT, OLD) is None
 
 
 def test_nothing_is_remembered_before_a_model_was_asked() -> None:
-    known = CompletionMemory(lambda *_: None)
+    known = CompletionMemory(lambda *_: None, as_at_first)
     known.remember(DOCUMENT, OLD, completion(OLD, "x"))
     assert known.recall(DOCUMENT, OLD) is None
 
