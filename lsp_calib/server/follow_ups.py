@@ -232,12 +232,13 @@ class CompletionMemory:
 
     def __init__(self, key: Callable[[CalibDocument, Cursor], bytes | None]) -> None:
         self._key = key
-        self._documents: dict[str, LRU[tuple[bytes, int], _Remembered]] = {}
+        self._documents: dict[str, LRU[tuple[bytes, int, str], _Remembered]] = {}
 
     def remember(self, document: CalibDocument, cursor: Cursor, outcome: Outcome) -> None:
         """Keep the outcome of a request at `cursor`; it takes the place of an earlier one for this prompt.
 
-        An alternative (rank 2 or 3) stands beside the first: it is recalled once its beginning is typed.
+        An alternative (rank 2 or 3) stands beside the first: it is recalled once its beginning is typed. An
+        answer with a lead stands beside the model's own: it is recalled for that lead, or once that is typed.
         """
         key = outcome.key or self._key(document, cursor)
         if key is None:
@@ -247,10 +248,12 @@ class CompletionMemory:
             rank, text = outcome.suggestion.rank, outcome.suggestion.text
             outcome = attrs.evolve(outcome, cursor=_NOWHERE)
         known = self._documents.setdefault(document.uri, LRU(MOST_REMEMBERED))
-        known[key, rank] = _Remembered(outcome, cursor.column, text)
+        known[key, rank, outcome.lead] = _Remembered(outcome, cursor.column, text)
 
-    def recall(self, document: CalibDocument, cursor: Cursor) -> Outcome | None:
+    def recall(self, document: CalibDocument, cursor: Cursor, lead: str = "") -> Outcome | None:
         """What is known for `cursor`, the latest first; None if nothing is.
+
+        lead: what a suggestion has to begin with there.
 
         That is the outcome for this prompt, or the rest of a suggestion whose beginning stands before the
         cursor. What is typed is in doubt no longer: the span of doubt shrinks, and goes with its last
@@ -267,20 +270,26 @@ class CompletionMemory:
 
         # What is typed may begin several of one place: the first suggestion counts, not an alternative.
         latest = reversed(known.items())
-        for (key, rank), one in sorted(latest, key=lambda item: item[0][1]):
+        for (key, rank, led), one in sorted(latest, key=lambda item: item[0][1]):
             typed = cursor.column - one.column
             if typed and not (0 < typed < len(one.text) and before.endswith(one.text[:typed])):
                 continue
             if not typed and rank > 1:
+                continue
+            # An answer that was made to begin so stands for the model's own once that is typed.
+            if not lead.startswith(led[typed:]) if one.text else led != lead:
                 continue
             closed = 0
             if key != key_of(typed, 0):
                 closed = len(_closed(one.text, typed, cursor.after))
                 if not closed or key != key_of(typed, closed):
                     continue
-            if typed and not one.text[typed : len(one.text) - closed].strip():
+            rest = one.text[typed : len(one.text) - closed]
+            if typed and not rest.strip():
                 continue  # nothing that can be seen is left
-            known.move_to_end((key, rank))
+            if one.text and not rest.startswith(lead):
+                continue
+            known.move_to_end((key, rank, led))
             return _rest(one.outcome, cursor, typed, closed)
         return None
 
@@ -308,7 +317,7 @@ def _rest(outcome: Outcome, cursor: Cursor, typed: int, closed: int) -> Outcome:
     text = outcome.suggestion.text
     rest = outcome.with_text(text[typed : len(text) - closed], -typed)
     suggestion = attrs.evolve(rest.suggestion, source="memory", timing=Timing())
-    return attrs.evolve(rest, suggestion=suggestion, cursor=cursor, key=None)
+    return attrs.evolve(rest, suggestion=suggestion, cursor=cursor, key=None, lead=outcome.lead[typed:])
 
 
 def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:

@@ -42,7 +42,7 @@ from lsp_calib.errors import EngineError, LspCalibError, ModelError, ModelFileEr
 from lsp_calib.inference.engine import Count, Finite, Request, ScoreRequest
 from lsp_calib.json_text import converted
 
-PROTOCOL = 9
+PROTOCOL = 10
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
 Message = dict[str, Any]
