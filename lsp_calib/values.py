@@ -177,6 +177,7 @@ class Generation:
     healing: ids of the tokens of forced text only, which came before `tokens`.
     state: the model's last state (after its last normalisation), from which the last token was predicted: as
         many numbers as the model is wide. Empty if it was not requested, or cannot be had.
+    led: whether it was made to begin with the request's `lead`, which the model's own answer does not.
     """
 
     text: str
@@ -186,6 +187,7 @@ class Generation:
     doubt: str = ""
     healing: tuple[int, ...] = ()
     state: tuple[float, ...] = ()
+    led: bool = False
 
     @cached_property
     def entropies(self) -> tuple[float, ...] | None:

@@ -74,6 +74,12 @@ class Cursor:
             return self
         return self.in_line(CommandLine.like(self.lines[self.line], self.before), self.column)
 
+    def without_before(self, length: int) -> Cursor:
+        """The cursor where so many characters before it are not there."""
+        column = self.column - length
+        line = self.lines[self.line]
+        return self.in_line(CommandLine.like(line, self.before[:column] + self.after), column)
+
     def in_line(self, text: str, column: int) -> Cursor:
         """The cursor at a column of another text of its line."""
         lines = (*self.lines[: self.line], text, *self.lines[self.line + 1 :])

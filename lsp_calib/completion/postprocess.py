@@ -89,6 +89,7 @@ class Removal(enum.StrEnum):
     FOREIGN_SCRIPT = "foreignScript"
     FILLER = "filler"
     NEVER_ENDED = "neverEnded"  # within the tokens that a line can have
+    OTHER_THAN_ITEM = "otherThanItem"  # it does not begin with the item selected in the editor's menu
 
 
 REMOVED: Mapping[Removal, str] = {
@@ -105,6 +106,8 @@ REMOVED: Mapping[Removal, str] = {
     "related code has.",
     Removal.FILLER: "The model wrote a comment of nothing but repeated digits or filling characters.",
     Removal.NEVER_ENDED: "The model's answer was longer than a line can be, and was dropped.",
+    Removal.OTHER_THAN_ITEM: "The model's answer does not begin with the item that is selected in the "
+    "completion menu. A suggestion beside it would have the probability of a part of what it inserts.",
 }
 """A sentence for each."""
 

@@ -22,7 +22,7 @@ import attrs
 from lsp_calib.characters import words_by_script
 from lsp_calib.completion.alternatives import alternatives, shares
 from lsp_calib.completion.comments import UNWANTED, Texts
-from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.context import Cursor, shared_ends
 from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span
 from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, closes_as, next_line, part_before
 from lsp_calib.completion.prompt import ALONE, Layout, build_ahead, build_prompt, line_purpose
@@ -109,6 +109,7 @@ class Completion:
     if that is not known.
     typed: how many characters of it stand before the cursor, typed along; the confidence is of that moment.
     key: as `CompletionService.key` gives it of the prompt; None if it is not known.
+    lead: the beginning that the answer was made to have; "" for the model's own.
     was_hidden: whether it was hidden at first, and is known because the user typed along it. Labels of such
     ones are selected by agreeing.
     """
@@ -125,6 +126,7 @@ class Completion:
     beginnings: tuple[Sure, ...] = ()
     typed: int = 0
     key: bytes | None = attrs.field(default=None, eq=False, repr=False)
+    lead: str = ""
     was_hidden: bool = False
 
     @cached_property
@@ -270,6 +272,10 @@ class Hidden:
     def key(self) -> bytes | None:
         return self.completion.key
 
+    @property
+    def lead(self) -> str:
+        return self.completion.lead
+
     def at(self, rest: Completion) -> Completion | Hidden:
         """What it is where more of it is typed: shown once that has lifted it over the limit.
 
@@ -286,10 +292,21 @@ class Hidden:
 
 @attrs.frozen
 class Nothing:
-    """The model has nothing to offer: why nothing of its answer is left. key: as of `Completion`."""
+    """The model has nothing to offer: why nothing of its answer is left. key, lead: as of `Completion`."""
 
     removal: Removal
     key: bytes | None = attrs.field(default=None, eq=False, repr=False)
+    lead: str = ""
+
+
+def beginning_with(lead: str, outcome: Completion | Hidden | Nothing) -> Completion | Hidden | Nothing:
+    """An outcome where a suggestion has to begin with `lead`: Nothing for one that does not."""
+    if isinstance(outcome, Nothing):
+        return attrs.evolve(outcome, lead=lead)
+    completion = outcome.completion if isinstance(outcome, Hidden) else outcome
+    if completion.suggestion.text.startswith(lead):
+        return outcome
+    return Nothing(Removal.OTHER_THAN_ITEM, outcome.key, lead)
 
 
 PROSE = (
@@ -361,10 +378,13 @@ class CompletionService:
         *,
         document: str = "",
         hide_below: float | None = 0.0,
+        lead: str = "",
     ) -> Completion | Hidden | Nothing:
         """The completion of the line at `cursor`, if the model has one to offer there.
 
         document: where given, a later interactive request for the same document supersedes this one.
+        lead: what it should begin with. An engine that cannot force it gives the model's own answer; the lead
+        counts like all other text of an answer.
         hide_below: a completion with a lower confidence is `Hidden`; 0: none is. None: the limit of the
         model's card, where the confidence rests on labels.
         Raises ModelError or EngineError if it could not be asked.
@@ -382,12 +402,15 @@ class CompletionService:
 
         limit = loaded.card.hide_below if hide_below is None else hide_below
         hiding = Hiding(limit, by_guess=hide_below is not None)
-        request = Request(prompt, MOST_TOKENS, priority, document=document, observe=Observe.ENTROPY)
+        request = Request(
+            *(prompt, MOST_TOKENS, priority), document=document, observe=Observe.ENTROPY, lead=lead
+        )
         # While the model works; the evidence waits for it.
         asyncio.get_running_loop().run_in_executor(None, features.read, cursor)
         generation = await self._engine.generate(request)
+        lead = lead if generation.led else ""
         if generation.stop is Stop.LENGTH:
-            return Nothing(Removal.NEVER_ENDED, key)
+            return Nothing(Removal.NEVER_ENDED, key, lead)
         # Seldom is one of another script, and only then others matter.
         elsewhere: Texts = tuple if generation.text.isascii() else self._elsewhere(prompt, document)
         answer, is_prose, evidence, places, doubt = await asyncio.to_thread(
@@ -404,7 +427,7 @@ class CompletionService:
                 )
                 places = []
         if answer.removal is not None:
-            return Nothing(answer.removal, key)
+            return Nothing(answer.removal, key, lead)
         text = answer.text
         # A line of code that opens documentation has evidence, and is hidden by that.
         doubt_of = generation.doubt or (PROSE if is_prose and not evidence.logprobs else "")
@@ -434,6 +457,7 @@ class CompletionService:
             cuts=answer.cuts,
             beginnings=beginnings,
             key=key,
+            lead=lead,
         )
         prose = assess(Evidence(), PROSE) if is_prose else None
         if hiding.hides(confidence):
@@ -512,7 +536,12 @@ class CompletionService:
         loaded = await self._engine.ready()
         cursor, known = first.cursor, first.suggestion
         prompt = await self._prompt(loaded, cursor, document)
-        request = Request(prompt, MOST_TOKENS, document=document, observe=Observe.ENTROPY | Observe.MARGIN)
+        request = Request(
+            *(prompt, MOST_TOKENS),
+            document=document,
+            observe=Observe.ENTROPY | Observe.MARGIN,
+            lead=first.lead,
+        )
         answer: Generation | None = None
         found: list[tuple[Generation, str]] = []
         features = self._features.of(document)
@@ -521,6 +550,8 @@ class CompletionService:
         def unbroken(answer: str) -> str:
             text = features.offered(cursor, answer, elsewhere).text
             is_begun = features.begins_documentation(cursor, text)  # and goes on below
+            if not text.startswith(first.lead):
+                return ""
             return "" if features.is_broken(cursor, text) and not is_begun else text
 
         async def offered(text: str) -> str:
@@ -578,7 +609,10 @@ class CompletionService:
                 rank=2 + len(made),
             )
             made.append(
-                Completion(suggestion, cursor, evidence or Evidence(), loaded.identity, prompt.version)
+                Completion(
+                    *(suggestion, cursor, evidence or Evidence(), loaded.identity, prompt.version),
+                    lead=first.lead,
+                )
             )
         return tuple(made)
 
@@ -631,13 +665,18 @@ def _key_of(loaded: LoadedModel, cursor: Cursor, prompt: Prompt) -> bytes:
 class Selected:
     """An item that is selected in a completion menu: it would replace a part of the cursor's line.
 
+    What is offered beside it begins with it, and the item counts like the rest: the model is asked where the
+    user has typed the item's beginning, and gives all that would be inserted.
+
     cursor: after the item, in the document as it would be with it. start: the column where the item begins,
-    in code points. replaced: the text that it would replace.
+    in code points. replaced: the text that it would replace. lead: the end of the item, from the first
+    character on that the user has not typed.
     """
 
     cursor: Cursor
     start: int
     replaced: str
+    lead: str
 
     @classmethod
     def at(cls, cursor: Cursor, start: int, end: int, text: str) -> Selected | None:
@@ -649,15 +688,20 @@ class Selected:
         if not 0 <= start <= cursor.column <= end <= len(line) or "\n" in text or "\r" in text:
             return None
         with_item = CommandLine.like(line, line[:start] + text + line[end:])
-        return cls(cursor.in_line(with_item, start + len(text)), start, line[start:end])
+        # What an editor finds by single letters or in another case may begin otherwise than what is typed.
+        typed, _ = shared_ends(text, line[start : cursor.column])
+        return cls(cursor.in_line(with_item, start + len(text)), start, line[start:end], text[typed:])
 
-    def extended(self, completion: Completion) -> Completion:
-        """A completion at `cursor`, as it is offered while the menu is open: the item, then its text."""
+    def extended(self, completion: Completion) -> Completion | None:
+        """A completion in front of the lead, as it is offered while the menu is open: from the beginning of
+        the item on. None if it does not begin with the item."""
+        if not completion.suggestion.text.startswith(self.lead):
+            return None
         at = completion.cursor
-        item = at.before[self.start :]
+        typed = at.before[self.start :]
         line = CommandLine.like(at.lines[at.line], at.before[: self.start] + at.after)
         return attrs.evolve(
-            completion.with_text(item + completion.suggestion.text, len(item)),
+            completion.with_text(typed + completion.suggestion.text, len(typed)),
             cursor=at.in_line(line, self.start),
             replaced=self.replaced + completion.replaced,
         )

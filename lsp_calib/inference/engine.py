@@ -89,6 +89,10 @@ class Request:
     words: words whose probability to come next is told at each token, see `Observation.words`: of the tokens
         that are the word in any case, with white space and punctuation around it. Meant for questions that
         one word answers. An engine that cannot observe leaves it out.
+    lead: the text that the answer should begin with, behind the forced characters; no line's end in it. The
+        model's own answer is given if it begins so. Otherwise the lead is forced, and its tokens have the
+        probabilities that they have without that: see `Generation.led`. An engine that cannot force it gives
+        the model's own answer. Not together with an `EarlyStop`: the first tokens may be taken back.
     function: not None: the answer goes on inside a Python function, from the start of a line, and stops
         where that ends. It is the columns by which its definition is indented. A remote engine raises
         EngineError.
@@ -107,6 +111,7 @@ class Request:
     given: _Given = ()
     words: _Words = ()
     function: Count | None = None
+    lead: str = ""
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ import attrs
 
 from lsp_calib.calibration.tiers import in_percent
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import REMOVED
+from lsp_calib.completion.postprocess import REMOVED, Removal
 from lsp_calib.completion.service import Hidden, Nothing
 from lsp_calib.errors import LspCalibError, NoModelError
 from lsp_calib.exclusion import SECRET_NAME, Exclusion
@@ -83,7 +83,7 @@ DOCUMENT_CHANGED = NoSuggestion(
 )
 SELECTED_ITEM = NoSuggestion(
     "selectedItem",
-    "A suggestion has to go on from the item that is selected in the completion menu, and that item has "
+    "A suggestion has to begin with the item that is selected in the completion menu, and that item has "
     "several lines or belongs to another place. Close the menu, or select another item.",
 )
 
@@ -161,6 +161,9 @@ def failed(error: LspCalibError) -> NoSuggestion:
 
 
 def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
+    if isinstance(outcome, Nothing) and outcome.removal is Removal.OTHER_THAN_ITEM:
+        advice = "Close the menu, or select another item."
+        return NoSuggestion(SELECTED_ITEM.reason, f"{REMOVED[outcome.removal]} {advice}")
     if isinstance(outcome, Nothing):
         return NoSuggestion("nothingToAdd", f"{REMOVED[outcome.removal]} Type on, or ask in another place.")
     confidence, below = outcome.confidence.calibrated, outcome.hiding.below

@@ -18,7 +18,14 @@ from lsp_calib.completion.block import MOST_LINES, block_of, lines_of, may_begin
 from lsp_calib.completion.context import Cursor, in_data
 from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.related_code import Nearby, Neighbourhood, OpenFile
-from lsp_calib.completion.service import Completion, CompletionService, Decide, Hidden, Nothing
+from lsp_calib.completion.service import (
+    Completion,
+    CompletionService,
+    Decide,
+    Hidden,
+    Nothing,
+    beginning_with,
+)
 from lsp_calib.errors import LspCalibError, RequestCancelledError
 from lsp_calib.inference.engine import EngineState, Priority
 from lsp_calib.languages import suffix_of
@@ -99,11 +106,12 @@ class _Before:
 
 @attrs.define
 class _Run:
-    """A completion in the making. waiting: requests that wait for it without a time limit.
-    superseded: set once a request elsewhere in the document has come; its reply, even if just ready, is not
-    delivered."""
+    """A completion in the making. lead: as for `Completions.newest`. waiting: requests that wait for it
+    without a time limit. superseded: set once a request elsewhere in the document has come; its reply, even
+    if just ready, is not delivered."""
 
     cursor: Cursor
+    lead: str
     before: _Before
     task: _Task
     superseded: asyncio.Future[None]
@@ -193,6 +201,7 @@ class Completions:
         patience: float | None = None,
         by_hand: bool = False,
         in_comments: bool = False,
+        lead: str = "",
     ) -> Reply | None:
         """The reply at `cursor`; None if there is none (yet): it could not be made, was superseded, or the
         document is excluded.
@@ -201,22 +210,25 @@ class Completions:
         patience: seconds to wait; a later reply is kept for the next request at the same place.
         by_hand: the user has asked for it. Then no pause, no language that is off, no battery and no change
             in bulk is a reason to refuse. in_comments: as far as comments go, the user has.
+        lead: the end of what stands before the cursor, if the user has not typed that. The completion begins
+            with it, and its cursor stands in front of it.
         """
         cursor, closers, uri = cursor.without_closers_behind(), cursor.after, document.uri
         if by_hand:
             self._refused.wanted(uri, cursor.own_line)
         self._last.asked(uri, cursor)
         try:
-            asked = (document, cursor, patience, by_hand, by_hand or in_comments)
+            asked = (document, cursor, lead, patience, by_hand, by_hand or in_comments)
             reply = await self._newest(*asked)
-            if by_hand and reply is not None and isinstance(self._memory.recall(document, cursor), Hidden):
+            at = cursor.without_before(len(lead))
+            if by_hand and reply is not None and isinstance(self._memory.recall(document, at, lead), Hidden):
                 # It has waited for a request that the editor had made by itself.
                 reply = await self._newest(*asked)
         except asyncio.CancelledError:
             self._last.cancelled(uri, cursor)
             raise
         if reply and not cursor.after and closers:
-            reply = self._over(uri, reply[0], closers)
+            reply = self._over(uri, cursor, reply[0], closers)
         if not reply:
             return reply
         refused = self._refused.refuses(uri, reply[0])
@@ -227,36 +239,38 @@ class Completions:
         self,
         document: CalibDocument,
         cursor: Cursor,
+        lead: str,
         patience: float | None,
         by_hand: bool,
         in_comments: bool,
     ) -> Reply | None:
-        uri = document.uri
+        uri, at = document.uri, cursor.without_before(len(lead))
         refusal = await self._admission.refusal(document, patience)
         if refusal is not None:
             self._last.concluded(uri, cursor, refusal)
             return None
-        self._events.send(on.CompletionRequested(uri, cursor))
+        self._events.send(on.CompletionRequested(uri, at))
         if not by_hand and (unwanted := self._admission.unwanted(cursor.language)):
             return self._nothing(uri, cursor, unwanted)
         if self._connection.settings.comments == "off":
-            is_out = await self._service.keeps_out(cursor, wanted=False, document=document.file)
+            is_out = await self._service.keeps_out(at, wanted=False, document=document.file)
             if self.is_superseded(uri, cursor):
                 return None
             if is_out:
                 return self._nothing(uri, cursor, COMMENTS_OFF)
         run = self._running.get(uri)
         # One that is being cancelled may take a moment to end, and has no answer.
-        if run is None or run.cursor != cursor or run.task.done() or run.task.cancelling():
+        same = run is not None and (run.cursor, run.lead) == (cursor, lead)
+        if run is None or not same or run.task.done() or run.task.cancelling():
             if not by_hand and self._documents.holds_back(uri):
                 return self._nothing(uri, cursor, BULK_CHANGE)
-            if (kept := self._recall(document, cursor, by_hand)) is not None:
-                self._stop(uri, cursor)
-                self._ahead.look_ahead(uri, cursor)
+            if (kept := self._recall(document, cursor, lead, by_hand)) is not None:
+                self._stop(uri, cursor, lead)
+                self._ahead.look_ahead(uri, at)
                 return kept
-            if not by_hand and in_data(cursor):
+            if not by_hand and in_data(at):
                 return self._nothing(uri, cursor, IN_DATA)
-            run = self._start(document, cursor, by_hand)
+            run = self._start(document, cursor, lead, by_hand)
         run.before.in_comments |= in_comments
         if by_hand:
             run.before.hurry.set()
@@ -306,18 +320,25 @@ class Completions:
         return block_of(first, lines, self._decide_like(document.file, first))
 
     def offered(
-        self, document: CalibDocument, completion: Completion, *, before_closers: bool = False
+        self,
+        document: CalibDocument,
+        completion: Completion,
+        *,
+        before_closers: bool = False,
+        lead: str = "",
     ) -> Completion | None:
         """A completion as it is put on the screen: up to where it can be trusted, if the setting asks for
         that. What is followed is the whole line all the same.
 
         before_closers: the part that stands before the closers behind the cursor; None if it has none.
+        lead: what it has to begin with. Where only less can be trusted it is the whole, as where nothing can.
         """
         part: Completion | None = completion
         sure = self._connection.settings.sure
         if sure == "cut" or before_closers:
             decide = self._decide_like(document.file, completion)
-            completion = completion.up_to_sure(decide) if sure == "cut" else completion
+            trusted = completion.up_to_sure(decide) if sure == "cut" else completion
+            completion = trusted if trusted.suggestion.text.startswith(lead) else completion
             part = completion.up_to_closers(decide) if before_closers else completion
         if part is None or sure != "off":
             return part
@@ -476,9 +497,10 @@ class Completions:
         loaded = self._model.loaded
         return None if loaded is None else self._service.key(document.file, cursor, loaded)
 
-    def _recall(self, document: CalibDocument, cursor: Cursor, by_hand: bool) -> Reply | None:
+    def _recall(self, document: CalibDocument, cursor: Cursor, lead: str, by_hand: bool) -> Reply | None:
         """The reply that is known without the model."""
-        uri, known = document.uri, self._memory.recall(document, cursor)
+        at, uri = cursor.without_before(len(lead)), document.uri
+        known = self._memory.recall(document, at, lead)
         if known is None:
             return None
         if by_hand and isinstance(known, Hidden):
@@ -511,14 +533,14 @@ class Completions:
         self._memory.reveal(document, settled.suggestion.id, suggestion.id)
         return attrs.evolve(settled, suggestion=suggestion)
 
-    def _over(self, uri: str, completion: Completion, closers: str) -> Reply:
-        """The reply where closers stand behind the cursor."""
+    def _over(self, uri: str, cursor: Cursor, completion: Completion, closers: str) -> Reply:
+        """The reply to a request at `cursor`, behind which closers stand."""
         over = completion.over(closers)
         if isinstance(over, Completion):
             return (over,)
         if completion.suggestion.source == "model":
             self._events.send(on.CompletionWithheld(over.removal))
-        self._last.concluded(uri, completion.cursor, absence_of(over))
+        self._last.concluded(uri, cursor, absence_of(over))
         return ()
 
     def _nothing(self, uri: str, cursor: Cursor, absence: NoSuggestion) -> Reply:
@@ -526,27 +548,27 @@ class Completions:
         self._last.concluded(uri, cursor, absence)
         return ()
 
-    def _stop(self, uri: str, cursor: Cursor | None = None) -> None:
-        """Cancel the completion in the making. cursor: the place of the new request, if there is one."""
+    def _stop(self, uri: str, cursor: Cursor | None = None, lead: str = "") -> None:
+        """Cancel the completion in the making. cursor, lead: of the new request, if there is one."""
         run = self._running.pop(uri, None)
         if run is not None:
-            if run.cursor != cursor:
+            if (run.cursor, run.lead) != (cursor, lead):
                 run.supersede()
             run.cancel()
 
-    def _start(self, document: CalibDocument, cursor: Cursor, by_hand: bool) -> _Run:
+    def _start(self, document: CalibDocument, cursor: Cursor, lead: str, by_hand: bool) -> _Run:
         """Begin a completion. An earlier one goes on for a moment, but its requests are answered now."""
         earlier = self._running.pop(document.uri, None)
         before = _Before()
-        if earlier is not None and earlier.cursor != cursor:
+        if earlier is not None and (earlier.cursor, earlier.lead) != (cursor, lead):
             earlier.supersede()
         if earlier is not None and not earlier.task.done():
             before.task = earlier.task
             if not earlier.before.over:
                 earlier.task.cancel()
                 before.task = earlier.before.task
-        task = asyncio.create_task(self._complete(document, cursor, before, by_hand))
-        run = _Run(cursor, before, task, asyncio.get_running_loop().create_future())
+        task = asyncio.create_task(self._complete(document, cursor, lead, before, by_hand))
+        run = _Run(cursor, lead, before, task, asyncio.get_running_loop().create_future())
         self._running[document.uri] = run
         return run
 
@@ -562,21 +584,21 @@ class Completions:
                 run.cancel()
 
     async def _complete(
-        self, document: CalibDocument, cursor: Cursor, before: _Before, by_hand: bool
+        self, document: CalibDocument, cursor: Cursor, lead: str, before: _Before, by_hand: bool
     ) -> Reply | None:
-        uri = document.uri
-        kept = await self._after_pause(document, cursor, before)
+        uri, at = document.uri, cursor.without_before(len(lead))
+        kept = await self._after_pause(document, cursor, lead, before)
         before.over = True
         if kept is not None:
             return kept
         in_force = self._connection.settings.hide_below
         below = 0.0 if by_hand else in_force
         try:
-            if await self._is_unwanted_comment(document, cursor, before):
+            if await self._is_unwanted_comment(document, at, before):
                 self._last.concluded(uri, cursor, COMMENT_BY_HAND)
                 return ()
             self._ahead.give_way()
-            outcome = await self._service.complete(cursor, document=document.file, hide_below=below)
+            outcome = await self._service.complete(at, document=document.file, hide_below=below, lead=lead)
         except RequestCancelledError:
             self._last.cancelled(uri, cursor)
             return None
@@ -585,11 +607,10 @@ class Completions:
             logger.warning("No completion: %s", error)
             self._last.concluded(uri, cursor, failed(error))
             return None
-        self._ahead.look_ahead(uri, cursor)
+        self._ahead.look_ahead(uri, at)
         # What the user has seen by hand stays there; what was hidden by another limit does not.
-        return self._made(
-            document, cursor, outcome, keep=by_hand or in_force == self._connection.settings.hide_below
-        )
+        keep = by_hand or in_force == self._connection.settings.hide_below
+        return self._made(document, cursor, lead, outcome, keep=keep)
 
     async def _is_unwanted_comment(self, document: CalibDocument, cursor: Cursor, before: _Before) -> bool:
         """Whether the cursor is in a comment where nothing comes by itself, and nobody has asked for it."""
@@ -598,7 +619,9 @@ class Completions:
         is_out = await self._service.keeps_out(cursor, self._admission.in_comments, document=document.file)
         return is_out and not before.in_comments
 
-    async def _after_pause(self, document: CalibDocument, cursor: Cursor, before: _Before) -> Reply | None:
+    async def _after_pause(
+        self, document: CalibDocument, cursor: Cursor, lead: str, before: _Before
+    ) -> Reply | None:
         """Wait before the model is asked; the reply if it need not be asked any more."""
         debounce = self._connection.settings.debounce_ms
         pause = None if debounce is None else debounce / 1e3
@@ -611,7 +634,7 @@ class Completions:
             hurry = asyncio.ensure_future(before.hurry.wait())
             try:
                 await asyncio.wait({hurry, *ends}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-                if debounce is not None and self._recall(document, cursor, before.hurry.is_set()) is None:
+                if debounce is not None and not self._is_known(document, cursor, lead, before):
                     # The user wants the model to be asked less often, and not only when it is free.
                     await asyncio.wait({hurry}, timeout=max(until - loop.time(), 0.0))
             finally:
@@ -620,11 +643,20 @@ class Completions:
             return None
         before.cancel()
         before.task = None
-        return self._recall(document, cursor, before.hurry.is_set())
+        return self._recall(document, cursor, lead, before.hurry.is_set())
 
-    def _made(self, document: CalibDocument, cursor: Cursor, outcome: Outcome, *, keep: bool) -> Reply:
+    def _is_known(self, document: CalibDocument, cursor: Cursor, lead: str, before: _Before) -> bool:
+        return self._recall(document, cursor, lead, before.hurry.is_set()) is not None
+
+    def _made(
+        self, document: CalibDocument, cursor: Cursor, lead: str, outcome: Outcome, *, keep: bool
+    ) -> Reply:
+        at, own = cursor.without_before(len(lead)), outcome
+        outcome = beginning_with(lead, own)
         if keep:
-            self._memory.remember(document, cursor, outcome)
+            self._memory.remember(document, at, own)
+            if lead:
+                self._memory.remember(document, at, outcome)
         if isinstance(outcome, Nothing):
             self._events.send(on.CompletionWithheld(outcome.removal))
         else:

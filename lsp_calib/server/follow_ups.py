@@ -242,12 +242,13 @@ class CompletionMemory:
     def __init__(self, key: Callable[[CalibDocument, Cursor], bytes | None], typed_along: TypedAlong) -> None:
         self._key = key
         self._typed_along = typed_along
-        self._documents: dict[str, LRU[tuple[bytes, int], _Remembered]] = {}
+        self._documents: dict[str, LRU[tuple[bytes, int, str], _Remembered]] = {}
 
     def remember(self, document: CalibDocument, cursor: Cursor, outcome: Outcome) -> None:
         """Keep the outcome of a request at `cursor`; it takes the place of an earlier one for this prompt.
 
-        An alternative (rank 2 or 3) stands beside the first: it is recalled once its beginning is typed.
+        An alternative (rank 2 or 3) stands beside the first: it is recalled once its beginning is typed. An
+        answer with a lead stands beside the model's own: it is recalled for that lead, or once that is typed.
         """
         key = outcome.key or self._key(document, cursor)
         if key is None:
@@ -261,10 +262,12 @@ class CompletionMemory:
                 attrs.evolve(outcome, completion=completion) if isinstance(outcome, Hidden) else completion
             )
         known = self._documents.setdefault(document.uri, LRU(MOST_REMEMBERED))
-        known[key, rank] = _Remembered(outcome, cursor.column, text)
+        known[key, rank, outcome.lead] = _Remembered(outcome, cursor.column, text)
 
-    def recall(self, document: CalibDocument, cursor: Cursor) -> Outcome | None:
+    def recall(self, document: CalibDocument, cursor: Cursor, lead: str = "") -> Outcome | None:
         """What is known for `cursor`, the latest first; None if nothing is.
+
+        lead: what a suggestion has to begin with there.
 
         That is the outcome for this prompt, or the rest of a completion, shown or hidden, whose beginning
         stands before the cursor. What is typed is in doubt no longer: the span of doubt shrinks, and goes
@@ -281,34 +284,39 @@ class CompletionMemory:
 
         # What is typed may begin several of one place: the first suggestion counts, not an alternative.
         latest = reversed(known.items())
-        for (key, rank), one in sorted(latest, key=lambda item: item[0][1]):
+        for (key, rank, led), one in sorted(latest, key=lambda item: item[0][1]):
             typed = cursor.column - one.column
             if typed and not (0 < typed < len(one.text) and before.endswith(one.text[:typed])):
                 continue
             if not typed and rank > 1:
+                continue
+            # An answer that was made to begin so stands for the model's own once that is typed.
+            if not lead.startswith(led[typed:]) if one.text else led != lead:
                 continue
             closed = 0
             if key != key_of(typed, 0):
                 closed = len(_closed(one.text, typed, cursor.after))
                 if not closed or key != key_of(typed, closed):
                     continue
-            if typed and not one.text[typed : len(one.text) - closed].strip():
+            rest = one.text[typed : len(one.text) - closed]
+            if typed and not rest.strip():
                 continue  # nothing that can be seen is left
-            known.move_to_end((key, rank))
+            if one.text and not rest.startswith(lead):
+                continue
+            known.move_to_end((key, rank, led))
             outcome = one.outcome
             if isinstance(outcome, Nothing):
                 return outcome
-            completion = _completion_of(outcome)
-            now = attrs.evolve(completion, cursor=cursor)
+            now = attrs.evolve(_completion_of(outcome), cursor=cursor)
             if typed:
                 refuted = _refuted(known, key, one.text[:typed]) if rank > 1 else 0.0
                 now = self._typed_along(document, now, typed, refuted)
-            rest = now.with_text(one.text[typed : len(one.text) - closed], -typed)
-            suggestion = attrs.evolve(rest.suggestion, source="memory", timing=Timing())
-            rest = attrs.evolve(rest, suggestion=suggestion, key=None)
+            now = now.with_text(rest, -typed)
+            suggestion = attrs.evolve(now.suggestion, source="memory", timing=Timing())
+            now = attrs.evolve(now, suggestion=suggestion, key=None, lead=now.lead[typed:])
             if isinstance(outcome, Completion):
-                return rest
-            return outcome.at(attrs.evolve(rest, was_hidden=rest.was_hidden or typed > 0))
+                return now
+            return outcome.at(attrs.evolve(now, was_hidden=now.was_hidden or typed > 0))
         return None
 
     def reveal(self, document: CalibDocument, suggestion_id: str, new_id: str) -> None:
@@ -334,11 +342,11 @@ def _completion_of(outcome: Completion | Hidden) -> Completion:
     return outcome.completion if isinstance(outcome, Hidden) else outcome
 
 
-def _refuted(known: LRU[tuple[bytes, int], _Remembered], key: bytes, typed: str) -> float:
+def _refuted(known: LRU[tuple[bytes, int, str], _Remembered], key: bytes, typed: str) -> float:
     """How likely the suggestions for the prompt of `key` were that do not begin with what was typed."""
     others = [
         _completion_of(one.outcome).suggestion.confidence.calibrated
-        for (of, _), one in known.items()
+        for (of, _, _), one in known.items()
         if of == key and not isinstance(one.outcome, Nothing) and not one.text.startswith(typed)
     ]
     return sum(filter(None, others))

@@ -38,8 +38,8 @@ SCRIPT is a JSON file, all of its keys optional:
 
 An answer is {"text", "tokens": the text in pieces, "logprobs", "entropies", "stop", "heldUntil": file,
 "error": [class, message], "errors": how often, "seconds": for each token the margin and the id of the second
-one, "ways": {such an id: the answer that goes on from it}, "draws": answers by seed}. It gives the text,
-after the file has appeared, unless it has to raise the error first.
+one, "ways": {such an id: the answer that goes on from it}, "draws": answers by seed, "leads": {a lead: the
+answer with it}}. It gives the text, after the file has appeared, unless it has to raise the error first.
 """
 
 from __future__ import annotations
@@ -109,11 +109,16 @@ class ScriptedEngine:
 
         if request.given or request.sampling:
             self._note("other", line=line, given=list(request.given))
-            answer = _other(answer, request)
+            answer = _other(_led(answer, request), request)
         elif Observe.MARGIN in request.observe:
             self._note("again", line=line)  # the first answer, for its alternatives
+            answer = _led(answer, request)
         else:
-            self._note("asked", line=line, prompt=text, summary=summary, idle=idle, background=background)
+            lead = {"lead": request.lead} if request.lead else {}
+            answer = _led(answer, request)
+            self._note(
+                "asked", line=line, prompt=text, summary=summary, idle=idle, background=background, **lead
+            )
         try:
             self._raise(line, answer)
             await _appears(answer.get("heldUntil"))
@@ -206,6 +211,14 @@ async def _appears(file: str | None) -> None:
         await asyncio.sleep(0.005)
 
 
+def _led(answer: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The answer that begins with the request's lead: the model's own, or where it knows one, another."""
+    forced = answer.get("leads", {}).get(request.lead)
+    if forced is None or not request.lead or answer["text"].startswith(request.lead):
+        return answer
+    return {**forced, "led": True}
+
+
 def _other(answer: dict[str, Any], request: Request) -> dict[str, Any]:
     """The answer that goes on from given tokens, or is drawn at random."""
     if request.given:
@@ -237,7 +250,11 @@ def _generation(answer: dict[str, Any], request: Request | None = None) -> Gener
             for token, (margin, second) in zip(tokens, seconds, strict=False)
         )
     return Generation(
-        answer["text"], tokens, Stop(answer.get("stop", "line")), Timing(0.1, 40, 30, 2, 5, 7.1)
+        answer["text"],
+        tokens,
+        Stop(answer.get("stop", "line")),
+        Timing(0.1, 40, 30, 2, 5, 7.1),
+        led=answer.get("led", False),
     )
 
 

@@ -1,11 +1,17 @@
-"""Suggestions while an item of the editor's completion menu is selected: they go on from it."""
+"""Suggestions while an item of the editor's completion menu is selected: they begin with it, and so do their
+probabilities."""
 
 from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Connect
 from lsprotocol import types
-from scripted_editor import Editor, capabilities, suggestions, until
+from scripted_editor import Editor, capabilities, install_curve, suggestions, until
 
 
 def item(
@@ -27,31 +33,116 @@ async def shown(
 
 
 @pytest.mark.parametrize(
-    ("line", "character", "selected", "asked", "found"),
+    ("line", "character", "selected", "asked", "lead", "found"),
     [
-        ("os.pa", 5, item(3, 5, "path"), "os.path", ("path.join(a)", 3, 5)),
-        ("os.Pa()", 5, item(3, 5, "path"), "os.path", ("path.join(a)", 3, 5)),
-        ("os.path", 5, item(3, 7, "path"), "os.path", ("path.join(a)", 3, 7)),
-        ("😀 os.pa", 8, item(6, 8, "path"), "😀 os.path", ("path.join(a)", 6, 8)),
-        ("os.", 3, item(3, 3, "path"), "os.path", ("path.join(a)", 3, 3)),
+        ("os.pa", 5, item(3, 5, "path"), "os.pa", "th", ("path.join(a)", 3, 5)),
+        ("os.Pa()", 5, item(3, 5, "path"), "os.", "path", ("path.join(a)", 3, 5)),
+        ("os.pth", 6, item(3, 6, "path"), "os.p", "ath", ("path.join(a)", 3, 6)),
+        ("os.path", 5, item(3, 7, "path"), "os.pa", "th", ("path.join(a)", 3, 7)),
+        ("😀 os.pa", 8, item(6, 8, "path"), "😀 os.pa", "th", ("path.join(a)", 6, 8)),
+        ("os.", 3, item(3, 3, "path"), "os.", "path", ("path.join(a)", 3, 3)),
+        ("os.path", 7, item(3, 7, "path"), "os.path", "", ("path.join(a)", 3, 7)),
     ],
 )
-async def test_the_model_is_asked_as_if_the_item_stood_there(
+async def test_the_model_is_asked_behind_what_is_typed_of_the_item(
     connect: Connect,
     line: str,
     character: int,
     selected: types.SelectedCompletionInfo,
     asked: str,
+    lead: str,
     found: tuple[str, int, int],
 ) -> None:
-    """The reply begins with the item and replaces what the item would."""
-    editor = await connect({"answers": {asked: {"text": ".join(a)"}}}, text=line)
+    """The reply begins with the item and replaces what the item would. What is typed and is not the item's
+    counts for nothing, and what the item replaces behind the cursor is not there."""
+    editor = await connect({"answers": {asked: {"text": lead + ".join(a)"}}}, text=line)
     assert await shown(editor, character, selected) == [found]
-    assert [entry["line"] for entry in editor.engine.read("asked")] == [asked]
+    assert [(entry["line"], entry.get("lead", "")) for entry in editor.engine.read("asked")] == [
+        (asked, lead)
+    ]
+
+
+OTHER = {
+    "text": "rdir",
+    "logprobs": [-0.1],
+    "leads": {
+        "th": {"text": "th.join(a)", "tokens": ["th", ".join(a)"], "logprobs": [-2.0, -0.1]},
+        "ck(a)": {"text": "ck(a)", "logprobs": [-3.0]},
+    },
+}
+
+
+async def test_an_item_that_the_model_did_not_choose_counts(connect: Connect, tmp_path: Path) -> None:
+    """The number is of all that would be inserted. The model's own answer comes once the menu is closed."""
+    install_curve(tmp_path / "home")
+    editor = await connect({"answers": {"os.pa": OTHER}}, text="os.pa")
+    (joined,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
+    (packed,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "pack(a)")))
+    assert (joined["text"], packed["text"]) == ("path.join(a)", "pack(a)")
+    assert joined["confidence"] == pytest.approx(math.exp(-2.1 / 2))
+    assert packed["confidence"] == pytest.approx(math.exp(-3.0))
+    assert joined["text"][slice(joined["doubt"]["start"], joined["doubt"]["end"])] == "th"
+    (own,) = suggestions(await editor.items(0, 5))
+    assert (own["text"], own["confidence"]) == ("rdir", pytest.approx(math.exp(-0.1)))
+    (again,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
+    assert (again["id"], again["source"]) == (joined["id"], "memory")
+    assert len(editor.engine.read("asked")) == 3
+
+
+async def test_where_the_own_answer_is_known_and_begins_with_the_item_it_is_that_one(
+    connect: Connect,
+) -> None:
+    editor = await connect({"answers": {"os.pa": {"text": "th.join(a)"}}}, text="os.pa")
+    own = await editor.suggestion(0, 5)
+    (beside,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
+    assert (beside["id"], beside["text"], beside["source"]) == (own["id"], "path.join(a)", "memory")
+    assert (beside["confidence"], beside["tier"]) == (own["confidence"], own["tier"])
+    assert len(editor.engine.read("asked")) == 1
+
+
+async def test_an_engine_that_cannot_score_an_item_gives_nothing_beside_another_one(connect: Connect) -> None:
+    """Its own answer is kept for the moment when the menu closes."""
+    editor = await connect({"answers": {"os.pa": {"text": "rdir"}}}, text="os.pa")
+    for _ in range(2):
+        assert await shown(editor, 5, item(3, 5, "path")) == []
+        why = await editor.command("explain")
+        assert (why["reason"], "probability" in why["message"]) == ("selectedItem", True)
+    assert (await editor.status())["withheld"]["otherThanItem"] == 1
+    assert await shown(editor, 5, item(3, 5, "pardir")) == [("pardir", 3, 5)]
+    assert (await editor.suggestion(0, 5))["text"] == "rdir"
+    assert len(editor.engine.read("asked")) == 1
+
+
+async def test_an_answer_that_loses_a_part_of_the_item_is_not_shown(connect: Connect) -> None:
+    """What already stands behind the cursor is cut off, and here it is the end of the item."""
+    answer = {"text": "x", "leads": {"th = 1": {"text": "th = 1"}}}
+    editor = await connect({"answers": {"os.pa": answer}}, text="os.pa = 1")
+    assert await shown(editor, 5, item(3, 5, "path = 1")) == []
+    assert (await editor.command("explain"))["reason"] == "selectedItem"
+
+
+async def test_hidden_it_is_not_asked_for_again(connect: Connect, tmp_path: Path) -> None:
+    install_curve(tmp_path / "home")
+    editor = await connect({"answers": {"os.pa": OTHER}}, options={"hideBelow": 0.5}, text="os.pa")
+    for _ in range(2):
+        assert await shown(editor, 5, item(3, 5, "path")) == []
+        assert (await editor.command("explain"))["reason"] == "hidden"
+    assert len(editor.engine.read("asked")) == 1
+    assert (await editor.suggestion(0, 5))["text"] == "rdir"
+
+
+async def test_typing_along_with_the_menu_open_asks_no_second_time(connect: Connect) -> None:
+    editor = await connect({"answers": {"os.pa": OTHER, "os.pat": {"text": "ch"}}}, text="os.pa")
+    (before,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
+    editor.insert(0, 5, "t")
+    (after,) = suggestions(await editor.items(0, 6, selected=item(3, 6, "path")))
+    assert (after["id"], after["text"], after["source"]) == (before["id"], "path.join(a)", "memory")
+    assert len(editor.engine.read("asked")) == 1
+    assert (await editor.suggestion(0, 6))["text"] == "ch", "the menu is closed: the model's own answer"
 
 
 async def test_another_item_gets_another_suggestion(connect: Connect) -> None:
-    answers = {"os.path": {"text": ".join(a)"}, "os.pardir": {"text": " + b"}}
+    answers = {"os.pa": {"text": "th.join(a)", "leads": {"rdir": {"text": "rdir + b"}}}}
     editor = await connect({"answers": answers}, text="os.pa")
     assert await shown(editor, 5, item(3, 5, "path")) == [("path.join(a)", 3, 5)]
     assert await shown(editor, 5, item(3, 5, "pardir")) == [("pardir + b", 3, 5)]
@@ -59,7 +150,7 @@ async def test_another_item_gets_another_suggestion(connect: Connect) -> None:
 
 
 async def test_accepted_in_the_menu_it_goes_on_from_memory_as_the_same_suggestion(connect: Connect) -> None:
-    editor = await connect({"answers": {"os.path": {"text": ".join(a)"}}}, text="os.pa")
+    editor = await connect({"answers": {"os.pa": OTHER}}, text="os.pa")
     (before,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
     editor.change((0, 3), (0, 5), "path")
     after = await editor.suggestion(0, 7)
@@ -67,16 +158,50 @@ async def test_accepted_in_the_menu_it_goes_on_from_memory_as_the_same_suggestio
     assert len(editor.engine.read("asked")) == 1
 
 
+async def test_accepted_while_the_model_works_on_it_the_line_goes_on_behind_it(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """The document is then what it was to be with the item, and another answer is due there."""
+    held = {"text": "th.join(a)", "heldUntil": str(tmp_path / "go")}
+    editor = await connect({"answers": {"os.pa": held, "os.path": {"text": ".own"}}}, text="os.pa")
+    first = asyncio.create_task(editor.inline(0, 5, selected=item(3, 5, "path")))
+    await until(lambda: editor.engine.read("asked"), "a question")
+    editor.change((0, 3), (0, 5), "path")
+    second = asyncio.create_task(editor.items(0, 7))
+    await until(lambda: len(editor.engine.read("asked")) > 1 or second.done(), "a second question")
+    (tmp_path / "go").touch()
+    assert [one["text"] for one in suggestions(await second)] == [".own"]
+    assert await first is None
+    assert editor.engine.read("cancelled")
+
+
 async def test_it_is_followed_to_its_label(connect: Connect) -> None:
     """Accepted at once, with the letters that the item replaces."""
-    answer = {"text": ".join(a)", "tokens": [".", "join", "(a)"], "logprobs": [-0.1, -2.0, -0.1]}
-    editor = await connect({"answers": {"os.path": answer}}, text="os.Pa()")
+    answer = {
+        "text": "path.join(a)",
+        "tokens": ["path", ".", "join", "(a)"],
+        "logprobs": [-0.1, -0.1, -2.0, -0.1],
+    }
+    editor = await connect({"answers": {"os.": answer}}, text="os.Pa()")
     (suggestion,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
     doubt = suggestion["doubt"]
     assert suggestion["text"][doubt["start"] : doubt["end"]] == "join"
     editor.change((0, 3), (0, 5), suggestion["text"])
     await until(editor.pushed, "a diagnostic")
     assert await editor.saved() == {suggestion["id"]: "kept"}
+
+
+@pytest.mark.parametrize("options", [{"comments": "hand"}, {"comments": "off"}, {"exclude": ["**/*.py"]}])
+async def test_where_nothing_is_to_come_by_itself_no_item_brings_it(
+    connect: Connect, options: dict[str, Any]
+) -> None:
+    editor = await connect(
+        {"answers": {"# os.pa": {"text": "th.join(a)"}}}, options=options, text="# os.pa\n"
+    )
+    answer = await editor.inline(0, 7, selected=item(5, 7, "path"))
+    assert not (answer and answer.items)
+    assert (await editor.command("explain"))["reason"] == "excluded" if "exclude" in options else "comment"
+    assert editor.engine.read("asked") == []
 
 
 @pytest.mark.parametrize(
@@ -98,9 +223,13 @@ async def test_nothing_where_no_suggestion_can_go_on_from_it(
     assert (await editor.command("explain"))["reason"] == "selectedItem"
 
 
-async def test_with_alternatives_each_begins_with_it(connect: Connect) -> None:
-    draws = [{"text": ".exists(a)", "logprobs": [-1.0]}]
-    editor = await connect({"answers": {"os.path": {"text": ".join(a)", "draws": draws}}}, text="os.pa")
+@pytest.mark.parametrize("own", [True, False])
+async def test_with_alternatives_each_begins_with_it(connect: Connect, own: bool) -> None:
+    draws = [{"text": "rent", "logprobs": [-0.5]}, {"text": "th.exists(a)", "logprobs": [-1.0]}]
+    answer: dict[str, Any] = {"text": "th.join(a)", "draws": draws}
+    if not own:
+        answer = {"text": "x", "leads": {"th": answer}}
+    editor = await connect({"answers": {"os.pa": answer}}, text="os.pa")
     found = await editor.items(0, 5, by_hand=True, selected=item(3, 5, "path"))
     assert [one["text"] for one in suggestions(found)] == ["path.join(a)", "path.exists(a)"]
 
@@ -108,7 +237,7 @@ async def test_with_alternatives_each_begins_with_it(connect: Connect) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 async def test_in_all_position_encodings(connect: Connect, encoding: str) -> None:
     editor = await connect(
-        {"answers": {"é😀.path": {"text": ".x"}}}, client=capabilities(inline=True, encodings=[encoding])
+        {"answers": {"é😀.pa": {"text": "th.x"}}}, client=capabilities(inline=True, encodings=[encoding])
     )
     editor.open("é😀.pa")
     start = {"utf-8": 7, "utf-16": 4, "utf-32": 3}[encoding]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import Connect
 from lsprotocol import types
-from scripted_editor import Editor, capabilities, install_curve
+from scripted_editor import Editor, capabilities, install_curve, suggestions
 
 # The whole line: exp(-0.5) = 0.61, review. Without an error the first three tokens are likelier.
 SCRIPT: dict[str, Any] = {
@@ -97,10 +97,18 @@ async def test_cut_offers_the_part_alone_and_follows_the_whole_line(editor: Edit
 
 @pytest.mark.parametrize("editor", [{"sure": "cut"}], indirect=True)
 async def test_cut_replaces_what_the_selected_item_of_a_menu_replaces(editor: Editor) -> None:
-    editor.change((0, 0), (0, 4), "os")
-    place = types.Range(types.Position(0, 0), types.Position(0, 2))
-    (item,) = await editor.items(0, 2, selected=types.SelectedCompletionInfo(place, "x = "))
-    assert (item.insert_text, item.range) == ("x = alpha(", place)
+    place = types.Range(types.Position(0, 2), types.Position(0, 4))
+    (item,) = await editor.items(0, 4, selected=types.SelectedCompletionInfo(place, "= alpha"))
+    assert (item.insert_text, item.range) == ("= alpha(", place)
+
+
+@pytest.mark.parametrize("editor", [{"sure": "cut"}], indirect=True)
+async def test_where_less_than_the_selected_item_can_be_trusted_it_is_the_whole_line(editor: Editor) -> None:
+    place = types.Range(types.Position(0, 4), types.Position(0, 4))
+    (item,) = await editor.items(0, 4, selected=types.SelectedCompletionInfo(place, "alpha(beta"))
+    assert (item.insert_text, item.range) == ("alpha(beta)", place)
+    (suggestion,) = suggestions([item])
+    assert suggestion["confidence"] == pytest.approx(math.exp(-2.0 / 4))
 
 
 async def test_a_menu_offers_the_part_before_closers_with_its_own_probability(

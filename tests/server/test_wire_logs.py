@@ -455,11 +455,22 @@ async def documents_come_and_go(s: Session, e: Editor) -> None:
     await s.step(e.close(other))
 
 
-@session({"otherwise": SURE})
+@session(
+    {
+        "answers": {
+            "total = ne": {
+                "text": "t + gross",
+                "logprobs": [-0.1],
+                "leads": {"w_total()": {"text": "w_total()", "logprobs": [-4.0]}},
+            }
+        }
+    }
+)
 async def selected_in_the_menu(s: Session, e: Editor) -> None:
     e.open("total = ne\n")
     place = types.Range(types.Position(0, 8), types.Position(0, 10))
     await s.step(e.inline(0, 10, selected=types.SelectedCompletionInfo(place, "net")))
+    await s.step(e.inline(0, 10, selected=types.SelectedCompletionInfo(place, "new_total()")))
     await s.step(e.inline(0, 10, selected=types.SelectedCompletionInfo(place, "other")))
 
 

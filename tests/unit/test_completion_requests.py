@@ -35,8 +35,10 @@ class Service:
         self.asked: list[int] = []
         self.cancelled: list[int] = []
 
-    async def complete(self, cursor: Cursor, *, document: str, hide_below: float | None) -> Completion:
-        assert (document, hide_below) == (URI, 0.0)
+    async def complete(
+        self, cursor: Cursor, *, document: str, hide_below: float | None, lead: str
+    ) -> Completion:
+        assert (document, hide_below, lead) == (URI, 0.0, "")
         self.asked.append(cursor.column)
         try:
             await self.go.wait()
@@ -152,9 +154,9 @@ async def test_a_request_after_one_that_is_being_cancelled_is_answered() -> None
     takes a moment to close."""
 
     class Slow(Service):
-        async def complete(self, cursor: Cursor, *, document: str, hide_below: float | None) -> Completion:
+        async def complete(self, cursor: Cursor, **how: Any) -> Completion:
             try:
-                return await super().complete(cursor, document=document, hide_below=hide_below)
+                return await super().complete(cursor, **how)
             except asyncio.CancelledError:
                 await asyncio.sleep(0.01)
                 raise

@@ -35,29 +35,34 @@ VOCABULARY = Vocabulary(BYTES, tokenize)
 class TableRun(GenerationRun):
     """table: after the text so far (tokens joined by |) the pieces that come, best first, then all others."""
 
-    def __init__(self, forced: str, table: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, forced: str, table: Mapping[str, Sequence[str]], lead: str = "") -> None:
         self.table = table
         self.asked: list[str] = []
         super().__init__(
             Shared(VOCABULARY, 100, Counters()),
-            Request(Prompt(((Segment.TEXT, "x"),), forced, "test"), 8),
+            Request(Prompt(((Segment.TEXT, "x"),), forced, "test"), 8, lead=lead),
             [PIECES.index("x")],
         )
 
     def _generate(self) -> None:
         while not self._over:
-            so_far = "|".join(PIECES[token] for token in self._tokens[1:])
-            self.asked.append(so_far)
-            liked = [PIECES.index(piece) for piece in self.table.get(so_far, ("\n",))]
-            order = [*liked, *(token for token in range(len(PIECES)) if token not in liked)]
-            remaining = self._builder.remaining
-            allowed = set(VOCABULARY.allowed(remaining).tolist()) if remaining else set(order)
-            token = next(token for token in order if token in allowed)
-            candidate = Token(token, -0.5, -0.25 if remaining else 0.0, "")
-            if remaining:
-                self._reproduce(candidate, order[0])
+            token, likeliest = self._candidates()
+            if self._builder.remaining:
+                self._reproduce(token, likeliest)
             else:
-                self._take(candidate)
+                self._take(token)
+
+    def _candidates(self) -> tuple[Token, Token]:
+        """The likeliest token of those that may come, and of all."""
+        so_far = "|".join(PIECES[token] for token in self._tokens[1:])
+        self.asked.append(so_far)
+        liked = [PIECES.index(piece) for piece in self.table.get(so_far, ("\n",))]
+        order = [*liked, *(token for token in range(len(PIECES)) if token not in liked)]
+        required = self._required
+        allowed = set(VOCABULARY.allowed(required).tolist()) if required else set(order)
+        typed_logprob = -0.25 if self._builder.remaining else 0.0
+        best = next(token for token in order if token in allowed)
+        return Token(best, -0.5, typed_logprob, ""), Token(order[0], -0.5, typed_logprob, "")
 
 
 def answered(forced: str, table: Mapping[str, Sequence[str]]) -> tuple[TableRun, Generation]:
@@ -114,3 +119,75 @@ def test_a_choice_that_disagrees_at_once_is_not_tried(likes: Sequence[str]) -> N
     run, generation = answered("fra", {"": (*likes, "frak")})
     assert run.asked == ["", "frak"]
     assert generation.text == "k"
+
+
+class LedRun(TableRun):
+    """A run that can force the lead of a request."""
+
+    def __init__(self, forced: str, lead: str, table: Mapping[str, Sequence[str]]) -> None:
+        super().__init__(forced, table, lead)
+
+    def _generate(self) -> None:
+        while not self._over:
+            token, likeliest = self._candidates()
+            if self._required:
+                self._reproduce(token, likeliest)
+            else:
+                self._take(token)
+            self._follow_lead()
+
+
+def led(forced: str, lead: str, table: Mapping[str, Sequence[str]]) -> tuple[LedRun, Generation]:
+    run = LedRun(forced, lead, table)
+    return run, run.advance()
+
+
+def test_an_answer_that_begins_with_the_lead_is_the_model_s_own_to_the_last_token() -> None:
+    """`f` and `rak` end inside the word of the lead, and are the model's own choice."""
+    table = {"": ("(",), "(": ("f",), "(|f": ("rak",), "(|f|rak": ("A",)}
+    run, generation = led("(", "frak", table)
+    _, own = answered("(", table)
+    assert not generation.led
+    assert generation.text == own.text == "frakA"
+    assert [(token.id, token.logprob, token.typed_logprob) for token in generation.tokens] == [
+        (token.id, token.logprob, token.typed_logprob) for token in own.tokens
+    ]
+    assert run.asked == ["", "(", "(|f", "(|f|rak", "(|f|rak|A"]
+
+
+@pytest.mark.parametrize("table", [{"": ("(",), "(": ("f",), "(|f": ("(",)}, {"": ("(",), "(": ("\n",)}])
+def test_another_answer_is_taken_back_and_the_lead_counts(table: dict[str, tuple[str, ...]]) -> None:
+    """Its tokens are part of the text. What is typed is not, and is known."""
+    run, generation = led("(", "frak", {**table, "(|frak": ("A",)})
+    assert generation.led
+    assert generation.text == "frakA"
+    assert pieces([token.id for token in generation.tokens]) == ["frak", "A", "\n"]
+    assert pieces(generation.healing) == ["("]
+    assert generation.tokens[0].logprob == -0.5
+    assert generation.tokens[0].typed_logprob == 0.0
+    assert run.asked[-1] == "(|frak|A"
+
+
+def test_a_token_of_what_is_typed_and_of_the_lead_is_known_as_far_as_it_is_typed() -> None:
+    _, generation = led("f", "rak", {"": ("foo", "frak"), "frak": ("A",)})
+    assert (generation.text, generation.led) == ("rakA", True)
+    assert (generation.tokens[0].logprob, generation.tokens[0].typed_logprob) == (-0.5, -0.25)
+    assert generation.tokens[0].text == "rak"
+
+
+def test_while_the_lead_is_forced_the_model_s_own_way_through_its_words_is_tried() -> None:
+    """And taken back with the text that it has added, where it leads elsewhere."""
+    table = {"": ("x",), "f": ("rak",), "f|rak": ("C",)}
+    run, generation = led("", "a(frak", {**table, "a": ("(",), "a|(": ("f",), "a|(|f": ("rak",)})
+    assert generation.led
+    assert pieces([token.id for token in generation.tokens]) == ["a", "(", "f", "rak", "\n"]
+    run, generation = led("", "a(frak", {**table, "a": ("(",), "a|(": ("f",), "a|(|f": ("o",)})
+    assert pieces([token.id for token in generation.tokens]) == ["a", "(", "frak", "\n"]
+    assert generation.text == "a(frak"
+    assert "a|(|f" in run.asked
+
+
+def test_an_engine_that_cannot_force_a_lead_gives_its_own_answer() -> None:
+    run = TableRun("", {"": ("x",)}, "frak")
+    generation = run.advance()
+    assert (generation.text, generation.led) == ("x", False)

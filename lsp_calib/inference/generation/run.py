@@ -58,6 +58,17 @@ def text_decoder() -> codecs.IncrementalDecoder:
     return codecs.getincrementaldecoder("utf-8")("replace")
 
 
+@attrs.frozen
+class Mark:
+    """A state of a `GenerationBuilder`: the numbers of its tokens, what had to be reproduced, and the bytes
+    of an unfinished character."""
+
+    healing: int
+    tokens: int
+    remaining: bytes
+    characters: tuple[bytes, int]
+
+
 class GenerationBuilder:
     """Collects the tokens of one generation.
 
@@ -72,7 +83,7 @@ class GenerationBuilder:
         self.stop: Stop | None = None
         self._one_line = one_line
         self._function = function
-        self._text = text_decoder()
+        self._characters = text_decoder()
         self._healing: list[int] = []
         self._given: list[str] = []
 
@@ -84,7 +95,7 @@ class GenerationBuilder:
     def give(self, piece: bytes) -> None:
         """Add a token that was not chosen here, and does not end the text."""
         if (new := self._new(piece)) is not None:
-            self._given.append(self._text.decode(new))
+            self._given.append(self._characters.decode(new))
 
     def add(self, token: Token, piece: bytes) -> None:
         """Add a token of these bytes that does not end the text; the text that it adds is found out here.
@@ -92,7 +103,7 @@ class GenerationBuilder:
         One that only reproduces forced characters is dropped.
         """
         if (new := self._new(piece)) is not None:
-            self.tokens.append(attrs.evolve(token, text=self._text.decode(new)))
+            self.tokens.append(attrs.evolve(token, text=self._characters.decode(new)))
             if self._function is not None:
                 self._end_function(self._function)
         elif not self.tokens:
@@ -103,16 +114,17 @@ class GenerationBuilder:
         self.tokens.append(attrs.evolve(token, typed_logprob=0.0))
         self.stop = Stop.END_OF_TEXT
 
-    def rewind(self, healing: int, remaining: bytes) -> None:
-        """Take back all but the first `healing` tokens, before any has added text: `remaining` was left."""
-        assert not self.tokens, "there is no text yet"
-        del self._healing[healing:]
-        self.remaining = remaining
+    def mark(self) -> Mark:
+        """The present state, for `rewind`."""
+        return Mark(len(self._healing), len(self.tokens), self.remaining, self._characters.getstate())
 
-    @property
-    def healed(self) -> int:
-        """The number of tokens that only reproduced forced characters."""
-        return len(self._healing)
+    def rewind(self, mark: Mark) -> None:
+        """Take back the tokens that came since a mark. None of them has ended the text."""
+        assert self.stop is None, "the text goes on"
+        del self._healing[mark.healing :]
+        del self.tokens[mark.tokens :]
+        self.remaining = mark.remaining
+        self._characters.setstate(mark.characters)
 
     def finish(self, timing: Timing, doubt: str = "") -> Generation:
         """The generation, without an incomplete last character. Stop.LENGTH where no token ended it."""
@@ -157,15 +169,14 @@ class GenerationBuilder:
 
 @attrs.frozen
 class _Fork:
-    """Where the run began to follow the model's own choice inside a typed word.
+    """Where the run began to follow the model's own choice inside a word that has to be reproduced.
 
-    tokens, healing: their numbers until then. remaining: what had to be reproduced. safe: the allowed token,
-    which is taken if this leads nowhere; ended: whether it ends the text.
+    tokens: their number until then. mark: the builder's state. safe: the allowed token, which is taken if
+    this leads nowhere; ended: whether it ends the text.
     """
 
     tokens: int
-    healing: int
-    remaining: bytes
+    mark: Mark
     safe: Token
     ended: bool
 
@@ -194,12 +205,9 @@ class GenerationRun(ABC):
         self._counters = shared.counters
         self._prompt = len(prompt)
         self._tokens = prompt.copy()  # and the given and the generated ones, as they come
-        self._builder = GenerationBuilder(
-            request.prompt.forced, one_line=request.one_line, function=request.function
-        )
-        for token in request.given:
-            self._tokens.append(token)
-            self._builder.give(self._pieces[token])
+        self._builder = self._begun()
+        self._lead = request.lead.encode("utf-8", "replace")
+        self._led = False
         # Forced characters may take tokens of their own; they do not use up `max_tokens`.
         forced = len(request.prompt.forced.encode("utf-8", "replace"))
         self._most = min(request.max_tokens + forced, shared.positions - len(prompt))
@@ -229,9 +237,50 @@ class GenerationRun(ABC):
     def _generate(self) -> None:
         """Evaluate and `_take` tokens until the run is `_over`; `_clock` once the prompt is evaluated."""
 
+    def _begun(self) -> GenerationBuilder:
+        """A builder for the answer, which begins with the given tokens."""
+        request = self._request
+        builder = GenerationBuilder(
+            request.prompt.forced, one_line=request.one_line, function=request.function
+        )
+        self._tokens[self._prompt :] = request.given
+        for token in request.given:
+            builder.give(self._pieces[token])
+        return builder
+
     @property
     def _generated(self) -> int:
         return len(self._tokens) - self._prompt
+
+    @property
+    def _required(self) -> bytes:
+        """What the next tokens have to reproduce: the rest of the forced characters, and of a lead that is
+        forced."""
+        if not self._led:
+            return self._builder.remaining
+        return self._beginning[len(self._produced) :]
+
+    @property
+    def _beginning(self) -> bytes:
+        return self._request.prompt.forced.encode("utf-8", "replace") + self._lead
+
+    @property
+    def _produced(self) -> bytes:
+        return b"".join(self._pieces[token] for token in self._tokens[self._prompt :])
+
+    def _follow_lead(self) -> None:
+        """Begin again, with the lead forced, if the model's own answer does not begin with it.
+
+        For engines that can force it, after each token. Until then the tokens are the model's own, so an
+        answer that begins with the lead has the tokens and probabilities that it has without a lead.
+        """
+        if not self._lead or self._led:
+            return
+        beginning, produced = self._beginning, self._produced
+        if produced.startswith(beginning):
+            self._lead = b""  # what follows is the model's own as well
+        elif self._builder.stop is not None or not beginning.startswith(produced):
+            self._builder, self._fork, self._led = self._begun(), None, True
 
     @property
     def _over(self) -> bool:
@@ -262,29 +311,29 @@ class GenerationRun(ABC):
         else:
             builder.add(token, piece)
 
-    def _reproduce(self, token: Token, likeliest: int, *, ended: bool = False) -> None:
-        """Add a token while typed characters have still to be reproduced; for greedy decoding.
+    def _reproduce(self, token: Token, likeliest: Token, *, ended: bool = False) -> None:
+        """Add a token while characters are still `_required`; for greedy decoding.
 
         token: the likeliest of `Vocabulary.allowed`. likeliest: of all tokens. ended: as for `_take`.
-        A token that ends inside the typed word is not allowed: it may be likely because of another word. But
-        where it is what the model would write by itself, the rest of the word may be too, so it is tried. As
-        long as the model's own choices agree with what was typed, the answer is what it would have been had
-        nothing been typed. At the first that does not, all since are taken back for the allowed token: then
-        the run has fewer tokens than were evaluated.
+        A token that ends inside a required word is not allowed: it may be likely because of another word.
+        But where it is what the model would write by itself, the rest of the word may be too, so it is tried.
+        As long as the model's own choices agree with what is required, the answer is what it would have been
+        without that. At the first that does not, all since are taken back for the allowed token: then the run
+        has fewer tokens than were evaluated.
         """
-        builder, piece = self._builder, self._pieces[likeliest]
-        if likeliest == token.id:
+        piece = self._pieces[likeliest.id]
+        if likeliest.id == token.id:
             self._take(token, ended=ended)
-            if not builder.remaining:
+            if not self._required:
                 self._fork = None
-        elif piece and builder.remaining.startswith(piece):
+        elif piece and self._required.startswith(piece):
             if self._fork is None:
-                self._fork = _Fork(len(self._tokens), builder.healed, builder.remaining, token, ended)
-            self._take(Token(likeliest, 0.0, 0.0, ""))
+                self._fork = _Fork(len(self._tokens), self._builder.mark(), token, ended)
+            self._take(likeliest)
         elif (fork := self._fork) is not None:
             self._fork = None
             del self._tokens[fork.tokens :]
-            builder.rewind(fork.healing, fork.remaining)
+            self._builder.rewind(fork.mark)
             self._take(fork.safe, ended=fork.ended)
         else:
             self._take(token, ended=ended)
@@ -300,7 +349,7 @@ class GenerationRun(ABC):
             decode_ms=self._decode_ms,
             generated_tokens=self._chosen,
         )
-        return self._builder.finish(timing, self._doubt)
+        return attrs.evolve(self._builder.finish(timing, self._doubt), led=self._led)
 
 
 # A shortened prompt leaves this many positions unused beside the answer.

@@ -398,33 +398,45 @@ class LocalGenerationRun(GenerationRun):
 
     def _choose(self) -> None:
         """Choose the next token from the last logits."""
-        machine, remaining, wanted = self._machine, self._builder.remaining, self._request.observe
+        machine, wanted = self._machine, self._request.observe
+        remaining, required = self._builder.remaining, self._required
         logits = machine.decoder.logits(-1)
         # Observe first: what follows overwrites the distribution's arrays.
         distribution = machine.distribution(logits)
         words = self._request.words
         answer = machine.observer.answer(words, logits, distribution) if words else None
         typed_logprob = 0.0
-        if remaining:
-            allowed = machine.vocabulary.allowed(remaining)
+        if required:
+            allowed = machine.vocabulary.allowed(required)
             among = logits[allowed]
+            if required != remaining:  # with a lead forced, the end of the line is no choice of the model
+                wanted &= ~Observe.NEWLINE
             seen = machine.observer.observe(wanted, distribution, among, allowed, remaining)
             id = int(allowed[self._pick(among)])
-            agreeing = machine.normaliser.distribution(among)
-            typed_logprob = min(agreeing.log_sum_exp - distribution.log_sum_exp, 0.0)
+            if remaining:
+                # What is typed is known, and the lead is not: its tokens count against all that could come.
+                typed = among if required == remaining else logits[machine.vocabulary.allowed(remaining)]
+                agreeing = machine.normaliser.distribution(typed)
+                typed_logprob = min(agreeing.log_sum_exp - distribution.log_sum_exp, 0.0)
         else:
             seen = machine.observer.observe(wanted, distribution, logits)
             id = self._pick(logits)
         if answer is not None:
             seen = attrs.evolve(seen or Observation(), words=answer.words, likeliest=answer.likeliest)
-        logprob = min(float(logits[id]) - distribution.log_sum_exp, 0.0)
-        softmax = machine.softmax(logits, id, self._request.temperatures)
-        token = Token(id, logprob, typed_logprob, "", softmax, seen)
+
+        def token(id: int, seen: Observation | None) -> Token:
+            logprob = min(float(logits[id]) - distribution.log_sum_exp, 0.0)
+            softmax = machine.softmax(logits, id, self._request.temperatures)
+            return Token(id, logprob, typed_logprob, "", softmax, seen)
+
         ended = machine.weights.ends_text(id)
-        if remaining and self._random is None:
-            self._reproduce(token, int(logits.argmax()), ended=ended)
+        if required and self._random is None:
+            # Beside a choice that is not among the allowed ones there is no second.
+            alone = seen and Observation(entropy=seen.entropy)
+            self._reproduce(token(id, seen), token(int(logits.argmax()), alone), ended=ended)
         else:
-            self._take(token, ended=ended)
+            self._take(token(id, seen), ended=ended)
+        self._follow_lead()
 
     def _pick(self, logits: NDArray[np.float32]) -> int:
         sampling = self._request.sampling

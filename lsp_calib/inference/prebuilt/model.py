@@ -186,7 +186,7 @@ class PrebuiltGenerationRun(GenerationRun):
             self._take(token, ended=reply.ended)
             return
         before = len(self._tokens)
-        self._reproduce(token, reply.top[0][0], ended=reply.ended)
+        self._reproduce(token, Token(reply.top[0][0], 0.0, 0.0, ""), ended=reply.ended)
         if len(self._tokens) <= before:  # some tokens were taken back
             self._evaluated = len(self._tokens) - 1
 

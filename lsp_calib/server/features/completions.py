@@ -53,7 +53,8 @@ def register(server: CalibServer) -> None:
                 return types.InlineCompletionList(items=[])
             cursor = selected.cursor
         by_hand = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
-        reply = await session.completions.newest(document, cursor, by_hand=by_hand)
+        lead = selected.lead if selected is not None else ""
+        reply = await session.completions.newest(document, cursor, by_hand=by_hand, lead=lead)
         if reply is None:
             return None
         made = [*reply]
@@ -65,11 +66,11 @@ def register(server: CalibServer) -> None:
             return None  # while its follow-ups were made
         items = []
         for at, completion in enumerate(made):
-            part = session.completions.offered(document, completion)
-            whole = completion
+            part = session.completions.offered(document, completion, lead=lead)
+            whole: Completion | None = completion
             if selected is not None and part is not None:
                 part, whole = selected.extended(part), selected.extended(completion)
-            if part and session.suggestions.shown(document, whole, block if not at else None):
+            if part and whole and session.suggestions.shown(document, whole, block if not at else None):
                 if block and not at and block.lines:
                     items.append(_ghost_text(document, whole, block))
                 else:
