@@ -650,6 +650,7 @@ def install_curve(home: Path) -> None:
             n_right=5,
             intercept=0.0,
             features=features,
+            typed=TypedAlong(0.0, 0.0, 1.0, 10, 5),
         )
     )
     (folder / "line.json").write_text(json.dumps(document))

@@ -42,13 +42,16 @@ async def test_an_invoked_request_gets_three_and_an_automatic_one_the_first(conn
 
 
 async def test_one_stays_while_it_is_typed(connect: Connect) -> None:
-    """As the first does; who asks by hand there gets a first one of that place again."""
+    """As the first does, and has what the others leave; who asks by hand there gets a first one of that place
+    again."""
     editor = await connect({"otherwise": FIRST}, text="task.")
-    _, second, _ = suggestions(await editor.items(0, 5, by_hand=True))
+    first, second, third = suggestions(await editor.items(0, 5, by_hand=True))
     editor.insert(0, 5, "sto")
     (rest,) = suggestions(await editor.items(0, 8))
     assert (rest["text"], rest["id"], rest["rank"]) == ("p()", second["id"], 2)
-    assert rest["confidence"] == second["confidence"]
+    left = 1.0 - first["confidence"] - third["confidence"]
+    assert rest["confidence"] == pytest.approx(second["confidence"] / left)
+    assert rest["reason"].startswith("typed along for 3 characters; ")
     assert len(editor.engine.read("asked")) == 1, "for the first, not again while one is typed"
     assert suggestions(await editor.items(0, 8, by_hand=True))[0]["rank"] == 1
 
