@@ -629,7 +629,7 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
 def install_curve(home: Path) -> None:
     """A curve by which a beginning is right as often as its tokens say."""
     from lsp_calib.calibration.calibrators.curve import Weighted
-    from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve
+    from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve, TypedAlong
     from lsp_calib.calibration.document import written
     from lsp_calib.confidence.features import PREFIX_VERSION
     from lsp_calib.home import private_folder
@@ -650,6 +650,7 @@ def install_curve(home: Path) -> None:
             n_right=5,
             intercept=0.0,
             features=features,
+            typed=TypedAlong(0.0, 0.0, 1.0, 10, 5),
         )
     )
     (folder / "line.json").write_text(json.dumps(document))
