@@ -124,7 +124,7 @@ class Moments:
 
     last: the latest. best: the one with the highest probability. stages: the first of each tier and of each
     range of characters typed along. accepted: what was shown when it, or the first part of it, was inserted
-    at once; None: it was not.
+    at once; None: it was not. told: those that were to be kept already.
     """
 
     first: Moment
@@ -132,10 +132,11 @@ class Moments:
     best: Moment = attrs.field(init=False)
     stages: list[Moment] = attrs.field(init=False)
     accepted: Moment | None = attrs.field(default=None, init=False)
+    told: set[Moment] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.last = self.best = self.first
-        self.stages = [self.first]
+        self.stages, self.told = [self.first], {self.first}
 
     def shown(self, moment: Moment) -> None:
         """It is shown once more. Where a part of it stands, that says nothing of what was promised before."""
@@ -153,13 +154,11 @@ class Moments:
         if anew or self.accepted is None:
             self.accepted = self.last
 
-    @property
-    def later(self) -> tuple[Moment, ...]:
-        """What is to be kept beside the first one."""
-        found: dict[int, Moment] = {}
-        for one in (*self.stages, self.best):
-            found.setdefault(one.typed, one)
-        return tuple(one for one in found.values() if one.typed != self.first.typed)
+    def news(self) -> tuple[Moment, ...]:
+        """What is to be kept beside the first one, and was not told before."""
+        found = tuple(dict.fromkeys(one for one in (*self.stages, self.best) if one not in self.told))
+        self.told.update(found)
+        return found
 
 
 @attrs.frozen
@@ -202,7 +201,7 @@ class Event:
     accepted to what stands, over its length, in [0, 1] (survived); the reason, with the value 1 (withheld,
     cut).
     label: only on a provisional and on a settled event.
-    moments, accepted: on these and on an inserted event, the moments of the suggestion: see `Moments.later`
+    moments, accepted: on these and on an inserted event, the moments of the suggestion: see `Moments.news`
     and `Moments.accepted`.
     Raises TypeError if `data` holds anything but numbers and truth values.
     """

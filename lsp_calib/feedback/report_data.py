@@ -188,7 +188,7 @@ ACCEPTED = _judged("s.accepted_confidence", SHOWN)
 # Each moment at which one of them was shown. Judged is the first one in a tier, or in a range of characters:
 # when that comes is decided by what was typed before. The last one before a line becomes another, or the one
 # at which it was accepted, is chosen by what the user goes on to write, which no probability can know: judged
-# there, even true probabilities look false (tests/validity/test_moments.py).
+# there, even true probabilities look false (tests/validity/test_judged_moments.py).
 EVERY_MOMENT = _judged("m.confidence", SHOWN, f"JOIN {MOMENTS} ON m.suggestion_id = s.id ", order="m.number")
 
 

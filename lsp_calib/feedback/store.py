@@ -200,8 +200,7 @@ class FeedbackStore(StoreFile):
         )
         of_known = [event for event in kept if event.suggestion_id in known]
         connection.executemany(
-            "INSERT INTO moments (suggestion_id, typed, confidence, tier) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT DO NOTHING",
+            "INSERT INTO moments (suggestion_id, typed, confidence, tier) VALUES (?, ?, ?, ?)",
             [(e.suggestion_id, m.typed, m.confidence, m.tier.value) for e in of_known for m in e.moments],
         )
         connection.executemany(

@@ -115,15 +115,14 @@ _TABLES = (
         accepted_tier TEXT
     )
     """,
-    # Of suggestions that were shown again while they were typed along: see `events.Moments.later`.
+    # Of suggestions that were shown again while they were typed along: see `events.Moments`.
     """
     CREATE TABLE moments (
         number INTEGER PRIMARY KEY,
         suggestion_id TEXT NOT NULL,
         typed INTEGER NOT NULL,
         confidence REAL,
-        tier TEXT NOT NULL,
-        UNIQUE (suggestion_id, typed)
+        tier TEXT NOT NULL
     )
     """,
     """
@@ -150,6 +149,7 @@ _TABLES = (
     "CREATE INDEX suggestions_by_time ON suggestions (shown_at)",
     "CREATE INDEX suggestions_not_shown ON suggestions (source, shown_at) WHERE source IS NOT NULL",
     "CREATE INDEX events_by_suggestion ON events (suggestion_id)",
+    "CREATE INDEX moments_by_suggestion ON moments (suggestion_id)",
 )
 
 # Both ends of every table and index: a few pages each, whatever the size. Damage by a crash of the system or
@@ -166,7 +166,7 @@ PROBES = tuple(
         ("events", "number", "number {way}"),
         ("events", "suggestion_id", "suggestion_id {way}"),
         ("moments", "number", "number {way}"),
-        ("moments", "suggestion_id", "suggestion_id {way}, typed {way}"),
+        ("moments", "suggestion_id", "suggestion_id {way}"),
     )
     for way in ("ASC", "DESC")
 )

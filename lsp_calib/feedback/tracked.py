@@ -163,7 +163,7 @@ class TrackedSuggestion:
     def _with_moments(self, event: Event) -> Event:
         if self.moments is None:
             return event
-        return attrs.evolve(event, moments=self.moments.later, accepted=self.moments.accepted)
+        return attrs.evolve(event, moments=self.moments.news(), accepted=self.moments.accepted)
 
     def moved_on(self, now: float) -> None:
         if self.moved_on_at is None:

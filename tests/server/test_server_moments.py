@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Connect
-from scripted_editor import Editor
+from scripted_editor import Editor, install_curve, suggestions, until
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.feedback.report import make_report, to_wire
@@ -18,7 +19,17 @@ from lsp_calib.values import ModelIdentity
 
 TEXT = "total = \nother = 1\n"
 SAID = "price(item) + 1"
-SCRIPT = {"answers": {"total = ": {"text": SAID, "logprobs": [-0.4, -0.3]}}, "otherwise": {"text": "zz"}}
+SCRIPT = {
+    "answers": {
+        "total = ": {
+            "text": SAID,
+            "tokens": ["price", "(", "item", ")", " + 1"],
+            "logprobs": [-0.6, -0.05, -0.4, -0.05, -0.5],
+            "entropies": [1.0, 0.1, 1.0, 0.1, 1.0],
+        }
+    },
+    "otherwise": {"text": "zz"},
+}
 
 
 async def typed(editor: Editor, text: str, begin: int = 8) -> list[dict[str, Any]]:
@@ -41,22 +52,32 @@ def reported(editor: Editor) -> dict[str, Any]:
         return to_wire(make_report(store, calibrators, time.time()))
 
 
-async def test_a_suggestion_that_is_accepted_in_the_middle(connect: Connect) -> None:
+async def test_a_suggestion_that_is_accepted_in_the_middle(connect: Connect, tmp_path: Path) -> None:
     """One suggestion, with what was shown first, and what was shown when it was accepted."""
+    install_curve(tmp_path / "home")
     editor = await connect(SCRIPT, text=TEXT)
     first = await editor.suggestion(0, 8)
-    *_, fifth = await typed(editor, SAID[:5])
-    assert fifth["id"] == first["id"]
+    seen = [first, *await typed(editor, SAID[:5])]
+    fifth = seen[5]
+    assert (fifth["id"], fifth["confidence"] > first["confidence"] + 0.05) == (first["id"], True)
     editor.insert(0, 13, SAID[5:])
+    await until(editor.pushed, "a mark on the line")
+    assert [mark.code for mark in editor.pushed()] == [fifth["tier"]]
     assert await editor.saved() == {first["id"]: "kept"}
     (row,) = [one for one in exported(editor) if one["id"] == first["id"]]
     assert (row["typed"], row["confidence"], row["tier"]) == (0, first["confidence"], first["tier"])
-    assert row["logprobs"] == [-0.4, -0.3], "the evidence is that of the whole"
+    assert row["logprobs"] == [-0.6, -0.05, -0.4, -0.05, -0.5], "the evidence is that of the whole"
     accepted = [row[f"accepted_{name}"] for name in ("typed", "confidence", "tier")]
     assert accepted == [5, fifth["confidence"], fifth["tier"]]
-    assert [one["typed"] for one in row["moments"]] == [0, 1, 5]
+    kept = [(one["typed"], one["confidence"], one["tier"]) for one in row["moments"]]
+    assert set(kept) <= {(k, one["confidence"], one["tier"]) for k, one in enumerate(seen)}
+    turned = next(k for k, one in enumerate(seen) if one["tier"] == "accept")
+    assert {k for k, *_ in kept} == {0, 1, turned, 5}, "the first of each range and tier, and the best"
     report = reported(editor)
     assert {(one["name"], one["n"]) for one in report["typed"]} == {("0", 1), ("1 to 4", 1), ("5 to 8", 1)}
+    tiers = {one["name"]: one["promised"] for one in report["tiers"] if one["n"]}
+    by_first = {"review": first["confidence"], "accept": seen[turned]["confidence"]}
+    assert tiers == pytest.approx(by_first)
     (by_tier,) = report["accepted"]
     assert (by_tier["name"], by_tier["promised"]) == (fifth["tier"], pytest.approx(fifth["confidence"]))
 
@@ -101,3 +122,53 @@ async def test_one_that_is_shown_anew_after_its_label_was_first_seen_where_it_ag
         fitted = store.labels(model, prompt, "line", at_once=True)
         assert [row.suggestion_id for row in fitted] == [first["id"]]
         assert len(store.labels(model, prompt, "line")) == 2
+
+
+async def test_a_hidden_one_that_comes_back_is_no_label_of_a_refit(connect: Connect, tmp_path: Path) -> None:
+    """It is seen only because it agrees, and counts by the moments at which it was shown."""
+    install_curve(tmp_path / "home")
+    editor = await connect({**SCRIPT, "hideBelow": 0.85, "clock": True}, text=TEXT)
+    assert not await editor.items(0, 8)
+    shown = []
+    for column, character in enumerate(SAID[:12], start=8):
+        editor.insert(0, column, character)
+        shown += suggestions(await editor.items(0, column + 1))
+    assert shown
+    assert len({one["id"] for one in shown}) == 1
+    assert len(editor.engine.read("asked")) == 1
+    before = 12 - len(shown)
+    assert before >= 1, "hidden at first"
+    editor.insert(0, 20, SAID[12:])
+    await editor.saved()
+    (row,) = [one for one in exported(editor) if one["id"] == shown[0]["id"]]
+    assert (row["was_hidden"], row["typed"], row["confidence"]) == (True, before + 1, shown[0]["confidence"])
+    assert (row["accepted_typed"], row["accepted_confidence"]) == (12, shown[-1]["confidence"])
+    with closing(FeedbackStore(editor.home / "feedback.db")) as store:
+        model = ModelIdentity(row["model"], "", row["model_sha256"])
+        assert store.labels(model, row["prompt_version"], "line", at_once=True) == []
+        assert len(store.labels(model, row["prompt_version"], "line")) == 1
+    report = reported(editor)
+    assert [one["name"] for one in report["sources"]] == ["hidden at first"]
+    assert (report["overall"], report["languages"]) == (None, [])
+    assert sum(one["n"] for one in report["tiers"]) >= 1
+
+
+async def test_a_hidden_one_that_comes_back_after_its_label_is_one_more_suggestion(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """Not one more with each key."""
+    install_curve(tmp_path / "home")
+    editor = await connect({**SCRIPT, "hideBelow": 0.85, "clock": True}, text=TEXT)
+    assert not await editor.items(0, 8)
+    editor.insert(0, 8, SAID[:11])
+    first = await editor.suggestion(0, 19)
+    await editor.later(0.8)
+    editor.insert(1, 0, "#")
+    await editor.later(61.0)
+    assert await editor.settled() == {first["id"]: "ignored"}
+    editor.change((1, 0), (1, 1), "")
+    again = {(await editor.suggestion(0, 19))["id"] for _ in range(2)}
+    editor.insert(0, 19, SAID[11])
+    again.add((await editor.suggestion(0, 20))["id"])
+    assert len(again) == 1
+    assert first["id"] not in again

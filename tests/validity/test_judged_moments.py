@@ -88,7 +88,7 @@ def record(store: FeedbackStore, number: int, line: Line, moments: Moments) -> N
     confidence = Confidence(first.confidence, None, "total", first.tier, "", False, REF, None)
     name, at = f"{number:016x}", 1e9 + number
     label = Label(name, right, How.KEPT if right else How.TYPED_OVER, at + 1.0)
-    more = {"moments": moments.later, "accepted": moments.accepted}
+    more = {"moments": moments.news(), "accepted": moments.accepted}
     store.record_shown(
         Suggestion(name, "line", "", confidence, "m", 1, "model", Timing()),
         model=MODEL,
