@@ -122,6 +122,25 @@ def test_the_part_that_can_be_trusted_is_accepted_alone_and_the_rest_stays(open_
     assert settled(nvim, home) == [("kept in parts", 1)]
 
 
+def test_of_an_accepted_line_the_key_takes_all(open_scripted, home: Path) -> None:
+    """Its tier says that it can be trusted to its end: the server names no part of it."""
+    install_calibrator(home)
+    install_curve(home)
+    answer = {
+        "text": REST,
+        "tokens": ["turn", " first", " *", " second"],
+        "logprobs": [-0.01] * 4,
+        "entropies": [0.1] * 4,
+    }
+    nvim = open_scripted({"answers": {"    re": answer}})
+    _, badge, _ = nvim.suggested("G$A    re")
+    assert badge.strip().startswith("● accept ")
+    assert "sure up to" not in badge
+    nvim.keys("<M-s>")
+    nvim.until("all of it", lambda: nvim.line() == "    re" + REST)
+    assert settled(nvim, home) == [("kept", 1)]
+
+
 def test_words_accepted_in_one_burst_of_keys_come_one_after_the_other(nvim: Neovim) -> None:
     nvim.keys("<M-Right><M-Right>")
     nvim.until("two words", lambda: nvim.line() == "    return first")
