@@ -20,6 +20,8 @@ from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, borrowed_curv
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER as PREFIXES
 from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_model
+from lsp_calib.calibration.calibrators.survival_curve import FOLDER as SURVIVAL
+from lsp_calib.calibration.calibrators.survival_curve import SurvivalCurve
 from lsp_calib.calibration.certificates import Ledger
 from lsp_calib.characters import in_one_line
 from lsp_calib.errors import CalibratorError, SettingsError
@@ -166,6 +168,9 @@ class CalibratorStore:
         what = "How far a line can be trusted is not known from every file"
         folders = shipped.parent / PREFIXES, personal / PREFIXES
         self._prefixes = [_Shelf(folder, PrefixCurve.load, what) for folder in folders]
+        what = "How likely a line is to survive is not known from every file"
+        folders = shipped.parent / SURVIVAL, personal / SURVIVAL
+        self._survival = [_Shelf(folder, SurvivalCurve.load, what) for folder in folders]
 
     @classmethod
     def open(cls) -> CalibratorStore:
@@ -327,9 +332,19 @@ class CalibratorStore:
         counts = own is not None and (not own.base or (base is not None and own.base == base.id))
         return (own if counts else base), base, tuple(text for of in seen for text in of.skipped)
 
+    def survival_curve(self, purpose: Purpose) -> tuple[SurvivalCurve | None, tuple[str, ...]]:
+        """How likely the lines of a purpose are to survive, None if that is not known of its model and
+        prompt; and a sentence for each file that cannot be used. The user's goes first."""
+        seen = [shelf.look() for shelf in self._survival]
+        wanted = purpose.model.sha256, purpose.prompt_version
+        known = (one for of in reversed(seen) for one in reversed(of.all))
+        fitting = (one for one in known if (one.model.sha256, one.prompt_version) == wanted)
+        skipped = tuple(text for of in seen for text in of.skipped)
+        return (next(fitting, None) if purpose.model.sha256 else None), skipped
+
     def stamp(self, purpose: Purpose) -> object:
         """A value that differs from an earlier one if another calibrator, certificate or curve of beginnings
-        may now be in force for a purpose.
+        or of survival may now be in force for a purpose.
 
         The folder's time alone is not enough: its clock ticks only a few hundred times a second.
         """
@@ -338,6 +353,7 @@ class CalibratorStore:
             _identity(self.personal / purpose.file),
             _identity(self.ledger_path(purpose)),
             *(_identity(shelf.folder) for shelf in self._prefixes),
+            *(_identity(shelf.folder) for shelf in self._survival),
         )
 
     def ledger_path(self, purpose: Purpose) -> Path:
