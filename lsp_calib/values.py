@@ -144,7 +144,6 @@ class Stop(enum.StrEnum):
     FUNCTION = "function"
     END_OF_TEXT = "endOfText"
     LENGTH = "length"
-    EARLY = "early"  # the first tokens showed the caller that it does not need the rest
 
 
 @attrs.frozen

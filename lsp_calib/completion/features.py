@@ -284,16 +284,11 @@ class DocumentFeatures:
         """Let calls of `read` that are still waiting do nothing."""
         self._newest = None
 
-    def is_prose(self, cursor: Cursor, *, at_once: bool = False) -> bool:
-        """Whether a cursor stands in a comment or a documentation string.
-
-        at_once: False where it has not been read yet.
-        """
+    def is_prose(self, cursor: Cursor) -> bool:
+        """Whether a cursor stands in a comment or a documentation string."""
         known = self._prose
         if known is not None and known[0] is cursor:
             return known[1]
-        if at_once:
-            return False
         with self._lock:
             self._prose = cursor, _prose(self._read(cursor), cursor) is not None
             return self._prose[1]

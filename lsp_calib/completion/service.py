@@ -1,9 +1,8 @@
 """The completion service: cursor in, suggestion out, or why nothing is offered or shown.
 
-A completion is hidden (setting `hideBelow`) if its confidence is below the setting, or if its first tokens
-already say that it will be. The limit of a model's card, which counts where nothing is set, hides nothing by
-a guess. One in a hundred of those is shown nevertheless: without labels from below the setting, nobody would
-notice if the confidence there became wrong.
+A completion is hidden (setting `hideBelow`) if its confidence is below the setting. The limit of a model's
+card, which counts where nothing is set, hides nothing by a guess. One in a hundred of those is shown
+nevertheless: without labels from below the setting, nobody would notice if the confidence there became wrong.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from lsp_calib.characters import words_by_script
 from lsp_calib.completion.alternatives import alternatives, shares
 from lsp_calib.completion.comments import UNWANTED, Texts
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span, place_of
+from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span
 from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, closes_as, next_line, part_before
 from lsp_calib.completion.prompt import ALONE, Layout, build_ahead, build_prompt, line_purpose
 from lsp_calib.completion.related_code import Nearby
 from lsp_calib.confidence.features import Prefix
-from lsp_calib.inference.engine import EarlyStop, Engine, LoadedModel, Observe, Priority, Request
+from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.values import (
     Confidence,
@@ -52,16 +51,11 @@ if TYPE_CHECKING:
 EXPLORED = 0.01
 """The share of the completions to hide that are shown."""
 
-# Tokens after which a generation may be stopped. On the records of both measured models this saves about the
-# most (tests/programs/hiding.py): earlier little is known, later little is left to save.
-FIRST_TOKENS = 4
-
 
 @attrs.frozen
 class Hidden:
     """A completion that is not shown.
 
-    confidence: its confidence, or the highest that was still possible when the generation was stopped.
     below: the limit in force. key: as `CompletionService.key` gives it of the prompt.
     """
 
@@ -75,58 +69,19 @@ class Hidden:
 class Hiding:
     """Decides for one completion whether it is hidden.
 
-    below: completions with a lower calibrated confidence are; in (0, 1).
-    assess: the confidence of evidence, by the calibrator in force. place: as in `Evidence`.
-    most_tokens: that the generation can have.
-    explored: whether it is shown even if it is to be hidden.
+    below: completions with a lower calibrated confidence are; in [0, 1).
     by_guess: whether a confidence that rests on no labels of the model hides it, too.
     """
 
     below: float
-    assess: Callable[[Evidence], Confidence]
-    place: str
-    most_tokens: int
-    explored: bool
     by_guess: bool = True
 
-    @property
-    def early_stop(self) -> EarlyStop | None:
-        """Ends the generation of a completion that will be hidden; None: it is shown in any case."""
-        return None if self.explored else EarlyStop(FIRST_TOKENS, self._worth_finishing)
-
-    def hides(self, generation: Generation, confidence: Confidence) -> bool:
-        """Whether a finished completion is to be hidden, explored or not.
-
-        One that would have been stopped early is, whatever its confidence: the share of explored completions
-        is then `EXPLORED` for all that would be hidden.
-        """
-        probability = self._counts(confidence)
-        if probability is None:
+    def hides(self, confidence: Confidence) -> bool:
+        """Whether a completion with this confidence is to be hidden, explored or not."""
+        if confidence.calibrated is None:
             return False
-        if probability < self.below:
-            return True
-        logprobs = generation.logprobs
-        return len(logprobs) > FIRST_TOKENS and not self._worth_finishing(logprobs[:FIRST_TOKENS])
-
-    def ceiling(self, first: tuple[float, ...]) -> Confidence:
-        """The confidence of a generation that begins with tokens of these log-probabilities, if the model is
-        certain of all later ones.
-
-        That is the highest possible one where more probable tokens never lower the confidence, as with the
-        curves over the total probability and over the geometric mean. With features of the text the
-        confidence may end above it, but seldom does.
-        """
-        certain = (0.0,) * max(self.most_tokens - len(first), 0)
-        return self.assess(Evidence((*first, *certain), place=self.place))
-
-    def _worth_finishing(self, first: tuple[float, ...]) -> bool:
-        highest = self._counts(self.ceiling(first))
-        return highest is None or highest >= self.below
-
-    def _counts(self, confidence: Confidence) -> float | None:
-        """The probability by which a completion may be hidden; None if by none."""
         is_guess = confidence.calibrator is None or confidence.calibrator.source == "prior"
-        return None if is_guess and not self.by_guess else confidence.calibrated
+        return confidence.calibrated < self.below and (self.by_guess or not is_guess)
 
 
 def is_explored(suggestion_id: str) -> bool:
@@ -369,21 +324,14 @@ class CompletionService:
         features = self._features.of(document)
 
         def assess(evidence: Evidence, doubt: str = "") -> Confidence:
-            # While the model works, a place that is not read yet counts as one in code.
-            doubt = doubt or (PROSE if features.is_prose(cursor, at_once=True) else "")
             return self._estimator.assess(purpose, evidence, doubt=doubt, document=document)
 
-        hiding: Hiding | None = None
-        if limit := loaded.card.hide_below if hide_below is None else hide_below:
-            explored = is_explored(identity)
-            by_guess = hide_below is not None
-            hiding = Hiding(limit, assess, place_of(cursor), MOST_TOKENS, explored, by_guess)
+        limit = loaded.card.hide_below if hide_below is None else hide_below
+        hiding = Hiding(limit, by_guess=hide_below is not None)
         request = Request(prompt, MOST_TOKENS, priority, document=document, observe=Observe.ENTROPY)
         # While the model works; the evidence waits for it.
         asyncio.get_running_loop().run_in_executor(None, features.read, cursor)
-        generation = await self._engine.generate(request, hiding.early_stop if hiding else None)
-        if hiding and generation.stop is Stop.EARLY:
-            return Hidden(hiding.ceiling(generation.logprobs), generation.timing, limit, key)
+        generation = await self._engine.generate(request)
         if generation.stop is Stop.LENGTH:
             return Nothing(Removal.NEVER_ENDED, key)
         # Seldom is one of another script, and only then others matter.
@@ -404,7 +352,9 @@ class CompletionService:
         if answer.removal is not None:
             return Nothing(answer.removal, key)
         text = answer.text
-        confidence = assess(evidence, generation.doubt)
+        # A line of code that opens documentation has evidence, and is hidden by that.
+        doubt_of = generation.doubt or (PROSE if is_prose and not evidence.logprobs else "")
+        confidence = assess(evidence, doubt_of)
         if withheld is not None and not is_prose:
             # How often a first answer is right says nothing of a second.
             first = await asyncio.to_thread(features.evidence, cursor, withheld.text, withheld)
@@ -412,7 +362,7 @@ class CompletionService:
             (confidence,) = self._estimator.alternatives(
                 purpose, assess(first).calibrated, [(left[0], evidence)], document=document
             )
-        hidden = hiding is not None and hiding.hides(generation, confidence)
+        hidden = hiding.hides(confidence)
         if hidden and not is_explored(identity):
             return Hidden(confidence, generation.timing, limit, key)
         if is_prose:

@@ -1,7 +1,7 @@
 """The interface of the libraries that run a model in the model process: llama.cpp's binding or its server.
 
-The process's decoding thread calls `begin` and `Run.advance`; its listening thread may call `interrupt` and
-set `Run.enough` at any time.
+The process's decoding thread calls `begin` and `Run.advance`; its listening thread may call `interrupt` at
+any time.
 """
 
 from __future__ import annotations
@@ -111,10 +111,7 @@ Advanced = Generation | tuple[Distributions, ...] | None
 
 
 class Run(Protocol):
-    """One request being answered. Only the thread that made it uses it, except for `enough`."""
-
-    enough: bool
-    """Set from another thread: end with the tokens so far (Stop.EARLY)."""
+    """One request being answered. Only the thread that made it uses it."""
 
     def advance(self) -> Advanced:
         """Continue until the end; None after scoring a text, whose tokens went to `on_tokens`.
@@ -173,12 +170,10 @@ class Backend(Protocol):
         """Threads it decodes with at present."""
         ...
 
-    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens, tell_after: int = 0) -> Run:
+    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens) -> Run:
         """Make a run for a request; nothing is evaluated yet.
 
-        on_tokens: called from `advance`. For a score: with the scored tokens, piece by piece. For a
-        generation: once, with its first `tell_after` tokens as soon as they are there; not at all where that
-        is 0 or the generation is shorter.
+        on_tokens: called from `advance` with the tokens of a score, piece by piece; of a generation never.
         """
         ...
 

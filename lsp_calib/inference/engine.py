@@ -110,19 +110,6 @@ class Request:
 
 
 @attrs.frozen
-class EarlyStop:
-    """Leave a generation unfinished when its first tokens show that it will not be wanted.
-
-    worth_finishing: called once with the log-probabilities of the first `first` tokens, as
-        `Generation.logprobs` has them. False ends the generation there (Stop.EARLY); decoding goes on while
-        it is asked, so a token or two more may be there.
-    """
-
-    first: int
-    worth_finishing: Callable[[tuple[float, ...]], bool]
-
-
-@attrs.frozen
 class ScoreRequest:
     """Score a given text, token by token, after a prompt (teacher forcing).
 
@@ -164,7 +151,7 @@ class Engine(Protocol):
         """Wait until the model can answer. Raises ModelError or EngineError if it never will."""
         ...
 
-    async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
+    async def generate(self, request: Request) -> Generation:
         """Answer a request. Raises EngineError if that fails; the next request may succeed."""
         ...
 

@@ -164,15 +164,13 @@ def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
     if isinstance(outcome, Nothing):
         return NoSuggestion("nothingToAdd", f"{REMOVED[outcome.removal]} Type on, or ask in another place.")
     confidence, below = outcome.confidence.calibrated, outcome.below
-    if confidence is not None and confidence < below:
-        shown, limit = in_percent(confidence, (below,))
-        why = f"its confidence is {shown if confidence >= 0.01 else f'about {100 * confidence:.1g} %'}"
-    else:
-        why, limit = "its first tokens made it too likely to be wrong", f"{100 * below:g} %"
+    assert confidence is not None, "none without one is hidden"
+    shown, limit = in_percent(confidence, (below,))
+    shown = shown if confidence >= 0.01 else f"about {100 * confidence:.1g} %"
     return NoSuggestion(
         "hidden",
-        f"The completion is hidden: {why}, and hideBelow is {limit}. Lower hideBelow, or set it to "
-        "false, to see such completions.",
+        f"The completion is hidden: its confidence is {shown}, and hideBelow is {limit}. Lower hideBelow, or "
+        "set it to false, to see such completions.",
         _BY_HAND,
     )
 

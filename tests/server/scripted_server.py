@@ -62,7 +62,7 @@ from lsp_calib.server.tcp import TcpChoice
 from lsp_calib.settings import Trusted
 
 if TYPE_CHECKING:
-    from lsp_calib.inference.engine import EarlyStop, Engine, LoadedModel, Request, StateListener
+    from lsp_calib.inference.engine import Engine, LoadedModel, Request, StateListener
     from lsp_calib.server.events import Pace
     from lsp_calib.values import Generation
 
@@ -96,7 +96,7 @@ class ScriptedEngine:
             self._loading = asyncio.create_task(self._load())
         return await asyncio.shield(self._loading)
 
-    async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
+    async def generate(self, request: Request) -> Generation:
         await self.ready()
         text = "".join(text for _, text in request.prompt.segments) + request.prompt.forced
         if not request.max_tokens:
@@ -120,14 +120,8 @@ class ScriptedEngine:
         except asyncio.CancelledError:
             self._note("cancelled", line=line)
             raise
-        generation = _generation(answer, request)
-        if early_stop is not None and len(generation.tokens) >= early_stop.first:
-            first = generation.logprobs[: early_stop.first]
-            if not early_stop.worth_finishing(first):
-                self._note("stopped", line=line, tokens=len(first))
-                return _generation({**answer, "logprobs": list(first), "stop": "early"})
         self._note("answered", line=line)
-        return generation
+        return _generation(answer, request)
 
     async def _ahead(self, text: str) -> Generation:
         self._note("ahead", prompt=text)

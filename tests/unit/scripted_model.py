@@ -57,12 +57,9 @@ class ScriptedRun:
         model: ScriptedModel,
         request: Request | ScoreRequest,
         on_tokens: Callable[[list[Token]], None],
-        tell_after: int,
     ) -> None:
-        self.enough = False
         self._model = model
         self._on_tokens = on_tokens
-        self._tell_after = tell_after
         self._scored = request.text if isinstance(request, ScoreRequest) else None
         self._words = request.prompt.segments[0][1].split()
         self._tokens: list[Token] = []
@@ -89,14 +86,12 @@ class ScriptedRun:
         return Generation(
             f"{self._interruptions} interruptions" + (", gave way" if self._turns else ""),
             tuple(self._tokens),
-            Stop.EARLY if self.enough else Stop.LINE,
+            Stop.LINE,
             Timing(),
         )
 
     def _do(self, steps: int, text: str) -> None:
         for at in range(len(self._tokens), steps):
-            if self.enough:
-                return
             if self._model.left() <= 0:
                 self._turns += 1
                 raise Preempted
@@ -108,8 +103,6 @@ class ScriptedRun:
             self._model.counters.generated_tokens += 1
             if self._scored is not None:
                 self._on_tokens([token])
-            elif len(self._tokens) == self._tell_after:
-                self._on_tokens(self._tokens)
 
 
 class ScriptedModel:
@@ -141,14 +134,8 @@ class ScriptedModel:
     def hardware() -> Hardware:
         return Hardware("scripted 1.0")
 
-    def begin(
-        self,
-        request: Request | ScoreRequest,
-        *,
-        on_tokens: Callable[[list[Token]], None],
-        tell_after: int = 0,
-    ) -> Run:
-        return ScriptedRun(self, request, on_tokens, tell_after)
+    def begin(self, request: Request | ScoreRequest, *, on_tokens: Callable[[list[Token]], None]) -> Run:
+        return ScriptedRun(self, request, on_tokens)
 
     def share(self, left: Callable[[], float]) -> None:
         self.left = left

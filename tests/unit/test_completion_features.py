@@ -34,7 +34,7 @@ class Observing:
     async def ready(self) -> LoadedModel:
         return LoadedModel(ModelIdentity(self.card.name, self.card.quantisation, self.card.sha256), self.card)
 
-    async def generate(self, request: Request, _early_stop: object = None) -> Generation:
+    async def generate(self, request: Request) -> Generation:
         self.asked.append(request)
         tokens = (
             Token(1, -0.5, 0.0, "a + b", seen=Observation(entropy=0.75)),
@@ -93,11 +93,11 @@ class Waiting(Observing):
         super().__init__(card)
         self._steps = steps
 
-    async def generate(self, request: Request, early_stop: object = None) -> Generation:
+    async def generate(self, request: Request) -> Generation:
         # If the document were read here, in the event loop, this would never run.
         self._steps.may_read.set()
         assert await asyncio.to_thread(self._steps.was_read.wait, PATIENCE_S)
-        return await super().generate(request, early_stop)
+        return await super().generate(request)
 
 
 async def test_the_document_is_read_while_the_model_answers(

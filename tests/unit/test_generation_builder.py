@@ -189,9 +189,7 @@ class TestShortening:
 
 def test_a_control_token_ends_the_text() -> None:
     """It has no text: what follows would be joined to what came before it, and its improbability lost."""
-    run: Any = SimpleNamespace(
-        _chosen=0, _counters=Counters(), _tokens=[], _pieces=[b"print(x)", b"", b"42"], _tell_after=0
-    )
+    run: Any = SimpleNamespace(_chosen=0, _counters=Counters(), _tokens=[], _pieces=[b"print(x)", b"", b"42"])
     run._builder = GenerationBuilder("", one_line=True)
     for token, logprob in ((0, -0.1), (1, -4.0)):
         GenerationRun._take(run, Token(token, logprob, 0.0, ""))

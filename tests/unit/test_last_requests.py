@@ -49,12 +49,10 @@ def test_each_reason_for_withholding_an_answer_has_its_own_sentence(removal: Rem
 
 
 def test_the_words_for_a_hidden_completion() -> None:
-    """One whose first tokens were too unlikely is hidden even if its confidence ends above the limit."""
     confidence = suggestion("x", "a" * 16).confidence
     for calibrated, words in (
         (0.12, "its confidence is about 12 %"),
-        (0.6, "its first tokens"),
-        (None, "first"),
+        (0.002, "its confidence is about 0.2 %"),
     ):
         completion = Hidden(attrs.evolve(confidence, calibrated=calibrated), Timing(), 0.5)
         found = admission.absence_of(completion)

@@ -314,10 +314,12 @@ class TestInterruptions:
         whole = request(SOURCE, most=12, one_line=False, reuse=False, priority=Priority.BACKGROUND)
         expected = generate(model, whole).tokens
         wanted = attrs.evolve(whole, given=tuple(token.id for token in expected[:given]))
-        run = model.begin(wanted, on_tokens=lambda _: model.interrupt(), tell_after=4)
-        with pytest.raises(Interrupted):
+        run = model.begin(wanted, on_tokens=ignore)
+        fourth = model.counters.generated_tokens + 4
+        model.share(lambda: math.inf if model.counters.generated_tokens < fourth else 0.0)
+        with pytest.raises(Preempted):
             run.advance()
-        model.resume()
+        model.share(lambda: math.inf)
         # Somebody else's background work takes the sequence, in the middle.
         generate(model, request(LONG[:80], most=1, priority=Priority.BACKGROUND))
         if between == "the same":
@@ -422,21 +424,6 @@ class TestAnswers:
             generate(model, request("x = 1\n", forced="\x04"))
         assert generate(model, request(SOURCE)).text
 
-    def test_the_first_tokens_are_told_once_and_enough_ends_the_answer(self, model: llama.LlamaModel) -> None:
-        expected = generate(model, request(SOURCE, most=20, one_line=False))
-        told: list[list[Token]] = []
-
-        def stop(tokens: list[Token]) -> None:
-            told.append(tokens)
-            run.enough = True
-
-        run = model.begin(request(SOURCE, most=20, one_line=False), on_tokens=stop, tell_after=3)
-        generation = finish(run)
-        assert [len(tokens) for tokens in told] == [3]
-        assert generation.stop is Stop.EARLY
-        assert generation.tokens == tuple(told[0])
-        assert [t.id for t in generation.tokens] == [t.id for t in expected.tokens[:3]]
-
     def test_an_empty_prompt_and_an_empty_text_are_answered(self, model: llama.LlamaModel) -> None:
         generation = generate(model, request("", most=3))
         assert generation.timing.prompt_tokens == 1
@@ -452,11 +439,8 @@ class TestAnswers:
             model.begin(ScoreRequest(prompt(SOURCE), "a = 1\n" * 1500), on_tokens=ignore)
 
     def test_an_answer_longer_than_the_context_leaves_its_prompt_half(self, model: llama.LlamaModel) -> None:
-        run = model.begin(
-            request("b = 2\n" * 1500, most=10**6, one_line=False), on_tokens=ignore, tell_after=2
-        )
-        run.enough = True
-        assert finish(run).timing.prompt_tokens > CONTEXT // 2 - 40
+        generation = generate(model, request("b = 2\n" * 1500, most=10**6))
+        assert CONTEXT // 2 - 40 < generation.timing.prompt_tokens < CONTEXT // 2
 
     def test_the_time_in_llama_cpp_is_part_of_the_whole(self, model: llama.LlamaModel) -> None:
         before = model.counters.decode_ms, model.counters.generated_tokens

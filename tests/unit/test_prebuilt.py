@@ -23,7 +23,7 @@ from llama_scene import generate as answer
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Interrupted, LoadOptions, Preempted
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
-from lsp_calib.values import Prompt, Segment, Stop, Token
+from lsp_calib.values import Prompt, Segment, Stop
 
 pytest.importorskip("xllamacpp")
 
@@ -288,21 +288,6 @@ class TestInterruption:
             run.advance()
         model.resume()
         assert run.advance() is not None
-
-    def test_whoever_has_seen_enough_of_the_first_tokens_ends_the_answer(self, model: PrebuiltModel) -> None:
-        told: list[list[Token]] = []
-
-        def enough(tokens: list[Token]) -> None:
-            told.append(tokens)
-            run.enough = True
-
-        run = model.begin(request(SOURCE + "        return json"), on_tokens=enough, tell_after=2)
-        generation = run.advance()
-        assert generation is not None
-        assert generation.stop is Stop.EARLY
-        assert [len(tokens) for tokens in told] == [2]
-        assert generation.tokens[:2] == tuple(told[0])
-        assert len(generation.tokens) == 2
 
 
 def answer_meanwhile(model: PrebuiltModel) -> None:

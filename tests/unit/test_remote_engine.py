@@ -20,7 +20,7 @@ from lsp_calib.errors import (
     SupersededError,
 )
 from lsp_calib.inference.choice import EngineChoice, Remote, base_url, in_the_clear, is_local, is_url
-from lsp_calib.inference.engine import EarlyStop, EngineState, Observe, Priority, Sampling, ScoreRequest
+from lsp_calib.inference.engine import EngineState, Observe, Priority, Sampling, ScoreRequest
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.remote.engine import RemoteEngine
@@ -233,25 +233,6 @@ class TestLeavingIt:
         with pytest.raises(DeadlineError, match=r"within 0\.1 s"):
             await scene.say(deadline=0.1)
         await until(lambda: not scene.server.completions or scene.server.completions[0].broken_off)
-
-    async def test_the_caller_may_have_seen_enough(self, play: Play) -> None:
-        scene = await play(handler=self.endless)
-        seen: list[tuple[float, ...]] = []
-
-        def worth(logprobs: tuple[float, ...]) -> bool:
-            seen.append(logprobs)
-            return False
-
-        got = await scene.engine.generate(request(), EarlyStop(2, worth))
-        assert (got.text, got.stop, got.doubt) == ("ab", Stop.EARLY, "")
-        assert seen == [(-0.5, -0.5)]
-        await until(lambda: scene.server.completions[0].broken_off)
-
-    async def test_the_caller_is_asked_once(self, play: Play) -> None:
-        scene = await play(tokens=lambda _: spoken("return x, y\n"))
-        seen: list[tuple[float, ...]] = []
-        got = await scene.engine.generate(request(), EarlyStop(1, lambda values: not seen.append(values)))
-        assert (got.text, seen) == ("return x, y", [(-0.25,)])
 
     async def test_closing_the_engine_ends_everything(self, play: Play) -> None:
         scene = await play(handler=self.endless)

@@ -38,13 +38,10 @@ class TableRun(GenerationRun):
     def __init__(self, forced: str, table: Mapping[str, Sequence[str]]) -> None:
         self.table = table
         self.asked: list[str] = []
-        self.told: list[Token] = []
         super().__init__(
             Shared(VOCABULARY, 100, Counters()),
             Request(Prompt(((Segment.TEXT, "x"),), forced, "test"), 8),
             [PIECES.index("x")],
-            on_tokens=self.told.extend,
-            tell_after=1,
         )
 
     def _generate(self) -> None:
@@ -74,7 +71,7 @@ def pieces(ids: Sequence[int]) -> list[str]:
 
 def test_where_the_model_writes_the_word_by_itself_the_answer_is_the_one_without_typing() -> None:
     table = {"": ("f", "fra"), "f": ("rak",), "f|rak": ("C",), "fra": ("A",)}
-    run, healed = answered("fra", table)
+    _, healed = answered("fra", table)
     _, clean = answered("", table)
     assert healed.text == "kC"
     assert clean.text == "frakC"
@@ -83,7 +80,6 @@ def test_where_the_model_writes_the_word_by_itself_the_answer_is_the_one_without
     assert healed.tokens[0].logprob == -0.5
     assert healed.tokens[0].typed_logprob == -0.25
     assert healed.tokens[0].text == "k"
-    assert run.told == [healed.tokens[0]]
 
 
 def test_where_it_meant_another_word_the_tokens_are_taken_back() -> None:
@@ -118,10 +114,3 @@ def test_a_choice_that_disagrees_at_once_is_not_tried(likes: Sequence[str]) -> N
     run, generation = answered("fra", {"": (*likes, "frak")})
     assert run.asked == ["", "frak"]
     assert generation.text == "k"
-
-
-def test_a_run_that_is_told_to_end_while_it_tries_has_no_text() -> None:
-    run = TableRun("frak", {"": ("f",), "f": ("r",)})
-    run.enough = True
-    generation = run.advance()
-    assert (generation.text, generation.stop) == ("", Stop.EARLY)

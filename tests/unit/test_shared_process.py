@@ -36,7 +36,7 @@ from lsp_calib.errors import (
     SupersededError,
 )
 from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.engine import EarlyStop, EngineState, ignore_state
+from lsp_calib.inference.engine import EngineState, ignore_state
 from lsp_calib.inference.process import client as process_client
 from lsp_calib.inference.process import rendezvous, starting, wire
 from lsp_calib.inference.process.client import ModelProcess
@@ -325,24 +325,6 @@ class TestPieces:
             break
         await pieces.aclose()  # type: ignore[attr-defined]
         assert (await asyncio.wait_for(engine.generate(ask("steps 1")), PATIENCE)).tokens
-
-    async def test_an_answer_whose_beginning_is_not_wanted_is_left(self, client: Client) -> None:
-        engine = client()
-        seen: list[tuple[float, ...]] = []
-
-        def judge(logprobs: tuple[float, ...]) -> bool:
-            seen.append(logprobs)
-            return False
-
-        answer = await engine.generate(ask("steps 1000"), EarlyStop(3, judge))
-        assert seen == [(-0.25, -0.25, -0.25)]
-        assert answer.stop == "early"
-        assert 3 <= len(answer.tokens) < 1000
-        assert answer.logprobs[:3] == seen[0]
-
-    async def test_an_answer_whose_beginning_is_wanted_is_finished(self, client: Client) -> None:
-        answer = await client().generate(ask("steps 20"), EarlyStop(3, lambda _: True))
-        assert len(answer.tokens) == 20
 
 
 class TestHarm:

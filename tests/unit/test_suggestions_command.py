@@ -55,7 +55,7 @@ class Scripted:
         card = attrs.evolve(load_cards()["qwen2.5-coder-1.5b"], parameters=1_000_000)
         return LoadedModel(ModelIdentity("m", "Q4", "0" * 64), card)
 
-    async def generate(self, request: Request, _early_stop: object = None) -> Generation:
+    async def generate(self, request: Request) -> Generation:
         if self._dies and len(self.prompts) == 2:
             raise EngineDiedError("The model process died.")
         self.prompts.append(request.prompt)

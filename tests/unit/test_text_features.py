@@ -566,15 +566,6 @@ def test_a_line_that_opens_documentation_is_known(text: str, answer: str, expect
     assert not DocumentFeatures().begins_documentation(attrs.evolve(cursor, language="go"), answer)
 
 
-def test_prose_is_known_once_the_document_was_read() -> None:
-    """A request does not wait for it while the model works."""
-    features, cursor = DocumentFeatures(), _marked("# why ▏\n", "python")
-    assert not features.is_prose(cursor, at_once=True)
-    features.read(cursor)
-    assert features.is_prose(cursor, at_once=True)
-    assert not features.is_prose(_marked("x = ▏\n", "python"), at_once=True)
-
-
 def _marked(text: str, language: str) -> Cursor:
     """The cursor at the mark in a text."""
     before, _, _ = text.partition("▏")

@@ -124,16 +124,16 @@ def over_the_wire(message: wire.Message) -> wire.Message:
     return only
 
 
-@given(st.integers(1, 2**40), requests, counts)
-def test_a_request_arrives_as_it_was_sent(request_id: int, request: Request, first: int) -> None:
-    message = {"id": request_id, **wire.request_to_wire(request, first=first)}
-    assert wire.request_from_wire(over_the_wire(message)) == (request_id, request, first)
+@given(st.integers(1, 2**40), requests)
+def test_a_request_arrives_as_it_was_sent(request_id: int, request: Request) -> None:
+    message = {"id": request_id, **wire.request_to_wire(request)}
+    assert wire.request_from_wire(over_the_wire(message)) == (request_id, request)
 
 
 @given(st.integers(1, 2**40), scores)
 def test_a_text_to_score_arrives_as_it_was_sent(request_id: int, request: ScoreRequest) -> None:
     message = {"id": request_id, **wire.request_to_wire(request)}
-    assert wire.request_from_wire(over_the_wire(message)) == (request_id, request, 0)
+    assert wire.request_from_wire(over_the_wire(message)) == (request_id, request)
 
 
 def test_greeting_and_welcome_arrive_as_they_were_sent() -> None:
@@ -191,7 +191,7 @@ def test_a_frame_that_claims_too_much_is_refused_before_it_is_read() -> None:
         asyncio.run(read())
 
 
-@pytest.mark.parametrize("field", ["id", "request", "first", "prompt", "max_tokens"])
+@pytest.mark.parametrize("field", ["id", "request", "prompt", "max_tokens"])
 def test_a_request_without_one_of_its_fields_is_an_engine_error(field: str) -> None:
     """Without the others it is the request that has their defaults."""
     asked = {key: value for key, value in REQUEST["request"].items() if key != field}
@@ -236,7 +236,6 @@ def test_a_request_without_one_of_its_fields_is_an_engine_error(field: str) -> N
         {"temperatures": [0.0]},
         {"temperatures": [float("inf")]},
         {"temperatures": [1.0] * 1000},
-        {"first": -1},
     ],
     ids=lambda change: str(change)[:40],
 )
@@ -279,10 +278,10 @@ def test_whatever_stands_in_an_answer_it_is_read_or_an_engine_error(field: str, 
 @given(st.dictionaries(st.sampled_from([*REQUEST, *REQUEST["request"]]), json_values))
 def test_whatever_stands_in_a_request_it_is_read_or_an_engine_error(message: dict[str, Any]) -> None:
     try:
-        request_id, request, first = wire.request_from_wire(with_change(message))
+        request_id, request = wire.request_from_wire(with_change(message))
     except EngineError:
         return
-    json.dumps({"id": request_id, **wire.request_to_wire(request, first=first)})
+    json.dumps({"id": request_id, **wire.request_to_wire(request)})
 
 
 @pytest.mark.parametrize(

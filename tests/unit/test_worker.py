@@ -53,7 +53,7 @@ def typing(clients: int, *, pause: float = 0.0) -> Iterator[Backend]:
     backend = Backend()
     worker = Worker(lambda *_: None)
     for client in range(clients):
-        worker.put(client, 1, Request(Prompt(((Segment.TEXT, "a"),), "", "test"), 4), 0)
+        worker.put(client, 1, Request(Prompt(((Segment.TEXT, "a"),), "", "test"), 4))
         time.sleep(0.0 if client else pause)
     threading.Thread(target=worker.serve, args=(backend,), daemon=True).start()
     assert backend.began.acquire(timeout=20)

@@ -12,7 +12,7 @@ from typing import Protocol
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import Counters, OnTokens
+from lsp_calib.inference.backend import Counters
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Timing, Token
@@ -185,18 +185,13 @@ class GenerationRun(ABC):
 
     It holds no part of the cache, so it can resume after any other run has used the cache.
 
-    prompt: its tokens, which leave some positions free. on_tokens, tell_after: as for `Backend.begin`.
+    prompt: its tokens, which leave some positions free.
     """
 
-    def __init__(
-        self, shared: Shared, request: Request, prompt: list[int], *, on_tokens: OnTokens, tell_after: int
-    ) -> None:
-        self.enough = False
+    def __init__(self, shared: Shared, request: Request, prompt: list[int]) -> None:
         self._request = request
         self._pieces = shared.vocabulary.pieces
         self._counters = shared.counters
-        self._on_tokens = on_tokens
-        self._tell_after = tell_after
         self._prompt = len(prompt)
         self._tokens = prompt.copy()  # and the given and the generated ones, as they come
         self._builder = GenerationBuilder(
@@ -240,8 +235,6 @@ class GenerationRun(ABC):
 
     @property
     def _over(self) -> bool:
-        if self.enough and self._builder.stop is None:
-            self._builder.stop = Stop.EARLY
         return (
             self._builder.stop is not None
             or self._builder.length >= self._request.max_tokens
@@ -268,9 +261,6 @@ class GenerationRun(ABC):
             builder.end(token)
         else:
             builder.add(token, piece)
-        if len(builder.tokens) == self._tell_after > 0:
-            self._on_tokens(builder.tokens.copy())
-            self._tell_after = 0
 
     def _reproduce(self, token: Token, likeliest: int, *, ended: bool = False) -> None:
         """Add a token while typed characters have still to be reproduced; for greedy decoding.

@@ -150,7 +150,7 @@ class LlamaModel:
     def threads(self) -> int:
         return self._decoder.threads
 
-    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens, tell_after: int = 0) -> Run:
+    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens) -> Run:
         """A run for a request; nothing is evaluated yet.
 
         Raises EngineError if it cannot fit the context, or names a token that the model does not have.
@@ -164,7 +164,7 @@ class LlamaModel:
             raise EngineError("Unknown token id in `given`. Use the ids of this model.")
         if not request.max_tokens:
             return AheadRun(self._machine, prompt)
-        return LocalGenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
+        return LocalGenerationRun(self._machine, request, prompt)
 
     def share(self, left: Callable[[], float]) -> None:
         """Let runs take turns: a run raises Preempted between two steps once `left`, in seconds, is 0."""

@@ -307,7 +307,6 @@ class AheadRun:
     """A prompt evaluated for later requests. prompt: its tokens."""
 
     def __init__(self, machine: Machine, prompt: list[int]) -> None:
-        self.enough = False
         self._machine = machine
         self._tokens = prompt
 
@@ -315,7 +314,7 @@ class AheadRun:
         """Continue until the end. Raises Interrupted (call again to resume), EngineError."""
         decoder = self._machine.decoder
         # Not in the sequence that the latest interactive request used.
-        if decoder.documents > 1 and not self.enough:
+        if decoder.documents > 1:
             sequence = decoder.sequence_ahead(self._tokens)
             sequence.owner = self
             self._machine.evaluate(sequence, self._tokens, 0, Priority.IDLE)
@@ -325,10 +324,8 @@ class AheadRun:
 class LocalGenerationRun(GenerationRun):
     """One generation. prompt: its tokens (not empty), which leave room for an answer in the context."""
 
-    def __init__(
-        self, machine: Machine, request: Request, prompt: list[int], *, on_tokens: OnTokens, tell_after: int
-    ) -> None:
-        super().__init__(machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
+    def __init__(self, machine: Machine, request: Request, prompt: list[int]) -> None:
+        super().__init__(machine, request, prompt)
         self._machine = machine
         sampling = request.sampling
         self._random = np.random.default_rng(sampling.seed) if sampling and sampling.temperature > 0 else None
@@ -448,7 +445,6 @@ class ScoreRun:
         *,
         on_tokens: OnTokens,
     ) -> None:
-        self.enough = False
         self._machine = machine
         self._request = request
         self._on_tokens = on_tokens
@@ -470,12 +466,12 @@ class ScoreRun:
 
     def _score(self) -> None:
         decoder = self._machine.decoder
-        if self._scored == len(self._text) or self.enough:
+        if self._scored == len(self._text):
             return
         sequence = decoder.sequence(self._request.priority, self._tokens[:-1])
         # The token before a token gives its probabilities; for the first, that is the prompt's last token.
         sequence.owner = self
-        while self._scored < len(self._text) and not self.enough:
+        while self._scored < len(self._text):
             start, end = self._prompt - 1 + self._scored, len(self._tokens) - 1
             size = accompanied(decoder.steady, end - start)
             # A last one is evaluated once more together with the one before it, whose row is not told again.

@@ -118,10 +118,8 @@ class Machine(Shared):
 class PrebuiltGenerationRun(GenerationRun):
     """One generation after the tokens of its prompt, one question to the server for each token."""
 
-    def __init__(
-        self, machine: Machine, request: Request, prompt: list[int], *, on_tokens: OnTokens, tell_after: int
-    ) -> None:
-        super().__init__(machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
+    def __init__(self, machine: Machine, request: Request, prompt: list[int]) -> None:
+        super().__init__(machine, request, prompt)
         self._machine = machine
         self._temperature = request.sampling.temperature if request.sampling else 0.0
         self._evaluated = 0  # of the tokens, where nothing may be reused
@@ -320,7 +318,7 @@ class PrebuiltModel:
         """The hardware that the wheel finds here. The compilers' fault does not affect its code for AMX."""
         return Hardware(build=f"xllamacpp {xllamacpp.__version__}", gpu=has_gpu())
 
-    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens, tell_after: int = 0) -> Run:
+    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens) -> Run:  # noqa: ARG002
         """A run for a request; nothing is evaluated yet.
 
         Raises EngineError if it cannot fit the context, and for requests that the server cannot answer: the
@@ -335,9 +333,7 @@ class PrebuiltModel:
             )
         room = room_for_prompt(self.positions, request.max_tokens)
         prompt = self._tokenize_prompt(request.prompt, room)
-        return PrebuiltGenerationRun(
-            self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after
-        )
+        return PrebuiltGenerationRun(self._machine, request, prompt)
 
     def share(self, left: Callable[[], float]) -> None:
         """Let runs take turns: a run raises Preempted between two pieces once `left`, in seconds, is 0."""

@@ -180,8 +180,6 @@ class Broker:
             case "cancel":
                 self.worker.cancel(client.id, _id(message))
                 self._refresh()
-            case "enough":
-                self.worker.enough(client.id, _id(message))
             case "stats":
                 stats = msgspec.to_builtins(self.worker.stats(len(self._clients)))
                 self._send(client, {"id": _id(message), "stats": stats})
@@ -192,13 +190,13 @@ class Broker:
                 raise EngineError(f"The model process received the unknown operation {str(other)[:40]!r}.")
 
     def _put(self, client: _Client, message: wire.Message) -> None:
-        request_id, request, first = wire.request_from_wire(message)
+        request_id, request = wire.request_from_wire(message)
         if self.worker.jobs(client.id) >= _MOST_JOBS:
             words = f"{_MOST_JOBS} requests are already waiting for the model. Cancel some, or wait."
             self._send(client, {"id": request_id, "error": "failed", "message": words})
             return
         try:
-            superseded = self.worker.put(client.id, request_id, request, first)
+            superseded = self.worker.put(client.id, request_id, request)
         except ValueError as error:
             raise EngineError(f"The model process received an invalid request: {error}.") from error
         for older in superseded:

@@ -24,7 +24,6 @@ from lsp_calib.errors import (
 )
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import (
-    EarlyStop,
     EngineState,
     LoadedModel,
     Request,
@@ -105,7 +104,7 @@ class ModelProcess:
         identity = ModelIdentity(self._card.name, self._card.quantisation, loaded.sha256)
         return LoadedModel(identity, self._card, loaded.engine)
 
-    async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
+    async def generate(self, request: Request) -> Generation:
         """Raises ModelError, EngineDiedError (the next request starts a new process), SupersededError,
         DeadlineError, EngineError."""
         try:
@@ -114,7 +113,7 @@ class ModelProcess:
                 while True:
                     connection = await self._ready()
                     with contextlib.suppress(_StartsAgain):
-                        generation = await _generate(connection, request, early_stop)
+                        generation = await _generate(connection, request)
                         break
         except TimeoutError as error:
             raise DeadlineError("The request was not answered in the time it was given.") from error
@@ -433,14 +432,10 @@ class ModelProcess:
             await asyncio.shield(connection.ended)
 
 
-async def _generate(connection: Connection, request: Request, early_stop: EarlyStop | None) -> Generation:
-    first = early_stop.first if early_stop is not None else 0
-    with connection.ask(wire.request_to_wire(request, first=first)) as inbox:
+async def _generate(connection: Connection, request: Request) -> Generation:
+    with connection.ask(wire.request_to_wire(request)) as inbox:
         while "generation" not in (message := await inbox.next()):
-            if early_stop is not None and "first" in message:
-                logprobs = wire.read(message["first"], tuple[float, ...])
-                if not early_stop.worth_finishing(logprobs):
-                    connection.enough(inbox)
+            continue
     return wire.read(message["generation"], Generation)
 
 

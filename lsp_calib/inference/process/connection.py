@@ -177,10 +177,6 @@ class Connection:
             if not inbox.over:
                 self.send({"op": "cancel", "id": request_id})
 
-    def enough(self, inbox: Inbox) -> None:
-        """End the generation of `inbox` with the tokens it has."""
-        self.send({"op": "enough", "id": inbox.id})
-
     def send(self, message: wire.Message) -> None:
         if not self.gone and not self._writer.is_closing():
             self._writer.write(wire.encode(message))

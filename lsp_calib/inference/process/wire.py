@@ -7,9 +7,9 @@ and msgspec checks it: msgspec's own parser refuses the lone surrogates that edi
 Client to process
     {"op": "hello", "protocol": int, "linger": float | null,
      "threads": int, "gpuLayers": int | null, "mlock": bool}
-    {"op": "generate", "id": int, "request": {...}, "first": int}   the fields of `Request`
-    {"op": "score", "id": int, "request": {...}, "first": 0}        the fields of `ScoreRequest`
-    {"op": "enough" | "cancel" | "stats", "id": int}
+    {"op": "generate", "id": int, "request": {...}}        the fields of `Request`
+    {"op": "score", "id": int, "request": {...}}           the fields of `ScoreRequest`
+    {"op": "cancel" | "stats", "id": int}
     {"op": "restart"}
 Process to client
     {"event": "welcome", "pid": int, "threads": int, "gpuLayers": int | null, "mlock": bool}
@@ -19,7 +19,6 @@ Process to client
     {"event": "failed", "kind": "file" | "missing" | "unable", "message": str}
     {"event": "busy" | "free"}                             another client's work goes before this one's
     {"event": "bye" | "error", "message": str}             and the connection is closed
-    {"id": int, "first": [logprob, ...]}                   the first tokens of an answer, if asked for
     {"id": int, "tokens": [{...}, ...]}                    a piece of a scored text: the fields of `Token`
     {"id": int, "generation": {...}} | {"id": int, "scored": true} | {"id": int, "stats": {...}}
     {"id": int, "scored": true, "counted": [{...}, ...]}   the fields of `Distributions` in base64
@@ -42,7 +41,7 @@ from lsp_calib.errors import EngineError, LspCalibError, ModelError, ModelFileEr
 from lsp_calib.inference.engine import Count, Finite, Request, ScoreRequest
 from lsp_calib.json_text import converted
 
-PROTOCOL = 9
+PROTOCOL = 10
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
 Message = dict[str, Any]
@@ -120,7 +119,6 @@ class Stats(msgspec.Struct, frozen=True):
 class _Asked(msgspec.Struct, frozen=True):
     id: int
     request: Any
-    first: Count
 
 
 def encode(message: Message) -> bytes:
@@ -175,21 +173,18 @@ def hello_from_wire(message: Message) -> Hello:
     return read(message, Hello, "The model process received a greeting that it cannot read")
 
 
-def request_to_wire(request: Request | ScoreRequest, *, first: int = 0) -> Message:
-    """A request without its id.
-
-    first: report the log-probabilities of so many first tokens as soon as they are there; 0 for none.
-    """
+def request_to_wire(request: Request | ScoreRequest) -> Message:
+    """A request without its id."""
     op = "score" if isinstance(request, ScoreRequest) else "generate"
-    return {"op": op, "request": msgspec.to_builtins(request), "first": first}
+    return {"op": op, "request": msgspec.to_builtins(request)}
 
 
-def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest, int]:
-    """The id, the request and `first`. Raises EngineError if a field is missing or of another type."""
+def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest]:
+    """The id and the request. Raises EngineError if a field is missing or of another type."""
     failure = "The model process received a request that it cannot read"
     asked = read(message, _Asked, failure)
     kind: type[Request | ScoreRequest] = ScoreRequest if message["op"] == "score" else Request
-    return asked.id, read(asked.request, kind, failure), asked.first
+    return asked.id, read(asked.request, kind, failure)
 
 
 def read(

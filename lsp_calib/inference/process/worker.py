@@ -34,12 +34,10 @@ class _Work:
 
     job: Job
     request: Request | ScoreRequest
-    first: int
     came: float
     since: float
     waited: float = 0.0
     run: Run | None = None
-    enough: bool = False
 
 
 class Worker:
@@ -60,7 +58,7 @@ class Worker:
 
     # For the thread that serves clients.
 
-    def put(self, client: int, request_id: int, request: Request | ScoreRequest, first: int) -> list[int]:
+    def put(self, client: int, request_id: int, request: Request | ScoreRequest) -> list[int]:
         """The ids of the client's requests whose place this one takes.
 
         Raises ValueError if the client has a request of that id.
@@ -75,7 +73,7 @@ class Worker:
             superseded = self._drop(self._scheduler.put(job))
             if job.priority is Priority.INTERACTIVE:
                 self._typed[client] = now
-            self._work[job.key] = _Work(job, request, first, came=now, since=now)
+            self._work[job.key] = _Work(job, request, came=now, since=now)
             self._changed.notify()
             return superseded
 
@@ -87,15 +85,6 @@ class Worker:
         with self._changed:
             self._drop(self._scheduler.drop_client(client))
             self._typed.pop(client, None)
-
-    def enough(self, client: int, request_id: int) -> None:
-        """End a running generation with the tokens it has."""
-        with self._changed:
-            work = self._work.get((client, request_id))
-            if work is not None:
-                work.enough = True
-                if work.run is not None:
-                    work.run.enough = True
 
     def blocked(self) -> set[int]:
         """Clients whose work waits for another client's."""
@@ -161,22 +150,12 @@ class Worker:
 
     def _advance(self, backend: Backend, work: _Work) -> Advanced:
         if work.run is None:
-            run = backend.begin(
-                work.request, on_tokens=functools.partial(self._tell, work), tell_after=work.first
-            )
-            with self._changed:
-                work.run = run
-                run.enough = work.enough
+            work.run = backend.begin(work.request, on_tokens=functools.partial(self._tell, work))
         return work.run.advance()
 
     def _tell(self, work: _Work, tokens: list[Token]) -> None:
         client, request_id = work.job.key
-        if isinstance(work.request, ScoreRequest):
-            self._send(client, {"id": request_id, "tokens": msgspec.to_builtins(tokens)})
-        else:
-            # As `Generation.logprobs` has them.
-            first = [min(token.logprob - token.typed_logprob, 0.0) for token in tokens]
-            self._send(client, {"id": request_id, "first": first})
+        self._send(client, {"id": request_id, "tokens": msgspec.to_builtins(tokens)})
 
     def _turn_left(self) -> float:
         """Seconds until the running work has to give way to another client's; infinite if there is none."""

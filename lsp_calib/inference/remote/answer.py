@@ -33,7 +33,7 @@ class RemoteAnswer:
     """Collects the chunks of one answer.
 
     forced: characters it has to reproduce first. most: tokens after these. greedy: whether the likeliest
-    token was asked for at each place. early: set by a caller that leaves it unfinished by choice.
+    token was asked for at each place.
     """
 
     def __init__(
@@ -52,7 +52,6 @@ class RemoteAnswer:
         self._stop_reason = ""
         self._unlisted = False
         self.usage = Usage()
-        self.early = False
 
     def add(self, chunk: Chunk) -> None:
         self._text += chunk.text
@@ -95,13 +94,6 @@ class RemoteAnswer:
     def generated_tokens(self) -> int:
         return max(len(self._entries), self.usage.completion_tokens)
 
-    def logprobs(self, first: int) -> tuple[float, ...] | None:
-        """Those of the first `first` tokens of the answer, given the typed text; None if not there (yet)."""
-        carried = self._carried()
-        if carried is None or len(carried) < first or self._doubt(carried):
-            return None
-        return tuple(min(token.entry.logprob - token.typed_logprob, 0.0) for token in carried[:first])
-
     def generation(self, timing: Timing) -> Generation:
         """The answer. Where it is in doubt it has no tokens, because they are no evidence."""
         carried = self._carried()
@@ -122,7 +114,7 @@ class RemoteAnswer:
         return Generation(
             text=text.decode("utf-8", "replace").rstrip("\r"),
             tokens=() if doubt else tokens,
-            stop=Stop.EARLY if self.early else self._stop(carried),
+            stop=self._stop(carried),
             timing=timing,
             doubt=doubt,
         )

@@ -26,7 +26,6 @@ from lsp_calib.errors import (
 )
 from lsp_calib.inference.choice import Remote
 from lsp_calib.inference.engine import (
-    EarlyStop,
     EngineState,
     LoadedModel,
     Priority,
@@ -122,12 +121,12 @@ class RemoteEngine:
                 self._tell_ready()
             return self._loaded
 
-    async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
+    async def generate(self, request: Request) -> Generation:
         """Raises ModelError, EngineError (SupersededError, DeadlineError), SettingsError for a bad key."""
         if not request.max_tokens:
             return Generation("", (), Stop.LENGTH, Timing())  # a server manages its own cache
         document = request.document if request.priority is Priority.INTERACTIVE else ""
-        task = self._start(self._answered(request, early_stop), document)
+        task = self._start(self._answered(request), document)
         try:
             async with asyncio.timeout(request.deadline):
                 try:
@@ -212,7 +211,7 @@ class RemoteEngine:
         identity = ModelIdentity(card.name, "", "")
         return LoadedModel(identity, card, f"remote server {self._server.host}")
 
-    async def _answered(self, request: Request, early_stop: EarlyStop | None) -> Generation:
+    async def _answered(self, request: Request) -> Generation:
         clock = _Clock(time.perf_counter())
         for wanted, lacks in (
             (request.given, "takes no ids of tokens to go on from"),
@@ -230,14 +229,14 @@ class RemoteEngine:
                 prompt = flatten(request.prompt, loaded.card)
                 # As in the prompt: a lone surrogate cannot be sent.
                 forced = request.prompt.forced.encode("utf-8", "replace").decode("utf-8")
-                answer = await self._ask(prompt, request, forced, early_stop, clock)
+                answer = await self._ask(prompt, request, forced, clock)
                 # The server's tokens may contradict the typed text. llama-server's grammar prevents that.
                 if answer.contradicts and self._llama_server:
-                    answer = await self._ask(prompt, request, forced, early_stop, clock, hold=True)
+                    answer = await self._ask(prompt, request, forced, clock, hold=True)
                 # Otherwise the typed text is sent as part of the prompt, most of which is cached now.
                 if answer.contradicts:
                     prompt = flatten(request.prompt, loaded.card, forced=True)
-                    answer = await self._ask(prompt, request, "", early_stop, clock)
+                    answer = await self._ask(prompt, request, "", clock)
         if self._failing:
             self._tell_ready()
         return answer.generation(_timing(clock, answer))
@@ -247,12 +246,11 @@ class RemoteEngine:
         prompt: str,
         request: Request,
         forced: str,
-        early_stop: EarlyStop | None,
         clock: _Clock,
         *,
         hold: bool = False,
     ) -> RemoteAnswer:
-        """One completion; `early_stop` or a contradiction of `forced` may end it.
+        """One completion; a contradiction of `forced` may end it.
 
         hold: keep the server from contradicting it.
         """
@@ -279,11 +277,6 @@ class RemoteEngine:
                 answer.add(chunk)
                 if answer.contradicts or (answer.enough and not answer.finished):
                     break
-                if early_stop is not None and (first := answer.logprobs(early_stop.first)) is not None:
-                    answer.early = not early_stop.worth_finishing(first)
-                    if answer.early:
-                        break
-                    early_stop = None
         clock.spent += answer.generated_tokens
         return answer
 
