@@ -3,6 +3,7 @@
 A completion is hidden (setting `hideBelow`) if its confidence is below the setting. The limit of a model's
 card, which counts where nothing is set, hides nothing by a guess. One in a hundred of those is shown
 nevertheless: without labels from below the setting, nobody would notice if the confidence there became wrong.
+What is hidden is kept, and shown once what is typed along it lifts its confidence over the limit.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ from lsp_calib.values import (
     Suggestion,
     Sure,
     Tier,
-    Timing,
     new_suggestion_id,
 )
 
@@ -50,19 +50,6 @@ if TYPE_CHECKING:
 
 EXPLORED = 0.01
 """The share of the completions to hide that are shown."""
-
-
-@attrs.frozen
-class Hidden:
-    """A completion that is not shown.
-
-    below: the limit in force. key: as `CompletionService.key` gives it of the prompt.
-    """
-
-    confidence: Confidence
-    timing: Timing
-    below: float
-    key: bytes | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen
@@ -118,7 +105,9 @@ class Completion:
     cursor, and see `Selected`. kept: what stands behind that and is in no prompt, the end of such closers.
     beginnings: how likely the line is to be right up to each place in the text, the first place first; empty
     if that is not known.
-    key: as of `Hidden`, for its cursor; None if it is not known.
+    key: as `CompletionService.key` gives it of the prompt; None if it is not known.
+    was_hidden: whether it was hidden at first, and is known because the user typed along it. Labels of such
+    ones are selected by agreeing.
     """
 
     suggestion: Suggestion
@@ -132,6 +121,7 @@ class Completion:
     kept: str = ""
     beginnings: tuple[Sure, ...] = ()
     key: bytes | None = attrs.field(default=None, eq=False, repr=False)
+    was_hidden: bool = False
 
     @cached_property
     def present_line(self) -> str:
@@ -142,6 +132,9 @@ class Completion:
     def expected_line(self) -> str:
         """The current line as it would be with the suggestion in it."""
         return self.cursor.before + self.suggestion.text + self.kept + self.cursor.after
+
+    def with_confidence(self, confidence: Confidence) -> Completion:
+        return attrs.evolve(self, suggestion=attrs.evolve(self.suggestion, confidence=confidence))
 
     def with_text(self, text: str, moved: int) -> Completion:
         """The completion with another text, in which its own stands so many characters further on. The places
@@ -236,8 +229,43 @@ def longest(beginnings: Iterable[Sure], accepts_from: float | None) -> Sure | No
 
 
 @attrs.frozen
+class Hidden:
+    """A completion that is not shown.
+
+    completion: with the confidence by which it is hidden. hiding: the limit in force.
+    prose: the confidence that it is shown with, where it opens documentation; None: its own.
+    """
+
+    completion: Completion
+    hiding: Hiding
+    prose: Confidence | None = None
+
+    @property
+    def confidence(self) -> Confidence:
+        """Below the limit."""
+        return self.completion.suggestion.confidence
+
+    @property
+    def key(self) -> bytes | None:
+        return self.completion.key
+
+    def at(self, rest: Completion) -> Completion | Hidden:
+        """What it is where more of it is typed: shown once that has lifted it over the limit.
+
+        rest: of the completion, with its confidence there.
+        """
+        there = attrs.evolve(self, completion=rest)
+        return there if self.hiding.hides(rest.suggestion.confidence) else there.shown
+
+    @property
+    def shown(self) -> Completion:
+        """The completion as it is shown."""
+        return self.completion if self.prose is None else as_prose(self.completion, self.prose)
+
+
+@attrs.frozen
 class Nothing:
-    """The model has nothing to offer: why nothing of its answer is left. key: as of `Hidden`."""
+    """The model has nothing to offer: why nothing of its answer is left. key: as of `Completion`."""
 
     removal: Removal
     key: bytes | None = attrs.field(default=None, eq=False, repr=False)
@@ -248,6 +276,11 @@ PROSE = (
     "is what you want"
 )
 """The reason for the tier of a completion in prose, which has no probability."""
+
+
+def as_prose(completion: Completion, confidence: Confidence) -> Completion:
+    """A completion in prose. Nothing is learned from it."""
+    return attrs.evolve(completion.with_confidence(confidence), evidence=Evidence())
 
 
 def _small(loaded: LoadedModel) -> Layout:
@@ -362,30 +395,33 @@ class CompletionService:
             (confidence,) = self._estimator.alternatives(
                 purpose, assess(first).calibrated, [(left[0], evidence)], document=document
             )
-        hidden = hiding.hides(confidence)
-        if hidden and not is_explored(identity):
-            return Hidden(confidence, generation.timing, limit, key)
-        if is_prose:
-            hidden, confidence = False, assess(Evidence(), PROSE)
-        if is_prose or withheld is not None:
+        if withheld is not None:
             evidence = Evidence()  # nothing is learned from it
         beginnings = self._estimator.beginnings(purpose, confidence, places, evidence.place)
         suggestion = Suggestion.new(
             "line",
             text,
-            marked(confidence, limit) if hidden else confidence,
+            confidence,
             loaded.identity.name,
             generation,
             id=identity,
             doubt=doubt,
             sure=longest(beginnings, self._estimator.accepts_from(purpose, document=document)),
         )
-        chance = EXPLORED if hidden else 1.0
-        return Completion(
-            *(suggestion, cursor, evidence, loaded.identity, prompt.version, chance, answer.cuts),
+        completion = Completion(
+            *(suggestion, cursor, evidence, loaded.identity, prompt.version),
+            cuts=answer.cuts,
             beginnings=beginnings,
             key=key,
         )
+        prose = assess(Evidence(), PROSE) if is_prose else None
+        if hiding.hides(confidence):
+            if not is_explored(identity):
+                return Hidden(completion, hiding, prose)
+            if prose is None:
+                explored = completion.with_confidence(marked(confidence, limit))
+                return attrs.evolve(explored, shown_probability=EXPLORED)
+        return completion if prose is None else as_prose(completion, prose)
 
     async def keeps_out(self, cursor: Cursor, wanted: bool | None, *, document: str = "") -> bool:
         """Whether a cursor stands in a comment or a documentation string where nothing is to be completed.

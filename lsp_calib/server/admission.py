@@ -163,7 +163,7 @@ def failed(error: LspCalibError) -> NoSuggestion:
 def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
     if isinstance(outcome, Nothing):
         return NoSuggestion("nothingToAdd", f"{REMOVED[outcome.removal]} Type on, or ask in another place.")
-    confidence, below = outcome.confidence.calibrated, outcome.below
+    confidence, below = outcome.confidence.calibrated, outcome.hiding.below
     assert confidence is not None, "none without one is hidden"
     shown, limit = in_percent(confidence, (below,))
     shown = shown if confidence >= 0.01 else f"about {100 * confidence:.1g} %"

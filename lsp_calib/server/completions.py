@@ -482,8 +482,11 @@ class Completions:
         if known is None:
             return None
         if by_hand and isinstance(known, Hidden):
-            return None
+            known = known.shown
+            self._memory.remember(document, cursor, known)  # once seen, it stays there
         if not isinstance(known, Completion):
+            if isinstance(known, Hidden):
+                self._status.hidden(known.completion.suggestion)  # one that was made ahead was not counted
             # Asking the model again would give what was hidden another chance to be shown.
             self._last.concluded(uri, cursor, absence_of(known))
             return ()
@@ -618,12 +621,14 @@ class Completions:
     def _made(self, document: CalibDocument, cursor: Cursor, outcome: Outcome, *, keep: bool) -> Reply:
         if keep:
             self._memory.remember(document, cursor, outcome)
+        if isinstance(outcome, Nothing):
+            self._events.send(on.CompletionWithheld(outcome.removal))
+        else:
+            made = outcome.completion if isinstance(outcome, Hidden) else outcome
+            self._events.send(on.SuggestionMade(made.suggestion, made))
         if isinstance(outcome, Completion):
-            self._events.send(on.SuggestionMade(outcome.suggestion, outcome))
             return (outcome,)
         if isinstance(outcome, Hidden):
-            self._status.hidden(outcome)
-        else:
-            self._events.send(on.CompletionWithheld(outcome.removal))
+            self._status.hidden(outcome.completion.suggestion)
         self._last.concluded(document.uri, cursor, absence_of(outcome))
         return ()

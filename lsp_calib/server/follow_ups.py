@@ -1,6 +1,7 @@
 """What is made besides the completion that was asked for: alternatives, lines below, work ahead of it.
 
-The latest completions of each document are remembered: typing along, going back and returning need no model.
+The latest completions of each document are remembered, hidden ones too: typing along, going back and
+returning need no model.
 """
 
 from __future__ import annotations
@@ -207,13 +208,22 @@ MOST_REMEMBERED = 64
 Outcome = Completion | Hidden | Nothing
 """What the service has answered."""
 
+Reassess = Callable[[Completion, int], Completion]
+"""The rest of a completion whose first characters, so many, are typed: with its confidence there."""
+
+
+def as_at_first(rest: Completion, typed: int) -> Completion:  # noqa: ARG001
+    """A `Reassess` that leaves the confidence as it was before anything was typed."""
+    return rest
+
+
 # Stands for the cursor of a remembered completion, whose document is not kept.
 _NOWHERE = Cursor(("",), 0, 0)
 
 
 @attrs.frozen
 class _Remembered:
-    """column: of the cursor that the outcome was made for. text: of the suggestion, "" if there is none."""
+    """column: of the cursor that the outcome was made for. text: of the completion, "" if there is none."""
 
     outcome: Outcome
     column: int
@@ -226,12 +236,19 @@ class CompletionMemory:
     A suggestion that comes from here keeps its id, its confidence and its tier: it is the same prediction of
     the same line. Its features may have been computed before an edit that no prompt shows.
 
+    A hidden one is shown once what is typed of it has lifted its confidence over the limit. A shown one
+    stays, even where its confidence falls: nothing vanishes while it is typed.
+
     key: of the prompt for a cursor in a document and of its line, the same for as long as both are; None if
         there is no model to say so. No text can be read from it.
+    reassess: the confidence where some of it is typed.
     """
 
-    def __init__(self, key: Callable[[CalibDocument, Cursor], bytes | None]) -> None:
+    def __init__(
+        self, key: Callable[[CalibDocument, Cursor], bytes | None], reassess: Reassess = as_at_first
+    ) -> None:
         self._key = key
+        self._reassess = reassess
         self._documents: dict[str, LRU[tuple[bytes, int], _Remembered]] = {}
 
     def remember(self, document: CalibDocument, cursor: Cursor, outcome: Outcome) -> None:
@@ -243,18 +260,22 @@ class CompletionMemory:
         if key is None:
             return
         rank, text = 1, ""
-        if isinstance(outcome, Completion):
-            rank, text = outcome.suggestion.rank, outcome.suggestion.text
-            outcome = attrs.evolve(outcome, cursor=_NOWHERE)
+        if not isinstance(outcome, Nothing):
+            completion = outcome.completion if isinstance(outcome, Hidden) else outcome
+            rank, text = completion.suggestion.rank, completion.suggestion.text
+            completion = attrs.evolve(completion, cursor=_NOWHERE)
+            outcome = (
+                attrs.evolve(outcome, completion=completion) if isinstance(outcome, Hidden) else completion
+            )
         known = self._documents.setdefault(document.uri, LRU(MOST_REMEMBERED))
         known[key, rank] = _Remembered(outcome, cursor.column, text)
 
     def recall(self, document: CalibDocument, cursor: Cursor) -> Outcome | None:
         """What is known for `cursor`, the latest first; None if nothing is.
 
-        That is the outcome for this prompt, or the rest of a suggestion whose beginning stands before the
-        cursor. What is typed is in doubt no longer: the span of doubt shrinks, and goes with its last
-        character.
+        That is the outcome for this prompt, or the rest of a completion, shown or hidden, whose beginning
+        stands before the cursor. What is typed is in doubt no longer: the span of doubt shrinks, and goes
+        with its last character.
         """
         known = self._documents.get(document.uri)
         if not known:
@@ -281,8 +302,21 @@ class CompletionMemory:
             if typed and not one.text[typed : len(one.text) - closed].strip():
                 continue  # nothing that can be seen is left
             known.move_to_end((key, rank))
-            return _rest(one.outcome, cursor, typed, closed)
+            return self._rest(one.outcome, cursor, typed, closed)
         return None
+
+    def _rest(self, outcome: Outcome, cursor: Cursor, typed: int, closed: int) -> Outcome:
+        """An outcome at `cursor`, once so many characters of its text stand before it and after it."""
+        if isinstance(outcome, Nothing):
+            return outcome
+        completion = outcome.completion if isinstance(outcome, Hidden) else outcome
+        text = completion.suggestion.text
+        rest = completion.with_text(text[typed : len(text) - closed], -typed)
+        suggestion = attrs.evolve(rest.suggestion, source="memory", timing=Timing())
+        rest = self._reassess(attrs.evolve(rest, suggestion=suggestion, cursor=cursor, key=None), typed)
+        if isinstance(outcome, Completion):
+            return rest
+        return outcome.at(attrs.evolve(rest, was_hidden=rest.was_hidden or typed > 0))
 
     def forget(self, uri: str) -> None:
         """Drop all that is known of a document."""
@@ -299,16 +333,6 @@ def _closed(text: str, typed: int, after: str) -> str:
     while not after.startswith(closers):
         closers = closers[:-1]
     return closers if text[typed:].endswith(closers) else ""
-
-
-def _rest(outcome: Outcome, cursor: Cursor, typed: int, closed: int) -> Outcome:
-    """An outcome at `cursor`, once so many characters of its text stand before it and after it."""
-    if not isinstance(outcome, Completion):
-        return outcome
-    text = outcome.suggestion.text
-    rest = outcome.with_text(text[typed : len(text) - closed], -typed)
-    suggestion = attrs.evolve(rest.suggestion, source="memory", timing=Timing())
-    return attrs.evolve(rest, suggestion=suggestion, cursor=cursor, key=None)
 
 
 def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:

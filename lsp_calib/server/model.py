@@ -15,7 +15,6 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.completion.postprocess import Cut, Removal
 from lsp_calib.completion.prompt import LayoutChooser, WindowSize, line_purpose
-from lsp_calib.completion.service import Hidden
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import Latency
 from lsp_calib.inference.engine import EngineState, LoadedModel
@@ -70,6 +69,7 @@ class Status:
         self._cut: Counter[Cut] = Counter()
         self._tiers: Counter[str] = Counter()
         self._shown = LRU[str, None](_REMEMBERED)
+        self._kept_back = LRU[str, None](_REMEMBERED)
         self._latencies: deque[float] = deque(maxlen=200)
         self._replayed: Counter[bool] = Counter()  # lines, by whether the model was right
         self.loads_again = False  # and has not answered since
@@ -96,12 +96,11 @@ class Status:
             self._cut.update(made.completion.cuts)
         self._latencies.append(made.suggestion.timing.total_ms)
 
-    def hidden(self, hidden: Hidden) -> None:
-        """The model has made a completion that is not shown."""
-        self.loads_again = False
-        self.calibrator = hidden.confidence.calibrator
-        self._latencies.append(hidden.timing.total_ms)
-        self._hidden += 1
+    def hidden(self, suggestion: Suggestion) -> None:
+        """A completion is not shown; perhaps again, while the user types its text."""
+        if suggestion.id not in self._kept_back:
+            self._kept_back[suggestion.id] = None
+            self._hidden += 1
 
     def withheld(self, removal: Removal) -> None:
         """Nothing of an answer of the model can be offered."""

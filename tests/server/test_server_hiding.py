@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from test_server_commands import learn
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Curve
+from lsp_calib.completion.service import Completion
+from lsp_calib.server import completions
+from lsp_calib.server.follow_ups import CompletionMemory
 
 # The confidence is the geometric mean of the first four tokens, see `install_calibrator`.
 SCRIPT: dict[str, Any] = {
@@ -124,6 +128,89 @@ async def test_what_is_asked_for_by_hand_is_shown(connect: Connect, options: dic
         assert found[0].insert_text == f" = {line + 1}"
     assert await shown(editor) == [0, 1, 2]
     assert (await editor.status())["hidden"] == 2
+
+
+async def test_by_hand_the_model_is_not_asked_again_for_what_is_hidden(connect: Connect) -> None:
+    """Once it was seen it stays, and is known while it is typed along."""
+    editor = await connect(SCRIPT | {"hideBelow": 0.5}, text=TEXT)
+    assert not await editor.items(1, 4)
+    (found,) = suggestions(await editor.items(1, 4, by_hand=True))
+    assert (found["text"], found["source"]) == (" = 2", "memory")
+    editor.insert(1, 4, " ")
+    (rest,) = suggestions(await editor.items(1, 5))
+    assert (rest["text"], rest["id"]) == ("= 2", found["id"])
+    assert [entry["line"] for entry in editor.engine.read("asked")] == ["poor"]
+    assert (await editor.status())["hidden"] == 1
+
+
+async def test_a_hidden_one_is_known_while_it_is_typed_and_counts_once(connect: Connect) -> None:
+    """Whatever else is typed, the model is asked, and nothing of it is left."""
+    other = {"poor x": {"text": "y", "logprobs": [-0.1]}}
+    script = {"answers": SCRIPT["answers"] | other, "hideBelow": 0.5}
+    editor = await connect(script, text=TEXT)
+    for typed in range(4):
+        assert not await editor.items(1, 4 + typed)
+        explained = await editor.command("explain", {"uri": URI})
+        assert (explained["reason"], "about 14 %" in explained["message"]) == ("hidden", True)
+        editor.insert(1, 4 + typed, " = 2"[typed])
+    assert [entry["line"] for entry in editor.engine.read("asked")] == ["poor"]
+    assert (await editor.status())["hidden"] == 1
+    editor.change((1, 5), (1, 8), "x")
+    (another,) = suggestions(await editor.items(1, 6))
+    assert (another["text"], another["source"]) == ("y", "model")
+    assert (await editor.status())["hidden"] == 1
+    editor.change((1, 5), (1, 6), "")
+    assert not await editor.items(1, 5), "taken back, it is hidden as before"
+    assert [entry["line"] for entry in editor.engine.read("asked")] == ["poor", "poor x"]
+
+
+async def test_a_hidden_one_is_shown_once_what_is_typed_has_lifted_it(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same completion, followed as any other from then on."""
+
+    def reassess(rest: Completion, typed: int) -> Completion:
+        known = rest.suggestion.confidence
+        return rest.with_confidence(attrs.evolve(known, calibrated=known.calibrated if typed < 2 else 0.6))
+
+    monkeypatch.setattr(completions, "CompletionMemory", partial(CompletionMemory, reassess=reassess))
+    editor = await connect(SCRIPT | {"hideBelow": 0.5, "clock": True}, text=TEXT)
+    assert not await editor.items(1, 4)
+    editor.insert(1, 4, " ")
+    assert not await editor.items(1, 5)
+    editor.insert(1, 5, "=")
+    (found,) = suggestions(await editor.items(1, 6))
+    assert (found["text"], found["confidence"], found["source"]) == (" 2", 0.6, "memory")
+    assert await editor.command("explain", {"uri": URI}) is None
+    editor.insert(1, 6, " ")
+    (rest,) = suggestions(await editor.items(1, 7))
+    assert (rest["text"], rest["id"]) == ("2", found["id"])
+    editor.change((1, 6), (1, 7), "")
+    editor.change((1, 5), (1, 6), "")
+    assert not await editor.items(1, 5), "below the limit again"
+    assert [entry["line"] for entry in editor.engine.read("asked")] == ["poor"]
+    status = await editor.status()
+    assert (status["hidden"], sum(status["tiers"].values())) == (1, 1)
+    editor.insert(1, 5, "=")
+    assert suggestions(await editor.items(1, 6))[0]["id"] == found["id"]
+    editor.insert(1, 6, " 2")
+    await editor.command("accepted", found)
+    assert await editor.saved() == {found["id"]: "kept"}
+    assert editor.rows("SELECT shown_probability FROM suggestions") == [(1.0,)]
+
+
+async def test_what_was_made_ahead_and_hidden_counts_where_the_user_comes_to_it(connect: Connect) -> None:
+    answers = {"x": {"text": " = 1"}, "": {"text": "y = 2", "logprobs": [-2.0, -2.0]}}
+    editor = await connect({"answers": answers, "hideBelow": 0.5}, text="x\n")
+    (suggestion,) = suggestions(await editor.items(0, 1))
+    editor.insert(0, 1, suggestion["text"])
+    await editor.command("accepted", suggestion)
+    await until(lambda: len(editor.engine.read("answered")) == 2, "the line made ahead")
+    assert (await editor.status())["hidden"] == 0
+    for _ in range(2):
+        assert not await editor.items(1, 0)
+    assert len(editor.engine.read("asked")) == 2
+    assert (await editor.status())["hidden"] == 1
 
 
 async def test_by_hand_beside_the_editors_own_request_at_the_same_place(connect: Connect) -> None:

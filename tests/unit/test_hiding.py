@@ -141,7 +141,8 @@ async def test_what_is_hidden(
             "shown although it is below hideBelow (0.5)" in completion.suggestion.confidence.reason
         ) == marked
     else:
-        assert completion is not None
-        assert completion.timing.total_ms == 7.0
+        assert isinstance(completion, Hidden)
+        assert completion.completion.suggestion.timing.total_ms == 7.0
         # Without a limit the same completion is shown.
-        assert isinstance(await CompletionService(engine, estimator).complete(CURSOR), Completion)
+        shown = await CompletionService(engine, estimator).complete(CURSOR)
+        assert completion.shown == completion.completion == shown

@@ -8,10 +8,10 @@ from feedback_scene import suggestion
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import Removal
-from lsp_calib.completion.service import Hidden, Nothing
+from lsp_calib.completion.service import Completion, Hidden, Hiding, Nothing
 from lsp_calib.server import admission
 from lsp_calib.server.admission import LastRequests
-from lsp_calib.values import Timing
+from lsp_calib.values import Evidence, ModelIdentity
 
 A, B = "file:///a.py", "file:///b.py"
 FIRST = Cursor.at(("ab", "c"), 0, 1)
@@ -49,13 +49,14 @@ def test_each_reason_for_withholding_an_answer_has_its_own_sentence(removal: Rem
 
 
 def test_the_words_for_a_hidden_completion() -> None:
-    confidence = suggestion("x", "a" * 16).confidence
+    made = suggestion("x", "a" * 16)
     for calibrated, words in (
         (0.12, "its confidence is about 12 %"),
         (0.002, "its confidence is about 0.2 %"),
     ):
-        completion = Hidden(attrs.evolve(confidence, calibrated=calibrated), Timing(), 0.5)
-        found = admission.absence_of(completion)
+        known = attrs.evolve(made, confidence=attrs.evolve(made.confidence, calibrated=calibrated))
+        completion = Completion(known, FIRST, Evidence(), ModelIdentity("m", "Q4", "0" * 64), "v")
+        found = admission.absence_of(Hidden(completion, Hiding(0.5)))
         assert found.reason == "hidden"
         assert words in found.message
         assert "hideBelow is 50 %" in found.message

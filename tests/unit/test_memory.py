@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import Removal
 from lsp_calib.completion.prompt import Layout, build_prompt
-from lsp_calib.completion.service import Completion, CompletionService, Hidden, Nothing
+from lsp_calib.completion.service import Completion, CompletionService, Hidden, Hiding, Nothing, as_prose
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
-from lsp_calib.server.follow_ups import MOST_REMEMBERED, CompletionMemory
+from lsp_calib.server.follow_ups import MOST_REMEMBERED, CompletionMemory, Reassess, as_at_first
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import (
     CalibratorRef,
@@ -66,8 +66,8 @@ def key_of(layout: str = "fim") -> Callable[[CalibDocument, Cursor], bytes | Non
     return lambda document, cursor: service.key(document.file, cursor, loaded)
 
 
-def memory(layout: str = "fim") -> CompletionMemory:
-    return CompletionMemory(key_of(layout))
+def memory(layout: str = "fim", reassess: Reassess = as_at_first) -> CompletionMemory:
+    return CompletionMemory(key_of(layout), reassess)
 
 
 def completion(cursor: Cursor, text: str, name: str = "an-id") -> Completion:
@@ -269,12 +269,111 @@ def test_an_edit_that_no_prompt_shows_changes_nothing() -> None:
     assert recalled(known, Cursor.at(near, 50, 9, "python")) is None
 
 
-@pytest.mark.parametrize("outcome", [Hidden(CONFIDENCE, Timing(), 0.5), Nothing(Removal.EMPTY)])
-def test_what_has_no_text_holds_for_its_place_alone(outcome: Hidden | Nothing) -> None:
+def test_that_there_was_nothing_to_offer_holds_for_its_place_alone() -> None:
     known = memory()
-    known.remember(DOCUMENT, OLD, outcome)
-    assert known.recall(DOCUMENT, OLD) is outcome
+    known.remember(DOCUMENT, OLD, Nothing(Removal.EMPTY))
+    assert known.recall(DOCUMENT, OLD) == Nothing(Removal.EMPTY)
     assert known.recall(DOCUMENT, typed(OLD, "x")) is None
+
+
+def lifted(by: Sequence[float]) -> Reassess:
+    """The confidence after so many typed characters, the last one from there on."""
+
+    def reassess(rest: Completion, typed: int) -> Completion:
+        probability = by[min(typed, len(by) - 1)]
+        return rest.with_confidence(attrs.evolve(rest.suggestion.confidence, calibrated=probability))
+
+    return reassess
+
+
+def hidden(one: Completion, by: Sequence[float], below: float) -> Hidden:
+    """A completion as the service hides it."""
+    confidence = attrs.evolve(one.suggestion.confidence, calibrated=by[0])
+    return Hidden(one.with_confidence(confidence), Hiding(below))
+
+
+probabilities = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
+
+
+@given(completions(), st.data(), st.floats(0.01, 0.99))
+def test_a_hidden_one_is_known_while_it_is_typed_and_shown_from_the_limit_on(
+    old: Completion, data: st.DataObject, below: float
+) -> None:
+    by = data.draw(probabilities.filter(lambda by: by[0] < below))
+    known = memory(reassess=lifted(by))
+    known.remember(DOCUMENT, old.cursor, hidden(old, by, below))
+    text = old.suggestion.text
+    for count in data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=4)):
+        cursor = typed(old.cursor, text[:count])
+        found, probability = known.recall(DOCUMENT, cursor), by[min(count, len(by) - 1)]
+        if probability < below:
+            assert isinstance(found, Hidden)
+            rest = found.completion
+            assert found.confidence.calibrated == probability
+            assert found.key is None, "of another prompt"
+        else:
+            assert isinstance(found, Completion)
+            rest = found
+        assert (rest.cursor, rest.expected_line) == (cursor, old.expected_line)
+        assert rest.suggestion.confidence.calibrated == probability
+        assert (rest.suggestion.id, rest.suggestion.text) == (old.suggestion.id, text[count:])
+        assert (rest.suggestion.source, rest.suggestion.timing) == ("memory", Timing())
+        assert (rest.shown_probability, rest.evidence) == (1.0, old.evidence)
+        assert rest.was_hidden == (count > 0)
+    assert known.recall(DOCUMENT, typed(old.cursor, text)) is None
+
+
+@given(completions(), st.data())
+def test_once_something_else_is_typed_nothing_is_known_of_a_hidden_one(
+    old: Completion, data: st.DataObject
+) -> None:
+    """Neither that it is hidden nor its text; taken back, it is what it was."""
+    by = (0.1, 0.1, 0.9)
+    known = memory(reassess=lifted(by))
+    known.remember(DOCUMENT, old.cursor, hidden(old, by, 0.5))
+    text = old.suggestion.text
+    count = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.characters(exclude_characters="\r\n" + text[count]))
+    before = known.recall(DOCUMENT, typed(old.cursor, text[:count]))
+    assert known.recall(DOCUMENT, typed(old.cursor, text[:count] + other)) is None
+    assert known.recall(DOCUMENT, typed(old.cursor, text[:count] + other + text[count:])) is None
+    assert known.recall(DOCUMENT, typed(old.cursor, text[:count])) == before
+
+
+@given(completions(), probabilities, st.integers(0, 11))
+def test_what_is_shown_stays_wherever_its_confidence_goes(
+    old: Completion, by: Sequence[float], count: int
+) -> None:
+    known = memory(reassess=lifted(by))
+    known.remember(DOCUMENT, old.cursor, old)
+    count = min(count, len(old.suggestion.text) - 1)
+    rest = known_at(known, typed(old.cursor, old.suggestion.text[:count]))
+    assert rest.suggestion.confidence.calibrated == by[min(count, len(by) - 1)]
+    assert not rest.was_hidden
+
+
+def test_what_opens_documentation_comes_back_without_a_number_and_nothing_is_learned_from_it() -> None:
+    old = completion(Cursor.at(["def f():", "    "], 1, 4, "python"), '"""Sum."""')
+    prose = attrs.evolve(CONFIDENCE, calibrated=None, reason="prose")
+    by = (0.1, 0.1, 0.9)
+    known = memory(reassess=lifted(by))
+    known.remember(DOCUMENT, old.cursor, attrs.evolve(hidden(old, by, 0.5), prose=prose))
+    still = known.recall(DOCUMENT, typed(old.cursor, '"'))
+    assert isinstance(still, Hidden)
+    assert still.confidence.calibrated == 0.1
+    rest = known_at(known, typed(old.cursor, '""'))
+    assert rest == as_prose(attrs.evolve(rest, evidence=old.evidence), prose)
+    assert (rest.evidence, rest.was_hidden) == (Evidence(), True)
+
+
+def test_of_two_whose_beginning_is_typed_the_latest_is_recalled_hidden_or_not() -> None:
+    start = Cursor.at(("",), 0, 0, "python")
+    known = memory()
+    known.remember(DOCUMENT, start, hidden(completion(start, "foo(1)", "first"), (0.1,), 0.5))
+    later = typed(start, "f")
+    known.remember(DOCUMENT, later, completion(later, "oo(2)", "second"))
+    assert known_at(known, typed(start, "fo")).suggestion.id == "second"
+    assert isinstance(known.recall(DOCUMENT, start), Hidden)
 
 
 def test_the_one_used_last_goes_before_others_that_fit() -> None:
@@ -380,14 +479,16 @@ def edited(states: list[Cursor], kind: str, how: object, shown: str) -> Cursor:
 def test_whatever_is_edited_memory_says_what_the_model_would(
     layout: str, lines: Sequence[str], changes: list[tuple[str, object]]
 ) -> None:
-    """An answer from memory is the model's to the same prompt, or the rest of one that is typed along."""
-    known, layout_ = memory(layout), Layout.of(card(layout))
+    """An answer from memory is the model's to the same prompt, or the rest of one that is typed along; and
+    the model is asked no more often where all are hidden."""
+    known, kept_back, layout_ = memory(layout), memory(layout), Layout.of(card(layout))
     made: dict[str, Made] = {}
     states, shown = [Cursor.at(tuple(lines), 0, 0, "python")], ""
     for kind, how in [("move", (0, 0)), *changes]:
         cursor = edited(states, kind, how, shown)
         states.append(cursor)
-        found = recalled(known, cursor)
+        found, unseen = recalled(known, cursor), kept_back.recall(DOCUMENT, cursor)
+        assert (found is None) == (unseen is None)
         if found is None:
             prompt = build_prompt(cursor, layout_)
             one = Made(cursor, prompt, answer_to(prompt))
@@ -395,6 +496,10 @@ def test_whatever_is_edited_memory_says_what_the_model_would(
             made[name] = one
             found = completion(cursor, one.text, name)
             known.remember(DOCUMENT, cursor, found)
+            kept_back.remember(DOCUMENT, cursor, Hidden(found, Hiding(0.9)))
+        else:
+            assert isinstance(unseen, Hidden)
+            assert attrs.evolve(unseen.completion, was_hidden=False) == found
         one, shown = made[found.suggestion.id], found.suggestion.text
         assert found.cursor == cursor
         assert shown
