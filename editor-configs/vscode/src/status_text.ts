@@ -53,7 +53,7 @@ export function statusSentence(status: Status, legend: Legend = {}): string {
     calibrator && `calibrator ${calibrator.state} (${calibrator.source}, ${calibrator.n} labels)${meaning ? `: ${meaning}` : ''}`,
     note,
     tiers && `shown: ${tiers.accept} accept, ${tiers.review} review, ${tiers.reject} reject`,
-    hidden && `${hidden} hidden as too likely to be wrong (hideBelow)`,
+    hidden && `${hidden} hidden as not sure enough (hideBelow)`,
     typeof latencyMs?.p50 === 'number' && `median ${Math.round(latencyMs.p50)} ms`,
   ];
   return parts.filter(Boolean).join(' · ');

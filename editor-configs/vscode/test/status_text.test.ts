@@ -51,6 +51,6 @@ it('puts what is known into one sentence, and nothing else', () => {
 it('says why this model and window are used, and how many completions were hidden', () => {
   const chosen = { model: 'The model is m, because.', window: 'The window is small: so.' };
   expect(statusSentence({ state: 'ready', message: 'Ready.', model: 'm', chosen, hidden: 2 })).toBe(
-    'lsp-calib: Ready. · The model is m, because. · The window is small: so. · 2 hidden as too likely to be wrong (hideBelow)',
+    'lsp-calib: Ready. · The model is m, because. · The window is small: so. · 2 hidden as not sure enough (hideBelow)',
   );
 });

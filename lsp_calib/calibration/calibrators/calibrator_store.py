@@ -15,6 +15,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.ledger_file import read_ledger
 from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, borrowed_curve, carried_from, carry_over
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER as PREFIXES
@@ -25,7 +26,7 @@ from lsp_calib.calibration.calibrators.survival_curve import SurvivalCurve
 from lsp_calib.calibration.certificates import Ledger
 from lsp_calib.characters import in_one_line
 from lsp_calib.errors import CalibratorError, SettingsError
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity
 
 IMPORTED = "imported "
 """In a provenance, before the id of the calibrator that was imported."""
@@ -341,6 +342,24 @@ class CalibratorStore:
         fitting = (one for one in known if (one.model.sha256, one.prompt_version) == wanted)
         skipped = tuple(text for of in seen for text in of.skipped)
         return (next(fitting, None) if purpose.model.sha256 else None), skipped
+
+    def survivals(
+        self,
+        purpose: Purpose,
+        calibrator: Calibrator,
+        evidences: Sequence[Evidence],
+        measure: Wanted = "best",
+    ) -> list[float | None]:
+        """For each line of a purpose the probability that it survives, None where that is not known.
+
+        calibrator: says how likely the lines are to end unchanged. measure: as in `Calibrator.assess`.
+        """
+        curve = self.survival_curve(purpose)[0] if calibrator.source != "prior" else None
+        whole = [calibrator.probability(evidence, measure) for evidence in evidences]
+        return [
+            None if curve is None or p is None else curve.probability(evidence, p)
+            for p, evidence in zip(whole, evidences, strict=True)
+        ]
 
     def stamp(self, purpose: Purpose) -> object:
         """A value that differs from an earlier one if another calibrator, certificate or curve of beginnings

@@ -41,11 +41,13 @@ class SurvivalCurve(FileDocument, frozen=True, kw_only=True, tag_field="schema",
             raise DataError("nSurvived must be among n.")
 
     def probability(self, evidence: Evidence, unchanged: float) -> float | None:
-        """That a line survives, in [unchanged, 1]; None if no curve has its features.
+        """That a line survives, in [unchanged, 1]; None if no curve has its features, or they are impossible.
 
         evidence: of the line. unchanged: the calibrated probability that it ends as it stands, in [0, 1].
-        Raises DataError as `curve.value_of` does.
         """
-        of_changed = (curve.probability(evidence) for curve in self.curves)
-        edited = next((p for p in of_changed if p is not None), None)
+        try:
+            of_changed = (curve.probability(evidence) for curve in self.curves)
+            edited = next((p for p in of_changed if p is not None), None)
+        except DataError:
+            return None
         return None if edited is None else unchanged + (1.0 - unchanged) * edited

@@ -33,7 +33,7 @@ function M.status(status)
   end
   local shown = numbers(status.tiers or {}, { 'accept', 'review', 'reject' })
   say(shown == '' and 'No suggestion was shown since the start.' or 'Shown since the start: ' .. shown .. '.')
-  if (status.hidden or 0) > 0 then say(('Hidden, because they are too likely to be wrong (hideBelow): %d.'):format(status.hidden)) end
+  if (status.hidden or 0) > 0 then say(('Hidden, because none of them is sure enough (hideBelow): %d.'):format(status.hidden)) end
   local withheld = numbers(status.withheld or {})
   if withheld ~= '' then say('Answers with nothing to offer: ' .. withheld .. '.') end
   local latency = status.latencyMs or {}
