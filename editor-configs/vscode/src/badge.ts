@@ -1,8 +1,13 @@
 // The badge: the tier of the suggestion that is on screen, at the end of its line.
 
 import * as vscode from 'vscode';
-import { badgeText, markOf, surePart, verdictOf, whyThisTier, writtenOver, type Verdict } from './badge_text';
+import { badgeText, cursorAfter, goesAlong, surePart, tierText, verdictOf, whyThisTier, writtenOver } from './badge_text';
+import { badgeHasNumber } from './settings';
 import { suggestionIn, type Legend, type Suggestion } from './wire';
+
+// VS Code moves it to the end that the line has when the badge comes there. The next key may have come before: at the end
+// that is known here the badge would stand before what that has written, and push the ghost text aside.
+const BEYOND = 1_000_000;
 
 type Items = vscode.InlineCompletionItem[] | vscode.InlineCompletionList | null | undefined;
 
@@ -12,17 +17,27 @@ export interface OnScreen {
   readonly why: string;
 }
 
+/** One of the suggestions on screen. */
+interface Offer {
+  readonly suggestion: Suggestion;
+  readonly line: string; // what stands before the suggestion on its line, and the suggestion
+  readonly rank: number | undefined; // the number that VS Code gives it, undefined for a single one
+}
+
 interface Shown {
   readonly editor: vscode.TextEditor;
   readonly version: number;
-  readonly position: vscode.Position;
-  readonly suggestions: readonly Suggestion[];
-  readonly first: vscode.InlineCompletionItem | undefined; // the item of the first of them
+  readonly position: vscode.Position; // of the cursor
+  readonly start: number; // the character where the suggestions begin
+  readonly behind: string; // what stands on the line behind what they replace
+  readonly offers: readonly Offer[];
 }
+
+const textOf = ({ insertText }: vscode.InlineCompletionItem) => (typeof insertText === 'string' ? insertText : insertText.value);
 
 /** Whether VS Code has anything to show of the item: it must go on from the text before the cursor. */
 function goesOn(item: vscode.InlineCompletionItem, document: vscode.TextDocument, position: vscode.Position): boolean {
-  const text = typeof item.insertText === 'string' ? item.insertText : item.insertText.value;
+  const text = textOf(item);
   const start = item.range?.start ?? position;
   const before = document.getText(new vscode.Range(start, position));
   return text.startsWith(before) && text !== document.getText(item.range ?? new vscode.Range(start, position));
@@ -33,6 +48,7 @@ export class BadgeView implements vscode.Disposable {
     rangeBehavior: vscode.DecorationRangeBehavior.ClosedClosed,
   });
   private legend: Legend = {};
+  private number = badgeHasNumber();
   private shown: Shown | undefined;
   private readonly subscriptions: vscode.Disposable[];
 
@@ -44,12 +60,16 @@ export class BadgeView implements vscode.Disposable {
           this.clear();
         }
       }),
-      vscode.workspace.onDidChangeTextDocument(({ document }) => {
-        if (document === this.shown?.editor.document && document.version !== this.shown.version) {
-          this.clear();
+      // Told before the selection that a key moves.
+      vscode.workspace.onDidChangeTextDocument((event) => this.changed(event)),
+      vscode.window.onDidChangeActiveTextEditor(() => this.clear()),
+      vscode.window.onDidChangeWindowState(({ focused }) => (focused ? undefined : this.clear())),
+      vscode.workspace.onDidChangeConfiguration(() => {
+        this.number = badgeHasNumber();
+        if (this.shown) {
+          this.draw(this.shown);
         }
       }),
-      vscode.window.onDidChangeActiveTextEditor(() => this.clear()),
     ];
   }
 
@@ -59,12 +79,12 @@ export class BadgeView implements vscode.Disposable {
 
   /** The id of the first suggestion on screen, if there is one. */
   get id(): string | undefined {
-    return this.shown?.suggestions[0]?.id;
+    return this.shown?.offers[0]?.suggestion.id;
   }
 
   /** Why the suggestions on screen have their tiers; nothing where none is shown. */
   why(): string | undefined {
-    return this.shown?.suggestions.map((suggestion) => whyThisTier(suggestion, this.legend)).join('\n');
+    return this.shown?.offers.map(({ suggestion }) => whyThisTier(suggestion, this.legend)).join('\n');
   }
 
   /** Waits for the answer to a request for completions, draws its badge, returns it unchanged. */
@@ -77,28 +97,28 @@ export class BadgeView implements vscode.Disposable {
     const version = document.version;
     const result = await pending;
     const editor = vscode.window.activeTextEditor;
-    if (token.isCancellationRequested || editor?.document !== document || document.version !== version) {
+    const here = editor?.document === document && document.version === version && vscode.window.state.focused;
+    if (token.isCancellationRequested || !here) {
       return result; // of another moment: VS Code will not show it
     }
     const all = Array.isArray(result) ? result : (result?.items ?? []);
-    const items = all.filter((item) => goesOn(item, document, position));
-    this.draw(editor, position, items);
+    this.show(editor, position, all.filter((item) => goesOn(item, document, position)));
     return result;
   }
 
   /** Puts in the part that can be trusted of the first suggestion on screen; false if there is none. The rest stays. */
   async acceptSure(): Promise<boolean> {
-    const { editor, position, suggestions, first } = this.shown ?? {};
-    const suggestion = suggestions?.[0];
-    if (!editor || !position || !suggestion || !first) {
+    const { editor, position, start, behind, offers } = this.shown ?? {};
+    const suggestion = offers?.[0]?.suggestion;
+    if (!editor || !position || start === undefined || behind === undefined || !suggestion) {
       return false;
     }
-    const range = first.range ?? new vscode.Range(position, position);
-    const part = surePart(suggestion, position.character - range.start.character);
+    const part = surePart(suggestion, position.character - start);
     if (!part) {
       return false;
     }
-    const closers = editor.document.getText(new vscode.Range(position, range.end));
+    const line = editor.document.lineAt(position.line).text;
+    const closers = line.slice(position.character, line.length - behind.length);
     const end = position.translate(0, writtenOver(part, closers));
     const done = await editor.edit((edit) => edit.replace(new vscode.Range(position, end), part));
     if (!done) {
@@ -114,7 +134,8 @@ export class BadgeView implements vscode.Disposable {
     if (this.shown) {
       this.shown.editor.setDecorations(this.decoration, []);
       this.shown = undefined;
-      this.tell(undefined);
+      this.onChange(undefined);
+      this.tellWhetherVisible(false);
     }
   }
 
@@ -127,39 +148,75 @@ export class BadgeView implements vscode.Disposable {
     return selections.length === 1 && selections[0]!.active.isEqual(this.shown!.position);
   }
 
-  private draw(
-    editor: vscode.TextEditor,
-    position: vscode.Position,
-    items: readonly vscode.InlineCompletionItem[],
-  ): void {
-    this.clear();
-    const suggestions = items.map((item) => suggestionIn(item.command?.arguments?.[0]));
-    const known = suggestions.filter((suggestion) => suggestion !== undefined);
-    const first = known[0];
-    if (!first) {
+  /** The badge of what is typed along stays until the answer to that key takes its place; any other change ends it. */
+  private changed({ document, contentChanges }: vscode.TextDocumentChangeEvent): void {
+    const { shown } = this;
+    if (!shown || document !== shown.editor.document || document.version === shown.version) {
       return;
     }
-    const end = editor.document.lineAt(position.line).range.end;
-    // VS Code does not tell which of several is on screen, but numbers them: the badge has the same numbers. It is one
-    // decoration, in the first one's colour: VS Code draws several in an order of its own.
-    const texts = suggestions.flatMap((suggestion, i) => {
-      const rank = suggestions.length > 1 ? i + 1 : undefined;
-      return suggestion ? [badgeText(verdictOf(suggestion), this.legend, rank)] : [];
-    });
-    const after = {
-      contentText: texts.join(' \u2003'),
-      color: new vscode.ThemeColor(`lspCalib.${verdictOf(first).tier}`), // from the theme: package.json has the defaults
-      margin: '0 0 0 2em',
-    };
-    editor.setDecorations(this.decoration, [{ range: new vscode.Range(end, end), renderOptions: { after } }]);
-    const item = items[suggestions.indexOf(first)];
-    this.shown = { editor, version: editor.document.version, position, suggestions: known, first: item };
-    this.tell(verdictOf(first));
+    const [change, more] = contentChanges;
+    const { position, behind, offers } = shown;
+    if (!change || more || change.range.start.line !== position.line || !change.range.isSingleLine || change.text.includes('\n')) {
+      this.clear();
+      return;
+    }
+    const line = document.lineAt(position.line).text;
+    const at = cursorAfter(change.text, change.range.start.character);
+    const left = at > position.character ? offers.filter((offer) => goesAlong(offer.line, line, at, behind)) : [];
+    if (left.length === 0) {
+      this.clear();
+      return;
+    }
+    const next = { ...shown, version: document.version, position: position.with({ character: at }), offers: left };
+    if (left.length === offers.length) {
+      this.shown = next; // VS Code moves the badge with the end of its line
+    } else {
+      this.draw(next);
+    }
   }
 
-  private tell(verdict: Verdict | undefined): void {
-    // VS Code's own toolbar takes the hover of a line with ghost text: the number is in that of the status bar.
-    this.onChange(verdict && { tier: `${markOf(verdict.tier, this.legend)} ${verdict.tier}`, why: this.why() ?? '' });
-    void vscode.commands.executeCommand('setContext', 'lspCalib.badgeVisible', verdict !== undefined);
+  private show(editor: vscode.TextEditor, position: vscode.Position, items: readonly vscode.InlineCompletionItem[]): void {
+    const range = items[0]?.range ?? new vscode.Range(position, position);
+    const line = editor.document.lineAt(position.line).text;
+    const start = range.start.character;
+    // VS Code does not tell which of several is on screen, but numbers them: the badge has the same numbers.
+    const offers = items.flatMap((item, i) => {
+      const suggestion = suggestionIn(item.command?.arguments?.[0]);
+      const rank = items.length > 1 ? i + 1 : undefined;
+      return suggestion ? [{ suggestion, line: line.slice(0, start) + textOf(item), rank }] : [];
+    });
+    if (offers.length === 0 || (this.shown && this.shown.editor !== editor)) {
+      this.clear();
+    }
+    if (offers.length > 0) {
+      const behind = line.slice(range.end.character);
+      this.draw({ editor, version: editor.document.version, position, start, behind, offers });
+    }
+  }
+
+  /** In place: one change of the decorations, so that nothing is taken away and drawn again between two keys. */
+  private draw(shown: Shown): void {
+    const { editor, position, offers } = shown;
+    const first = verdictOf(offers[0]!.suggestion);
+    // One decoration, in the first one's colour: VS Code draws several in an order of its own.
+    const texts = offers.map(({ suggestion, rank }) => badgeText(verdictOf(suggestion), this.legend, rank, this.number));
+    const after = {
+      contentText: texts.join(' \u2003'),
+      color: new vscode.ThemeColor(`lspCalib.${first.tier}`), // from the theme: package.json has the defaults
+      margin: '0 0 0 2em',
+    };
+    const end = position.with({ character: BEYOND });
+    editor.setDecorations(this.decoration, [{ range: new vscode.Range(end, end), renderOptions: { after } }]);
+    const visible = this.shown !== undefined;
+    this.shown = shown;
+    // VS Code's own toolbar takes the hover of a line with ghost text: that of the status bar says why.
+    this.onChange({ tier: tierText(first, this.legend, this.number), why: this.why() ?? '' });
+    if (!visible) {
+      this.tellWhetherVisible(true);
+    }
+  }
+
+  private tellWhetherVisible(visible: boolean): void {
+    void vscode.commands.executeCommand('setContext', 'lspCalib.badgeVisible', visible);
   }
 }

@@ -1,5 +1,5 @@
-// What the badge of a suggestion says. Its probability stands in the hover alone: developers prefer colours and
-// words to numbers in the editor (arXiv 2510.22614).
+// What the badge of a suggestion says. Its probability stands in the hover, and in the badge for who asks for it:
+// developers prefer colours and words to numbers in the editor (arXiv 2510.22614).
 
 import type { Legend, Suggestion, Tier } from './wire';
 
@@ -58,14 +58,39 @@ export function surePart({ tier, text, sure, lines }: Suggestion, typed: number)
   return end === undefined ? '' : (text ?? '').slice(typed, end);
 }
 
+const CLOSERS = /^[\s)\]}"'`;,]*$/;
+
+/** Whether a suggestion still agrees with its line. offered: the line up to its end. behind: what it leaves behind itself. */
+export function goesAlong(offered: string, line: string, at: number, behind: string): boolean {
+  const between = line.length - behind.length;
+  const closers = line.slice(at, between);
+  const agrees = at < offered.length && offered.startsWith(line.slice(0, at));
+  return agrees && at <= between && line.endsWith(behind) && CLOSERS.test(closers);
+}
+
+/** Where the cursor is after a key: behind what was written, or between the two of a pair that the editor has completed. */
+export function cursorAfter(written: string, at: number): number {
+  const [first = '', second] = written;
+  const paired = written.length === 2 && second === (PAIRS[first] ?? ('"\'`'.includes(first) ? first : undefined));
+  return at + written.length - (paired ? 1 : 0);
+}
+
 export function markOf(tier: Tier, legend: Legend): string {
   return legend[tier]?.mark ?? MARKS[tier];
 }
 
-/** The badge. rank: the number that VS Code shows of one of several suggestions, undefined for a single one. */
-export function badgeText(verdict: Verdict, legend: Legend, rank?: number): string {
-  const number = rank === undefined ? '' : `${rank}: `;
-  return `${number}${markOf(verdict.tier, legend)} ${verdict.words}`;
+/**
+ * The badge. rank: the number that VS Code shows of one of several suggestions, undefined for a single one. number:
+ * whether it names the probability, where there is one, in place of the tier, whose mark and colour it keeps.
+ */
+export function badgeText(verdict: Verdict, legend: Legend, rank?: number, number = false): string {
+  const { tier, words } = verdict;
+  return `${rank === undefined ? '' : `${rank}: `}${tierText(verdict, legend, number)}${words.slice(tier.length)}`;
+}
+
+/** Mark and tier; mark and probability for who wants the number. */
+export function tierText({ tier, confidence }: Verdict, legend: Legend, number = false): string {
+  return `${markOf(tier, legend)} ${number && confidence !== null ? percent(confidence) : tier}`;
 }
 
 /**

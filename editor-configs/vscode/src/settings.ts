@@ -61,6 +61,11 @@ export function pythonPath(): string {
   return ofUser<string>('server.python') || '';
 }
 
+/** Whether a badge names the probability instead of the tier. */
+export function badgeHasNumber(): boolean {
+  return vscode.workspace.getConfiguration(SECTION).get('badge.number') === true;
+}
+
 /** The patterns of all places together: VS Code's value is that of one place, of the workspace rather than of its folders. */
 function excluded(): unknown {
   const said: unknown = vscode.workspace.getConfiguration(SECTION).get('exclude');

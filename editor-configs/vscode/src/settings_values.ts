@@ -1,8 +1,9 @@
 // Which of the user's settings the server is told, as values: settings.ts reads them from VS Code.
 
 export const SECTION = 'lspCalib';
-// The extension's own: no server knows them, and what they name is started.
-const OWN = ['server', 'serverPath', 'trusted'] as const;
+// The extension's own: no server knows them, and what some of them name is started.
+const OWN = ['server', 'serverPath', 'trusted', 'badge'] as const;
+const OF_OWN = new RegExp(`^${SECTION}\\.(${OWN.join('|')})(\\.|$)`);
 
 /** The object without unset (null) values, at every depth; undefined where nothing is left. */
 export function pruned(value: unknown): unknown {
@@ -24,7 +25,7 @@ export function forServer(section: string | undefined, answer: unknown): unknown
     }
     return pruned(rest) ?? {};
   }
-  if (/^lspCalib\.(server|serverPath|trusted)(\.|$)/.test(section ?? '')) {
+  if (OF_OWN.test(section ?? '')) {
     return null;
   }
   return pruned(answer) ?? null;

@@ -17,6 +17,14 @@ describe('the badge', () => {
     expect(badgeText(verdictOf(suggestion), legend)).toBe('▲ review');
   });
 
+  it('names the probability in place of the tier for who wants it, where there is one', () => {
+    const shown = (one: Suggestion) => badgeText(verdictOf(one), legend, undefined, true);
+    expect(shown(suggestion)).toBe('▲ 46 %');
+    expect(shown({ ...suggestion, text: 'count + other', sure: { end: 5, confidence: 0.9 } })).toBe('▲ 46 %, sure up to count');
+    expect(shown({ ...suggestion, lines: [{ confidence: 0.9, tier: 'accept' }, { confidence: 0.4, tier: 'review' }] })).toBe('● 90 % through line 1');
+    expect(shown({ ...suggestion, confidence: null })).toBe('▲ review');
+  });
+
   it('has a shape of its own for each tier, whatever the server sends', () => {
     for (const known of [legend, {}]) {
       const marks = TIERS.map((tier) => badgeText({ tier, words: '', confidence: null }, known).trim());

@@ -17,6 +17,45 @@ export const listeners = new Map<string, (event: unknown) => unknown>();
 export const trust = { given: true };
 const nothing = { dispose: () => undefined };
 
+export class Position {
+  constructor(
+    readonly line: number,
+    readonly character: number,
+  ) {}
+  translate(lines: number, characters: number) {
+    return new Position(this.line + lines, this.character + characters);
+  }
+  with({ character }: { character: number }) {
+    return new Position(this.line, character);
+  }
+  isEqual({ line, character }: Position) {
+    return this.line === line && this.character === character;
+  }
+}
+
+export class Range {
+  constructor(
+    readonly start: Position,
+    readonly end: Position,
+  ) {}
+  get isSingleLine() {
+    return this.start.line === this.end.line;
+  }
+}
+
+export class Selection extends Range {
+  get active() {
+    return this.end;
+  }
+}
+
+export class ThemeColor {
+  constructor(readonly id: string) {}
+}
+
+export const DecorationRangeBehavior = { ClosedClosed: 1 };
+export const Disposable = { from: () => nothing };
+
 function merged(section: string, scope?: object): Record<string, unknown> {
   const all: Record<string, unknown> = {};
   for (const [name, { globalValue, workspaceValue, folderValues }] of settings) {
@@ -37,20 +76,10 @@ function registerCommand(name: string, body: unknown) {
 }
 
 export const ask = vi.fn<(message: string, ...answers: unknown[]) => Promise<unknown>>(async () => undefined);
-export const active: { document: unknown } = { document: undefined };
+export const active: { document: unknown; editor?: object } = { document: undefined };
 export const documents: unknown[] = [];
 export const folders: { name: string; uri: { toString(): string } }[] = [];
 
-export const window = {
-  get activeTextEditor() {
-    return active.document && { document: active.document };
-  },
-  showInformationMessage: ask,
-  showQuickPick: vi.fn<(items: { label: string }[]) => Promise<unknown>>(async () => undefined),
-  showErrorMessage: vi.fn<(message: string, ...answers: unknown[]) => Promise<unknown>>(async () => undefined),
-  withProgress: (_options: unknown, work: (shown: object, cancellation: object) => unknown) =>
-    work({ report: () => undefined }, { isCancellationRequested: false, onCancellationRequested: () => nothing }),
-};
 function on(name: string) {
   return (listener: (event: unknown) => unknown) => {
     listeners.set(name, listener);
@@ -58,11 +87,27 @@ function on(name: string) {
   };
 }
 
+export const window = {
+  get activeTextEditor() {
+    return active.editor ?? (active.document && { document: active.document });
+  },
+  state: { focused: true },
+  createTextEditorDecorationType: () => nothing,
+  onDidChangeTextEditorSelection: on('selection'),
+  onDidChangeActiveTextEditor: on('editor'),
+  onDidChangeWindowState: on('window'),
+  showInformationMessage: ask,
+  showQuickPick: vi.fn<(items: { label: string }[]) => Promise<unknown>>(async () => undefined),
+  showErrorMessage: vi.fn<(message: string, ...answers: unknown[]) => Promise<unknown>>(async () => undefined),
+  withProgress: (_options: unknown, work: (shown: object, cancellation: object) => unknown) =>
+    work({ report: () => undefined }, { isCancellationRequested: false, onCancellationRequested: () => nothing }),
+};
 export const workspace = {
   get isTrusted() {
     return trust.given;
   },
   onDidChangeConfiguration: on('configuration'),
+  onDidChangeTextDocument: on('text'),
   onDidChangeWorkspaceFolders: on('folders'),
   onDidGrantWorkspaceTrust: on('trust'),
   onWillSaveNotebookDocument: on('notebooks'),
@@ -70,7 +115,11 @@ export const workspace = {
   textDocuments: documents,
   getWorkspaceFolder: (uri: object) => folders.find((folder) => `${uri}`.startsWith(`${folder.uri}/`)),
   getConfiguration: (section?: string, scope?: object) => ({
-    get: (key: string) => (section ? merged(section, scope)[key] : merged(key, scope)),
+    get: (path: string) =>
+      (section ? path.split('.') : []).reduce<unknown>(
+        (inner, key) => (inner as Record<string, unknown> | undefined)?.[key],
+        merged(section ?? path, scope),
+      ),
     inspect: (key: string) => settings.get(`${section}.${key}`),
   }),
 };

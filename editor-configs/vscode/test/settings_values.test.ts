@@ -18,6 +18,11 @@ describe('the server is told', () => {
     expect(forServer('lspCalib.tiers', { preset: 'lenient' })).toEqual({ preset: 'lenient' });
   });
 
+  it('nothing of what the badge looks like', () => {
+    expect(forServer('lspCalib', { badge: { number: true } })).toEqual({});
+    expect(forServer('lspCalib.badge.number', true)).toBeNull();
+  });
+
   it("the user's own values apart from what the workspace says", () => {
     const all = { exclude: ['of-the-workspace'], trusted: { model: '/of-the-workspace' } };
     expect(initializationOptions(all, { model: 'mine', threads: null }, { exclude: ['mine'] })).toEqual({

@@ -80,7 +80,7 @@ _ONE_THREAD = {"lspCalib.trusted.threads": 1}
 _DRAWN = """() => {
   const spans = [...document.querySelectorAll('.view-lines span')];
   const parts = spans.flatMap((span) => ['::before', '::after'].map((side) => getComputedStyle(span, side)));
-  const badge = parts.find(({ content }) => /(accept|review|reject)/.test(content));
+  const badge = parts.find(({ content }) => /[●▲✗]/.test(content));
   const ghosts = [...document.querySelectorAll('.ghost-text-decoration, .ghost-text')];
   const item = document.querySelector('.statusbar-item[id*="lspCalib.status"]');
   return {
@@ -91,6 +91,48 @@ _DRAWN = """() => {
     label: item?.querySelector('[aria-label]')?.getAttribute('aria-label') ?? '',
     busy: item?.querySelector('.codicon-sync, .codicon-loading') ? 'busy' : '',
   };
+}"""
+# Notes what is seen of the cursor's line at each frame of the page, where that differs from the frame before.
+# VS Code draws within a frame: what observes sizes is called after that, and before anything is seen.
+_FILM = """() => {
+  const begun = performance.now();
+  const textBox = (element) => {
+    const range = document.createRange();
+    range.selectNodeContents(element);
+    return range.getBoundingClientRect(); // without what CSS adds to it
+  };
+  const film = window.lspCalibFilm = { frames: [], goesOn: true };
+  const note = () => {
+    const top = document.querySelector('.editor-instance .cursors-layer .cursor')?.style.top;
+    const lines = [...document.querySelectorAll('.editor-instance .view-line')];
+    const line = lines.find((one) => one.style.top === top);
+    const ghosts = [...(line?.querySelectorAll('.ghost-text-decoration') ?? [])];
+    const spans = [...(line?.querySelectorAll('span') ?? [])];
+    const after = spans.map((span) => getComputedStyle(span, '::after'));
+    const badge = after.find(({ content }) => /[●▲✗]/.test(content));
+    const frame = {
+      text: (line?.textContent ?? '').replaceAll('\\u00a0', ' '),
+      ghost: ghosts.map((one) => one.textContent).join('').replaceAll('\\u00a0', ' '),
+      end: Math.round(Math.max(0, ...ghosts.map((one) => textBox(one).right))),
+      badge: badge ? badge.content.replaceAll('"', '') : '',
+      color: badge ? badge.color : '',
+      status: document.querySelector('.statusbar-item[id*="lspCalib.status"]')?.textContent.trim() ?? '',
+    };
+    const last = film.frames.at(-1);
+    if (!last || Object.keys(frame).some((key) => frame[key] !== last[key])) {
+      film.frames.push({ ...frame, at: Math.round(performance.now() - begun) });
+    }
+  };
+  const probe = document.body.appendChild(document.createElement('div'));
+  probe.style.cssText = 'position: fixed; width: 0; height: 0; visibility: hidden';
+  new ResizeObserver(note).observe(probe);
+  const resize = () => {
+    probe.style.width = probe.style.width === '0px' ? '1px' : '0px';
+    if (film.goesOn) {
+      requestAnimationFrame(resize);
+    }
+  };
+  resize();
 }"""
 _LINES = """() => [...document.querySelectorAll('.editor-instance .view-line')].map((line) => {
   const text = line.cloneNode(true);
@@ -163,6 +205,15 @@ def timed_server(folder: Path, server: str, seconds: float = 0.0) -> tuple[str, 
     program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
     program.chmod(0o755)
     return str(program), journal
+
+
+def rising_server(folder: Path, server: str) -> str:
+    """A program that starts the server, whose suggestions are then the surer the more of them is typed."""
+    program = folder / "rising-lsp-calib"
+    words = [sys.executable, str(Path(__file__).parents[1] / "rising_server.py"), server]
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    program.chmod(0o755)
+    return str(program)
 
 
 def node_folder() -> str:
@@ -295,6 +346,20 @@ class VSCode:
         """Texts of ghost text, badge and status bar item, the label that a screen reader says of it, the
         badge's colour, whether the server works ("busy"); "" for what is not there."""
         return dict(self.page.evaluate(_DRAWN))
+
+    def film(self) -> Callable[[], list[dict[str, Any]]]:
+        """Begins to note what is seen of the cursor's line, frame by frame.
+
+        What it returns ends that and gives the frames: the text with the ghost text, the ghost text, where
+        that ends, badge and colour, the status bar.
+        """
+        self.page.evaluate(_FILM)
+
+        def end() -> list[dict[str, Any]]:
+            script = "() => { lspCalibFilm.goesOn = false; return lspCalibFilm.frames; }"
+            return list(self.page.evaluate(script))
+
+        return end
 
     def until(self, what: str, met: Callable[[], Any], seconds: float = SECONDS) -> Any:
         """The first true value of met(); fails with what is on screen if there is none in time."""

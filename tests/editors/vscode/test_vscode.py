@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from editor import MISSING, MODEL_SECONDS, SECONDS, SOURCE, TYPED, VSCode, environment_with_model
+from editor import (
+    MISSING,
+    MODEL_SECONDS,
+    SECONDS,
+    SERVER,
+    SOURCE,
+    TYPED,
+    VSCode,
+    environment_with_model,
+    rising_server,
+)  # fmt: skip
 from encoder_scene import FILES, needs_encoder
 
 pytestmark = [pytest.mark.model, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
@@ -57,6 +67,52 @@ def test_the_number_stands_in_the_hover_of_the_status_bar(vscode: VSCode) -> Non
     box = vscode.page.locator('.statusbar-item[id*="lspCalib.status"]').first.bounding_box()
     place = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
     assert re.search(r"\d %|no probability", vscode.hovered(place, lambda text: "calibrator" in text))
+
+
+def test_typed_along_the_badge_changes_in_place_and_no_text_moves(
+    editor: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """In every frame of the page there are ghost text and badge, and the ghost text ends where it did.
+
+    The badge goes with the focus of the window.
+    """
+    workspace = tmp_path / "statistics"
+    workspace.mkdir()
+    (workspace / "averages.py").write_text(SOURCE)
+    vscode: VSCode = editor(
+        workspace,
+        environment=environment,
+        machine={"lspCalib.server.path": rising_server(tmp_path, SERVER)},
+        user={"lspCalib.badge.number": True},
+    )
+    vscode.install()
+    vscode.start("averages.py")
+    vscode.until_ready()
+    vscode.to_end()
+    seen = vscode.suggestion(TYPED)
+    assert seen["badge"].startswith("✗ 10 %")
+    vscode.until("it in the status bar", lambda: "✗ 10 %" in vscode.drawn()["status"])
+    end = vscode.film()
+    for pause, keys in ((0, seen["ghost"][:7]), (150, seen["ghost"][7:14])):
+        for key in keys:
+            vscode.page.keyboard.type(key)
+            vscode.page.wait_for_timeout(pause)
+    vscode.until("the last badge", lambda: "● 90 %" in vscode.drawn()["badge"])
+    vscode.until("and in the status bar", lambda: "● 90 %" in vscode.drawn()["status"])
+    frames = end()
+    assert {frame["text"] for frame in frames} == {TYPED + seen["ghost"]}
+    assert len({frame["ghost"] for frame in frames}) > 7
+    assert frames[-1]["ghost"] == seen["ghost"][14:]
+    assert len({frame["end"] for frame in frames}) == 1, [frame["end"] for frame in frames]
+    badges = [re.match(r"[●▲✗] (\d+) %", frame["badge"]) for frame in frames]
+    assert all(badges), [frame["badge"] for frame in frames]
+    numbers = [int(badge[1]) for badge in badges if badge]
+    assert numbers == sorted(numbers)
+    assert len(set(numbers)) > 5, numbers
+    assert [one["status"] for one in frames if not re.search(r"[●▲✗] \d+ %$", one["status"])] == []
+
+    vscode.page.evaluate("() => { document.hasFocus = () => false; dispatchEvent(new Event('blur')); }")
+    vscode.until("no badge", lambda: not vscode.drawn()["badge"])
 
 
 def hovered_summary(vscode: VSCode) -> str:
