@@ -345,7 +345,7 @@ def _print_rest(report: FeedbackReport, console: Console) -> None:
         table = Table("hideBelow", "wrong ones hidden", "right ones hidden")
         for one in report.hidden.limits:
             hidden = f"{one.wrong_hidden:,} of {one.wrong:,}", f"{one.right_hidden:,} of {one.right:,}"
-            table.add_row(words.share(one.below), *hidden)
+            table.add_row(words.limit(one.below), *hidden)
         console.print(table)
     own = [one for one in report.calibrators if words.is_own(one)]
     console.print(

@@ -77,22 +77,20 @@ async def lines_of(
     complete: Callable[[Cursor], Awaitable[object]],
     first: Completion,
     decide: Decide,
-    *,
-    hide_below: float = 0.0,
 ) -> tuple[tuple[Completion, ...], LspCalibError | None]:
     """The lines of the block that begins with `first`, it alone if there is nothing below it; and why the
     model could not be asked for the next one, None if it could.
 
-    complete: the completion at a cursor, or something else where there is none. decide: the tier of a
-    probability. hide_below: no line is shown up to which all are right with a lower one.
+    complete: the completion at a cursor, or something else where there is none, or none that is shown.
+    decide: the tier of a probability.
     The block ends with its scope, at a line without a completion or a probability, above a line that repeats
-    the one above it, above the first line up to which all would be rejected or hidden, and after `MOST_LINES`
-    lines or `WITHIN` seconds. Below the first no line that opens a block is its last.
+    the one above it, above the first line up to which all would be rejected, and after `MOST_LINES` lines or
+    `WITHIN` seconds. Below the first no line that opens a block is its last.
     """
     found, failure = [first], None
     try:
         async with asyncio.timeout(WITHIN):
-            await _go_on(found, complete, decide, hide_below)
+            await _go_on(found, complete, decide)
     except TimeoutError:
         pass
     except LspCalibError as error:
@@ -156,7 +154,6 @@ async def _go_on(
     found: list[Completion],
     complete: Callable[[Cursor], Awaitable[object]],
     decide: Decide,
-    hide_below: float,
 ) -> None:
     """Add lines to a block of which the first is there, up to its end. See `lines_of`."""
     first = found[0].expected_line
@@ -170,7 +167,7 @@ async def _go_on(
             return
         scope = scope_of(first, text)
         p = _product([*found, line])[-1]
-        if scope is Scope.OUTSIDE or p is None or p < hide_below or decide(p)[0] is Tier.REJECT:
+        if scope is Scope.OUTSIDE or p is None or decide(p)[0] is Tier.REJECT:
             return
         found.append(line)
         if scope is Scope.LAST:

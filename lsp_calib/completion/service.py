@@ -1,9 +1,9 @@
 """The completion service: cursor in, suggestion out, or why nothing is offered or shown.
 
-A completion is hidden (setting `hideBelow`) if its confidence is below the setting. The limit of a model's
-card, which counts where nothing is set, hides nothing by a guess. One in a hundred of those is shown
-nevertheless: without labels from below the setting, nobody would notice if the confidence there became wrong.
-What is hidden is kept, and shown once what is typed along it lifts its confidence over the limit.
+A completion is hidden (setting `hideBelow`) if it is less likely to survive than the setting says; where no
+labels of its model say how likely that is, nothing is. One in a hundred of those is shown nevertheless:
+without labels from below the setting, nobody would notice if the probability there became wrong.
+What is hidden is kept, and shown once what is typed along it lifts it over the limit.
 """
 
 from __future__ import annotations
@@ -52,23 +52,25 @@ EXPLORED = 0.01
 """The share of the completions to hide that are shown."""
 
 
+HIDE_BELOW = 0.125
+"""The limit where none is set: of what is hidden less than 1 in 8 would have survived."""
+
+
 @attrs.frozen
 class Hiding:
-    """Decides for one completion whether it is hidden.
-
-    below: completions with a lower calibrated confidence are; in [0, 1).
-    by_guess: whether a confidence that rests on no labels of the model hides it, too.
-    """
+    """Decides for one completion whether it is hidden. below: those that survive with a lower probability
+    are; in [0, 1)."""
 
     below: float
-    by_guess: bool = True
 
-    def hides(self, confidence: Confidence) -> bool:
-        """Whether a completion with this confidence is to be hidden, explored or not."""
-        if confidence.calibrated is None:
-            return False
-        is_guess = confidence.calibrator is None or confidence.calibrator.source == "prior"
-        return confidence.calibrated < self.below and (self.by_guess or not is_guess)
+    def hides(self, survives: float | None, unchanged: float | None) -> bool:
+        """Whether a completion is to be hidden, explored or not.
+
+        survives: the probability that it does, before any of it is typed; None: no labels of the model say
+            so, and nothing is hidden. unchanged: that the line ends with it as it stands, now that some of it
+            is typed. Such a line survives, so the larger one counts.
+        """
+        return survives is not None and max(survives, unchanged or 0.0) < self.below
 
 
 def is_explored(suggestion_id: str) -> bool:
@@ -108,6 +110,8 @@ class Completion:
     beginnings: how likely the line is to be right up to each place in the text, the first place first; empty
     if that is not known.
     typed: how many characters of it stand before the cursor, typed along; the confidence is of that moment.
+    survives: the probability that the whole of it is kept, as it is or after an edit, before any of it was
+    typed; None if that is not known.
     key: as `CompletionService.key` gives it of the prompt; None if it is not known.
     lead: the beginning that the answer was made to have; "" for the model's own.
     was_hidden: whether it was hidden at first, and is known because the user typed along it. Labels of such
@@ -125,6 +129,7 @@ class Completion:
     kept: str = ""
     beginnings: tuple[Sure, ...] = ()
     typed: int = 0
+    survives: float | None = None
     key: bytes | None = attrs.field(default=None, eq=False, repr=False)
     lead: str = ""
     was_hidden: bool = False
@@ -255,8 +260,8 @@ def as_part(sure: Sure | None, text: str) -> Sure | None:
 class Hidden:
     """A completion that is not shown.
 
-    completion: with the confidence by which it is hidden. hiding: the limit in force.
-    prose: the confidence that it is shown with, where it opens documentation; None: its own.
+    completion: as it would be shown, but for prose: the confidence that it is shown with, where it opens
+    documentation; None: its own. hiding: the limit in force.
     """
 
     completion: Completion
@@ -264,9 +269,10 @@ class Hidden:
     prose: Confidence | None = None
 
     @property
-    def confidence(self) -> Confidence:
-        """Below the limit."""
-        return self.completion.suggestion.confidence
+    def survives(self) -> float:
+        """The probability by which it is hidden, see `Hiding.hides`."""
+        found = self.completion.survives, self.completion.suggestion.confidence.calibrated
+        return max(p or 0.0 for p in found)
 
     @property
     def key(self) -> bytes | None:
@@ -282,7 +288,8 @@ class Hidden:
         rest: of the completion, with its confidence there.
         """
         there = attrs.evolve(self, completion=rest)
-        return there if self.hiding.hides(rest.suggestion.confidence) else there.shown
+        unchanged = rest.suggestion.confidence.calibrated
+        return there if self.hiding.hides(rest.survives, unchanged) else there.shown
 
     @property
     def shown(self) -> Completion:
@@ -385,8 +392,7 @@ class CompletionService:
         document: where given, a later interactive request for the same document supersedes this one.
         lead: what it should begin with. An engine that cannot force it gives the model's own answer; the lead
         counts like all other text of an answer.
-        hide_below: a completion with a lower confidence is `Hidden`; 0: none is. None: the limit of the
-        model's card, where the confidence rests on labels.
+        hide_below: a completion that is less likely to survive is `Hidden`; 0: none is. None: `HIDE_BELOW`.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
@@ -400,8 +406,7 @@ class CompletionService:
         def assess(evidence: Evidence, doubt: str = "") -> Confidence:
             return self._estimator.assess(purpose, evidence, doubt=doubt, document=document)
 
-        limit = loaded.card.hide_below if hide_below is None else hide_below
-        hiding = Hiding(limit, by_guess=hide_below is not None)
+        hiding = Hiding(HIDE_BELOW if hide_below is None else hide_below)
         request = Request(
             *(prompt, MOST_TOKENS, priority), document=document, observe=Observe.ENTROPY, lead=lead
         )
@@ -439,6 +444,7 @@ class CompletionService:
             (confidence,) = self._estimator.alternatives(
                 purpose, assess(first).calibrated, [(left[0], evidence)], document=document
             )
+        survives = None if withheld else self._estimator.survives(purpose, evidence, confidence)
         if withheld is not None:
             evidence = Evidence()  # nothing is learned from it
         beginnings = self._estimator.beginnings(purpose, confidence, places, evidence.place)
@@ -456,15 +462,16 @@ class CompletionService:
             *(suggestion, cursor, evidence, loaded.identity, prompt.version),
             cuts=answer.cuts,
             beginnings=beginnings,
+            survives=survives,
             key=key,
             lead=lead,
         )
         prose = assess(Evidence(), PROSE) if is_prose else None
-        if hiding.hides(confidence):
+        if hiding.hides(survives, confidence.calibrated):
             if not is_explored(identity):
                 return Hidden(completion, hiding, prose)
             if prose is None:
-                explored = completion.with_confidence(marked(confidence, limit))
+                explored = completion.with_confidence(marked(confidence, hiding.below))
                 return attrs.evolve(explored, shown_probability=EXPLORED)
         return completion if prose is None else as_prose(completion, prose)
 

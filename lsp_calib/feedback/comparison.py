@@ -154,7 +154,7 @@ class Compared:
 
     before, after: probabilities by the shipped calibrator and by the one in force. visit: labels that share a
     code come from one visit to a line. seen: the calibrator in force was fitted on labels of this visit.
-    part: index into `parts`.
+    survives: by the calibrator in force, nan where it is not known. part: index into `parts`.
     parts: for each model and language the names, and the two calibrators.
     """
 
@@ -163,6 +163,7 @@ class Compared:
     correct: BoolArray
     visit: IntArray
     seen: BoolArray
+    survives: FloatArray
     part: IntArray
     parts: tuple[tuple[str, str, Calibrator, Calibrator], ...]
 

@@ -268,14 +268,37 @@ def share_changed(text: str, line: str) -> float:
     """
     if not text or text in line:
         return 0.0
+    return min(_distances(text, line, [0] * (len(line) + 1))) / len(text[:_COMPARED_CHARACTERS])
+
+
+def _distances(text: str, line: str, row: list[int]) -> list[int]:
+    """The edit distances of a text to the pieces of a line that end at each place. row: of nothing to them:
+    zeros where a piece may begin anywhere."""
     text, line = text[:_COMPARED_CHARACTERS], line[:_COMPARED_CHARACTERS]
-    row = [0] * (len(line) + 1)  # a piece may begin anywhere, and end anywhere
+    row = row[: len(line) + 1]
     for deleted, character in enumerate(text, 1):
         diagonal, row[0] = row[0], deleted
         for at, other in enumerate(line, 1):
             best = min(diagonal + (character != other), row[at] + 1, row[at - 1] + 1)
             diagonal, row[at] = row[at], best
-    return min(row) / len(text)
+    return row
+
+
+MOST_CHANGED = 0.5
+"""The largest edit distance, over its length, of a text that survives."""
+
+
+def survives(text: str, written: str) -> bool:
+    """Whether what was written in the end keeps a text: as it is, or after an edit of at most half of it.
+
+    written: all that stands in the text's place. What `share_changed` compares with is a line, in which the
+    text is only a part. Both are `normalised_line`.
+
+    >>> survives("net + tax", "net - tax"), survives("x", "x = net + tax")
+    (True, False)
+    """
+    changed = _distances(text, written, [*range(len(written) + 1)])[-1]
+    return changed <= MOST_CHANGED * len(text[:_COMPARED_CHARACTERS])
 
 
 def at_once(old: str, new: str, suggested: str) -> bool:

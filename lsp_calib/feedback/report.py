@@ -5,6 +5,7 @@ The same object becomes a page, a text in a terminal and JSON.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -45,7 +46,7 @@ class AtCost:
 
     @classmethod
     def of(cls, cost: float, confidences: Sequence[float | None], correct: Sequence[bool]) -> AtCost:
-        """cost: more than 1. confidences, correct: as for `Replay.of`."""
+        """cost: more than 1. confidences: calibrated, in [0, 1]. correct: as for `Replay.of`."""
         accept_from = 1.0 - 1.0 / cost
         taken = [
             right
@@ -61,8 +62,8 @@ class AtCost:
 
 @attrs.frozen
 class Replay:
-    """How many labelled suggestions were right (wrong), and how many of them have a confidence below a
-    limit."""
+    """How many labelled suggestions were right (wrong), and how many of them survive with a probability below
+    a limit."""
 
     below: float
     right: int
@@ -71,13 +72,13 @@ class Replay:
     wrong_hidden: int
 
     @classmethod
-    def of(cls, below: float, confidences: Sequence[float | None], correct: Sequence[bool]) -> Replay:
-        """confidences: calibrated, in [0, 1], None for a suggestion without one, which is never hidden.
+    def of(cls, below: float, survives: Sequence[float | None], correct: Sequence[bool]) -> Replay:
+        """survives: the probabilities, in [0, 1], None for a suggestion without one, which is never hidden.
 
         correct: of the same suggestions, whether they were right.
         """
-        pairs = list(zip(confidences, correct, strict=True))
-        hidden = [right for confidence, right in pairs if confidence is not None and confidence < below]
+        pairs = list(zip(survives, correct, strict=True))
+        hidden = [right for p, right in pairs if p is not None and p < below]
         right = sum(right for _, right in pairs)
         return cls(below, right, len(pairs) - right, sum(hidden), len(hidden) - sum(hidden))
 
@@ -102,7 +103,7 @@ PAGE = "report.html"
 """The name of the page in the state folder."""
 
 # Limits for which it is shown what `hideBelow` would have hidden.
-LIMITS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+LIMITS = (0.05, 0.125, 0.2, 0.3, 0.4, 0.5)
 
 
 @attrs.frozen
@@ -178,6 +179,7 @@ def make_report(
     found = report_data.statistics(store, now)
     compared = report_data.compared(store, calibrators, measure, most_compared)
     last = compared.after[-MOST_LABELS:].tolist(), compared.correct[-MOST_LABELS:].tolist()
+    survives = [None if math.isnan(p) else p for p in compared.survives[-MOST_LABELS:].tolist()]
     return FeedbackReport(
         made_at=now,
         statistics=found,
@@ -195,7 +197,7 @@ def make_report(
         comparison=compare(compared),
         hidden=Hidden(
             *report_data.explored(store),
-            limits=tuple(Replay.of(limit, *last) for limit in LIMITS) if last[1] else (),
+            limits=tuple(Replay.of(limit, survives, last[1]) for limit in LIMITS) if last[1] else (),
             withheld=report_data.reasons(store, EventKind.WITHHELD),
             cut=report_data.reasons(store, EventKind.CUT),
         ),

@@ -7,6 +7,7 @@ are read one by one, because what a calibrator would say of them has to be compu
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -350,38 +351,41 @@ def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted
         before = calibrators.choose(purpose, personal=False).calibrator
         after = calibrators.choose(purpose).calibrator
         parts.append((names[key], language, before, after))
-        labels += _assessed(before, after, found, measure, part)
+        survives = calibrators.survivals(purpose, after, [row.evidence for row in found], measure)
+        labels += _assessed(before, after, found, survives, measure, part)
     labels.sort()  # by when they were shown
-    columns_: Sequence[Sequence[Any]] = list(zip(*labels, strict=True)) or [()] * 8
-    _, _, old, new, correct, episodes, seen, which = columns_
+    columns_: Sequence[Sequence[Any]] = list(zip(*labels, strict=True)) or [()] * 9
+    _, _, old, new, correct, episodes, seen, kept, which = columns_
     return Compared(
         np.array(old, dtype=np.float64),
         np.array(new, dtype=np.float64),
         np.array(correct, dtype=np.bool_),
         group_codes(np.array(episodes, dtype=np.str_), len(labels)),
         np.array(seen, dtype=np.bool_),
+        np.array(kept, dtype=np.float64),
         np.array(which, dtype=np.intp),
         tuple(parts),
     )
 
 
-_Assessed = tuple[float, str, float, float, bool, str, bool, int]
+_Assessed = tuple[float, str, float, float, bool, str, bool, float, int]
 """When a suggestion was shown, its id, its probability by either calibrator, its outcome, its visit, whether
-the later calibrator has seen that, and the number of its purpose."""
+the later calibrator has seen that, the probability that it survives, and the number of its purpose."""
 
 
 def _assessed(
     before: Calibrator,
     after: Calibrator,
     rows: Sequence[LabelledRow],
+    survives: Sequence[float | None],
     measure: Wanted,
     part: int,
 ) -> Iterable[_Assessed]:
     """The labels to which both calibrators give a probability."""
     seen = {row.episode for row in rows[: seen_by(after, rows)]} if after.id != before.id else set()
-    for row in rows:
+    for row, kept in zip(rows, survives, strict=True):
         old = before.probability(row.evidence, measure)
         new = old if after.id == before.id else after.probability(row.evidence, measure)
         if old is not None and new is not None:
-            shown = row.shown_at, row.suggestion_id
-            yield *shown, old, new, row.correct, row.episode, row.episode in seen, part
+            shown, p = (row.shown_at, row.suggestion_id), math.nan if kept is None else kept
+            yield *shown, old, new, row.correct, row.episode, row.episode in seen, p, part

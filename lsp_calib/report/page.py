@@ -323,7 +323,7 @@ def _hidden(hidden: Hidden) -> Markup | None:
         return None
     rows = [
         [
-            words.share(one.below),
+            words.limit(one.below),
             figures.half_bar(one.wrong_hidden / one.wrong if one.wrong else None, "wrong"),
             f"{one.wrong_hidden:,} of {one.wrong:,}",
             figures.half_bar(one.right_hidden / one.right if one.right else None, "right"),

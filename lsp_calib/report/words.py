@@ -271,6 +271,15 @@ def share(value: float | None) -> str:
     return "–" if value is None else percent(value)
 
 
+def limit(below: float) -> str:
+    """A limit that a person chose, in percent with all its digits.
+
+    >>> limit(0.125)
+    '12.5 %'
+    """
+    return f"{100 * below:g} %"
+
+
 def seconds_words(seconds: int) -> str:
     """A duration in words.
 

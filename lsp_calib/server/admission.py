@@ -166,14 +166,13 @@ def absence_of(outcome: Hidden | Nothing) -> NoSuggestion:
         return NoSuggestion(SELECTED_ITEM.reason, f"{REMOVED[outcome.removal]} {advice}")
     if isinstance(outcome, Nothing):
         return NoSuggestion("nothingToAdd", f"{REMOVED[outcome.removal]} Type on, or ask in another place.")
-    confidence, below = outcome.confidence.calibrated, outcome.hiding.below
-    assert confidence is not None, "none without one is hidden"
-    shown, limit = in_percent(confidence, (below,))
-    shown = shown if confidence >= 0.01 else f"about {100 * confidence:.1g} %"
+    shown, limit = in_percent(outcome.survives, (outcome.hiding.below,))
+    shown = shown if outcome.survives >= 0.01 else f"about {100 * outcome.survives:.1g} %"
     return NoSuggestion(
         "hidden",
-        f"The completion is hidden: its confidence is {shown}, and hideBelow is {limit}. Lower hideBelow, or "
-        "set it to false, to see such completions.",
+        "Nothing here is sure enough: the probability that the completion is kept, as it is or after an "
+        f"edit, is {shown}, and hideBelow is {limit}. Lower hideBelow, or set it to false, to see such "
+        "completions.",
         _BY_HAND,
     )
 

@@ -175,10 +175,13 @@ class Completions:
         )
         self._blocks = DerivedSuggestions(
             lambda document, first: lines_of(
-                partial(self._service.complete, document=document.file),
+                partial(
+                    self._service.complete,
+                    document=document.file,
+                    hide_below=self._connection.settings.hide_below,
+                ),
                 first,
                 self._decide_like(document.file, first),
-                hide_below=self._connection.settings.hide_below or 0.0,
             ),
             of_line=True,
         )

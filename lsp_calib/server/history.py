@@ -96,7 +96,7 @@ class HidingNotice:
     _memory: Path
 
     def __attrs_post_init__(self) -> None:
-        # A default of the model's card is no decision of the user's.
+        # The default is no decision of the user's.
         self._events.on(SettingsChanged, lambda _: self.apply(self._connection.settings.hide_below or 0.0))
         self._limit: float | None = None  # the one in force, None before the start
         self._task: asyncio.Task[None] | None = None
@@ -136,13 +136,17 @@ class HidingNotice:
         rows = store.labels(
             *(purpose.model, purpose.prompt_version, purpose.task), newest=MOST_LABELS, shown=True
         )
-        chosen = {
-            language: self._estimator.store.choose(attrs.evolve(purpose, language=language)).calibrator
-            for language in {row.language for row in rows}
-        }
-        measure = self._estimator.measure
-        confidences = [chosen[row.language].probability(row.evidence, measure) for row in rows]
-        return Replay.of(limit, confidences, [row.correct for row in rows])
+        store_of, measure = self._estimator.store, self._estimator.measure
+        survives: list[float | None] = []
+        correct: list[bool] = []
+        for language in sorted({row.language for row in rows}):
+            of_language = attrs.evolve(purpose, language=language)
+            found = [row for row in rows if row.language == language]
+            calibrator = store_of.choose(of_language).calibrator
+            evidences = [row.evidence for row in found]
+            survives += store_of.survivals(of_language, calibrator, evidences, measure)
+            correct += [row.correct for row in found]
+        return Replay.of(limit, survives, correct)
 
     def _told(self) -> float | None:
         try:

@@ -121,14 +121,14 @@ def chance() -> Kind:
 
 
 def share_or_off() -> Kind:
-    """A number between 0 and 1, or false, which becomes 0.0."""
+    """A number from 0 on below 1, or false, which becomes 0.0."""
 
     def fits(value: object) -> bool:
-        return value is False or (_between(0, value, 1, (int, float)) and value not in (0, 1))
+        return value is False or (_between(0, value, 1, (int, float)) and value != 1)
 
-    share = {"type": ["number", "boolean"], "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    share = {"type": ["number", "boolean"], "minimum": 0, "exclusiveMaximum": 1}
     schema = {**share, "not": {"const": True}}
-    return _kind("false or a number above 0 and below 1", schema, fits, float)
+    return _kind("false or a number from 0 on below 1", schema, fits, float)
 
 
 def or_auto(kind: Kind) -> Kind:

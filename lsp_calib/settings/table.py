@@ -279,11 +279,11 @@ class Settings:
         "hideBelow",
         share_or_off(),
         None,
-        "completions with a lower probability than this are not shown, except one in a hundred and those "
-        "that you ask for by hand",
+        "completions that are less likely than this to survive are not shown, except one in a hundred and "
+        "those that you ask for by hand; 0 or `false`: everything is shown. To survive is to be kept, as it "
+        "is or after an edit of at most half of it. Of a model without labels of that nothing is hidden",
         bound=raised(words="only raise it where you have set it in config.toml"),
-        unset="by the model: 0.1 for Qwen2.5-Coder-1.5B, 0.05 for SmolLM2-135M, where the probability rests "
-        "on labels; `false` for others",
+        unset="0.125",
         see="[Hiding](hiding.md)",
     )
     sure: Literal["mark", "cut", "off"] = _setting(

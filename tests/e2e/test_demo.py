@@ -90,12 +90,12 @@ class TestReport:
     def test_what_the_server_hides_is_named_with_its_reason_and_asked_for_by_hand(
         self, document: dict[str, Any]
     ) -> None:
-        """By the limit of the model's card. By hand all are shown, unless one is no line of code."""
+        """By the default limit. By hand all are shown, unless one is no line of code."""
         shown = {one["line"]: one for one in document["suggestions"]}
         hidden = document["hidden"]
         assert len(hidden) >= 1
         for one in hidden:
-            assert "hideBelow is 5 %" in one["message"]
+            assert "hideBelow is 12.5 %" in one["message"]
             if one["line"] in shown:
                 assert (shown[one["line"]]["tier"], one["byHand"]) == ("reject", None)
             else:

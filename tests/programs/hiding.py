@@ -1,88 +1,212 @@
-"""What `hideBelow` hides, on the committed records.
+"""How likely a line is to survive: fits the shipped curves, and says what `hideBelow` hides by them.
 
-    python tests/programs/hiding.py
+    python tests/programs/hiding.py            # the tables of docs/hiding.md, and more
+    python tests/programs/hiding.py --write    # and models/survival/*.json, from records and sources
+    python tests/programs/hiding.py --blind    # of the blind projects, with the shipped curves
 
-Prints a table for each model and window with records of lines, in some minutes: with calibrators fitted out
-of fold by project, on what the records hold. docs/hiding.md quotes it.
+A line survives if what was written in its place keeps half of it or more (`feedback.lines.survives`). The
+folder with the sets of `lsp-calib data pull` is LSP_CALIB_DATA. No model decodes anything: a record holds the
+ids of its tokens, and the source the line that was to be written. Each line is judged by curves that have not
+seen its project.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
 import numpy as np
+from offered_lines import shipped_for
+from sure_parts import MODELS, pieces_of, records_of, whole_lines, wilson
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes, quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.fitting import LabelledAnswers, fit_calibrator
-from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.validation import grouped_folds
+from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENTROPIES, WITHOUT_GRAMMAR
+from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, FitChoice, Recipe
+from lsp_calib.calibration.calibrators.survival_curve import FOLDER, SurvivalCurve
+from lsp_calib.calibration.document import written
+from lsp_calib.calibration.validation import grouped_folds, summarise
+from lsp_calib.commands.calibrate import nine_digits
+from lsp_calib.completion.context import Cursor
+from lsp_calib.confidence.features import GRAMMAR
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.recomputed import rebuild
+from lsp_calib.evaluation.records import read_records
+from lsp_calib.feedback.lines import survives
+from lsp_calib.inference.models.cards import locate
+from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Evidence
 
-RECORDS = Path(__file__).parents[2] / "models" / "records"
-LIMITS = (0.05, 0.1, 0.2, 0.3)
+_ELEVEN = next(one for one in RECIPES if one.name == "eleven-by-place")
+# The total and the mean of its tokens together tell how long a line is: of a long one half is sooner kept.
+RECIPE = attrs.evolve(_ELEVEN, features=(*_ELEVEN.features, "geometric-mean", "largest-surprisal"))
+# Standard deviation of the weights of standardised features, in nats.
+SPREAD = 1.0
+FOLDS = 5
+LIMIT = 0.125
+"""The default of `hideBelow`."""
+LEAST = 60
+"""Of a kind of lines: fewer have no row."""
 
 
-@attrs.frozen
-class Lines:
-    """n lines that an editor would have been offered: evidence, verdict (bool array of shape (n,)), and for
-    each the calibrator fitted on the lines of other projects."""
+@attrs.frozen(eq=False)
+class Line:
+    """An offered line. whole: the probability that it ends unchanged, by a calibrator that has not seen its
+    project. right: whether it is the line that was to be written; survives: whether that keeps it."""
 
-    evidences: Sequence[Evidence]
-    right: BoolArray
-    calibrators: Sequence[Calibrator]
+    language: str
+    project: str
+    condition: str
+    place: str
+    evidence: Evidence
+    whole: float
+    right: bool
+    survives: bool
 
-    def confidences(self) -> FloatArray:
-        """Shape (n,); the records hold no line without one."""
-        pairs = zip(self.calibrators, self.evidences, strict=True)
-        return np.array(
-            [calibrator.probability(evidence) for calibrator, evidence in pairs], dtype=np.float64
+
+def is_in_empty_body(cursor: Cursor) -> bool:
+    """Whether a line is written right below the head of a block in which nothing else stands."""
+    above = next((line for line in reversed(cursor.lines[: cursor.line]) if line.strip()), "")
+    below = next((line for line in cursor.lines[cursor.line + 1 :] if line.strip()), "")
+    return (
+        not cursor.before.strip()
+        and above.rstrip().endswith((":", "{"))
+        and _indentation(below) <= _indentation(above)
+    )
+
+
+def _indentation(line: str) -> int:
+    expanded = line.expandtabs(4)
+    return len(expanded) - len(expanded.lstrip())
+
+
+def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
+    """The offered lines of a file of records."""
+    header, records = read_records(path)
+    card, _ = locate(header.model.name)
+    shown = [record for record in records if record.shown and not record.doubt and record.entropies]
+    rebuilt = list(
+        rebuild(header, shown, sources, card, pieces_of(header.model.name), with_surroundings=False)
+    )
+    found: list[Line] = []
+    for one, whole in zip(rebuilt, whole_lines(header, rebuilt, calibrator), strict=True):
+        record, target = one.record, one.item.target
+        found.append(
+            Line(
+                header.language,
+                record.group,
+                record.condition,
+                "empty body" if is_in_empty_body(one.item.cursor) else record.stratum,
+                record.evidence(header),
+                float(whole),
+                record.correct["exact"],
+                record.correct["exact"] or survives(normalised_line(one.text), normalised_line(target)),
+            )
         )
+    return found
 
 
-def lines_of(header: Header, records: Sequence[Record]) -> Lines:
-    """The lines of records, each with the calibrator of four of five folds."""
-    evidences = [record.evidence(header) for record in records]
-    right = np.array([record.correct["exact"] for record in records])
-    groups = np.array([record.group for record in records])
-    fold = grouped_folds(group_codes(groups, len(records)), 5)
-    fitted = [_fitted(header, evidences, right, groups, fold != k) for k in range(int(fold.max()) + 1)]
-    return Lines(evidences, right, [fitted[k] for k in fold])
+def fit(header: Header, lines: Sequence[Line]) -> SurvivalCurve:
+    """The curves of lines that do not end unchanged. Nine digits of each number: further ones depend on the
+    processor."""
+    changed = [line for line in lines if not line.right]
+    kept = np.array([line.survives for line in changed])
+    groups = np.arange(kept.size)
+    recipes = {
+        FEATURES_MEASURE: RECIPE,
+        WITHOUT_ENTROPIES: RECIPE.without("entropies"),
+        WITHOUT_GRAMMAR: RECIPE.only(set(RECIPE.features) - set(GRAMMAR)),
+        "total": Recipe("total", ("total",)),
+    }
+    curves = []
+    for measure, one in recipes.items():
+        data = FeatureData.of([line.evidence for line in changed], kept, groups, [one])
+        curves.append(nine_digits(data.curve(measure, FitChoice(one, SPREAD))))
+    return SurvivalCurve(
+        model=header.model,
+        prompt_version=header.prompt_version,
+        n=kept.size,
+        n_survived=int(np.count_nonzero(kept)),
+        curves=tuple(curves),
+    )
 
 
-def _fitted(
-    header: Header, evidences: Sequence[Evidence], right: BoolArray, groups: np.ndarray, kept: BoolArray
-) -> Calibrator:
-    return fit_calibrator(
-        LabelledAnswers(
-            Purpose(header.model, header.prompt_version, "line", header.language),
-            [evidence for evidence, is_kept in zip(evidences, kept, strict=True) if is_kept],
-            right[kept],
-            groups[kept],
-            source="workspace",
-            state="ready",
-            created="2026-01-01",
-        )
-    ).calibrator
+def predicted(curve: SurvivalCurve, lines: Sequence[Line]) -> FloatArray:
+    found = [curve.probability(line.evidence, line.whole) for line in lines]
+    return np.array([math.nan if p is None else p for p in found])
+
+
+def out_of_fold(header: Header, lines: Sequence[Line]) -> FloatArray:
+    """Each line's probability of surviving, by a curve of other projects. Shape (n,)."""
+    fold = grouped_folds(np.array([line.project for line in lines]), FOLDS)
+    found = np.full(len(lines), math.nan)
+    for k in range(FOLDS):
+        curve = fit(header, [line for line, f in zip(lines, fold, strict=True) if f != k])
+        found[fold == k] = predicted(curve, [line for line, f in zip(lines, fold, strict=True) if f == k])
+    return found
+
+
+HEAD = (
+    "| lines | n | survive | promised | skill (95 %) | ECE (calibrated) | hidden | of these survive (95 %) | "
+    "are right | of all right ones |\n|---|--:|--:|--:|---|---|--:|---|--:|--:|"
+)
+
+
+def row(name: str, lines: Sequence[Line], p: FloatArray, hidden: BoolArray) -> str:
+    """What is promised and hidden of some lines. p, hidden: shape (n,)."""
+    kept = np.array([line.survives for line in lines])
+    right = np.array([line.right for line in lines])
+    projects = group_codes(np.array([line.project for line in lines]), len(lines))
+    with quietly():
+        metrics = summarise(p, kept, projects)
+    cells = [
+        *(name, f"{len(lines):,}", f"{kept.mean():.0%}", f"{p.mean():.0%}"),
+        *(f"{metrics['skill']:+.2f}", f"{metrics['ece']:.3f}", f"{hidden.mean():.0%}"),
+        wilson(int(kept[hidden].sum()), int(hidden.sum())),
+        f"{right[hidden].mean():.1%}" if hidden.any() else "",
+        f"{hidden[right].mean():.1%}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def kinds(lines: Sequence[Line]) -> Iterator[tuple[str, BoolArray]]:
+    """The kinds of lines that have a row, each with which lines are of it."""
+    yield "all", np.ones(len(lines), dtype=np.bool_)
+    for column in ("language", "condition", "place"):
+        values = np.array([getattr(line, column) for line in lines])
+        for value in sorted(set(values.tolist())):
+            if LEAST <= np.count_nonzero(values == value) < len(lines):
+                yield str(value), values == value
 
 
 def main() -> None:
-    for path in sorted(RECORDS.glob("line-*.jsonl")):
-        header, records = read_records(path)
-        lines = lines_of(header, [record for record in records if record.shown and not record.doubt])
-        model, measure = f"{header.model.name}, {header.prompt_version}", lines.calibrators[0].measure
-        print(f"{model}: {lines.right.size} lines, {measure}", flush=True)
-        final, right = lines.confidences(), lines.right
-        for limit in LIMITS:
-            hidden = final < limit
-            print(
-                f"below {limit}: {hidden.mean():6.1%} hidden, {hidden[~right].mean():6.1%} of the wrong, "
-                f"{hidden[right].mean():6.1%} of the right"
-            )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--write", action="store_true", help="write the shipped curves as well")
+    parser.add_argument("--blind", action="store_true", help="the blind projects, with the shipped curves")
+    options = parser.parse_args()
+    data = Path(os.environ["LSP_CALIB_DATA"])
+    for (model, version), paths in records_of(("blind",) if options.blind else ("", "languages")).items():
+        header = read_records(paths[0])[0]
+        lines: list[Line] = []
+        for path in paths:
+            one = read_records(path)[0]
+            name = "projects" if one.language == "python" else f"projects-{one.language}"
+            sources = data / ("projects-blind" if options.blind else name)
+            lines += lines_of(path, sources, shipped_for(one))
+        target = MODELS / FOLDER / f"{paths[0].stem}.json"
+        if options.write:
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(json.dumps(written(fit(header, lines)), indent=2) + "\n", "utf-8")
+        p = predicted(SurvivalCurve.load(target), lines) if options.blind else out_of_fold(header, lines)
+        print(f"\n### {model}, {version}\n\n{HEAD}")
+        for name, chosen in kinds(lines):
+            of_kind = [line for line, is_one in zip(lines, chosen, strict=True) if is_one]
+            print(row(name, of_kind, p[chosen], p[chosen] < LIMIT), flush=True)
 
 
 if __name__ == "__main__":

@@ -29,11 +29,9 @@ HOLDS = (
     "lsp_calib/models/smollm2-135m.toml",
     "lsp_calib/models/qwen2.5-coder-1.5b.toml",
 )
-FOLDERS = (
-    "lsp_calib/models/calibrators/pooled/",
-    "lsp_calib/models/prefixes/",
-    "lsp_calib/models/usage/",
-    "lsp_calib/models/encoders/",
+FOLDERS = tuple(
+    f"lsp_calib/models/{name}/"
+    for name in ("calibrators/pooled", "prefixes", "survival", "usage", "encoders")
 )
 HOLDS_NOT = ("tests/", "models/records/", "lsp_calib/models/records/", "docs/", ".gguf", "__pycache__")
 # Of the README; a person would read their output.

@@ -675,7 +675,7 @@ told(
 
 HIDE: dict[str, Any] = {
     "options": {"hideBelow": 0.5},
-    "script": {"otherwise": {"text": SUGGESTED, "logprobs": [-2.0, -2.0]}},
+    "script": {"otherwise": {"text": SUGGESTED, "logprobs": [-2.0, -2.0]}, "survival": True},
 }
 
 

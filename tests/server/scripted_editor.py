@@ -626,6 +626,26 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
     return file
 
 
+def install_survival(home: Path) -> None:
+    """A curve by which a line that does not end unchanged never survives."""
+    from lsp_calib.calibration.calibrators.calibrator import write_document
+    from lsp_calib.calibration.calibrators.curve import Curve
+    from lsp_calib.calibration.calibrators.survival_curve import FOLDER, SurvivalCurve
+    from lsp_calib.calibration.document import written
+    from lsp_calib.home import private_folder
+    from lsp_calib.values import ModelIdentity
+
+    private_folder(home)
+    curve = SurvivalCurve(
+        model=ModelIdentity("scripted", "Q0", "5c" * 32),
+        prompt_version="line-prefix-1",
+        n=100,
+        n_survived=0,
+        curves=(Curve.of_measure("total", 0.0, -100.0),),
+    )
+    write_document(home / "calibrators" / FOLDER / "scripted.json", written(curve))
+
+
 def install_curve(home: Path) -> None:
     """A curve by which a beginning is right as often as its tokens say."""
     from lsp_calib.calibration.calibrators.curve import Weighted
@@ -726,6 +746,8 @@ async def start(
     file.write_text(json.dumps(script), "utf-8")
     if calibrated:
         install_calibrator(home)
+    if script.get("survival"):
+        install_survival(home)
     connection = Client()
     if settings is not None:
         connection.set_configuration(settings, section="lspCalib")

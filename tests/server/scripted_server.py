@@ -20,7 +20,8 @@ SCRIPT is a JSON file, all of its keys optional:
     aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
     quiet        whether little else runs on the machine; as it is unless given
-    hideBelow    the card's limit; 0 unless given
+    survival     whether lines survive as often as their confidence says; unless given that is not known, and
+                 nothing is hidden
     comments     what the card says of completions in comments; that they come by themselves unless given
     format       fields of the card's `CompletionFormat`: a prefix and nothing else unless given
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
@@ -180,7 +181,6 @@ class ScriptedEngine:
             window=1600,
             completion=CompletionFormat(**self._script.get("format", {})),
             chat=ChatFormat(),
-            hide_below=self._script.get("hideBelow", 0.0),
             comments=self._script.get("comments", True),
         )
         self._on_state(self._states.READY, "The script is ready.", None)

@@ -184,7 +184,7 @@ async def test_an_error_costs_the_alternatives_alone(connect: Connect) -> None:
 
 
 async def test_no_alternative_is_hidden_since_the_user_asks_for_them(connect: Connect) -> None:
-    editor = await connect({"otherwise": FIRST}, options={"hideBelow": 0.05}, text="task.")
+    editor = await connect({"otherwise": FIRST, "survival": True}, options={"hideBelow": 0.05}, text="task.")
     found = suggestions(await editor.items(0, 5, by_hand=True))
     assert len(found) == 3
     assert min(one["confidence"] for one in found) < 0.05

@@ -41,8 +41,7 @@ async def test_a_block_with_a_tier_for_each_line(connect: Connect) -> None:
 
 
 async def test_it_ends_above_a_line_that_hide_below_would_hide(connect: Connect) -> None:
-    """The product of 0.9, 0.8 and 0.8 is below 0.7, though none of them is."""
-    script = after(line("    y = 2", 0.8), line("    return y", 0.8))
+    script = after(line("    y = 2", 0.8), line("    return y", 0.6)) | {"survival": True}
     editor = await connect(script, options=BLOCK | {"hideBelow": 0.7}, text=ABOVE)
     block = await editor.suggestion(1, 4)
     assert block["text"] == "x = 1\n    y = 2"

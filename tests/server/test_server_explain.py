@@ -55,12 +55,12 @@ async def test_an_excluded_document_by_which_rule(connect: Connect) -> None:
     await explained(editor, "excluded", None)
 
 
-async def test_a_hidden_completion_with_its_confidence(connect: Connect) -> None:
+async def test_a_hidden_completion_with_its_probability(connect: Connect) -> None:
     poor = {"text": "x", "logprobs": [-2.0, -2.0]}
-    editor = await connect({"otherwise": poor}, options={"hideBelow": 0.5}, text="a")
+    editor = await connect({"otherwise": poor, "survival": True}, options={"hideBelow": 0.5}, text="a")
     for _ in range(2):
         await editor.inline(0, 1)
-        assert "its confidence is about 14 %, and hideBelow is 50 %" in await explained(editor, "hidden")
+        assert "edit, is about 14 %, and hideBelow is 50 %" in await explained(editor, "hidden")
     assert len(editor.engine.read("asked")) == 1, "the second time the model is not asked"
 
 

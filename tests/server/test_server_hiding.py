@@ -20,14 +20,16 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Curve
 from lsp_calib.completion.service import Completion, CompletionService
 
-# The confidence is the geometric mean of the first four tokens, see `install_calibrator`.
+# The confidence is the geometric mean of the first four tokens (`install_calibrator`), and lines survive as
+# often (`install_survival`).
 SCRIPT: dict[str, Any] = {
+    "survival": True,
     "answers": {
         "good": {"text": " = 1", "logprobs": [-0.1, -0.1]},
         "poor": {"text": " = 2", "logprobs": [-2.0, -2.0]},
         "long": {"text": " = 3", "logprobs": [-2.0] * 20},
         "none": {"text": ""},
-    }
+    },
 }
 TEXT = "good\npoor\nlong\nnone\n"
 TOLD = "hideBelow is"
@@ -74,8 +76,10 @@ async def test_what_is_shown_although_it_was_to_be_hidden_says_so(connect: Conne
     }
 
 
-async def test_nothing_is_hidden_by_default_and_the_chance_of_being_shown_is_kept(connect: Connect) -> None:
-    editor = await connect(SCRIPT, text=TEXT)
+async def test_without_a_limit_nothing_is_hidden_and_the_chance_of_being_shown_is_kept(
+    connect: Connect,
+) -> None:
+    editor = await connect(SCRIPT, options={"hideBelow": 0}, text=TEXT)
     assert await shown(editor) == [0, 1, 2]
     assert (await editor.status())["hidden"] == 0
     kept = [
@@ -85,14 +89,20 @@ async def test_nothing_is_hidden_by_default_and_the_chance_of_being_shown_is_kep
     assert not [message for message in editor.messages if TOLD in message]
 
 
-async def test_by_default_a_model_s_card_says_what_is_hidden(connect: Connect) -> None:
+# The probabilities are 0.14 and 0.12.
+NEAR_THE_LIMIT: dict[str, Any] = SCRIPT | {
+    "answers": SCRIPT["answers"] | {"long": {"text": " = 3", "logprobs": [-2.1] * 20}}
+}
+
+
+async def test_by_default_less_than_one_in_eight_is_hidden(connect: Connect) -> None:
     """The message about a setting is of a limit that the user has set."""
-    editor = await connect(SCRIPT | {"hideBelow": 0.5}, text=TEXT)
-    assert await shown(editor) == [0]
-    assert (await editor.status())["hidden"] == 2
+    editor = await connect(NEAR_THE_LIMIT, text=TEXT)
+    assert await shown(editor) == [0, 1]
+    assert (await editor.status())["hidden"] == 1
     assert not suggestions(await editor.items(2, 4))
     explained = await editor.command("explain", {"uri": URI})
-    assert "hideBelow is 50 %. Lower hideBelow, or set it to false" in explained["message"]
+    assert "hideBelow is 12.5 %. Lower hideBelow, or set it to false" in explained["message"]
     assert not [message for message in editor.messages if TOLD in message]
 
 
@@ -102,23 +112,23 @@ async def test_false_turns_the_default_off(connect: Connect, tmp_path: Path, whe
     if where == "config.toml":
         (tmp_path / "home").mkdir(exist_ok=True)
         (tmp_path / "home" / "config.toml").write_text("hideBelow = false\n")
-    editor = await connect(SCRIPT | {"hideBelow": 0.5}, options=options.get(where, {}), text=TEXT)
+    editor = await connect(NEAR_THE_LIMIT, options=options.get(where, {}), text=TEXT)
     assert await shown(editor) == [0, 1, 2]
 
 
-async def test_a_guess_hides_nothing_by_default(connect: Connect) -> None:
-    """Without labels of the model its confidence is one; a limit of the user's own counts even then."""
-    editor = await connect(SCRIPT | {"hideBelow": 0.99}, calibrated=False, text=TEXT)
-    assert (await editor.suggestion(0, 4))["calibrator"]["source"] == "prior"
+@pytest.mark.parametrize("known", ["calibrated", "survival"])
+async def test_without_labels_of_the_model_nothing_is_hidden(connect: Connect, known: str) -> None:
+    """Whether of the confidence, which is a guess without, or of what survives; and by no limit."""
+    script = SCRIPT | {"survival": known == "survival"}
+    editor = await connect(script, calibrated=known == "calibrated", options={"hideBelow": 0.99}, text=TEXT)
+    source = (await editor.suggestion(0, 4))["calibrator"]["source"]
+    assert source == ("personal" if known == "calibrated" else "prior")
     assert await shown(editor) == [0, 1, 2]
-    editor.configure({"hideBelow": 0.99}, push=True)
-    assert await shown(editor) == []
 
 
-@pytest.mark.parametrize("options", [{}, {"hideBelow": 0.5}])
-async def test_what_is_asked_for_by_hand_is_shown(connect: Connect, options: dict[str, Any]) -> None:
+async def test_what_is_asked_for_by_hand_is_shown(connect: Connect) -> None:
     """Also where an automatic request has just had nothing; and it stays there once it was seen."""
-    editor = await connect(SCRIPT | {"hideBelow": 0.5}, options=options, text=TEXT)
+    editor = await connect(SCRIPT, options={"hideBelow": 0.5}, text=TEXT)
     assert await shown(editor) == [0]
     for line in (1, 2):
         found = await editor.items(line, 4, by_hand=True)
@@ -129,7 +139,7 @@ async def test_what_is_asked_for_by_hand_is_shown(connect: Connect, options: dic
 
 async def test_by_hand_the_model_is_not_asked_again_for_what_is_hidden(connect: Connect) -> None:
     """Once it was seen it stays, and is known while it is typed along."""
-    editor = await connect(SCRIPT | {"hideBelow": 0.5}, text=TEXT)
+    editor = await connect(SCRIPT, options={"hideBelow": 0.5}, text=TEXT)
     assert not await editor.items(1, 4)
     (found,) = suggestions(await editor.items(1, 4, by_hand=True))
     assert (found["text"], found["source"]) == (" = 2", "memory")
@@ -143,8 +153,8 @@ async def test_by_hand_the_model_is_not_asked_again_for_what_is_hidden(connect: 
 async def test_a_hidden_one_is_known_while_it_is_typed_and_counts_once(connect: Connect) -> None:
     """Whatever else is typed, the model is asked, and nothing of it is left."""
     other = {"poor x": {"text": "y", "logprobs": [-0.1]}}
-    script = {"answers": SCRIPT["answers"] | other, "hideBelow": 0.5}
-    editor = await connect(script, text=TEXT)
+    script = SCRIPT | {"answers": SCRIPT["answers"] | other}
+    editor = await connect(script, options={"hideBelow": 0.5}, text=TEXT)
     for typed in range(4):
         assert not await editor.items(1, 4 + typed)
         explained = await editor.command("explain", {"uri": URI})
@@ -172,7 +182,7 @@ async def test_a_hidden_one_is_shown_once_what_is_typed_has_lifted_it(
         return known.with_confidence(attrs.evolve(confidence, calibrated=p))
 
     monkeypatch.setattr(CompletionService, "typed_along", typed_along)
-    editor = await connect(SCRIPT | {"hideBelow": 0.5, "clock": True}, text=TEXT)
+    editor = await connect(SCRIPT | {"clock": True}, options={"hideBelow": 0.5}, text=TEXT)
     assert not await editor.items(1, 4)
     editor.insert(1, 4, " ")
     assert not await editor.items(1, 5)
@@ -199,7 +209,8 @@ async def test_a_hidden_one_is_shown_once_what_is_typed_has_lifted_it(
 
 async def test_what_was_made_ahead_and_hidden_counts_where_the_user_comes_to_it(connect: Connect) -> None:
     answers = {"x": {"text": " = 1"}, "": {"text": "y = 2", "logprobs": [-2.0, -2.0]}}
-    editor = await connect({"answers": answers, "hideBelow": 0.5}, text="x\n")
+    script = {"answers": answers, "survival": True}
+    editor = await connect(script, options={"hideBelow": 0.5}, text="x\n")
     (suggestion,) = suggestions(await editor.items(0, 1))
     editor.insert(0, 1, suggestion["text"])
     await editor.command("accepted", suggestion)
@@ -212,7 +223,7 @@ async def test_what_was_made_ahead_and_hidden_counts_where_the_user_comes_to_it(
 
 
 async def test_by_hand_beside_the_editors_own_request_at_the_same_place(connect: Connect) -> None:
-    editor = await connect(SCRIPT | {"hideBelow": 0.5}, text=TEXT)
+    editor = await connect(SCRIPT, options={"hideBelow": 0.5}, text=TEXT)
     _, asked = await asyncio.gather(editor.items(1, 4), editor.items(1, 4, by_hand=True))
     assert [item.insert_text for item in asked] == [" = 2"]
 
@@ -328,7 +339,7 @@ async def test_the_word_that_a_reason_names_is_neither_logged_nor_stored(
     install_two_curves(tmp_path / "home")
     log = tmp_path / "server.log"
     word = {"text": "secret_word", "logprobs": [-2.0, -2.0]}
-    script = {"otherwise": word, "log": str(log), "explored": 1.0}
+    script = {"otherwise": word, "log": str(log), "explored": 1.0, "survival": True}
     editor = await connect(script, calibrated=False, options={"hideBelow": 0.5}, text="x = \nsecret_line\n")
     suggestion = await editor.suggestion(0, 4)
     assert suggestion["reason"].startswith("shown although it is below hideBelow (0.5), to keep learning; ")
@@ -346,7 +357,9 @@ async def test_the_word_that_a_reason_names_is_neither_logged_nor_stored(
 async def test_in_prose_there_is_no_number_and_nothing_is_hidden_nor_learned(connect: Connect) -> None:
     """The words of a comment are seldom the very same: good ones were red, by labels of code."""
     answer = {"text": " sum", "logprobs": [-2.0, -2.0]}
-    editor = await connect({"otherwise": answer}, options={"hideBelow": 0.5}, text="# The\nx = 1\n")
+    editor = await connect(
+        {"otherwise": answer, "survival": True}, options={"hideBelow": 0.5}, text="# The\nx = 1\n"
+    )
     comment = await editor.suggestion(0, 5)
     assert (comment["confidence"], comment["tier"], comment["doubt"]) == (None, "review", None)
     assert comment["reason"].startswith("text in a comment or a documentation string: ")
@@ -374,5 +387,6 @@ async def test_what_opens_documentation_is_hidden_as_lines_of_code_are(
     connect: Connect, limit: float
 ) -> None:
     unlikely = {"text": '"""', "logprobs": [-3.0]}
-    editor = await connect({"otherwise": unlikely}, options={"hideBelow": limit}, text="def f():\n    \n")
+    script = {"otherwise": unlikely, "survival": True}
+    editor = await connect(script, options={"hideBelow": limit}, text="def f():\n    \n")
     assert len(suggestions(await editor.items(1, 4))) == (not limit)

@@ -144,7 +144,7 @@ async def marks_that_are_pushed(s: Session, e: Editor) -> None:
     await s.step(e.close())
 
 
-@asking({"otherwise": SURE}, options={"hideBelow": 0.97})
+@asking({"otherwise": SURE, "survival": True}, options={"hideBelow": 0.97})
 async def hidden_but_by_hand(s: Session, e: Editor) -> None:
     await s.step(e.command("explain", {"uri": URI}))
     await s.step(e.inline(4, 12, by_hand=True))

@@ -132,18 +132,6 @@ async def test_it_ends_above_what_would_be_rejected_or_has_no_probability() -> N
 
 
 @pytest.mark.parametrize(
-    ("hide_below", "kept"),
-    [(0.0, 3), (0.576, 3), (0.577, 2), (0.72, 2), (0.73, 1), (0.95, 1)],
-)
-async def test_it_ends_above_what_would_be_hidden(hide_below: float, kept: int) -> None:
-    """By the probability of all lines up to that one, not by its own."""
-    model = Model([("    y = 2", 0.8), ("    z = 3", 0.8)])
-    first = completion("x = 1", START, 0.9)
-    lines, _ = await lines_of(model.complete, first, decide, hide_below=hide_below)
-    assert len(lines) == kept
-
-
-@pytest.mark.parametrize(
     ("lines", "kept"),
     [
         (["    y = g(1)", "    y = g(1)", "    y = g(1)"], ["    y = g(1)"]),

@@ -50,13 +50,16 @@ def test_each_reason_for_withholding_an_answer_has_its_own_sentence(removal: Rem
 
 def test_the_words_for_a_hidden_completion() -> None:
     made = suggestion("x", "a" * 16)
-    for calibrated, words in (
-        (0.12, "its confidence is about 12 %"),
-        (0.002, "its confidence is about 0.2 %"),
+    for survives, unchanged, words in (
+        (0.12, 0.05, "edit, is about 12 %"),
+        (0.1, 0.12, "edit, is about 12 %"),
+        (0.002, 0.001, "edit, is about 0.2 %"),
     ):
-        known = attrs.evolve(made, confidence=attrs.evolve(made.confidence, calibrated=calibrated))
-        completion = Completion(known, FIRST, Evidence(), ModelIdentity("m", "Q4", "0" * 64), "v")
-        found = admission.absence_of(Hidden(completion, Hiding(0.5)))
+        known = attrs.evolve(made, confidence=attrs.evolve(made.confidence, calibrated=unchanged))
+        model = ModelIdentity("m", "Q4", "0" * 64)
+        completion = Completion(known, FIRST, Evidence(), model, "v", survives=survives)
+        found = admission.absence_of(Hidden(completion, Hiding(0.125)))
         assert found.reason == "hidden"
+        assert found.message.startswith("Nothing here is sure enough: ")
         assert words in found.message
-        assert "hideBelow is 50 %" in found.message
+        assert "hideBelow is 12.5 %" in found.message

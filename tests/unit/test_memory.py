@@ -310,7 +310,7 @@ def lifted(by: Sequence[float]) -> TypedAlong:
 def hidden(one: Completion, by: Sequence[float], below: float) -> Hidden:
     """A completion as the service hides it."""
     confidence = attrs.evolve(one.suggestion.confidence, calibrated=by[0])
-    return Hidden(one.with_confidence(confidence), Hiding(below))
+    return Hidden(attrs.evolve(one.with_confidence(confidence), survives=by[0]), Hiding(below))
 
 
 probabilities = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
@@ -330,7 +330,7 @@ def test_a_hidden_one_is_known_while_it_is_typed_and_shown_from_the_limit_on(
         if probability < below:
             assert isinstance(found, Hidden)
             rest = found.completion
-            assert found.confidence.calibrated == probability
+            assert found.survives == max(by[0], probability)
             assert found.key is None, "of another prompt"
         else:
             assert isinstance(found, Completion)
@@ -382,7 +382,7 @@ def test_what_opens_documentation_comes_back_without_a_number_and_nothing_is_lea
     known.remember(DOCUMENT, old.cursor, attrs.evolve(hidden(old, by, 0.5), prose=prose))
     still = known.recall(DOCUMENT, typed(old.cursor, '"'))
     assert isinstance(still, Hidden)
-    assert still.confidence.calibrated == 0.1
+    assert still.survives == 0.1
     rest = known_at(known, typed(old.cursor, '""'))
     assert rest == as_prose(attrs.evolve(rest, evidence=old.evidence), prose)
     assert (rest.evidence, rest.was_hidden) == (Evidence(), True)
@@ -516,7 +516,7 @@ def test_whatever_is_edited_memory_says_what_the_model_would(
             one = Made(cursor, prompt, answer_to(prompt))
             name = str(len(made))
             made[name] = one
-            found = completion(cursor, one.text, name)
+            found = attrs.evolve(completion(cursor, one.text, name), survives=0.1)
             known.remember(DOCUMENT, cursor, found)
             kept_back.remember(DOCUMENT, cursor, Hidden(found, Hiding(0.9)))
         else:

@@ -227,8 +227,12 @@ class TestEveryNumber:
 
         confidences = [new for _, _, new in judged][-1000:]
         outcomes = [bool(row.correct) for row, _, _ in judged][-1000:]
+        curve = calibrators.survival_curve(base)[0]
+        assert curve is not None
+        survives = [curve.probability(row.evidence, new) or 1.0 for row, _, new in judged][-1000:]
+        assert any(limit.wrong_hidden for limit in report.hidden.limits)
         for limit in report.hidden.limits:
-            hidden = [y for p, y in zip(confidences, outcomes, strict=True) if p < limit.below]
+            hidden = [y for p, y in zip(survives, outcomes, strict=True) if p < limit.below]
             assert (limit.right_hidden, limit.wrong_hidden) == (sum(hidden), len(hidden) - sum(hidden))
             assert (limit.right, limit.wrong) == (sum(outcomes), len(outcomes) - sum(outcomes))
         assert [limit.below for limit in report.hidden.limits] == list(LIMITS)

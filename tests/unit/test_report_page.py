@@ -143,7 +143,14 @@ class TestNumbers:
             o = period.outcome
             assert f"skill {signed(o.skill or 0.0)}" in page.text
             assert f"{o.share.n:,} visits" in page.text
-        assert [row[0] for row in page.table("hideBelow")] == ["5 %", "10 %", "20 %", "30 %", "40 %", "50 %"]
+        assert [row[0] for row in page.table("hideBelow")] == [
+            "5 %",
+            "12.5 %",
+            "20 %",
+            "30 %",
+            "40 %",
+            "50 %",
+        ]
         for row, one in zip(page.table("hideBelow"), report.hidden.limits, strict=True):
             assert row[2] == f"{one.wrong_hidden:,} of {one.wrong:,}"
             assert row[4] == f"{one.right_hidden:,} of {one.right:,}"

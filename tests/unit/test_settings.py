@@ -92,7 +92,7 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     ),
     "hideBelow": (
         "hide_below",
-        ([False, 0.2, 0.999], [True, 0, 1, 0.0, 1.0, -0.1, 1.1, 20, "0.2", float("nan"), [], {}]),
+        ([False, 0, 0.0, 0.2, 0.999], [True, 1, 1.0, -0.1, 1.1, 20, "0.2", float("nan"), [], {}]),
     ),
     "sure": ("sure", (["mark", "cut", "off"], ["Mark", "", 1, True, []])),
     "feedback.enabled": ("feedback", SWITCH),
@@ -244,7 +244,7 @@ def test_a_workspace_cannot_loosen_what_the_user_has_set(home: Path, key: str, p
 
 @pytest.mark.parametrize("value", [False, 0.01, 0.5])
 def test_where_the_user_has_no_limit_of_what_is_hidden_an_editors_counts(value: Any) -> None:
-    """The default is the model's, and less may be hidden than that."""
+    """Less may be hidden than by default."""
     assert Settings().hide_below is None
     assert parse({"hideBelow": value}) == (Settings(hide_below=float(value)), [])
 

@@ -15,17 +15,20 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.ledger_file import read_ledger
 from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, borrowed_curve, carried_from, carry_over
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER as PREFIXES
 from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_model
+from lsp_calib.calibration.calibrators.survival_curve import FOLDER as SURVIVAL
+from lsp_calib.calibration.calibrators.survival_curve import SurvivalCurve
 from lsp_calib.calibration.calibrators.usage import FOLDER as USAGE
 from lsp_calib.calibration.calibrators.usage import Usage
 from lsp_calib.calibration.certificates import Ledger
 from lsp_calib.characters import in_one_line
 from lsp_calib.errors import CalibratorError, SettingsError
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity
 
 IMPORTED = "imported "
 """In a provenance, before the id of the calibrator that was imported."""
@@ -170,6 +173,9 @@ class CalibratorStore:
         self._prefixes = [_Shelf(folder, PrefixCurve.load, what) for folder in folders]
         what = "How often lines are used is not known from every file"
         self._usage = _Shelf(shipped.parent / USAGE, Usage.load, what)
+        what = "How likely a line is to survive is not known from every file"
+        folders = shipped.parent / SURVIVAL, personal / SURVIVAL
+        self._survival = [_Shelf(folder, SurvivalCurve.load, what) for folder in folders]
 
     @classmethod
     def open(cls) -> CalibratorStore:
@@ -339,9 +345,37 @@ class CalibratorStore:
         fitting = (one for one in seen.all if (one.model.sha256, one.prompt_version) == wanted)
         return next(fitting, None) if purpose.model.sha256 else None, seen.skipped
 
+    def survival_curve(self, purpose: Purpose) -> tuple[SurvivalCurve | None, tuple[str, ...]]:
+        """How likely the lines of a purpose are to survive, None if that is not known of its model and
+        prompt; and a sentence for each file that cannot be used. The user's goes first."""
+        seen = [shelf.look() for shelf in self._survival]
+        wanted = purpose.model.sha256, purpose.prompt_version
+        known = (one for of in reversed(seen) for one in reversed(of.all))
+        fitting = (one for one in known if (one.model.sha256, one.prompt_version) == wanted)
+        skipped = tuple(text for of in seen for text in of.skipped)
+        return (next(fitting, None) if purpose.model.sha256 else None), skipped
+
+    def survivals(
+        self,
+        purpose: Purpose,
+        calibrator: Calibrator,
+        evidences: Sequence[Evidence],
+        measure: Wanted = "best",
+    ) -> list[float | None]:
+        """For each line of a purpose the probability that it survives, None where that is not known.
+
+        calibrator: says how likely the lines are to end unchanged. measure: as in `Calibrator.assess`.
+        """
+        curve = self.survival_curve(purpose)[0] if calibrator.source != "prior" else None
+        whole = [calibrator.probability(evidence, measure) for evidence in evidences]
+        return [
+            None if curve is None or p is None else curve.probability(evidence, p)
+            for p, evidence in zip(whole, evidences, strict=True)
+        ]
+
     def stamp(self, purpose: Purpose) -> object:
-        """A value that differs from an earlier one if another calibrator, certificate, curve of beginnings or
-        count of usage may now be in force for a purpose.
+        """A value that differs from an earlier one if another calibrator, certificate or curve of beginnings
+        or of survival, or count of usage may now be in force for a purpose.
 
         The folder's time alone is not enough: its clock ticks only a few hundred times a second.
         """
@@ -351,6 +385,7 @@ class CalibratorStore:
             _identity(self.ledger_path(purpose)),
             *(_identity(shelf.folder) for shelf in self._prefixes),
             _identity(self._usage.folder),
+            *(_identity(shelf.folder) for shelf in self._survival),
         )
 
     def ledger_path(self, purpose: Purpose) -> Path:

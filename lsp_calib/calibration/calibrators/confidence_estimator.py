@@ -14,6 +14,7 @@ from lsp_calib.calibration.calibrators.curve import Wanted, rank_probabilities
 from lsp_calib.calibration.calibrators.lent import note
 from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
 from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, Purpose
+from lsp_calib.calibration.calibrators.survival_curve import SurvivalCurve
 from lsp_calib.calibration.calibrators.usage import Usage
 from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.calibration.tiers import PRESETS, Policy, RiskPolicy, StricterPolicy, summary_policy
@@ -34,13 +35,15 @@ _NO_LABELS = (
 class _Chosen:
     """What was found in force for a purpose.
 
-    prefix: how far lines can be trusted; usage: how often they are used. None if that is not known.
+    prefix: how far lines can be trusted; survival: how likely they are to survive; usage: how often they are
+    used. None if that is not known.
     """
 
     stamp: object
     calibrator: Calibrator
     ledger: Ledger
     prefix: PrefixCurve | None
+    survival: SurvivalCurve | None = None
     usage: Usage | None = None
 
 
@@ -163,6 +166,18 @@ class ConfidenceEstimator:
         shares = known and known.shares(policy.thresholds[0])
         return rejected_words(*shares) if shares else ""
 
+    def survives(self, purpose: Purpose, evidence: Evidence, confidence: Confidence) -> float | None:
+        """The probability that a suggested line is kept, as it is or after an edit, in [0, 1]; None where no
+        labels of its model say so.
+
+        confidence: of the line, by `assess`.
+        """
+        whole = confidence.calibrated
+        if whole is None or confidence.calibrator.source == "prior":
+            return None
+        curve = self._find(purpose).survival
+        return None if curve is None else curve.probability(evidence, whole)
+
     def accepts_from(self, purpose: Purpose, *, document: str = "") -> float | None:
         """The lowest probability of what is accepted in a document; None if nothing is."""
         policy = self._stricter(self._policy_for(purpose), purpose.language, document)
@@ -268,14 +283,15 @@ class ConfidenceEstimator:
             return before
         choice = self.store.choose(purpose)
         calibrator, ledger, unread = self.store.standing(choice.calibrator, purpose)
-        prefix, usage, damaged = None, None, tuple[str, ...]()
+        prefix, survival, usage, damaged = None, None, None, tuple[str, ...]()
         if purpose.task == "line":
             prefix, _, damaged = self.store.prefix_curves(purpose)
+            survival, unusable = self.store.survival_curve(purpose)
             usage, uncounted = self.store.usage(purpose)
-            damaged += uncounted
+            damaged += unusable + uncounted
         skipped = (*choice.skipped, *unread, *damaged)
         self.complaints += [text for text in skipped if text not in self.complaints]
-        now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger, prefix, usage)
+        now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger, prefix, survival, usage)
         # With another certificate the tiers of earlier suggestions are out of date as well.
         present = calibrator.ref, ledger.latest
         if before is not None and (before.calibrator.ref, before.ledger.latest) != present:

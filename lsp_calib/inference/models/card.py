@@ -147,9 +147,8 @@ class ModelCard(FileCard):
     verified: the card's author computed the checksum from the file.
     context: positions kept. window: characters of a document that are shown to the model. parameters: about
     how many it has. kv_bytes: of the key-value cache, for a position. notice: terms to show before a pull.
-    hide_below: the default of the setting `hideBelow`, below which nearly all lines of the model's committed
-    records are wrong; 0: nothing is hidden. comments: whether the setting `comments` is `on` by default, as
-    for models that write comments people keep; else it is `hand`.
+    comments: whether the setting `comments` is `on` by default, as for models that write comments people
+    keep; else it is `hand`.
     """
 
     title: str
@@ -163,7 +162,6 @@ class ModelCard(FileCard):
     parameters: int = 0
     kv_bytes: int = 0
     notice: str = ""
-    hide_below: float = 0.0
     comments: bool = False
 
     kind = "language"
