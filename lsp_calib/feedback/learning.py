@@ -220,15 +220,15 @@ def _confidences(calibrator: Calibrator, rows: Sequence[LabelledRow], promise: P
     if not is_plain(in_order(calibrator.curves, wanted)[0].measure):
         found = np.where([bool(row.evidence.features) for row in rows], found, np.nan)
     pairs = zip(found.tolist(), rows, strict=True)
-    return np.array([_highest(p, row, calibrator.id) for p, row in pairs], dtype=np.float64)
+    return np.array([highest(p, row, calibrator.id) for p, row in pairs], dtype=np.float64)
 
 
-def _highest(p: float, row: LabelledRow, calibrator: str) -> float:
+def highest(p: float, row: LabelledRow, calibrator: str) -> float:
     """The highest probability of a suggestion, from its probability by this calibrator when nothing was typed
     along.
 
-    What was typed along has moved its log-odds by the same for another calibrator; by how much is not known
-    of one that was first shown later, nor then what another calibrator would have said: nan.
+    What was typed along moves the log-odds of each calibrator alike, all but exactly (the test has by how
+    much). By how much is not known of one that was first shown later: under another calibrator it is nan.
     """
     if row.best is None or row.confidence is None or not math.isfinite(p):
         return p

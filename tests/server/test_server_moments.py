@@ -30,6 +30,7 @@ SCRIPT = {
     },
     "otherwise": {"text": "zz"},
 }
+HIDING = {"survival": True, "clock": True}
 
 
 async def typed(editor: Editor, text: str, begin: int = 8) -> list[dict[str, Any]]:
@@ -127,7 +128,7 @@ async def test_one_that_is_shown_anew_after_its_label_was_first_seen_where_it_ag
 async def test_a_hidden_one_that_comes_back_is_no_label_of_a_refit(connect: Connect, tmp_path: Path) -> None:
     """It is seen only because it agrees, and counts by the moments at which it was shown."""
     install_curve(tmp_path / "home")
-    editor = await connect({**SCRIPT, "hideBelow": 0.85, "clock": True}, text=TEXT)
+    editor = await connect({**SCRIPT, **HIDING}, options={"hideBelow": 0.85}, text=TEXT)
     assert not await editor.items(0, 8)
     shown = []
     for column, character in enumerate(SAID[:12], start=8):
@@ -158,7 +159,7 @@ async def test_a_hidden_one_that_comes_back_after_its_label_is_one_more_suggesti
 ) -> None:
     """Not one more with each key."""
     install_curve(tmp_path / "home")
-    editor = await connect({**SCRIPT, "hideBelow": 0.85, "clock": True}, text=TEXT)
+    editor = await connect({**SCRIPT, **HIDING}, options={"hideBelow": 0.85}, text=TEXT)
     assert not await editor.items(0, 8)
     editor.insert(0, 8, SAID[:11])
     first = await editor.suggestion(0, 19)

@@ -3,6 +3,7 @@ by which."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,14 +18,20 @@ from test_certifying import live as live_certified
 from test_feedback_learning import PURPOSE, START, User, live
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
 from lsp_calib.calibration.certificates import Promise
+from lsp_calib.calibration.logistic import sigmoid
+from lsp_calib.confidence.features import PREFIX_FEATURES, Prefix
+from lsp_calib.feedback import learning
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Moment, Moments
 from lsp_calib.feedback.learning import is_due, labels_for, refit_from_feedback, try_out
 from lsp_calib.feedback.report import make_report, to_wire
 from lsp_calib.feedback.report_data import statistics
+from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracker import Tracker
-from lsp_calib.values import Tier
+from lsp_calib.home import shipped_models
+from lsp_calib.values import Evidence, Sure, Tier
 
 NOW = START + 1e6
 
@@ -351,3 +358,37 @@ def test_a_store_without_moments_reads_as_before(tmp_path: Path) -> None:
         settle(store, "a" * 16, True, 1060.0)
         (row,) = store.labels(MODEL, "p1", "line")
         assert (row.typed, row.confidence, row.best) == (0, 0.8, 0.8)
+
+
+@pytest.mark.parametrize("file", sorted((shipped_models() / "prefixes").glob("*.json")), ids=lambda f: f.stem)
+def test_typing_along_moves_the_log_odds_of_each_calibrator_alike(file: Path) -> None:
+    """By which certificates judge a moment under a calibrator that did not say anything then: one that lies
+    half a nat off, as a refit is expected to."""
+    curve = PrefixCurve.load(file)
+    scales = curve.features[: len(PREFIX_FEATURES)]
+    chance = random.Random(1)
+    apart = []
+    for _ in range(1000):
+        places = [
+            Prefix(end, tuple(one.mean + one.scale * chance.gauss(0, 1) for one in scales))
+            for end in (4, 9, 15, 24)
+        ]
+        z, typed = chance.gauss(0, 1.5), chance.randint(1, 25)
+        first, other = float(sigmoid(z)), float(sigmoid(z + chance.choice((-0.5, 0.5))))
+        now = []
+        for p in (first, other):
+            right = curve.probabilities(places, p, "mid-line")
+            begins = [Sure(one.end, q) for one, q in zip(places, right, strict=True)]
+            now.append(curve.typed_along(begins, p, typed, 30)[0])
+        show_again = Moments(at(0, first))
+        show_again.shown(at(typed, now[0]))
+        row = LabelledRow(
+            *("s", "python", Evidence((-1.0,)), True, How.KEPT, 0.0, 0.0, "s", None, 1.0),
+            calibrator_id="c",
+            confidence=first,
+            best=show_again.best.confidence,
+        )
+        apart.append(abs(learning.highest(other, row, "another") - now[1]))
+    apart.sort()
+    assert sum(apart) / len(apart) < 0.003
+    assert apart[950] < 0.012
