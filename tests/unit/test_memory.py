@@ -534,3 +534,66 @@ def test_whatever_is_edited_memory_says_what_the_model_would(
         assert (then.before, then.after) == (one.cursor.before, one.cursor.after)
         assert build_prompt(then, layout_) == one.prompt
         assert answer_to(one.prompt) == beginning + shown
+
+
+class TestLead:
+    """Beside a menu's selected item: `self.na|`, with an answer that was made to begin with `me`."""
+
+    CURSOR = Cursor.at(("self.na",), 0, 7, "python")
+
+    def known(self) -> CompletionMemory:
+        known = memory()
+        known.remember(DOCUMENT, self.CURSOR, completion(self.CURSOR, "t = 1", "own"))
+        led = attrs.evolve(completion(self.CURSOR, "me = 2", "led"), lead="me")
+        known.remember(DOCUMENT, self.CURSOR, led)
+        return known
+
+    def recalled(self, known: CompletionMemory, typed_: str, lead: str) -> tuple[str, str] | None:
+        cursor = typed(self.CURSOR, typed_)
+        found = known.recall(DOCUMENT, cursor, lead)
+        assert found is None or isinstance(found, Completion)
+        return None if found is None else (found.suggestion.id, found.suggestion.text)
+
+    @pytest.mark.parametrize(
+        ("typed_", "lead", "found"),
+        [
+            ("", "", ("own", "t = 1")),
+            ("", "t", ("own", "t = 1")),
+            ("", "me", ("led", "me = 2")),
+            ("", "me = ", ("led", "me = 2")),
+            # Another item that begins alike: the model may go on otherwise behind it.
+            ("", "m", None),
+            ("", "men", None),
+            ("m", "e", ("led", "e = 2")),
+            # The menu is closed before all of the item is typed: nothing says what the model would write.
+            ("m", "", None),
+            ("me", "", ("led", " = 2")),
+            ("t", "", ("own", " = 1")),
+            ("t", "e", None),
+        ],
+    )
+    def test_it_stands_beside_the_own_answer(
+        self, typed_: str, lead: str, found: tuple[str, str] | None
+    ) -> None:
+        known = self.known()
+        assert self.recalled(known, typed_, lead) == found
+        assert self.recalled(known, typed_, lead) == found, "the latest first, and none goes"
+
+    def test_that_there_is_nothing_for_an_item_says_nothing_of_the_place(self) -> None:
+        known = memory()
+        known.remember(DOCUMENT, self.CURSOR, Nothing(Removal.OTHER_THAN_ITEM, lead="me"))
+        assert known.recall(DOCUMENT, self.CURSOR) is None
+        assert known.recall(DOCUMENT, self.CURSOR, "men") is None
+        assert known.recall(DOCUMENT, self.CURSOR, "me") == Nothing(Removal.OTHER_THAN_ITEM, lead="me")
+
+    def test_what_is_left_of_it_can_be_remembered_anew(self) -> None:
+        """As a settled suggestion is, which gets another id."""
+        known, cursor = self.known(), typed(self.CURSOR, "m")
+        rest = known.recall(DOCUMENT, cursor, "e")
+        assert isinstance(rest, Completion)
+        assert rest.lead == "e"
+        known.remember(
+            DOCUMENT, cursor, attrs.evolve(rest, suggestion=attrs.evolve(rest.suggestion, id="new"))
+        )
+        assert self.recalled(known, "m", "e") == ("new", "e = 2")
+        assert self.recalled(known, "m", "") is None
