@@ -90,6 +90,9 @@ class EditorTerminal:
         """Types keys: characters, and control characters as terminals send them."""
         os.write(self._ends, keys.encode())
 
+    def wrote(self) -> None:
+        """The program has written to its screen: for those who look at each picture of it."""
+
     def unread(self) -> int:
         """How many bytes of the keys the program has not read yet. Only of one whose terminal is raw."""
         theirs = os.open(self._terminal, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
@@ -152,6 +155,7 @@ class EditorTerminal:
             data, rest = (data[: cut.start()], data[cut.start() :]) if cut else (data, b"")
             with self._lock:
                 self._stream.feed(_BEYOND_PYTE.sub(b"", data))
+                self.wrote()
 
 
 def servers_of(editor: EditorTerminal) -> list[psutil.Process]:

@@ -25,6 +25,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 SCRIPTED = HERE.parents[1] / "server" / "scripted_server.py"
+RISING = HERE.parent / "rising_server.py"
 ROWS, COLUMNS = 24, 80
 # How many times longer everything may take, on a machine that is busy.
 PATIENCE = float(os.environ.get("LSP_CALIB_PATIENCE", "1"))
@@ -84,6 +85,38 @@ def scripted(folder: Path, script: Mapping[str, Any]) -> str:
     file = folder / "script.json"
     file.write_text(json.dumps(script))
     return f"{sys.executable} {SCRIPTED} {file}"
+
+
+def rising(server: str) -> str:
+    """The command line of a server whose suggestions are the surer the more of them is typed."""
+    return f"{sys.executable} {RISING} {server}"
+
+
+# Notes the row of the screen that the cursor is in, and the highlight of each of its cells, whenever Neovim
+# has drawn. What it draws it shows when it next waits: other drawings before that are seen by nobody.
+_FILM = """
+    local row, frames, since = vim.fn.screenrow(), {}, 0
+    local namespace = vim.api.nvim_create_namespace([[film]])
+    local before, after = vim.uv.new_prepare(), vim.uv.new_check()
+    local function note()
+      local text, highlights = {}, {}
+      for col = 1, vim.o.columns do
+        text[col], highlights[col] = vim.fn.screenstring(row, col), vim.fn.screenattr(row, col)
+      end
+      table.insert(frames, { text = table.concat(text), highlights = highlights })
+    end
+    vim.api.nvim_set_decoration_provider(namespace, { on_end = note })
+    before:start(function() since = vim.uv.hrtime() end)
+    after:start(function()
+      if frames[1] and vim.uv.hrtime() - since > 2e5 then frames[#frames].seen = true end
+    end)
+    function _G.film()
+      vim.api.nvim_set_decoration_provider(namespace, {})
+      before:close()
+      after:close()
+      return vim.tbl_filter(function(frame) return frame.seen end, frames)
+    end
+"""
 
 
 def labels(home: Path) -> list[tuple[str, int]]:
@@ -251,6 +284,15 @@ class Neovim:
         return "\n".join(
             "".join(text for text, group in chunks if group != "ComplHintMore") for chunks in [first, *others]
         )
+
+    def film(self) -> Callable[[], list[dict[str, Any]]]:
+        """Begins to note what is seen of the row that the cursor is in.
+
+        What it returns ends that and gives the pictures: the text of the row, and a number for the look of
+        each of its cells. In a terminal alone: without one nothing is drawn.
+        """
+        self.lua(" ".join(_FILM.split()))
+        return lambda: list(self.lua("return _G.film()"))
 
     def suggested(self, keys: str, seconds: float = 20.0) -> tuple[str, str, str]:
         """Types keys; (ghost text, badge, its highlight group) once both are on screen."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvim import NO_NVIM, NVIM, SOURCE, Neovim, labels
+from nvim import NO_NVIM, NVIM, SOURCE, Neovim, labels, rising, scripted
 from scripted_editor import install_calibrator, install_curve
 
 pytestmark = pytest.mark.skipif(not NVIM, reason=NO_NVIM)
@@ -63,6 +63,27 @@ def test_ghost_text_stays_while_it_is_typed_and_goes_at_once_when_it_is_not(nvim
     nvim.until("a tab", lambda: re.fullmatch(rf"    re{REST[0]}x\s+y", nvim.line()))
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.4], ids=["between answers", "an answer a key"])
+def test_typed_along_the_badge_changes_in_place_and_no_text_moves(
+    open_scripted, folder: Path, pause: float
+) -> None:
+    """In every picture that Neovim draws there are line and badge, and the line ends in the same place."""
+    nvim = open_scripted(SCRIPT, server=rising(scripted(folder, SCRIPT)), terminal=True)
+    assert nvim.suggested("G$A    re")[1].split() == ["✗", "reject", "10", "%"]
+    end = nvim.film()
+    for key in REST[:12]:
+        nvim.keys(key.replace(" ", "<Space>"))
+        time.sleep(pause)
+    nvim.until("the last badge", lambda: nvim.badges()[0][1][0][0].split()[1:] == ["accept", "86", "%"])
+    seen = [re.sub(r"\s+$", "", one["text"]) for one in end()]
+    whole = re.escape("    re" + REST)
+    assert [text for text in seen if not re.fullmatch(rf"{whole}   [●▲✗] \w+ \d+ %", text)] == []
+    badges = [text.rpartition("   ")[2] for text in seen]
+    numbers = [int(badge.split()[2]) for badge in badges]
+    assert numbers == sorted(numbers)
+    assert len(set(numbers)) >= (10 if pause else 2), badges
+
+
 def test_a_key_that_leaves_the_suggestion_asks_for_another(open_scripted) -> None:
     """Neovim drops the request of that key when it takes the old suggestion off the screen."""
     other = {"text": "d second", "tokens": ["d second", ""], "logprobs": [math.log(0.9), 0.0]}
@@ -108,11 +129,20 @@ def test_the_part_that_can_be_trusted_is_accepted_alone_and_the_rest_stays(open_
         "logprobs": [-0.01, -0.01, -1.97, -0.01],
         "entropies": [0.1, 0.1, 2.0, 0.1],
     }
-    nvim = open_scripted({"answers": {"    re": answer}})
+    nvim = open_scripted({"answers": {"    re": answer}}, terminal=True)
     _, badge, _ = nvim.suggested("G$A    re")
     assert badge.strip() == "▲ review 61 %, sure up to first"
     (_, chunks, _) = nvim.ghosts()[0]
     assert chunks == [["turn first", "ComplHint"], [" * second", "LspCalibUnsure"]]
+    end = nvim.film()
+    for key in "turn":
+        nvim.keys(key)
+        time.sleep(0.1)
+    nvim.until("the letters", lambda: nvim.line() == "    return")
+    part, rest = len("    return first"), len(" * second")
+    for one in end():
+        sure, unsure = (set(one["highlights"][a:b]) for a, b in [(part - 5, part), (part, part + rest)])
+        assert (len(sure), len(unsure), len(sure | unsure)) == (1, 1, 2), "dimmed in every picture"
     nvim.keys("<M-s>")
     nvim.until("the part", lambda: nvim.line() == "    return first")
     nvim.until("the rest", lambda: nvim.ghost() == " * second")

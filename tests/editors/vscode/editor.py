@@ -96,10 +96,15 @@ _DRAWN = """() => {
 # VS Code draws within a frame: what observes sizes is called after that, and before anything is seen.
 _FILM = """() => {
   const begun = performance.now();
-  const textBox = (element) => {
+  const endOfText = (line) => { // without what CSS adds to it
+    const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
     const range = document.createRange();
-    range.selectNodeContents(element);
-    return range.getBoundingClientRect(); // without what CSS adds to it
+    let end = 0;
+    while (walker.nextNode()) {
+      range.selectNodeContents(walker.currentNode);
+      end = Math.max(end, range.getBoundingClientRect().right);
+    }
+    return Math.round(end);
   };
   const film = window.lspCalibFilm = { frames: [], goesOn: true };
   const note = () => {
@@ -113,7 +118,7 @@ _FILM = """() => {
     const frame = {
       text: (line?.textContent ?? '').replaceAll('\\u00a0', ' '),
       ghost: ghosts.map((one) => one.textContent).join('').replaceAll('\\u00a0', ' '),
-      end: Math.round(Math.max(0, ...ghosts.map((one) => textBox(one).right))),
+      end: line ? endOfText(line) : 0,
       badge: badge ? badge.content.replaceAll('"', '') : '',
       color: badge ? badge.color : '',
       status: document.querySelector('.statusbar-item[id*="lspCalib.status"]')?.textContent.trim() ?? '',
@@ -350,8 +355,8 @@ class VSCode:
     def film(self) -> Callable[[], list[dict[str, Any]]]:
         """Begins to note what is seen of the cursor's line, frame by frame.
 
-        What it returns ends that and gives the frames: the text with the ghost text, the ghost text, where
-        that ends, badge and colour, the status bar.
+        What it returns ends that and gives the frames: the text with the ghost text, where it ends on the
+        page, the ghost text, badge and colour, the status bar.
         """
         self.page.evaluate(_FILM)
 

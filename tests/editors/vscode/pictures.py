@@ -3,9 +3,9 @@
     LSP_CALIB_VSCODE="$(.ci/vscode)" python tests/editors/vscode/pictures.py [FOLDER] [--theme X] [--only X]
 
 FOLDER (default docs/img) gets vscode-badge, -hover, -report and -install, each -dark.png and -light.png, and
-vscode-flow.png, which is animated: typing, ghost text with its badge, Tab, the mark, an edit, the hover. All
-with the default model and the encoder, which must be installed; the labels of the report are those of
-report_session.py. The extension's icon is drawn as well.
+vscode-flow.png, which is animated: typing, ghost text with its badge, typing along until the badge turns, the
+rest by Tab, the mark, an edit, the hover. All with the default model and the encoder, which must be
+installed; the labels of the report are those of report_session.py. The extension's icon is drawn as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from editor import (
     browser_flags,
     environment_with_model,
 )  # fmt: skip
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.encoders import locate_encoder
@@ -70,8 +70,12 @@ class Film:
     def __init__(self, vscode: VSCode) -> None:
         self.vscode = vscode
         self.frames: list[tuple[Image.Image, int]] = []
+        self.badges: dict[str, str] = {}  # the colours of badges, by their marks
 
     def take(self, milliseconds: int) -> None:
+        seen = self.vscode.drawn()
+        if seen["badge"]:
+            self.badges[seen["badge"][0]] = seen["color"]
         shot = Image.open(io.BytesIO(self.vscode.page.screenshot())).convert("RGB")
         self.frames.append((shot, milliseconds))
 
@@ -83,9 +87,12 @@ class Film:
 
     def save(self, path: Path) -> None:
         """As an APNG: one palette for all, so that what does not change from frame to frame costs nothing."""
-        sheet = Image.new("RGB", (SIZE[0], SIZE[1] * 4))
+        sheet = Image.new("RGB", (SIZE[0], SIZE[1] * 5))
         for i in range(4):
             sheet.paste(self.frames[(len(self.frames) - 1) * i // 3][0], (0, SIZE[1] * i))
+        for i, color in enumerate(self.badges.values()):  # a badge is small: its colour would be left out
+            top = SIZE[1] * 4 + 40 * i
+            sheet.paste(ImageColor.getrgb(color), (0, top, SIZE[0], top + 40))
         palette = sheet.quantize(128, dither=Image.Dither.NONE)
         pictures = [shot.quantize(palette=palette, dither=Image.Dither.NONE) for shot, _ in self.frames]
         pictures[0].save(
@@ -166,6 +173,9 @@ class Studio:
             lambda: seen["badge"].split()[1].rstrip(",") in vscode.drawn()["status"],
         )
         film.take(LOOK)
+        if not self._turned(film, seen["ghost"]):
+            print("The badge does not turn while this line is typed along.", file=sys.stderr)
+        film.take(LOOK)
         vscode.keys("Tab")
         vscode.until("a mark", lambda: vscode.page.locator(SQUIGGLES).count())
         film.take(LOOK)
@@ -177,6 +187,16 @@ class Studio:
         film.take(2 * LOOK)
         film.save(self.target / "vscode-flow.png")
         vscode.close()
+
+    def _turned(self, film: Film, ghost: str) -> bool:
+        """Types along the suggestion until a second badge was seen, and not to its end; whether it was."""
+        for character in ghost[:-3]:
+            if len(film.badges) > 1:
+                break
+            film.vscode.page.keyboard.type(character)
+            film.vscode.page.wait_for_timeout(400)
+            film.take(2 * CHARACTER)
+        return len(film.badges) > 1
 
     def report(self) -> None:
         home = self.folder / "home-report"

@@ -2,7 +2,7 @@
 local M = {}
 local badges, server = require('lsp_calib.badges'), require('lsp_calib.server')
 local api, inline = vim.api, vim.lsp.inline_completion
-local badge_ns = api.nvim_create_namespace('lsp_calib')
+local badge_ns, BADGE = api.nvim_create_namespace('lsp_calib'), 1 -- one in a buffer, which the next takes the place of
 local ghost_ns = api.nvim_create_namespace('nvim.lsp.inline_completion') -- where Neovim draws the suggestion
 local asked, answers = {}, {} -- by buffer: the latest request; the latest answer and the request it belongs to
 local draw -- the badge of a buffer
@@ -30,7 +30,7 @@ local function on_screen(buf)
       -- One may be the end of another: what Neovim leaves out is as long as what stands before its mark. Only before it
       -- has moved its mark after a change is it not, and then it still shows the one that had the badge.
       if #item.insertText - #text == ghost[3] - answers[buf].cursor[2] then return suggestion, ghost, item end
-      if not found or suggestion == last[buf] then found = item end
+      if not found or suggestion.id == (last[buf] or {}).id then found = item end
     end
   end
   if found then return found.command.arguments[1], ghost, found end
@@ -71,9 +71,18 @@ local function hide(buf, done)
   inline.get({ bufnr = buf, on_accept = done or function() draw(buf) end })
 end
 
+--- Dim anew at the next key, once Neovim has moved the suggestion and before that is seen: it draws all of it in one
+--- colour. Of two autocommands the one that was made later runs later, and Neovim makes its own when suggestions begin.
+local function dim_at_the_next_key(buf)
+  local group = api.nvim_create_augroup('lsp_calib_dim:' .. buf, {})
+  api.nvim_create_autocmd('CursorMovedI', { group = group, buffer = buf, callback = function()
+    local suggestion, ghost, item = on_screen(buf)
+    if suggestion and typed_since(buf, item.insertText) then dim(buf, suggestion, ghost, item) end
+  end })
+end
+
 function draw(buf)
   if not api.nvim_buf_is_valid(buf) then return end
-  api.nvim_buf_clear_namespace(buf, badge_ns, 0, -1)
   local before = showing[buf]
   showing[buf] = nil
   local suggestion, ghost, item = on_screen(buf)
@@ -87,13 +96,16 @@ function draw(buf)
   if suggestion then
     text, tier = badges.text(suggestion)
     dim(buf, suggestion, ghost, item)
+    dim_at_the_next_key(buf)
   end
   if text then
     last[buf] = suggestion
     showing[buf] = ('%s %s'):format(badges.mark(tier), tier)
     local covers_line_end = ghost[4].virt_text_pos == 'overlay' -- as it is for an item that replaces some text
-    api.nvim_buf_set_extmark(buf, badge_ns, ghost[2], 0, { virt_text = { { '  ' .. text, badges.group(tier) } },
+    api.nvim_buf_set_extmark(buf, badge_ns, ghost[2], 0, { id = BADGE, virt_text = { { '  ' .. text, badges.group(tier) } },
       virt_text_pos = covers_line_end and 'right_align' or 'eol', hl_mode = 'combine' })
+  else
+    api.nvim_buf_del_extmark(buf, badge_ns, BADGE)
   end
   if showing[buf] ~= before then vim.cmd.redrawstatus() end
 end
