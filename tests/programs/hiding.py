@@ -1,7 +1,8 @@
-"""How likely a line is to survive: fits the shipped curves, and says what `hideBelow` hides by them.
+"""How likely a line is to survive: fits the shipped curves, says what `hideBelow` hides by them, and counts
+how often lines of a low probability are used.
 
     python tests/programs/hiding.py            # the tables of docs/hiding.md, and more
-    python tests/programs/hiding.py --write    # and models/survival/*.json, from records and sources
+    python tests/programs/hiding.py --write    # and models/survival/*.json and models/usage/*.json
     python tests/programs/hiding.py --blind    # of the blind projects, with the shipped curves
 
 A line survives if what was written in its place keeps half of it or more (`feedback.lines.survives`). The
@@ -29,7 +30,10 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENTROPIES, WITHOUT_GRAMMAR
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, FitChoice, Recipe
 from lsp_calib.calibration.calibrators.survival_curve import FOLDER, SurvivalCurve
+from lsp_calib.calibration.calibrators.usage import FOLDER as USAGE
+from lsp_calib.calibration.calibrators.usage import Usage, UsedLines
 from lsp_calib.calibration.document import written
+from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds, summarise
 from lsp_calib.commands.calibrate import nine_digits
 from lsp_calib.completion.context import Cursor
@@ -52,6 +56,8 @@ LIMIT = 0.125
 """The default of `hideBelow`."""
 LEAST = 60
 """Of a kind of lines: fewer have no row."""
+STEPS = 20
+"""Parts of equal width of the probabilities from 0 to 1, in which the use of lines is counted."""
 
 
 @attrs.frozen(eq=False)
@@ -151,6 +157,29 @@ def out_of_fold(header: Header, lines: Sequence[Line]) -> FloatArray:
     return found
 
 
+def counted(header: Header, lines: Sequence[Line], hidden: BoolArray) -> Usage:
+    """What became of the lines that are shown, by their probability: who reads its words sees a line."""
+    step = np.minimum((np.array([line.whole for line in lines]) * STEPS).astype(int), STEPS - 1)
+    right = np.array([line.right for line in lines])
+    kept = np.array([line.survives for line in lines])
+    used = []
+    for at in range(STEPS):
+        of = (step == at) & ~hidden
+        counts = (int(np.count_nonzero(of & which)) for which in (of, right, kept))
+        used.append(UsedLines((at + 1) / STEPS, *counts))
+    return Usage(model=header.model, prompt_version=header.prompt_version, lines=tuple(used))
+
+
+def rejected(usage: Usage) -> Iterator[str]:
+    """A table of the lines that each preset rejects."""
+    yield "| preset | rejected, shown | used as they are | as they are or after an edit |\n|---|--:|--:|--:|"
+    for preset, policy in PRESETS.items():
+        n = sum(one.n for one in usage.lines if one.below <= policy.reject_below + 1e-9)
+        shares = usage.shares(policy.reject_below)
+        cells = "– | –" if shares is None else " | ".join(f"{100 * share:.0f} %" for share in shares)
+        yield f"| {preset} (below {100 * policy.reject_below:.0f} %) | {n} | {cells} |"
+
+
 HEAD = (
     "| lines | n | survive | promised | skill (95 %) | ECE (calibrated) | hidden | of these survive (95 %) | "
     "are right | of all right ones |\n|---|--:|--:|--:|---|---|--:|---|--:|--:|"
@@ -203,10 +232,17 @@ def main() -> None:
             target.parent.mkdir(exist_ok=True)
             target.write_text(json.dumps(written(fit(header, lines)), indent=2) + "\n", "utf-8")
         p = predicted(SurvivalCurve.load(target), lines) if options.blind else out_of_fold(header, lines)
+        if options.write:
+            counts = target.parent.parent / USAGE / target.name
+            counts.parent.mkdir(exist_ok=True)
+            counts.write_text(
+                json.dumps(written(counted(header, lines, p < LIMIT)), indent=2) + "\n", "utf-8"
+            )
         print(f"\n### {model}, {version}\n\n{HEAD}")
         for name, chosen in kinds(lines):
             of_kind = [line for line, is_one in zip(lines, chosen, strict=True) if is_one]
             print(row(name, of_kind, p[chosen], p[chosen] < LIMIT), flush=True)
+        print("\n" + "\n".join(rejected(counted(header, lines, p < LIMIT))), flush=True)
 
 
 if __name__ == "__main__":
