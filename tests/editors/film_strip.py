@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))
 
 import nvim as neovim
 from editor import SERVER, SOURCE, TYPED, VSCode, browser_flags, environment_with_model, rising_server
-from editor_terminal import EditorTerminal
 from pictures import BARE
 from PIL import Image, ImageChops, ImageDraw, ImageFont
 
@@ -125,21 +124,6 @@ def vscode(folder: Path, strip: Strip, wanted: argparse.Namespace) -> int:
     return judged([(one["at"], one["text"], one["badge"], one["end"]) for one in frames])
 
 
-class Screen(EditorTerminal):
-    """A terminal whose pictures of one row are kept, as often as the program writes."""
-
-    def __init__(self, *arguments: Any) -> None:
-        self.row: int | None = None
-        self.seen: list[tuple[float, str, list[Any]]] = []
-        super().__init__(*arguments)
-
-    def wrote(self) -> None:
-        if self.row is not None:
-            cells = self._screen.buffer[self.row]
-            row = [cells[column] for column in range(self._screen.columns)]
-            self.seen.append((time.monotonic(), "".join(cell.data for cell in row).rstrip(), row))
-
-
 def _drawn(row: list[Any]) -> Image.Image:
     """A row of a terminal as a picture."""
     width, height = CELL
@@ -163,24 +147,22 @@ def in_neovim(folder: Path, strip: Strip, wanted: argparse.Namespace) -> int:
         neovim.NVIM, folder / "nvim-state", file, server=server, home=Path(environment["LSP_CALIB_HOME"])
     )
     window.lua("vim.o.termguicolors = true vim.cmd.colorscheme([[catppuccin]])")
-    screen = Screen([neovim.NVIM, "--server", window.socket, "--remote-ui"], {}, folder)
     try:
         window.attached()
         window.suggested(f"Go{TYPED.strip()}", 120.0)
         rest = window.ghost()
+        screen = window.film()
         time.sleep(1)
-        screen.row = int(window.lua("return vim.fn.screenrow()")) - 1
         begun = time.monotonic()
         for key in rest[: wanted.keys]:
             screen.keys(key)
             time.sleep(wanted.pause / 1000)
         time.sleep(1)
-        screen.row = None
-    finally:
         screen.close()
+    finally:
         window.close()
     told: list[tuple[int, str, str, object]] = []
-    for at, text, row in screen.seen:
+    for at, text, row in screen.pictures:
         since = round(1000 * (at - begun))
         strip.add(since, _drawn(row))
         mark = next((text.index(one) for one in MARKS if one in text), None)

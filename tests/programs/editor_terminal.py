@@ -23,9 +23,10 @@ import pyte
 COLUMNS, LINES = 100, 30
 # How many times longer everything may take, on a machine that is busy.
 PATIENCE = float(os.environ.get("LSP_CALIB_PATIENCE", "1"))
-# Sequences that pyte 0.8.2 would print: those with the private markers < = >, and those of Kitty's keyboard.
-_BEYOND_PYTE = re.compile(rb"\x1b\[(?:[<=>][0-9;:]*[ -/]*[@-~]|\?[0-9;]*u)")
-_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
+# Sequences that pyte 0.8.2 would print: those with the private markers < = >, those of Kitty's keyboard, and
+# questions in device control strings.
+_BEYOND_PYTE = re.compile(rb"\x1b\[(?:[<=>][0-9;:]*[ -/]*[@-~]|\?[0-9;]*u)|\x1bP[^\x1b]*\x1b\\")
+_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|P[^\x1b]*\x1b?)?\Z")
 
 
 def _own_terminal() -> None:
@@ -156,6 +157,27 @@ class EditorTerminal:
             with self._lock:
                 self._stream.feed(_BEYOND_PYTE.sub(b"", data))
                 self.wrote()
+
+
+class FilmedTerminal(EditorTerminal):
+    """One whose pictures of a row are kept, each time that the program has written.
+
+    row: which, from 0; none while it is None. pictures: when, the text without spaces at its end, the cells.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+        self.row: int | None = None
+        self.pictures: list[tuple[float, str, list[Any]]] = []
+        super().__init__(command, environment, folder)
+
+    def close(self) -> None:
+        self.row = None
+        super().close()
+
+    def wrote(self) -> None:
+        if self.row is not None:
+            cells = [self._screen.buffer[self.row][column] for column in range(COLUMNS)]
+            self.pictures.append((time.monotonic(), "".join(cell.data for cell in cells).rstrip(), cells))
 
 
 def servers_of(editor: EditorTerminal) -> list[psutil.Process]:

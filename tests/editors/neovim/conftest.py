@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "programs"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from nvim import NVIM, SOURCE, Neovim, scripted, short_folder

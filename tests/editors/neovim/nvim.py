@@ -92,33 +92,6 @@ def rising(server: str) -> str:
     return f"{sys.executable} {RISING} {server}"
 
 
-# Notes the row of the screen that the cursor is in, and the highlight of each of its cells, whenever Neovim
-# has drawn. What it draws it shows when it next waits: other drawings before that are seen by nobody.
-_FILM = """
-    local row, frames, since = vim.fn.screenrow(), {}, 0
-    local namespace = vim.api.nvim_create_namespace([[film]])
-    local before, after = vim.uv.new_prepare(), vim.uv.new_check()
-    local function note()
-      local text, highlights = {}, {}
-      for col = 1, vim.o.columns do
-        text[col], highlights[col] = vim.fn.screenstring(row, col), vim.fn.screenattr(row, col)
-      end
-      table.insert(frames, { text = table.concat(text), highlights = highlights })
-    end
-    vim.api.nvim_set_decoration_provider(namespace, { on_end = note })
-    before:start(function() since = vim.uv.hrtime() end)
-    after:start(function()
-      if frames[1] and vim.uv.hrtime() - since > 2e5 then frames[#frames].seen = true end
-    end)
-    function _G.film()
-      vim.api.nvim_set_decoration_provider(namespace, {})
-      before:close()
-      after:close()
-      return vim.tbl_filter(function(frame) return frame.seen end, frames)
-    end
-"""
-
-
 def labels(home: Path) -> list[tuple[str, int]]:
     """How each label in a state folder's store came about, and 1 if the suggestion was right, else 0."""
     file = home / "feedback.db"
@@ -285,14 +258,20 @@ class Neovim:
             "".join(text for text, group in chunks if group != "ComplHintMore") for chunks in [first, *others]
         )
 
-    def film(self) -> Callable[[], list[dict[str, Any]]]:
-        """Begins to note what is seen of the row that the cursor is in.
+    def film(self) -> Any:
+        """A terminal that shows this Neovim, and keeps the pictures of the row that has the badge."""
+        from editor_terminal import FilmedTerminal
 
-        What it returns ends that and gives the pictures: the text of the row, and a number for the look of
-        each of its cells. In a terminal alone: without one nothing is drawn.
-        """
-        self.lua(" ".join(_FILM.split()))
-        return lambda: list(self.lua("return _G.film()"))
+        screen = FilmedTerminal(
+            [self.program, "--server", self.socket, "--remote-ui"], {}, Path(self.socket).parent
+        )
+
+        def row() -> Any:
+            rows = [n for n, text in enumerate(screen.lines()) if re.search("  [●▲✗] ", text)]
+            return rows and (rows[0],)
+
+        (screen.row,) = self.until("the row with the badge", row)
+        return screen
 
     def suggested(self, keys: str, seconds: float = 20.0) -> tuple[str, str, str]:
         """Types keys; (ghost text, badge, its highlight group) once both are on screen."""
