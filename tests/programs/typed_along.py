@@ -178,9 +178,10 @@ def conditions(found: Sequence[tuple[Line, PrefixCurve]]) -> Mapping[str, list[t
     return {kind: [pair for pair in found if pair[0].condition == kind] for kind in kinds}
 
 
-def tables() -> tuple[str, list[tuple[str, Moments]]]:
-    """The tables as Markdown, and the moments of the blind projects by model."""
-    wide, narrow, blind = [HEAD], [HEAD_BINS], []
+def tables() -> tuple[str, str, list[tuple[str, Moments]]]:
+    """The tables of the page as Markdown, the rows that are not there, and the moments of the blind projects
+    by model."""
+    wide, narrow, blind, more = [HEAD], [HEAD_BINS], [], [HEAD]
     for header, stem, lines in loaded(blind=True):
         curve = PrefixCurve.load(MODELS / FOLDER / f"{stem}.json")
         moments = Moments.of([(line, curve) for line in lines])
@@ -195,16 +196,16 @@ def tables() -> tuple[str, list[tuple[str, Moments]]]:
         found = unseen(header, lines, [line.project for line in lines])
         moments = Moments.of(found)
         wide.append(row(name, moments))
-        wide += [row(f"{name}, {kind}", Moments.of(of)) for kind, of in conditions(found).items()]
-        narrow += rows_by_characters(name, moments)
+        more += [row(f"{name}, {kind}", Moments.of(of)) for kind, of in conditions(found).items()]
+        more += rows_by_characters(name, moments)
         languages = [line.language for line in lines]
         if len(set(languages)) > 1:
             left_out = unseen(header, lines, languages)
             for language in dict.fromkeys(languages):
                 of = [pair for pair in left_out if pair[0].language == language]
-                wide.append(row(f"{name}, {language} left out", Moments.of(of)))
+                more.append(row(f"{name}, {language} left out", Moments.of(of)))
         print(f"{name}: done", flush=True)
-    return "\n".join(wide) + "\n\n" + "\n".join(narrow), blind
+    return "\n".join((*wide, "", *narrow)), "\n".join(more), blind
 
 
 def draw(blind: Sequence[tuple[str, Moments]], path: Path) -> None:
@@ -234,8 +235,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="write the page and the picture as well")
     options = parser.parse_args()
-    found, blind = tables()
-    print(found)
+    found, more, blind = tables()
+    print(f"{found}\n\n{more}")
     if options.write:
         from pooled_curves import written
 
