@@ -123,7 +123,9 @@ async def test_an_answer_that_loses_a_part_of_the_item_is_not_shown(connect: Con
 
 async def test_hidden_it_is_not_asked_for_again(connect: Connect, tmp_path: Path) -> None:
     install_curve(tmp_path / "home")
-    editor = await connect({"answers": {"os.pa": OTHER}}, options={"hideBelow": 0.5}, text="os.pa")
+    editor = await connect(
+        {"survival": True, "answers": {"os.pa": OTHER}}, options={"hideBelow": 0.5}, text="os.pa"
+    )
     for _ in range(2):
         assert await shown(editor, 5, item(3, 5, "path")) == []
         assert (await editor.command("explain"))["reason"] == "hidden"
