@@ -173,3 +173,5 @@ async def test_a_hidden_one_that_comes_back_after_its_label_is_one_more_suggesti
     again.add((await editor.suggestion(0, 20))["id"])
     assert len(again) == 1
     assert first["id"] not in again
+    editor.change((0, 8), (0, 20), "")
+    assert not await editor.items(0, 8), "where nothing of it is typed it is hidden as before"
