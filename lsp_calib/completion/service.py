@@ -102,8 +102,6 @@ class Completion:
     """A suggestion with the data that a label needs: the evidence and the line it would make.
 
     shown_probability: of being shown, in (0, 1]; below 1 for one that is to be hidden.
-    typed: characters of the suggestion that are typed along already; its text is the rest, and its confidence
-    that of the rest. was_hidden: it was hidden before that.
     cuts: why the end of the model's answer is missing.
     replaced: the text between the cursor and the rest of the line that an editor replaces: closers behind the
     cursor, and see `Selected`. kept: what stands behind that and is in no prompt, the end of such closers.
