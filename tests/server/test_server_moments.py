@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Connect
+from lsprotocol import types
 from scripted_editor import Editor, install_curve, suggestions, until
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -63,7 +64,11 @@ async def test_a_suggestion_that_is_accepted_in_the_middle(connect: Connect, tmp
     assert (fifth["id"], fifth["confidence"] > first["confidence"] + 0.05) == (first["id"], True)
     editor.insert(0, 13, SAID[5:])
     await until(editor.pushed, "a mark on the line")
-    assert [mark.code for mark in editor.pushed()] == [fifth["tier"]]
+    (mark,) = editor.pushed()
+    assert (mark.code, mark.message) == (fifth["tier"], f"Usually used as it is: {fifth['reason']}")
+    assert first["doubt"] == {"start": 0, "end": 5}
+    assert fifth["doubt"] is None
+    assert mark.range == types.Range(types.Position(0, 0), types.Position(0, 23)), "its doubt was typed"
     assert await editor.saved() == {first["id"]: "kept"}
     (row,) = [one for one in exported(editor) if one["id"] == first["id"]]
     assert (row["typed"], row["confidence"], row["tier"]) == (0, first["confidence"], first["tier"])
