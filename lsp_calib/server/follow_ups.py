@@ -306,7 +306,8 @@ class CompletionMemory:
                 return outcome
             now = attrs.evolve(_completion_of(outcome), cursor=cursor)
             if typed:
-                refuted = _refuted(known, key, one.text[:typed]) if rank > 1 else 0.0
+                place = _without(cursor, typed, closed)
+                refuted = self._refuted(document, place, key, led, one.text[:typed]) if rank > 1 else 0.0
                 now = self._typed_along(document, now, typed, refuted)
             now = now.with_text(rest, -typed)
             suggestion = attrs.evolve(now.suggestion, source="memory", timing=Timing())
@@ -315,6 +316,21 @@ class CompletionMemory:
                 return now
             return outcome.at(attrs.evolve(now, was_hidden=now.was_hidden or typed > 0))
         return None
+
+    def _refuted(self, document: CalibDocument, place: Cursor, key: bytes, led: str, typed: str) -> float:
+        """How likely the suggestions were that an alternative stands beside, and that do not begin with what
+        was typed since.
+
+        place, key, led: of the alternative. The first there may be the rest of what was made before, with the
+        probability that it had there.
+        """
+        beside = {of: one.outcome for of, one in self._documents[document.uri].items() if of[0] == key}
+        found: list[Outcome | None] = [*beside.values()]
+        if all(rank > 1 for _, rank, _ in beside):
+            found.append(self.recall(document, place, led))
+        others = [_completion_of(one).suggestion for one in found if isinstance(one, Completion | Hidden)]
+        wrong = (one.confidence.calibrated for one in others if not one.text.startswith(typed))
+        return sum(filter(None, wrong))
 
     def reveal(self, document: CalibDocument, suggestion_id: str) -> None:
         """Show a suggestion from now on wherever it is recalled."""
@@ -356,16 +372,6 @@ def _completion_of(outcome: Completion | Hidden) -> Completion:
 def _with(outcome: Completion | Hidden, completion: Completion) -> Completion | Hidden:
     """The outcome with another completion in its place, hidden as it is."""
     return attrs.evolve(outcome, completion=completion) if isinstance(outcome, Hidden) else completion
-
-
-def _refuted(known: LRU[tuple[bytes, int, str], _Remembered], key: bytes, typed: str) -> float:
-    """How likely the suggestions for the prompt of `key` were that do not begin with what was typed."""
-    others = [
-        _completion_of(one.outcome).suggestion.confidence.calibrated
-        for (of, _, _), one in known.items()
-        if of == key and not isinstance(one.outcome, Nothing) and not one.text.startswith(typed)
-    ]
-    return sum(filter(None, others))
 
 
 def _closed(text: str, typed: int, after: str) -> str:
