@@ -102,8 +102,7 @@ class Completion:
     """A suggestion with the data that a label needs: the evidence and the line it would make.
 
     shown_probability: of being shown, in (0, 1]; below 1 for one that is to be hidden.
-    typed: characters of the suggestion that are typed along already; its text is the rest, and its confidence
-    that of the rest. was_hidden: it was hidden before that.
+    explored: the limit by which such a one is to be hidden; None of all others.
     cuts: why the end of the model's answer is missing.
     replaced: the text between the cursor and the rest of the line that an editor replaces: closers behind the
     cursor, and see `Selected`. kept: what stands behind that and is in no prompt, the end of such closers.
@@ -124,6 +123,7 @@ class Completion:
     model: ModelIdentity
     prompt_version: str
     shown_probability: float = 1.0
+    explored: Hiding | None = None
     cuts: tuple[Cut, ...] = ()
     replaced: str = ""
     kept: str = ""
@@ -472,7 +472,7 @@ class CompletionService:
                 return Hidden(completion, hiding, prose)
             if prose is None:
                 explored = completion.with_confidence(marked(confidence, hiding.below))
-                return attrs.evolve(explored, shown_probability=EXPLORED)
+                return attrs.evolve(explored, shown_probability=EXPLORED, explored=hiding)
         return completion if prose is None else as_prose(completion, prose)
 
     def typed_along(
@@ -490,6 +490,9 @@ class CompletionService:
             refuted=refuted,
             document=document,
         )
+        limit, moved = known.explored, confidence != suggestion.confidence
+        if moved and limit is not None and limit.hides(known.survives, confidence.calibrated):
+            confidence = marked(confidence, limit.below)  # as at first
         accepts_from = self._estimator.accepts_from(purpose, document=document)
         sure = longest(beginnings, accepts_from, suggestion.text)
         suggestion = attrs.evolve(suggestion, confidence=confidence, sure=sure)

@@ -91,6 +91,8 @@ class TrackedSuggestion:
     saved_at: of the first save since it is as it is, or was shown. provisional: the label that was
         written then, as (correct, how), and since with each change that made another of it.
     moments: what was shown of it, and when; None: of one that was made in the document.
+    suggestion, on_the_screen: as it was shown first, and last before it was inserted: what is accepted is
+        what is on the screen then, with its tier.
     """
 
     suggestion: Suggestion
@@ -124,6 +126,9 @@ class TrackedSuggestion:
     saved_at: float | None = None
     provisional: tuple[bool | None, How] | None = None
     moments: Moments | None = None
+    on_the_screen: Suggestion = attrs.field(
+        default=attrs.Factory(lambda one: one.suggestion, takes_self=True)
+    )
 
     @property
     def as_expected(self) -> bool:
@@ -186,8 +191,7 @@ class TrackedSuggestion:
             self.visible_since = now
         if self.inserted_at is None:
             self.moved_on_at = self.saved_at = None
-            # What is accepted is what is on the screen then, with its tier.
-            self.suggestion = attrs.evolve(self.suggestion, confidence=suggestion.confidence)
+            self.on_the_screen = suggestion
             if self.moments is not None:
                 self.moments.shown(Moment.of(suggestion, typed))
         self.superseded = self.disturbed = False

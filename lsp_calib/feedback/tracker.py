@@ -430,7 +430,7 @@ class Tracker:
         return min((at for at in times if at is not None), default=None)
 
     def inserted(self, uri: str) -> list[tuple[int, Suggestion]]:
-        """(line, suggestion) for each line that carries a diagnostic, in order of lines.
+        """(line, suggestion as it was accepted) for each line that carries a diagnostic, in order of lines.
 
         That is: inserted, not changed nor saved since, not settled, not reviewed; the latest suggestion where
         several said the same of a line.
@@ -439,7 +439,7 @@ class Tracker:
         if document is None or document.closing is not None:
             return []
         by_line = {
-            one.line: one.suggestion
+            one.line: one.on_the_screen
             for one in document.followed.values()
             if one.line is not None and one.marked and not one.reviewed and one.saved_at is None
         }

@@ -92,7 +92,7 @@ class Request:
     lead: the text that the answer should begin with, behind the forced characters; no line's end in it. The
         model's own answer is given if it begins so. Otherwise the lead is forced, and its tokens have the
         probabilities that they have without that: see `Generation.led`. An engine that cannot force it gives
-        the model's own answer. Not together with an `EarlyStop`: the first tokens may be taken back.
+        the model's own answer.
     function: not None: the answer goes on inside a Python function, from the start of a line, and stops
         where that ends. It is the columns by which its definition is indented. A remote engine raises
         EngineError.

@@ -508,7 +508,7 @@ class Completions:
             return None
         if by_hand and isinstance(known, Hidden):
             known = known.shown
-            self._memory.reveal(document, known.suggestion.id, known.suggestion.id)
+            self._memory.reveal(document, known.suggestion.id)
         if not isinstance(known, Completion):
             if isinstance(known, Hidden):
                 self._status.hidden(known.completion.suggestion)  # one that was made ahead was not counted
@@ -533,7 +533,7 @@ class Completions:
     def _anew(self, document: CalibDocument, settled: Completion) -> Completion:
         """Reissue an answer under a new id. It gets a label of its own; earlier labels stay as they are."""
         suggestion = attrs.evolve(settled.suggestion, id=new_suggestion_id())
-        self._memory.reveal(document, settled.suggestion.id, suggestion.id)
+        self._memory.rename(document, settled.suggestion.id, suggestion.id)
         return attrs.evolve(settled, suggestion=suggestion)
 
     def _over(self, uri: str, cursor: Cursor, completion: Completion, closers: str) -> Reply:

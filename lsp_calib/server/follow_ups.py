@@ -257,10 +257,7 @@ class CompletionMemory:
         if not isinstance(outcome, Nothing):
             completion = _completion_of(outcome)
             rank, text = completion.suggestion.rank, completion.suggestion.text
-            completion = attrs.evolve(completion, cursor=_NOWHERE)
-            outcome = (
-                attrs.evolve(outcome, completion=completion) if isinstance(outcome, Hidden) else completion
-            )
+            outcome = _with(outcome, attrs.evolve(completion, cursor=_NOWHERE))
         known = self._documents.setdefault(document.uri, LRU(MOST_REMEMBERED))
         known[key, rank, outcome.lead] = _Remembered(outcome, cursor.column, text)
 
@@ -309,7 +306,8 @@ class CompletionMemory:
                 return outcome
             now = attrs.evolve(_completion_of(outcome), cursor=cursor)
             if typed:
-                refuted = _refuted(known, key, one.text[:typed]) if rank > 1 else 0.0
+                place = _without(cursor, typed, closed)
+                refuted = self._refuted(document, place, key, led, one.text[:typed]) if rank > 1 else 0.0
                 now = self._typed_along(document, now, typed, refuted)
             now = now.with_text(rest, -typed)
             suggestion = attrs.evolve(now.suggestion, source="memory", timing=Timing())
@@ -319,16 +317,45 @@ class CompletionMemory:
             return outcome.at(attrs.evolve(now, was_hidden=now.was_hidden or typed > 0))
         return None
 
-    def reveal(self, document: CalibDocument, suggestion_id: str, new_id: str) -> None:
-        """Show a suggestion from now on wherever it is recalled, under a new id."""
+    def _refuted(self, document: CalibDocument, place: Cursor, key: bytes, led: str, typed: str) -> float:
+        """How likely the suggestions were that an alternative stands beside, and that do not begin with what
+        was typed since.
+
+        place, key, led: of the alternative. The first there may be the rest of what was made before, with the
+        probability that it had there.
+        """
+        beside = {of: one.outcome for of, one in self._documents[document.uri].items() if of[0] == key}
+        found: list[Outcome | None] = [*beside.values()]
+        if all(rank > 1 for _, rank, _ in beside):
+            found.append(self.recall(document, place, led))
+        others = [_completion_of(one).suggestion for one in found if isinstance(one, Completion | Hidden)]
+        wrong = (one.confidence.calibrated for one in others if not one.text.startswith(typed))
+        return sum(filter(None, wrong))
+
+    def reveal(self, document: CalibDocument, suggestion_id: str) -> None:
+        """Show a suggestion from now on wherever it is recalled."""
+        self._change(document, suggestion_id, lambda one: one.shown if isinstance(one, Hidden) else one)
+
+    def rename(self, document: CalibDocument, suggestion_id: str, new_id: str) -> None:
+        """Give a suggestion another id wherever it is recalled. Where it is hidden it still is."""
+
+        def renamed(outcome: Completion | Hidden) -> Completion | Hidden:
+            one = _completion_of(outcome)
+            return _with(outcome, attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, id=new_id)))
+
+        self._change(document, suggestion_id, renamed)
+
+    def _change(
+        self,
+        document: CalibDocument,
+        suggestion_id: str,
+        change: Callable[[Completion | Hidden], Completion | Hidden],
+    ) -> None:
         known = self._documents.get(document.uri, LRU(MOST_REMEMBERED))
         for key, one in list(known.items()):
             outcome = one.outcome
-            if isinstance(outcome, Nothing) or _completion_of(outcome).suggestion.id != suggestion_id:
-                continue
-            shown = outcome.shown if isinstance(outcome, Hidden) else outcome
-            shown = attrs.evolve(shown, suggestion=attrs.evolve(shown.suggestion, id=new_id))
-            known[key] = attrs.evolve(one, outcome=shown)
+            if not isinstance(outcome, Nothing) and _completion_of(outcome).suggestion.id == suggestion_id:
+                known[key] = attrs.evolve(one, outcome=change(outcome))
 
     def forget(self, uri: str) -> None:
         """Drop all that is known of a document."""
@@ -342,14 +369,9 @@ def _completion_of(outcome: Completion | Hidden) -> Completion:
     return outcome.completion if isinstance(outcome, Hidden) else outcome
 
 
-def _refuted(known: LRU[tuple[bytes, int, str], _Remembered], key: bytes, typed: str) -> float:
-    """How likely the suggestions for the prompt of `key` were that do not begin with what was typed."""
-    others = [
-        _completion_of(one.outcome).suggestion.confidence.calibrated
-        for (of, _, _), one in known.items()
-        if of == key and not isinstance(one.outcome, Nothing) and not one.text.startswith(typed)
-    ]
-    return sum(filter(None, others))
+def _with(outcome: Completion | Hidden, completion: Completion) -> Completion | Hidden:
+    """The outcome with another completion in its place, hidden as it is."""
+    return attrs.evolve(outcome, completion=completion) if isinstance(outcome, Hidden) else completion
 
 
 def _closed(text: str, typed: int, after: str) -> str:

@@ -108,11 +108,13 @@ class SuggestionTracking:
         # memory.
         known = EventKind.SHOWN, suggestion.id
         first = any((one.kind, one.suggestion_id) == known for one in events)
+        if suggestion.doubt is not None:
+            # An edit may change the indentation of the line, and nothing else of it.
+            moved = len(cursor.before) - len(indentation_of(expected))
+            self._spans[suggestion.id] = suggestion.doubt[0] + moved, suggestion.doubt[1] + moved
+        else:
+            self._spans.pop(suggestion.id, None)  # what was in doubt is typed
         if first:
-            if suggestion.doubt is not None:
-                # An edit may change the indentation of the line, and nothing else of it.
-                moved = len(cursor.before) - len(indentation_of(expected))
-                self._spans[suggestion.id] = suggestion.doubt[0] + moved, suggestion.doubt[1] + moved
             self._events.send(on.SuggestionFirstShown(document, completion, now, events))
         self._report(events, uri, sent=first)
         below = block.text.count("\n") if block else 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Connect
+from lsprotocol import types
 from scripted_editor import Editor, install_curve, suggestions, until
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -63,7 +64,11 @@ async def test_a_suggestion_that_is_accepted_in_the_middle(connect: Connect, tmp
     assert (fifth["id"], fifth["confidence"] > first["confidence"] + 0.05) == (first["id"], True)
     editor.insert(0, 13, SAID[5:])
     await until(editor.pushed, "a mark on the line")
-    assert [mark.code for mark in editor.pushed()] == [fifth["tier"]]
+    (mark,) = editor.pushed()
+    assert (mark.code, mark.message) == (fifth["tier"], f"Usually used as it is: {fifth['reason']}")
+    assert first["doubt"] == {"start": 0, "end": 5}
+    assert fifth["doubt"] is None
+    assert mark.range == types.Range(types.Position(0, 0), types.Position(0, 23)), "its doubt was typed"
     assert await editor.saved() == {first["id"]: "kept"}
     (row,) = [one for one in exported(editor) if one["id"] == first["id"]]
     assert (row["typed"], row["confidence"], row["tier"]) == (0, first["confidence"], first["tier"])
@@ -154,6 +159,17 @@ async def test_a_hidden_one_that_comes_back_is_no_label_of_a_refit(connect: Conn
     assert sum(one["n"] for one in report["tiers"]) >= 1
 
 
+async def test_one_that_is_shown_to_keep_learning_says_so_until_it_is_lifted_over_the_limit(
+    connect: Connect, tmp_path: Path
+) -> None:
+    install_curve(tmp_path / "home")
+    editor = await connect({**SCRIPT, **HIDING, "explored": 1.0}, options={"hideBelow": 0.85}, text=TEXT)
+    seen = [await editor.suggestion(0, 8), *await typed(editor, SAID[:12])]
+    said = [one["reason"].count("shown although it is below hideBelow (0.85)") for one in seen]
+    assert said == [int(one["confidence"] < 0.85) for one in seen]
+    assert 2 <= sum(said) < len(said)
+
+
 async def test_a_hidden_one_that_comes_back_after_its_label_is_one_more_suggestion(
     connect: Connect, tmp_path: Path
 ) -> None:
@@ -173,3 +189,5 @@ async def test_a_hidden_one_that_comes_back_after_its_label_is_one_more_suggesti
     again.add((await editor.suggestion(0, 20))["id"])
     assert len(again) == 1
     assert first["id"] not in again
+    editor.change((0, 8), (0, 20), "")
+    assert not await editor.items(0, 8), "where nothing of it is typed it is hidden as before"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import Connect
 from lsprotocol import types
-from scripted_editor import Editor, capabilities, install_curve, suggestions
+from scripted_editor import Editor, capabilities, install_curve, suggestions, until
 
 # The whole line: exp(-0.5) = 0.61, review. Without an error the first three tokens are likelier.
 SCRIPT: dict[str, Any] = {
@@ -69,6 +69,18 @@ async def test_it_shrinks_as_it_is_typed(editor: Editor) -> None:
     assert first["sure"]["confidence"] < rest["sure"]["confidence"] <= 1.0, "what is typed is known"
     editor.insert(0, 9, "(")
     assert (await editor.suggestion(0, 10))["sure"] is None
+
+
+async def test_a_mark_on_the_inserted_line_says_what_was_on_the_screen(editor: Editor) -> None:
+    """Not how far the line could be trusted before its beginning was typed."""
+    assert "sure up to `(`" in (await editor.suggestion(0, 4))["reason"]
+    editor.insert(0, 4, "alpha(")
+    rest = await editor.suggestion(0, 10)
+    editor.insert(0, 10, rest["text"])
+    await until(editor.pushed, "a mark on the line")
+    (mark,) = editor.pushed()
+    assert mark.message == f"Read it first: {rest['reason']}"
+    assert "sure up to" not in mark.message
 
 
 @pytest.mark.parametrize("editor", [{"sure": "off"}], indirect=True)

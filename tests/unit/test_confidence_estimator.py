@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
 import attrs
 import pytest
+from msgspec.structs import replace
 from test_calibration_calibrator import make, platt
+from test_prefixes import curve as prefix_curve
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import RankCurve
-from lsp_calib.values import CalibratorRef, Evidence, Tier
+from lsp_calib.calibration.calibrators.prefix_curve import FOLDER
+from lsp_calib.calibration.tiers import Policy, RiskPolicy, TierPolicy
+from lsp_calib.values import CalibratorRef, Confidence, Evidence, Override, Sure, Tier
 
 PURPOSE = make().purpose
 RUST = attrs.evolve(PURPOSE, language="rust")
@@ -110,3 +115,57 @@ def test_alternatives_have_the_confidence_of_their_ranks_where_there_are_labels(
     assert "no labels of its own" in third.reason
     assert [one.measure for one in (second, third)] == ["share-of-the-rest-2", "share-of-the-rest-1"]
     assert not second.certified
+
+
+LENGTH = 10
+PLACES = (Sure(4, 0.9), Sure(LENGTH, 0.5))
+
+
+class TestTypedAlong:
+    """Tier and reason of a later moment, by the same rules as those of the first one."""
+
+    def estimator(self, store: CalibratorStore, policy: Policy, **changes: object) -> ConfidenceEstimator:
+        calibrator = make(**{**platt(1.0, 0.0), **changes})
+        calibrator.save(store.shipped / "shipped.json")
+        of = replace(prefix_curve(), model=PURPOSE.model, prompt_version=PURPOSE.prompt_version)
+        of.save(store.shipped.parent / FOLDER)
+        return ConfidenceEstimator(store, policy)
+
+    def moment(self, estimator: ConfidenceEstimator, first: Confidence, typed: int = 5) -> Confidence:
+        places = tuple(attrs.evolve(one, confidence=max(one.confidence, first.calibrated)) for one in PLACES)
+        return estimator.typed_along(PURPOSE, first, places, typed, LENGTH, document="file:///a.py")[0]
+
+    @pytest.mark.parametrize("p", [0.2, 0.6, 0.9, 0.995])
+    def test_the_tier_never_falls(self, store: CalibratorStore, p: float) -> None:
+        """Nor where labels cannot tell as much as its threshold asks for: 48 of one kind end at 98 %."""
+        estimator = self.estimator(store, TierPolicy(0.99, 0.3), n=48, n_correct=20, provenance=())
+        first = estimator.assess(PURPOSE, Evidence((math.log(p),)))
+        order = [Tier.REJECT, Tier.REVIEW, Tier.ACCEPT]
+        assert (first.tier is Tier.ACCEPT) == (p > 0.99)
+        for typed in range(1, LENGTH):
+            now = self.moment(estimator, first, typed)
+            assert now.calibrated is not None
+            assert first.calibrated is not None
+            assert now.calibrated >= first.calibrated
+            assert order.index(now.tier) >= order.index(first.tier)
+            assert now.reason.startswith(f"typed along for {typed} character")
+
+    def test_overrides_hold_for_it(self, store: CalibratorStore) -> None:
+        estimator = self.estimator(store, TierPolicy(0.6, 0.3))
+        first = estimator.assess(PURPOSE, Evidence((math.log(0.5),)), document="file:///a.py")
+        assert self.moment(estimator, first).tier is Tier.ACCEPT
+        estimator.overrides = (Override(language="python", accept_from=0.99),)
+        now = self.moment(estimator, first)
+        assert (now.tier, "as tiers.overrides has it here" in now.reason) == (Tier.REVIEW, True)
+
+    def test_without_a_certificate_nothing_is_accepted(self, store: CalibratorStore) -> None:
+        estimator = self.estimator(store, RiskPolicy())
+        first = estimator.assess(PURPOSE, Evidence((math.log(0.9),)))
+        now = self.moment(estimator, first)
+        assert (now.tier, now.certified) == (Tier.REVIEW, False)
+
+    def test_whose_labels_it_rests_on_is_said_as_at_first(self, store: CalibratorStore) -> None:
+        estimator = self.estimator(store, TierPolicy(), source="pooled", state="shipped")
+        first = estimator.assess(PURPOSE, Evidence((math.log(0.5),)))
+        said = "calibrated on 400 lines in other languages and windows"
+        assert [one.reason.count(said) for one in (first, self.moment(estimator, first))] == [1, 1]

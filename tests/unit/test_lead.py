@@ -154,6 +154,16 @@ def test_what_is_typed_of_an_item_is_known(model: llama.LlamaModel) -> None:
     assert totals[-1] > totals[0] + 1.0
 
 
+def test_nothing_is_forced_behind_given_tokens_that_have_left_the_item(model: llama.LlamaModel) -> None:
+    """As those of an alternative to an answer that began with it."""
+    text = "\n".join(CODE[:8]) + "\n        self."
+    other = generate(model, Request(plain(text), 64, lead="größe")).tokens[0].id
+    own = generate(model, Request(plain(text), 64, given=(other,)))
+    for lead in ("entries", "ääääääää", "zebra"):
+        beside = generate(model, Request(plain(text), 64, given=(other,), lead=lead))
+        assert (beside.text, beside.tokens, beside.led) == (own.text, own.tokens, False)
+
+
 def test_interrupted_at_many_moments_it_ends_the_same(model: llama.LlamaModel, prompts: list[Prompt]) -> None:
     wanted = asked(prompts[5], NEVER)
     expected = generate(model, wanted)

@@ -259,6 +259,27 @@ def test_what_is_typed_refutes_the_suggestions_that_begin_otherwise() -> None:
     assert told == [0.0, 0.625, 0.75]
 
 
+def test_what_is_typed_refutes_the_rest_beside_which_an_alternative_was_made() -> None:
+    """Asked for by hand while the first is typed: the first counts as it did there."""
+    told: list[tuple[str, int, float]] = []
+
+    def typed_along(_document: CalibDocument, known: Completion, typed: int, refuted: float) -> Completion:
+        told.append((known.suggestion.id, typed, refuted))
+        return known.with_confidence(attrs.evolve(known.suggestion.confidence, calibrated=0.5 + typed / 16))
+
+    known = memory(typed_along=typed_along)
+    known.remember(DOCUMENT, OLD, completion(OLD, "stop()", "1"))
+    for rank, text, p in ((2, "art()", 0.25), (3, "ill()", 0.125)):
+        one = completion(typed(OLD, "st"), text, str(rank))
+        one = one.with_confidence(attrs.evolve(one.suggestion.confidence, calibrated=p))
+        one = attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, rank=rank))
+        known.remember(DOCUMENT, one.cursor, one)
+    assert known_at(known, typed(OLD, "sta")).suggestion.text == "rt()"
+    assert told == [("1", 2, 0.0), ("2", 1, 0.625 + 0.125)]
+    assert known_at(known, typed(OLD, "sto")).suggestion.text == "p()"
+    assert told[2:] == [("1", 3, 0.0)]
+
+
 @pytest.mark.parametrize("layout", FORMATS)
 def test_a_whole_line_is_known_only_above_the_line_that_it_was_compared_with(layout: str) -> None:
     """The next line again is not offered, whether or not the model sees it."""

@@ -181,8 +181,8 @@ class Calibrator:
             if self.source == "prior":
                 # The policy does not know what it judges.
                 reason = reason.replace(NO_LABELS, NO_LABELS.replace(" it ", f" {self.purpose.answers} "))
-            if self.source == "pooled" and calibrated is not None:
-                reason = f"{reason}; calibrated on {self.n:,} lines in other languages and windows"
+            if calibrated is not None:
+                reason = self.of_labels(reason)
             # The words are of lines: where one ends, what stands around it.
             explains = self.source != "prior" and self.purpose.task == "line"
             if used is not None and explains and (cause := words_for(used, evidence, tier)):
@@ -247,6 +247,12 @@ class Calibrator:
         if probability < least:
             return least, "less than"
         return (1.0 - least, "more than") if probability > 1.0 - least else (probability, "")
+
+    def of_labels(self, reason: str) -> str:
+        """The reason of a tier, with whose labels its probability rests on where these are others."""
+        if self.source != "pooled":
+            return reason
+        return f"{reason}; calibrated on {self.n:,} lines in other languages and windows"
 
     @cached_property
     def has_evidence(self) -> bool:

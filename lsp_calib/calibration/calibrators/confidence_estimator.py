@@ -146,8 +146,13 @@ class ConfidenceEstimator:
         tier, reason = policy.decide(shown, source=calibrator.source)
         if bound:
             reason = reason.replace("about", bound, 1)
+        reason = calibrator.of_labels(reason)
         if refuted > 0.0 and tier is Tier.ACCEPT:
             tier = Tier.REVIEW  # alternatives are never above it
+        elif refuted <= 0.0 and confidence.tier is Tier.ACCEPT and tier is not Tier.ACCEPT:
+            # Its threshold lies beyond what labels can tell of one suggestion, and what agrees is no evidence
+            # against it.
+            tier, reason = confidence.tier, confidence.reason
         moved = attrs.evolve(
             confidence,
             calibrated=shown,

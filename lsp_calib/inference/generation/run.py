@@ -208,6 +208,9 @@ class GenerationRun(ABC):
         self._builder = self._begun()
         self._lead = request.lead.encode("utf-8", "replace")
         self._led = False
+        produced = self._produced
+        if not (self._beginning.startswith(produced) or produced.startswith(self._beginning)):
+            self._lead = b""  # the given tokens, as of an alternative, have left it already
         # Forced characters may take tokens of their own; they do not use up `max_tokens`.
         forced = len(request.prompt.forced.encode("utf-8", "replace"))
         self._most = min(request.max_tokens + forced, shared.positions - len(prompt))
