@@ -159,8 +159,8 @@ class PrefixCurve(
         first `typed` characters were typed as suggested.
 
         beginnings, whole: the same before anything was typed. length: of the text, in characters, above
-        `typed`. Neither falls below what it was, nor the first as more is typed; up to an earlier place the
-        line is no less likely to be right. With nothing typed all are what they were.
+        `typed`. None falls below what it was, nor as more is typed; up to an earlier place the line is no
+        less likely to be right. With nothing typed all are what they were.
         """
         later = [one for one in beginnings if one.end > typed]
         if typed <= 0:
@@ -169,16 +169,18 @@ class PrefixCurve(
         if not ends or ends[-1] < length:
             ends, right = [*ends, length], [*right, whole]
 
-        def given(end: int, p: float, counts: IntArray) -> float:
+        # What agrees to a later character agreed to all earlier ones: each of them was evidence.
+        counts = np.arange(1, typed + 1)
+
+        def given(end: int, p: float) -> float:
             score = log_odds(p) + agreement(counts, ends, right, end, p) @ self.typed.weights
             return max(p, float(sigmoid(score.max())))
 
-        # What agrees to a later character agreed to all earlier ones: each of them was evidence.
-        most = given(length, whole, np.arange(1, typed + 1))
+        most = given(length, whole)
         found: list[Sure] = []
-        now, floor = np.array([typed]), most
+        floor = most
         for one in reversed(later):
-            floor = max(floor, given(one.end, one.confidence, now))
+            floor = max(floor, given(one.end, one.confidence))
             found.append(Sure(one.end, floor))
         return most, found[::-1]
 
