@@ -205,7 +205,7 @@ def fit_typed(curve: PrefixCurve, lines: Sequence[Line]) -> TypedAlong:
         if not ends or ends[-1] < line.length:
             ends, p = [*ends, line.length], [*p, line.whole]
         counts = np.arange(1, line.agrees + 1)
-        tables.append(agreement(counts, ends, p, line.length, line.whole))
+        tables.append(agreement(counts, ends, p, [line.length], [line.whole])[0])
         scores.append(np.full(counts.size, log_odds(line.whole)))
         right.append(np.full(counts.size, line.correct))
         weights.append(np.full(counts.size, 1.0 / line.length))

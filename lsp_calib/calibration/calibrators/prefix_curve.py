@@ -85,18 +85,21 @@ class TypedAlong(Document, frozen=True):
         return self.characters, self.share, self.quotient
 
 
-def agreement(typed: IntArray, ends: Sequence[int], right: Sequence[float], end: int, p: float) -> FloatArray:
-    """What is known of the line up to `end` once so many characters of it were typed; shape (k, 3).
+def agreement(
+    typed: IntArray, ends: Sequence[int], right: Sequence[float], end: Sequence[int], p: Sequence[float]
+) -> FloatArray:
+    """What is known of the line up to each `end` once so many characters of it were typed; shape (m, k, 3).
 
-    typed: numbers of characters, shape (k,), from 1 to `end`. ends, right: places in the text, and how likely
-    the line was to be right up to each before anything was typed. p: the same up to `end`.
-    The columns: the logarithm of 1 plus the characters, their share of `end`, and by how much the log-odds
+    typed: k numbers of characters, from 1 to the first of the m `end`. ends, right: places in the text, and
+    how likely the line was to be right up to each before anything was typed. p: the same up to each `end`.
+    The last axis: the logarithm of 1 plus the characters, their share of `end`, and by how much the log-odds
     rise if what is typed counts as certain: to P(up to `end`) / P(up to there).
     """
     known = np.log(np.clip((1.0, *right), CLIP, 1.0))
-    up_to = np.exp(np.interp(typed, (0, *ends), known))
-    rise = log_odds(np.minimum(p / np.maximum(up_to, CLIP), 1.0)) - log_odds(p)
-    return np.column_stack((np.log1p(typed), typed / end, rise))
+    up_to = np.maximum(np.exp(np.interp(typed, (0, *ends), known)), CLIP)
+    of, here = np.reshape(end, (-1, 1)), np.reshape(p, (-1, 1))
+    rise = log_odds(np.minimum(here / up_to, 1.0)) - log_odds(here)
+    return np.stack(np.broadcast_arrays(np.log1p(typed), typed / of, rise), axis=-1)
 
 
 class PrefixCurve(
@@ -172,15 +175,13 @@ class PrefixCurve(
         # What agrees to a later character agreed to all earlier ones: each of them was evidence.
         counts = np.arange(1, typed + 1)
 
-        def given(end: int, p: float) -> float:
-            score = log_odds(p) + agreement(counts, ends, right, end, p) @ self.typed.weights
-            return max(p, float(sigmoid(score.max())))
-
-        most = given(length, whole)
+        of, p = [length, *(one.end for one in later)], [whole, *(one.confidence for one in later)]
+        score = agreement(counts, ends, right, of, p) @ self.typed.weights
+        most, *given = np.maximum(p, sigmoid(log_odds(p) + score.max(axis=1))).tolist()
         found: list[Sure] = []
         floor = most
-        for one in reversed(later):
-            floor = max(floor, given(one.end, one.confidence))
+        for one, now in zip(reversed(later), reversed(given), strict=True):
+            floor = max(floor, now)
             found.append(Sure(one.end, floor))
         return most, found[::-1]
 
