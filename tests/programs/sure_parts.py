@@ -36,9 +36,11 @@ from lsp_calib.calibration.calibrators.prefix_curve import (
     PrefixCurve,
     TypedAlong,
     agreement,
+    known_up_to,
+    scalar_log_odds,
 )
 from lsp_calib.calibration.document import written
-from lsp_calib.calibration.logistic import fit_standardised, log_odds, maximise_posterior, sigmoid
+from lsp_calib.calibration.logistic import fit_standardised, maximise_posterior, sigmoid
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
@@ -196,7 +198,10 @@ def fit(header: Header, lines: Sequence[Line]) -> PrefixCurve:
 def fit_typed(curve: PrefixCurve, lines: Sequence[Line]) -> TypedAlong:
     """What agreement says, of all moments at which a beginning of a line was typed. Each line has the same
     weight at each of its characters, 1 by all of them: how many of them agree is part of the outcome."""
-    tables, scores, right, weights = [], [], [], []
+    tables: list[tuple[float, float, float]] = []
+    scores: list[float] = []
+    right: list[bool] = []
+    weights: list[float] = []
     for line in lines:
         if not line.agrees:
             continue
@@ -204,19 +209,14 @@ def fit_typed(curve: PrefixCurve, lines: Sequence[Line]) -> TypedAlong:
         ends, p = [one.end for one in sures], [one.confidence for one in sures]
         if not ends or ends[-1] < line.length:
             ends, p = [*ends, line.length], [*p, line.whole]
-        counts = np.arange(1, line.agrees + 1)
-        tables.append(agreement(counts, ends, p, [line.length], [line.whole])[0])
-        scores.append(np.full(counts.size, log_odds(line.whole)))
-        right.append(np.full(counts.size, line.correct))
-        weights.append(np.full(counts.size, 1.0 / line.length))
-    labels = np.concatenate(right)
+        known = known_up_to(ends, p, line.agrees)
+        tables += [agreement(n, log, line.length, line.whole) for n, log in enumerate(known, 1)]
+        scores += [scalar_log_odds(line.whole)] * line.agrees
+        right += [line.correct] * line.agrees
+        weights += [1.0 / line.length] * line.agrees
+    labels = np.array(right, dtype=np.float64)
     found, _ = maximise_posterior(
-        np.concatenate(tables),
-        labels.astype(np.float64),
-        np.concatenate(weights),
-        np.zeros(3),
-        np.full(3, SPREAD**-2),
-        np.concatenate(scores),
+        np.array(tables), labels, np.array(weights), np.zeros(3), np.full(3, SPREAD**-2), np.array(scores)
     )
     characters, share, quotient = (float(f"{n:.9g}") for n in found)
     return TypedAlong(characters, share, quotient, labels.size, int(np.count_nonzero(labels)))

@@ -153,4 +153,4 @@ def test_a_language_is_left_out_with_its_dialects() -> None:
 def test_the_documentation_says_what_it_is_worth(name: str) -> None:
     """If not: make calibrators."""
     page = PAGE.read_text("utf-8")
-    assert written(page, name, block(pools()[name])) == page
+    assert written(page, f"pooled {name}", block(pools()[name])) == page

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -21,11 +21,10 @@ import attrs
 import numpy as np
 from msgspec.structs import replace
 
-from lsp_calib.calibration.arrays import FloatArray, IntArray
 from lsp_calib.calibration.calibrators.calibrator import FileDocument, write_document
 from lsp_calib.calibration.calibrators.curve import Weighted
 from lsp_calib.calibration.document import Count, Document, Text, as_floats, written
-from lsp_calib.calibration.logistic import CLIP, PlattCalibrator, Prior, log_odds, sigmoid
+from lsp_calib.calibration.logistic import CLIP, PlattCalibrator, Prior
 from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
 from lsp_calib.errors import CalibratorError, DataError
@@ -85,21 +84,38 @@ class TypedAlong(Document, frozen=True):
         return self.characters, self.share, self.quotient
 
 
-def agreement(
-    typed: IntArray, ends: Sequence[int], right: Sequence[float], end: Sequence[int], p: Sequence[float]
-) -> FloatArray:
-    """What is known of the line up to each `end` once so many characters of it were typed; shape (m, k, 3).
+def known_up_to(ends: Sequence[int], right: Sequence[float], typed: int) -> list[float]:
+    """For each number of characters from 1 to `typed` the logarithm of the probability that the line is right
+    up to there, before anything was typed.
 
-    typed: k numbers of characters, from 1 to the first of the m `end`. ends, right: places in the text, and
-    how likely the line was to be right up to each before anything was typed. p: the same up to each `end`.
-    The last axis: the logarithm of 1 plus the characters, their share of `end`, and by how much the log-odds
-    rise if what is typed counts as certain: to P(up to `end`) / P(up to there).
+    ends, right: places in the text, the first one first, and these probabilities; between two the logarithm
+    runs straight.
     """
-    known = np.log(np.clip((1.0, *right), CLIP, 1.0))
-    up_to = np.maximum(np.exp(np.interp(typed, (0, *ends), known)), CLIP)
-    of, here = np.reshape(end, (-1, 1)), np.reshape(p, (-1, 1))
-    rise = log_odds(np.minimum(here / up_to, 1.0)) - log_odds(here)
-    return np.stack(np.broadcast_arrays(np.log1p(typed), typed / of, rise), axis=-1)
+    found: list[float] = []
+    start, before = 0, 0.0
+    for end, p in zip(ends, right, strict=True):
+        log = math.log(min(max(p, CLIP), 1.0))
+        slope = (log - before) / (end - start)
+        found += [before + slope * (count - start) for count in range(start + 1, min(end, typed) + 1)]
+        start, before = end, log
+    return found + [before] * (typed - len(found))
+
+
+def agreement(typed: int, known: float, end: int, p: float) -> tuple[float, float, float]:
+    """What is known of the line up to `end` once so many characters of it were typed, from 1 to `end`.
+
+    known: `known_up_to` them. p: the probability up to `end`, before anything was typed.
+    The logarithm of 1 plus the characters, their share of `end`, and by how much the log-odds rise if what is
+    typed counts as certain: to P(up to `end`) / P(up to there).
+    """
+    rise = scalar_log_odds(min(p / math.exp(known), 1.0)) - scalar_log_odds(p)
+    return math.log1p(typed), typed / end, rise
+
+
+def scalar_log_odds(p: float) -> float:
+    """`logistic.log_odds` of one number: numpy takes twenty times as long."""
+    p = min(max(p, CLIP), 1.0 - CLIP)
+    return math.log(p / (1.0 - p))
 
 
 class PrefixCurve(
@@ -141,9 +157,8 @@ class PrefixCurve(
         places: of the suggestion, the first one first. whole: the calibrated probability of its line, in
         [0, 1]. place: of the cursor, one of `PLACES`.
         """
-        p = min(max(whole, CLIP), 1.0 - CLIP)
         of_places, of_line, base = self._line
-        about = (math.log(p / (1.0 - p)), *(float(place == one) for one in PLACES))
+        about = (scalar_log_odds(whole), *(float(place == one) for one in PLACES))
         base += sum(map(operator.mul, of_line, about))
         found: list[float] = []
         most = whole
@@ -162,8 +177,8 @@ class PrefixCurve(
         first `typed` characters were typed as suggested.
 
         beginnings, whole: the same before anything was typed. length: of the text, in characters, above
-        `typed`. None falls below what it was, nor as more is typed; up to an earlier place the line is no
-        less likely to be right. With nothing typed all are what they were.
+        `typed`. Neither falls below what it was, nor the first as more is typed; up to an earlier place the
+        line is no less likely to be right. With nothing typed all are what they were.
         """
         later = [one for one in beginnings if one.end > typed]
         if typed <= 0:
@@ -171,17 +186,22 @@ class PrefixCurve(
         ends, right = [one.end for one in beginnings], [one.confidence for one in beginnings]
         if not ends or ends[-1] < length:
             ends, right = [*ends, length], [*right, whole]
+        known = known_up_to(ends, right, typed)
+
+        def given(end: int, p: float, counts: Iterable[int]) -> float:
+            base = scalar_log_odds(p)
+            scores = (
+                base + sum(map(operator.mul, self.typed.weights, agreement(count, known[count - 1], end, p)))
+                for count in counts
+            )
+            return max(p, 1.0 / (1.0 + math.exp(-max(min(max(scores), _MOST_NATS), -_MOST_NATS))))
 
         # What agrees to a later character agreed to all earlier ones: each of them was evidence.
-        counts = np.arange(1, typed + 1)
-
-        of, p = [length, *(one.end for one in later)], [whole, *(one.confidence for one in later)]
-        score = agreement(counts, ends, right, of, p) @ self.typed.weights
-        most, *given = np.maximum(p, sigmoid(log_odds(p) + score.max(axis=1))).tolist()
+        most = given(length, whole, range(1, typed + 1))
         found: list[Sure] = []
         floor = most
-        for one, now in zip(reversed(later), reversed(given), strict=True):
-            floor = max(floor, now)
+        for one in reversed(later):
+            floor = max(floor, given(one.end, one.confidence, (typed,)))
             found.append(Sure(one.end, floor))
         return most, found[::-1]
 
