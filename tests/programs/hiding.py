@@ -23,7 +23,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 from offered_lines import shipped_for
-from sure_parts import MODELS, pieces_of, records_of, whole_lines, wilson
+from sure_parts import MODELS, offered, records_of, wilson
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes, quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
@@ -39,10 +39,8 @@ from lsp_calib.commands.calibrate import nine_digits
 from lsp_calib.completion.context import Cursor
 from lsp_calib.confidence.features import GRAMMAR
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.recomputed import rebuild
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.feedback.lines import survives
-from lsp_calib.inference.models.cards import locate
 from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Evidence
 
@@ -93,14 +91,9 @@ def _indentation(line: str) -> int:
 
 def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
     """The offered lines of a file of records."""
-    header, records = read_records(path)
-    card, _ = locate(header.model.name)
-    shown = [record for record in records if record.shown and not record.doubt and record.entropies]
-    rebuilt = list(
-        rebuild(header, shown, sources, card, pieces_of(header.model.name), with_surroundings=False)
-    )
+    header, rebuilt = offered(path, sources, calibrator)
     found: list[Line] = []
-    for one, whole in zip(rebuilt, whole_lines(header, rebuilt, calibrator), strict=True):
+    for one, whole in rebuilt:
         record, target = one.record, one.item.target
         found.append(
             Line(
@@ -109,7 +102,7 @@ def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
                 record.condition,
                 "empty body" if is_in_empty_body(one.item.cursor) else record.stratum,
                 record.evidence(header),
-                float(whole),
+                whole,
                 record.correct["exact"],
                 record.correct["exact"] or survives(normalised_line(one.text), normalised_line(target)),
             )

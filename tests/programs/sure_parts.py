@@ -121,16 +121,22 @@ def _fitted(table: FloatArray, right: BoolArray) -> tuple[FloatArray, float, Flo
     return fit_standardised(table, right, np.ones(right.size), SPREAD)
 
 
-def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
-    """The offered lines of a file of records."""
+def offered(path: Path, sources: Path, calibrator: Calibrator) -> tuple[Header, list[tuple[Rebuilt, float]]]:
+    """The offered lines of a file of records, each with the probability of the whole line."""
     header, records = read_records(path)
     card, _ = locate(header.model.name)
     shown = [record for record in records if record.shown and not record.doubt and record.entropies]
-    rebuilt = list(
-        rebuild(header, shown, sources, card, pieces_of(header.model.name), with_surroundings=False)
-    )
+    pieces = pieces_of(header.model.name)
+    rebuilt = list(rebuild(header, shown, sources, card, pieces, with_surroundings=False))
+    whole = whole_lines(header, rebuilt, calibrator).tolist()
+    return header, list(zip(rebuilt, whole, strict=True))
+
+
+def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
+    """The offered lines of a file of records."""
+    header, rebuilt = offered(path, sources, calibrator)
     found: list[Line] = []
-    for one, whole in zip(rebuilt, whole_lines(header, rebuilt, calibrator), strict=True):
+    for one, whole in rebuilt:
         cursor = one.item.cursor
         others = (*cursor.lines[: cursor.line], *cursor.lines[cursor.line + 1 :])
         words = {word for line in others for word in _WORD.findall(line)}
@@ -145,7 +151,7 @@ def lines_of(path: Path, sources: Path, calibrator: Calibrator) -> list[Line]:
                 place=record.stratum,
                 agrees=agrees(one),
                 correct=record.correct["exact"],
-                whole=float(whole),
+                whole=whole,
                 text=one.text,
                 places=places,
                 right=right,
