@@ -9,7 +9,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
@@ -152,6 +152,31 @@ class _Shelf(Generic[T]):
             return stamp, self._load(path), ""
         except CalibratorError as error:
             return stamp, None, f"{self._what}: {error}"
+
+
+class _OfPrompt(Protocol):
+    """What was fitted on the answers of one model to one prompt."""
+
+    @property
+    def model(self) -> ModelIdentity: ...
+
+    @property
+    def prompt_version(self) -> str: ...
+
+
+P = TypeVar("P", bound=_OfPrompt)
+
+
+def _fitting(shelves: Sequence[_Shelf[P]], purpose: Purpose) -> tuple[list[P | None], tuple[str, ...]]:
+    """Of each shelf what is for the model and prompt of a purpose, None where nothing is; and a sentence for
+    each file that cannot be used. Nothing is for a model whose file is not known."""
+    wanted, seen = (purpose.model.sha256, purpose.prompt_version), [shelf.look() for shelf in shelves]
+    found = [
+        next((one for one in reversed(of.all) if (one.model.sha256, one.prompt_version) == wanted), None)
+        for of in seen
+    ]
+    skipped = tuple(text for of in seen for text in of.skipped)
+    return (found if purpose.model.sha256 else [None] * len(found)), skipped
 
 
 class CalibratorStore:
@@ -328,32 +353,21 @@ class CalibratorStore:
 
         The user's goes first; one that was moved counts as long as the shipped one is that from which it was.
         """
-        seen = [shelf.look() for shelf in self._prefixes]
-        wanted = purpose.model.sha256, purpose.prompt_version
-        base, own = (
-            next((one for one in reversed(of.all) if (one.model.sha256, one.prompt_version) == wanted), None)
-            for of in seen
-        )
+        (base, own), skipped = _fitting(self._prefixes, purpose)
         counts = own is not None and (not own.base or (base is not None and own.base == base.id))
-        return (own if counts else base), base, tuple(text for of in seen for text in of.skipped)
+        return (own if counts else base), base, skipped
 
     def usage(self, purpose: Purpose) -> tuple[Usage | None, tuple[str, ...]]:
         """What became of the lines of a purpose's model and prompt, None if that is not known, and a sentence
         for each file that cannot be used."""
-        seen = self._usage.look()
-        wanted = purpose.model.sha256, purpose.prompt_version
-        fitting = (one for one in seen.all if (one.model.sha256, one.prompt_version) == wanted)
-        return next(fitting, None) if purpose.model.sha256 else None, seen.skipped
+        (found,), skipped = _fitting([self._usage], purpose)
+        return found, skipped
 
     def survival_curve(self, purpose: Purpose) -> tuple[SurvivalCurve | None, tuple[str, ...]]:
         """How likely the lines of a purpose are to survive, None if that is not known of its model and
         prompt; and a sentence for each file that cannot be used. The user's goes first."""
-        seen = [shelf.look() for shelf in self._survival]
-        wanted = purpose.model.sha256, purpose.prompt_version
-        known = (one for of in reversed(seen) for one in reversed(of.all))
-        fitting = (one for one in known if (one.model.sha256, one.prompt_version) == wanted)
-        skipped = tuple(text for of in seen for text in of.skipped)
-        return (next(fitting, None) if purpose.model.sha256 else None), skipped
+        (base, own), skipped = _fitting(self._survival, purpose)
+        return own or base, skipped
 
     def survivals(
         self,
