@@ -22,7 +22,8 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,10 @@ class Served:
         return self.item.is_correct(self.wire["text"])
 
 
-async def ask_the_server(items: Sequence[LineItem], folder: Path, model: str) -> dict[str, dict[str, Any]]:
-    """The suggestion objects by item; places without one are missing."""
-    found = {}
+async def opened(
+    items: Sequence[LineItem], folder: Path, model: str
+) -> AsyncIterator[tuple[LineItem, Document]]:
+    """Each place in a document that the real server has open, one after the other."""
     editor = Editor()
     command = [sys.executable, "-P", "-m", "lsp_calib", "serve"]
     await editor.start(command, env={**os.environ, "LSP_CALIB_MODEL": model}, cwd=folder)
@@ -80,13 +82,33 @@ async def ask_the_server(items: Sequence[LineItem], folder: Path, model: str) ->
             path = folder / f"place_{number}.py"
             path.write_text("\n".join(item.cursor.lines), "utf-8")
             document = Document(editor, path, "python")
-            wire = suggestion_of(await document.complete(item.cursor.line, item.cursor.column, PATIENCE_S))
-            if wire is not None:
-                found[item.id] = wire
+            yield item, document
             document.close()
         await editor.quit()
     finally:
         await editor.close()
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder to work in, with a scratch state folder that has the user's models."""
+    models = home.state_dir() / "models"
+    with tempfile.TemporaryDirectory(prefix="lsp-calib-served-", ignore_cleanup_errors=True) as name:
+        state = home.private_folder(Path(name) / "home")
+        (state / "models").symlink_to(models, target_is_directory=True)
+        os.environ |= {"LSP_CALIB_HOME": str(state), "LSP_CALIB_LINGER": "0"}
+        folder = Path(name) / "project"
+        folder.mkdir()
+        yield folder
+
+
+async def ask_the_server(items: Sequence[LineItem], folder: Path, model: str) -> dict[str, dict[str, Any]]:
+    """The suggestion objects by item; places without one are missing."""
+    found = {}
+    async for item, document in opened(items, folder, model):
+        wire = suggestion_of(await document.complete(item.cursor.line, item.cursor.column, PATIENCE_S))
+        if wire is not None:
+            found[item.id] = wire
     return found
 
 
@@ -149,19 +171,13 @@ def main() -> None:
     given = parser.parse_args()
     each = -(-given.count // len(given.trees))
     items = [item for tree in given.trees for item in sample_lines(tree, tree.resolve().name, each)]
-    models = home.state_dir() / "models"
     card, file = locate(given.model)
-    with tempfile.TemporaryDirectory(prefix="lsp-calib-served-", ignore_cleanup_errors=True) as name:
-        state = home.private_folder(Path(name) / "home")
-        (state / "models").symlink_to(models, target_is_directory=True)
-        os.environ |= {"LSP_CALIB_HOME": str(state), "LSP_CALIB_LINGER": "0"}
-        folder = Path(name) / "project"
-        folder.mkdir()
+    with scratch() as folder:
         wires = asyncio.run(ask_the_server(items, folder, given.model))
         stored = stored_evidence()
         task = Task("line", tuple((item.id, plain(item)) for item in items), "python")
         asking = AskingOptions(say=print, model=given.model, quiet=True)
-        header, records = collect_records(task, Path(name) / "records.jsonl", asking)
+        header, records = collect_records(task, folder.parent / "records.jsonl", asking)
     served = [
         Served(item, wires[item.id], stored[wires[item.id]["id"]]) for item in items if item.id in wires
     ]

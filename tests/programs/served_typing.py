@@ -14,10 +14,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import re
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,15 +23,14 @@ from pathlib import Path
 import attrs
 import numpy as np
 from lsprotocol import types
+from served_confidence import PATIENCE_S, opened, scratch
 
-from lsp_calib import home
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.scores import expected_calibration_error, skill_score
 from lsp_calib.evaluation.lines import LineItem, sample_lines
 from lsp_calib.text_lines import same_line
-from lsp_calib.tools.client import Document, Editor, suggestion_of
+from lsp_calib.tools.client import Document, suggestion_of
 
-PATIENCE_S = 300.0
 BINS = ((0, 0), (1, 4), (5, 8), (9, 14), (15, 999))
 _CLOSERS = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'"}
 _TYPED = re.compile(r"typed along for (\d+) ")
@@ -87,27 +84,14 @@ def becomes(document: Document, item: types.InlineCompletionItem, line: int) -> 
 
 async def typed(items: Sequence[LineItem], folder: Path, model: str) -> list[Moment]:
     found: list[Moment] = []
-    editor = Editor()
-    command = [sys.executable, "-P", "-m", "lsp_calib", "serve"]
-    await editor.start(command, env={**os.environ, "LSP_CALIB_MODEL": model}, cwd=folder)
-    try:
-        await editor.open_session(folder, {"prefetch": {"enabled": False}})
-        await editor.until(lambda: editor.state == "ready", "loading the model", PATIENCE_S)
-        for number, item in enumerate(items):
-            path = folder / f"place_{number}.py"
-            path.write_text("\n".join(item.cursor.lines), "utf-8")
-            typist = Typist(Document(editor, path, "python"), item.cursor.line, item.cursor.column)
-            true = item.cursor.before + item.target
-            for char in ("", *item.target[:-1]):
-                if char:
-                    typist.key(char)
-                found.append(await _moment(typist, item, true))
-            typist.document.close()
-            if sys.stderr.isatty() or number % 10 == 0:
-                print(f"{number + 1} of {len(items)} lines", file=sys.stderr, flush=True)
-        await editor.quit()
-    finally:
-        await editor.close()
+    async for item, document in opened(items, folder, model):
+        typist = Typist(document, item.cursor.line, item.cursor.column)
+        true = item.cursor.before + item.target
+        for char in ("", *item.target[:-1]):
+            if char:
+                typist.key(char)
+            found.append(await _moment(typist, item, true))
+        print(f"{item.id} is typed", file=sys.stderr, flush=True)
     return found
 
 
@@ -153,7 +137,7 @@ def report(moments: Sequence[Moment]) -> Iterator[str]:
     at = along >= 9
     yield f"typed 9 and more: {_share(right[at], p[at])}"
     accepted = tiers == "accept"
-    yield f"accept: {accepted.mean():.0%} of moments, {right[accepted].mean():.1%} right"
+    yield f"accept: {accepted.mean():.0%} of moments; {_share(right[accepted], p[accepted])}"
     seen: dict[str, Moment] = {}
     for one in shown:
         seen.setdefault(one.id, one)
@@ -172,13 +156,7 @@ def main() -> None:
     given = parser.parse_args()
     each = -(-given.count // len(given.trees))
     items = [item for tree in given.trees for item in sample_lines(tree, tree.resolve().name, each)]
-    models = home.state_dir() / "models"
-    with tempfile.TemporaryDirectory(prefix="lsp-calib-typed-", ignore_cleanup_errors=True) as name:
-        state = home.private_folder(Path(name) / "home")
-        (state / "models").symlink_to(models, target_is_directory=True)
-        os.environ |= {"LSP_CALIB_HOME": str(state), "LSP_CALIB_LINGER": "0"}
-        folder = Path(name) / "project"
-        folder.mkdir()
+    with scratch() as folder:
         moments = asyncio.run(typed(items[: given.count], folder, given.model))
     if given.output is not None:
         given.output.write_text("".join(json.dumps(attrs.asdict(one)) + "\n" for one in moments), "utf-8")
