@@ -55,17 +55,18 @@ class Place:
 class Typist:
     """One editor and its user. The same seed does the same in the same order while the same is suggested.
 
-    folder: its own. seconds: of requests, by kind; they are added here. met: how often the documents were
-    changed by what.
+    folder: its own. seconds: of requests, by kind; they are added here. answered: how many keys
+    were answered. met: how often the documents were changed by what.
     """
 
     def __init__(self, editor: Editor, folder: Path, seconds: dict[str, list[float]], seed: int) -> None:
-        self._editor, self._seconds = editor, seconds
+        self.editor, self._seconds = editor, seconds
         self._chance = random.Random(seed)
         self._committed = {path: path.read_text("utf-8") for path in sorted(folder.glob("*.py"))}
         self._open: list[Document] = []
         self._begun: list[Place] = []
         self._accepted: deque[Place] = deque(maxlen=4)
+        self.answered = 0
         self.met: Counter[str] = Counter()
         self._reloads = 0
         self._until = 0.0
@@ -73,7 +74,7 @@ class Typist:
     async def work(self, until: float) -> None:
         self._until = until
         for path in self._committed:  # what a first summary loads, and the first of a document, is no growth
-            document = Document(self._editor, path, "python")
+            document = Document(self.editor, path, "python")
             await self._hover(document)
             document.close()
         acts = (self._type, self._hover, self._save, self._format, self._close, self._others_write)
@@ -89,7 +90,7 @@ class Typist:
         if not self._open or self._chance.random() < 0.1:
             path = self._chance.choice(list(self._committed))
             if all(one.path != path for one in self._open):
-                self._open.append(Document(self._editor, path, "python"))
+                self._open.append(Document(self.editor, path, "python"))
             if len(self._open) > 3:
                 self._tidy(old := self._open.pop(0))
                 old.close()
@@ -135,7 +136,7 @@ class Typist:
         self._open.remove(document)
         document.close()
         await self._pause(0.2, 2.0)
-        self._open.append(Document(self._editor, document.path, "python"))
+        self._open.append(Document(self.editor, document.path, "python"))
         for place in (*self._begun, *self._accepted):
             if place.document is document:
                 place.document = self._open[-1]
@@ -183,6 +184,7 @@ class Typist:
                 began = time.monotonic()
                 item = await document.complete(place.line, column + 1, PATIENCE)
                 self._seconds["key"].append(time.monotonic() - began)
+                self.answered += 1
             await self._pause(0.02, 0.2)
             if self._chance.random() < _WHILE_TYPING and not await self._interrupted(place):
                 return None
