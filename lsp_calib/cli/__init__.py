@@ -20,7 +20,6 @@ from lsp_calib.cli.shared import (
     Group,
     checked_url,
     engine_given,
-    host_and_port,
     json_option,
     model_option,
     place_in_file,
@@ -90,15 +89,8 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--stdio", is_flag=True, help="Speak over standard input and output (the default).")
 @click.option(
-    "--tcp", metavar="HOST:PORT", help="Listen at this address for one client, which must show the token."
-)
-@click.option("--tcp-any-host", is_flag=True, help="Let other machines connect to --tcp.")
-@click.option(
-    "--token-file",
-    type=FILE,
-    help="Read the token of --tcp from this file of yours instead of printing a new one.",
+    "--stdio", is_flag=True, expose_value=False, help="Speak over standard input and output, as always."
 )
 @click.option("--log-file", type=FILE, help="Write the log to this file.")
 @click.option(
@@ -115,10 +107,6 @@ def main() -> None:
 )
 @remote_option
 def serve(
-    stdio: bool,
-    tcp: str | None,
-    tcp_any_host: bool,
-    token_file: Path | None,
     log_file: Path | None,
     trust_editor: bool,
     model: str | None,
@@ -129,17 +117,8 @@ def serve(
     """Serve one editor."""
     from lsp_calib.server.main import serve as run
 
-    if stdio and tcp:
-        raise SettingsError("Give --stdio or --tcp, not both.")
-    if not tcp and (tcp_any_host or token_file):
-        raise SettingsError("--tcp-any-host and --token-file need --tcp HOST:PORT.")
-    choice = None
-    if tcp:
-        from lsp_calib.server.tcp import TcpChoice
-
-        choice = TcpChoice(*host_and_port(tcp), tcp_any_host, token_file)
     trusted = engine_given(model, remote, threads=threads, gpu_layers=gpu_layers)
-    run(trusted, trusts_editor=trust_editor, tcp=choice, log_file=log_file)
+    run(trusted, trusts_editor=trust_editor, log_file=log_file)
 
 
 @main.command()

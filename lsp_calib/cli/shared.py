@@ -150,14 +150,6 @@ def engine_given(
     return Trusted(**named, threads=threads, gpu_layers=gpu_layers, window=window, given=given)
 
 
-def host_and_port(text: str) -> tuple[str, int]:
-    """The parts of HOST:PORT; a host in brackets is an IPv6 address. Raises SettingsError."""
-    host, _, port = text.rpartition(":")
-    if not host or not _COUNT.fullmatch(port) or int(port) > 65535:
-        raise SettingsError(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {text!r}.")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 def place_in_file(text: str, *, column: bool) -> tuple[Path, int, int | None]:
     """FILE:LINE[:COL] with line and column from 0. A file's name may hold colons. Raises SettingsError."""
     parts = text.rsplit(":", 2)

@@ -67,7 +67,6 @@ class Connection(LanguageServer):
         self.settings = Settings()
         self.trusted = Trusted()
         self.problems: list[str] = []
-        self.over_tcp = False
         self.client_traits = USUAL
         self.make_engine: Callable[[StateListener], Engine] = lambda on_state: open_engine(
             engine_choice(self.trusted), on_state

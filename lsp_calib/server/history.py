@@ -47,18 +47,16 @@ class ReportPage:
         self._path = self._folder / PAGE
         self._opening: asyncio.Task[None] | None = None
 
-    async def show(self, *, opens: bool) -> str:
+    async def show(self) -> str:
         """Write the page on what was recorded so far, and return its path; it is opened meanwhile.
 
-        opens: whether the client is on this machine and may be asked to open it; otherwise a message names
-            the path.
         Raises LspCalibError if it cannot be written.
         """
         estimator = self._estimator
         report = await self._recorder.report(estimator.store, estimator.measure, self._status.latency())
         await asyncio.to_thread(write_page, report, self._path)
         self.stop()
-        self._opening = asyncio.create_task(self._open(opens=opens))
+        self._opening = asyncio.create_task(self._open())
         return str(self._path)
 
     def stop(self) -> None:
@@ -66,9 +64,9 @@ class ReportPage:
         if self._opening is not None:
             self._opening.cancel()
 
-    async def _open(self, *, opens: bool) -> None:
+    async def _open(self) -> None:
         can = get_capability(self._connection.client_capabilities, "window.show_document.support")
-        if not (opens and can and await self._opened()):
+        if not (can and await self._opened()):
             self._messages.inform(f"The report is {self._path}. Open it in a browser.")
 
     async def _opened(self) -> bool:

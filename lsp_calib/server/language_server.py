@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from lsprotocol import types
 
 from lsp_calib import settings as settings_module
-from lsp_calib.errors import SettingsError
 from lsp_calib.server.connection import KNOWN, USUAL, Connection
-from lsp_calib.server.messages import has_inline_completion, receive, take
+from lsp_calib.server.messages import has_inline_completion, receive
 from lsp_calib.server.streams import Frames, Input, Output, read_frames
 
 if TYPE_CHECKING:
     from lsp_calib.server.session import Session
-    from lsp_calib.server.tcp import TcpChoice
 
 
 def end_within(seconds: float, code: Callable[[], int]) -> threading.Timer:
@@ -30,10 +28,6 @@ def end_within(seconds: float, code: Callable[[], int]) -> threading.Timer:
     timer.daemon = True
     timer.start()
     return timer
-
-
-# Seconds for the last messages to reach a client over TCP.
-_FLUSH_SECONDS = 2.0
 
 
 _NOT_TRUSTED = (
@@ -75,14 +69,9 @@ class CalibServer(Connection):
         options = params.initialization_options
         named = None
         if isinstance(options, dict):
-            # A token authenticates TCP clients; over standard input it has no meaning.
-            options = {key: value for key, value in options.items() if key != "token"}
             named = options.get("trusted")
         problems: list[str] = []
-        if self.over_tcp and named is not None:
-            problems.append(settings_module.NOT_TRUSTED_OVER_TCP)
-            named = None
-        elif named and not self._trusts_editor:
+        if named and not self._trusts_editor:
             # Kate, Zed and Sublime Text merge what a checkout says into these options.
             problems.append(_NOT_TRUSTED)
             named = None
@@ -109,13 +98,6 @@ class CalibServer(Connection):
         output.on_gone = incoming.end
         await read_frames(incoming.stream, Frames(), partial(receive, self.protocol), output)
 
-    def serve_tcp(self, choice: TcpChoice) -> None:
-        """Serve the first client that presents the token, until it disconnects. Raises SettingsError."""
-        from lsp_calib.server.tcp import make_token
-
-        self.over_tcp = True
-        self._run(self._serve_tcp(choice, make_token(choice.token_file)))
-
     def _run(self, connection: Coroutine[Any, Any, None], finish: Callable[[], None] = lambda: None) -> None:
         """Serve one connection to its end. The process ends soon after it, whatever its threads still do.
 
@@ -129,31 +111,10 @@ class CalibServer(Connection):
                     finally:
                         # Both the runner and the interpreter wait for threads, and one may wait without end,
                         # as for a disk that does not answer.
-                        end = end_within(self.last_work, lambda: 0 if self.shut_down else 1)
-            except SettingsError:
-                end.cancel()  # nothing was served: the caller goes on
-                raise
+                        end_within(self.last_work, lambda: 0 if self.shut_down else 1)
             finally:
                 finish()
                 self.shutdown()  # type: ignore[no-untyped-call]
-
-    async def _serve_tcp(self, choice: TcpChoice, token: str) -> None:
-        from lsp_calib.server.tcp import Listener, SocketOutput, announce
-
-        listener = Listener(token, choice)
-        announce(await listener.open(), token, choice.token_file)
-        client = await listener.client()
-        output = SocketOutput(client.writer)
-        self.protocol.send_to(output)
-        try:
-            take(self.protocol, client.first)
-            await read_frames(client.reader, client.frames, partial(receive, self.protocol), output)
-        finally:
-            listener.close()
-            client.writer.close()
-            with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(_FLUSH_SECONDS):
-                    await client.writer.wait_closed()
 
     async def close(self) -> None:
         self.shut_down = True

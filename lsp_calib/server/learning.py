@@ -323,7 +323,7 @@ def folder_to_ask_about(connection: Connection, language: str) -> Path | None:
     lines."""
     folders = [path_of_folder(one) for one in connection.workspace.folders if one.startswith("file:")]
     trusted = connection.trusted
-    if not trusted.git_history or trusted.remote_url is not None or connection.over_tcp:
+    if not trusted.git_history or trusted.remote_url is not None:
         return None
     if len(folders) != 1 or folders[0] is None or language not in LANGUAGES:
         return None

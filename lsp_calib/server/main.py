@@ -13,7 +13,6 @@ from lsp_calib.files import open_file
 
 if TYPE_CHECKING:
     from lsp_calib.server.language_server import CalibServer
-    from lsp_calib.server.tcp import TcpChoice
     from lsp_calib.settings import Trusted
 
 
@@ -32,10 +31,9 @@ def serve(
     command_line: Trusted | None = None,
     *,
     trusts_editor: bool = False,
-    tcp: TcpChoice | None = None,
     log_file: Path | None = None,
 ) -> None:
-    """Serve one client over standard input and output, or over TCP, until it disconnects.
+    """Serve one client over standard input and output, until it disconnects.
 
     trusts_editor: whether the editor takes what it sends as `trusted` from its user alone.
     Raises SystemExit with code 1 if it disconnects without `shutdown`, as the protocol requires.
@@ -47,10 +45,7 @@ def serve(
     server = create_server(command_line, trusts_editor=trusts_editor)
     gc.freeze()
     gc.enable()
-    if tcp:
-        server.serve_tcp(tcp)
-    else:
-        server.start_io()
+    server.start_io()
     if not server.shut_down:
         raise SystemExit(1)
 

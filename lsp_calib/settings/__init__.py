@@ -1,7 +1,6 @@
 """Settings: their declarations, their sources, and the handling of wrong values."""
 
 from lsp_calib.settings.sources import (
-    NOT_TRUSTED_OVER_TCP,
     engine_choice,
     of_the_user,
     parse,
@@ -11,7 +10,6 @@ from lsp_calib.settings.sources import (
 from lsp_calib.settings.table import Settings, Trusted
 
 __all__ = [
-    "NOT_TRUSTED_OVER_TCP",
     "Settings",
     "Trusted",
     "engine_choice",

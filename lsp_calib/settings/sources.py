@@ -27,11 +27,6 @@ _MOST_PROBLEMS = 20
 # Of config.toml.
 _MOST_BYTES = 1 << 20
 
-NOT_TRUSTED_OVER_TCP = (
-    "lspCalib.trusted is ignored: a client over TCP may not choose files, servers or how a model is loaded. "
-    "Set these where the server is started: on its command line, in its environment or in config.toml."
-)
-
 
 def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, list[str]]:
     """Command line over environment over editor over the user's `config.toml`, setting by setting.

@@ -39,7 +39,7 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
         **options: Any,
     ) -> Editor:
         script = script or {}
-        if process or not options.get("forked", True) or "env" in options or script.keys() & {"tcp", "log"}:
+        if process or not options.get("forked", True) or "env" in options or "log" in script:
             editor = await start(tmp_path, script, **options)
         else:
             editor = await start(tmp_path, script, here=patch, **options)

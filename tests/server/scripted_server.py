@@ -31,7 +31,6 @@ SCRIPT is a JSON file, all of its keys optional:
                  lines are replayed after an hour unless given
     fileSeconds  how long the search for examples takes to read a file, at least
     supplies     the folder that lists mains adapters and batteries; none unless given
-    tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
     wire         file to which every message is appended, one JSON object a line: {"at": Unix seconds,
                  "in": one that the server handles now} or {..., "out": one that it sends}
@@ -59,7 +58,6 @@ from lsp_calib import errors
 from lsp_calib.server import main as entry
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.server.main import create_server
-from lsp_calib.server.tcp import TcpChoice
 from lsp_calib.settings import Trusted
 
 if TYPE_CHECKING:
@@ -358,12 +356,8 @@ def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServ
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     entry.create_server = lambda *_, **__: make_server(script)
-    tcp = script.get("tcp")
-    if tcp and (file := tcp.pop("token_file", None)):
-        tcp["token_file"] = Path(file)
     log = script.get("log")
     entry.serve(
-        tcp=TcpChoice(**tcp) if tcp else None,
         log_file=Path(log) if log else None,
     )
 

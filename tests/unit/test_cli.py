@@ -286,33 +286,6 @@ def test_a_relative_path_is_found_by_the_commands_for_models(
     assert json.loads(invoke("models", "verify", "own.gguf", "--json").stdout)["name"] == "own"
 
 
-@pytest.mark.parametrize("address", ["9000", "host:", ":1", "host:x", "host:²", "host:70000"])
-def test_a_wrong_address_is_a_settings_error(address: str) -> None:
-    assert "HOST:PORT" in fails(invoke("serve", "--tcp", address), errors.SettingsError)
-
-
-def test_one_transport_at_a_time() -> None:
-    assert "not both" in fails(invoke("serve", "--stdio", "--tcp", "localhost:1"), errors.SettingsError)
-
-
-@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"])
-def test_only_this_machine_is_listened_on_unless_told_otherwise(address: str) -> None:
-    assert "--tcp-any-host" in fails(invoke("serve", "--tcp", address), errors.SettingsError)
-
-
-@pytest.mark.parametrize("option", [["--tcp-any-host"], ["--token-file", "token"]])
-def test_options_of_tcp_want_tcp(option: list[str]) -> None:
-    assert "--tcp HOST:PORT" in fails(invoke("serve", *option), errors.SettingsError)
-
-
-def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text("a-token-of-the-test\n")
-    file.chmod(0o644)
-    command = ("serve", "--tcp", "127.0.0.1:0", "--token-file", str(file))
-    assert "chmod 600" in fails(invoke(*command), errors.SettingsError)
-
-
 def test_an_unusable_state_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / "file" / "home"))

@@ -31,7 +31,6 @@ from lsp_calib.files import open_file, read_file, replace_file
 from lsp_calib.inference.models import gguf, sidecar
 from lsp_calib.inference.remote.http import read_key
 from lsp_calib.server.main import set_up_log
-from lsp_calib.server.tcp import make_token
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.workspace_files import is_left_out, lines_of, walk
 
@@ -205,7 +204,6 @@ class TestState:
             ("ledger.lock", edit, CalibratorError),
             ("a.jsonl", read_records, DataError),
             ("a.gguf", gguf.check_header, ModelFileError),
-            ("token", make_token, SettingsError),
             ("key", read_key, SettingsError),
             ("log", set_up_log, SettingsError),
             ("feedback.db", store, SettingsError),

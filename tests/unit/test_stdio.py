@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.server.streams import MOST_UNSENT, MOST_UNTAKEN, Frames, Input, Newest, Output, read_frames
-from lsp_calib.server.tcp import SocketOutput
 
 
 async def messages(stream: asyncio.StreamReader) -> list[bytes]:
@@ -222,39 +221,3 @@ async def test_input_that_nobody_takes_is_not_read() -> None:
         assert len(await incoming.stream.readexactly(count)) == count
         assert end.write(b"y") == 1
         assert await asyncio.wait_for(incoming.stream.readexactly(1), 10) == b"y"
-
-
-async def test_over_tcp_no_message_is_taken_either_while_the_client_reads_nothing() -> None:
-    taken: list[bytes] = []
-    outputs: list[SocketOutput] = []
-    closed = asyncio.Event()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        output = SocketOutput(writer)
-        outputs.append(output)
-
-        def take(body: bytes) -> None:
-            taken.append(body)
-            output.write(b"." * 100_000)
-
-        await read_frames(reader, Frames(), take, output)
-        output.close()
-        await writer.wait_closed()
-        closed.set()
-
-    async with await asyncio.start_server(connected, "127.0.0.1", 0) as server:
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2], limit=1 << 10)
-        writer.write(frame(b"{}") * 300)
-        while not (outputs and outputs[0].is_full):
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
-        assert len(taken) < 200
-        count = 0
-        while count < 300 * 100_000:
-            data = await asyncio.wait_for(reader.read(1 << 20), 10)
-            assert data
-            count += len(data)
-        assert len(taken) == 300
-        writer.close()
-        await writer.wait_closed()
-        await asyncio.wait_for(closed.wait(), 10)

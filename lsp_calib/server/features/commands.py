@@ -59,8 +59,6 @@ def register(server: CalibServer) -> None:
         from lsp_calib.server.learning import CalibrationWish
 
         wanted = _calibration(arguments)
-        if ls.over_tcp:
-            raise SettingsError("A client over TCP may not choose a folder on this machine.")
         return await ls.session.learning.calibrate(CalibrationWish.of(ls, **wanted))
 
     @server.command("lsp-calib.rollbackCalibrator")
@@ -73,11 +71,6 @@ def register(server: CalibServer) -> None:
     async def export_feedback(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         # The server's working folder is the workspace: a relative path would lead into it.
         path = _optional(arguments, "path", _is_absolute, 'an absolute "path", or left out')
-        if path is not None and ls.over_tcp:
-            raise SettingsError(
-                "A client over TCP may not choose a file: leave the path out, and the export is written "
-                "to the state folder."
-            )
         from lsp_calib import home
         from lsp_calib.feedback.store import export_file
 
@@ -101,8 +94,7 @@ def register(server: CalibServer) -> None:
 
     @server.command("lsp-calib.showReport")
     async def show_report(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
-        # A client over TCP may be on another machine, where the page is not.
-        return {"path": await ls.session.report_page.show(opens=not ls.over_tcp)}
+        return {"path": await ls.session.report_page.show()}
 
     @server.command("lsp-calib.status")
     async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
