@@ -94,19 +94,6 @@ def text_above(cursor: Cursor, most: int) -> str:
     return text[-most:]
 
 
-def text_ahead(cursor: Cursor, most: int, ahead: int) -> str:
-    """The known part of the text above for the window after its next move; empty if that is far off.
-
-    most: as for `text_above`. ahead: the next move is near if at most so many more characters above the
-    cursor's line cause it.
-    """
-    start, near = _window_start(cursor, max(most, 1)), _window_start(cursor, max(most - ahead, 1))
-    soon = min(near, start + _BLOCK)
-    if soon == start or soon % _BLOCK or start % _BLOCK:
-        return ""
-    return "".join(line + "\n" for line in cursor.lines[soon : cursor.line])
-
-
 def text_below(cursor: Cursor, most: int) -> str:
     """The rest of the cursor's line, then at most about `most` characters of the lines below."""
     pieces = [cursor.after[:most]]

@@ -15,7 +15,7 @@ from typing import Self
 import attrs
 
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.completion.context import Cursor, text_above, text_ahead, text_below
+from lsp_calib.completion.context import Cursor, text_above, text_below
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import CompletionFormat, ModelCard
 from lsp_calib.inference.models.speeds import known_speed
@@ -89,9 +89,6 @@ _LINE_STEP = 1 / 16
 # Tokens of a prompt for each character of the window, at most. Prompts of the records take 0.2 (the median),
 # 0.5 (99 of 100), and at most 0.82: they stay as they are. Chinese and digits take 1, emoji up to 3.
 _MOST_TOKENS = 5 / 6
-# The window's next position is evaluated ahead once only this share of the window, five to ten lines, has
-# still to be typed.
-_AHEAD = 0.1
 
 
 class WindowSize(enum.StrEnum):
@@ -269,26 +266,6 @@ def _elsewhere(format_: CompletionFormat, surroundings: Surroundings) -> tuple[t
     for control, text in pieces:
         segments += [(Segment.CONTROL, control), (Segment.TEXT, text + "\n")]
     return tuple(segments)
-
-
-def build_ahead(cursor: Cursor, layout: Layout) -> Prompt | None:
-    """The beginning of prompts after the window's next move, if that is near; None if it is not.
-
-    A moved window is evaluated as a whole. That takes seconds if it begins only with the keystroke that moves
-    it.
-    """
-    stays, _ = layout._current(cursor)
-    above, below = layout._shares(stays)
-    text = text_ahead(cursor, above, int(layout.window * _AHEAD))
-    if not text:
-        return None
-    prefix, suffix, middle = _marks(layout.format)
-    segments: tuple[tuple[Segment, str], ...] = ((Segment.TEXT, text),)
-    if layout.suffix_first:
-        segments = (prefix, suffix, (Segment.TEXT, text_below(cursor, below)), middle, *segments)
-    elif layout.format.layout == "fim":
-        segments = (prefix, *segments)
-    return Prompt(segments, forced="", version=layout.version, most_tokens=layout.most_tokens)
 
 
 @lru_cache(maxsize=64)

@@ -25,7 +25,7 @@ from lsp_calib.completion.comments import UNWANTED, Texts
 from lsp_calib.completion.context import Cursor, shared_ends
 from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span
 from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, closes_as, next_line, part_before
-from lsp_calib.completion.prompt import ALONE, Layout, build_ahead, build_prompt, line_purpose
+from lsp_calib.completion.prompt import ALONE, Layout, build_prompt, line_purpose
 from lsp_calib.completion.related_code import Nearby
 from lsp_calib.confidence.features import Prefix
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
@@ -632,12 +632,6 @@ class CompletionService:
         if self._nearby is not None:
             self._nearby.forget(document)
 
-    def ahead(self, cursor: Cursor, loaded: LoadedModel) -> Prompt | None:
-        """The new beginning that prompts near `cursor` will soon have, for `prepare`; None if there is
-        none, or what it would show of other places is not known yet."""
-        layout = self._layout_of(loaded)
-        return None if layout.related else build_ahead(cursor, layout)
-
     def key(self, document: str, cursor: Cursor, loaded: LoadedModel) -> bytes | None:
         """The same for two cursors if and only if a model is shown the same prompt for both, their lines are
         the same, and so is what their answers are compared with; None if what the prompt shows of other
@@ -647,10 +641,6 @@ class CompletionService:
         nearby = self._nearby_for(layout, document)
         found = ALONE if nearby is None else nearby.known(document, cursor, layout)
         return None if found is None else _key_of(loaded, cursor, build_prompt(cursor, layout, found))
-
-    async def prepare(self, prompt: Prompt) -> None:
-        """Let the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
-        await self._engine.generate(Request(prompt, 0, Priority.IDLE))
 
     async def _prompt(self, loaded: LoadedModel, cursor: Cursor, document: str) -> Prompt:
         layout = self._layout_of(loaded)

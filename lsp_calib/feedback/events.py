@@ -29,8 +29,6 @@ class EventKind(enum.StrEnum):
     """The kind of an event."""
 
     SHOWN = "shown"
-    DISPLAYED = "displayed"  # the editor said that it is on the screen now
-    TAKEN_IN_PART = "taken in part"  # the editor said that a part of it was accepted
     INSERTED = "inserted"  # one change turned the line into the suggested one
     CHANGED = "changed"  # the line had been inserted and is no longer as suggested
     SURVIVED = "survived"  # a fixed time after the insertion: what still stands of it?
@@ -196,8 +194,8 @@ class Event:
     at: when, in seconds.
     data: `shownProbability`, in (0, 1] (shown): below 1 for a suggestion that was to be hidden;
     `sureConfidence`, of the part that can be trusted (shown), and `sureRight`, whether the line came to begin
-    with that (provisional, settled), where there is one; `seconds` since the answer (displayed), since
-    showing (inserted) or since insertion (changed, survived); `unchanged`, and `distance`, of what was
+    with that (provisional, settled), where there is one; `seconds` since showing
+    (inserted) or since insertion (changed, survived); `unchanged`, and `distance`, of what was
     accepted to what stands, over its length, in [0, 1] (survived); the reason, with the value 1 (withheld,
     cut).
     label: only on a provisional and on a settled event.

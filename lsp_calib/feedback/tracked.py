@@ -24,7 +24,7 @@ from lsp_calib.feedback.events import (
     Moment,
     Moments,
 )
-from lsp_calib.feedback.lines import at_once, is_on_the_way, is_part, share_changed, solid
+from lsp_calib.feedback.lines import at_once, is_on_the_way, is_part, share_changed
 from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Suggestion
 
@@ -80,9 +80,7 @@ class TrackedSuggestion:
         expected while all of them stand in this order.
     missing: since its line is deleted or lost. It may come back: undone, or pasted elsewhere.
     copies: lines that say the same and came at once; where the line itself goes, one of them is it.
-    in_parts: a part of it was inserted before all of it was. announced: characters of a part, without white
-        space, that the editor says was accepted, and that the next change may bring.
-    displayed: the editor has said that it is on the screen; `shown_at` is then.
+    in_parts: a part of it was inserted before all of it was.
     visible_since: while it can be on the screen; None: the line no longer begins as it says, or another took
         its place. read: it was there long enough. superseded: another took its place before.
     overwritten: a program has made another line of it; what the user would have done is not known. disturbed:
@@ -113,8 +111,6 @@ class TrackedSuggestion:
     missing: Missing | None = None
     copies: Sequence[Copy] = ()
     in_parts: bool = False
-    announced: int = 0
-    displayed: bool = False
     visible_since: float | None = attrs.field(
         default=attrs.Factory(lambda one: one.shown_at, takes_self=True)
     )
@@ -202,32 +198,6 @@ class TrackedSuggestion:
             self.line, self.text = line, normalised_line(text)
             self.missing, self.changed_at = None, now
 
-    def on_screen(self, now: float) -> list[Event]:
-        """The editor says that it is on the screen now, for the first time: it was not there before."""
-        if self.displayed or self.changed_at is not None or self.visible_since is None:
-            return []
-        event = self.event(EventKind.DISPLAYED, now, seconds=now - self.shown_at)
-        self.displayed, self.shown_at, self.visible_since = True, now, now
-        return [event]
-
-    def part_accepted(self, units: int, now: float) -> list[Event]:
-        """The editor says that the user has accepted the first `units` UTF-16 units of the suggestion.
-
-        The document decides: its line has the part already, or gets it with the next change.
-        """
-        if units <= 0 or self.within or self.inserted_at is not None:
-            return []
-        part = self.suggestion.text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
-        self.announced = len(solid(part.partition("\n")[0]))
-        self._confirm_part()
-        return [self.event(EventKind.TAKEN_IN_PART, now)]
-
-    def _confirm_part(self) -> None:
-        grown = len(solid(self.text)) - len(solid(self.initial))
-        if self.announced and grown >= self.announced and is_on_the_way(self.text, self.expected):
-            self._take_part()
-            self.announced = 0
-
     def _take_part(self) -> None:
         self.in_parts = True
         if self.moments is not None:
@@ -271,11 +241,8 @@ class TrackedSuggestion:
         self.overwritten = from_file or ((self.overwritten or undecided) and not self.as_expected)
         if not is_on_the_way(text, self.expected):
             self._out_of_sight(now)
-        elif self.inserted_at is None and not self.within:
-            if is_part(before, text, self.expected):
-                self._take_part()
-            self._confirm_part()
-        self.announced = 0
+        elif self.inserted_at is None and not self.within and is_part(before, text, self.expected):
+            self._take_part()
         return self._unmarked(now) if was_expected else []
 
     @property

@@ -217,14 +217,6 @@ class Tracker:
         shown, inserted = EventKind.SHOWN, one.event(EventKind.INSERTED, now, seconds=0.0)
         return [*events, Event(suggestion.id, shown, now), inserted]
 
-    def displayed(self, suggestion_id: str, now: float) -> list[Event]:
-        """The editor says that a suggestion is on the screen: it can be read from now on."""
-        return self._hinted(suggestion_id, now, lambda one: one.on_screen(now))
-
-    def part_accepted(self, suggestion_id: str, units: int, now: float) -> list[Event]:
-        """The editor says that the first `units` UTF-16 units of a suggestion were accepted."""
-        return self._hinted(suggestion_id, now, lambda one: one.part_accepted(units, now))
-
     def drop(self, suggestion_id: str) -> None:
         """Follow a suggestion no longer; it gets no label here."""
         for uri, document in list(self._documents.items()):
@@ -464,16 +456,6 @@ class Tracker:
             one = document.followed.get(suggestion_id) or document.surviving.get(suggestion_id)
             if one is not None:
                 yield uri, one
-
-    def _hinted(
-        self, suggestion_id: str, now: float, work: Callable[[TrackedSuggestion], list[Event]]
-    ) -> list[Event]:
-        """What the editor says of a suggestion; nothing of one that is not followed, or has settled."""
-        events = self.tick(now)
-        for document in list(self._documents.values()):
-            if suggestion_id in document.followed:
-                events += document.each([document.followed[suggestion_id]], work)
-        return events
 
     def reviewed(self, suggestion_id: str) -> bool:
         """Record a review: `inserted` leaves the suggestion's line out from now on. False: it was not

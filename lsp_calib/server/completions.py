@@ -168,7 +168,7 @@ class Completions:
         self._in_force = _of_replies(self._connection.settings)
         self._neighbourhood = Neighbourhood()
         self._memory = CompletionMemory(self._key, self._typed_along)
-        self._ahead = WorkAhead(self._service, self._memory, self._model, self._connection, self._admission)
+        self._ahead = WorkAhead(self._service, self._memory, self._connection, self._admission)
         self.alternatives = DerivedSuggestions(
             self._alternatives,
             is_stale=lambda made: any(self._tracking.is_settled(one.suggestion.id) for one in made),
@@ -269,7 +269,6 @@ class Completions:
                 return self._nothing(uri, cursor, BULK_CHANGE)
             if (kept := self._recall(document, cursor, lead, by_hand)) is not None:
                 self._stop(uri, cursor, lead)
-                self._ahead.look_ahead(uri, at)
                 return kept
             if not by_hand and in_data(at):
                 return self._nothing(uri, cursor, IN_DATA)
@@ -423,7 +422,7 @@ class Completions:
         for uri, run in list(self._running.items()):
             self._last.cancelled(uri, run.cursor, why)
             self._stop(uri)
-        self._ahead.stop()
+        self._ahead.give_way()
         for uri in {*self.alternatives.stop(), *self._blocks.stop()}:
             self._last.refused(uri, why)  # so that the suggestion that waits for the others is not shown
 
@@ -610,7 +609,6 @@ class Completions:
             logger.warning("No completion: %s", error)
             self._last.concluded(uri, cursor, failed(error))
             return None
-        self._ahead.look_ahead(uri, at)
         # What the user has seen by hand stays there; what was hidden by another limit does not.
         keep = by_hand or in_force == self._connection.settings.hide_below
         return self._made(document, cursor, lead, outcome, keep=keep)

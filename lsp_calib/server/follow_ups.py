@@ -22,9 +22,8 @@ from lsp_calib.inference.engine import Priority
 from lsp_calib.lru import LRU
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.connection import Connection
-from lsp_calib.server.model import Model
 from lsp_calib.server.text import CalibDocument
-from lsp_calib.values import Prompt, Timing
+from lsp_calib.values import Timing
 
 logger = logging.getLogger(__name__)
 
@@ -397,32 +396,17 @@ AHEAD_PAUSE = 0.05
 
 @attrs.define(eq=False, repr=False, slots=False)
 class WorkAhead:
-    """Evaluates the likely beginning of the next prompt, and completes the line after an inserted suggestion.
+    """Completes the line after an inserted suggestion.
 
     memory: where completions made ahead are kept, for the request that they are made for.
     """
 
     _service: CompletionService
     _memory: CompletionMemory
-    _model: Model
     _connection: Connection
     _admission: Admission
-    _windows: dict[str, tuple[Prompt, asyncio.Task[None]]] = attrs.field(factory=dict, init=False)
     _next: asyncio.Task[None] | None = attrs.field(default=None, init=False)
     _next_in: str = attrs.field(default="", init=False)
-
-    def look_ahead(self, uri: str, cursor: Cursor) -> None:
-        """Evaluate the likely beginning of the next prompt near `cursor`."""
-        loaded = self._model.loaded
-        prompt = self._service.ahead(cursor, loaded) if loaded and self._looks_ahead() else None
-        known, task = self._windows.get(uri, (None, None))
-        if prompt == known:
-            return
-        if task is not None:
-            task.cancel()  # the engine keeps the evaluated tokens, and the next prompt continues from there
-            del self._windows[uri]
-        if prompt is not None:
-            self._windows[uri] = prompt, asyncio.create_task(self._prepare(prompt))
 
     def inserted(self, document: CalibDocument, line: int) -> None:
         """A suggestion was inserted in a line of a document: complete the next one."""
@@ -446,31 +430,14 @@ class WorkAhead:
         """Stop the work for a document."""
         if self._next_in == uri:
             self.give_way()
-        _, task = self._windows.pop(uri, (None, None))
-        if task is not None:
-            task.cancel()
-
-    def stop(self) -> None:
-        """Stop all work."""
-        self.give_way()
-        for uri in list(self._windows):
-            self.forget(uri)
 
     async def close(self) -> None:
-        tasks = [task for _, task in self._windows.values()] + ([self._next] if self._next else [])
-        self.stop()
+        tasks = [self._next] if self._next else []
+        self.give_way()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _looks_ahead(self) -> bool:
         return self._connection.settings.prefetch and self._admission.may_work_ahead()
-
-    async def _prepare(self, prompt: Prompt) -> None:
-        # The reply goes out first; and a user who keeps typing would cancel the evaluation at once.
-        await asyncio.sleep(AHEAD_PAUSE)
-        try:
-            await self._service.prepare(prompt)
-        except LspCalibError as error:
-            logger.debug("Not evaluated ahead: %s", error)
 
     async def _complete(self, document: CalibDocument, cursor: Cursor) -> None:
         await asyncio.sleep(AHEAD_PAUSE)

@@ -152,14 +152,6 @@ class SuggestionTracking:
         uri = document.uri
         self._report(self._tracker.opened(uri, lines, self._now(), is_code=document.is_code), uri)
 
-    def displayed(self, suggestion_id: str) -> None:
-        """The editor says that a suggestion is on the screen."""
-        self._report(self._tracker.displayed(suggestion_id, self._now()))
-
-    def part_accepted(self, suggestion_id: str, units: int) -> None:
-        """The editor says that the first `units` UTF-16 units of a suggestion were accepted."""
-        self._report(self._tracker.part_accepted(suggestion_id, units, self._now()))
-
     def is_elsewhere(self, uri: str, suggestion_id: str, line: int) -> bool:
         """Whether a suggestion is followed in another place than this line."""
         return self._tracker.place_of(suggestion_id) not in (None, (uri, line))

@@ -114,9 +114,8 @@ class Settings:
         "prefetch.enabled",
         switch(),
         True,
-        "in pauses, evaluate the next likely prompts, about every 16 lines, and complete the line after an "
-        "accepted suggestion",
-        see="[the engine](engine.md)",
+        "in pauses, complete the line after an accepted suggestion",
+        see="[When the model is asked](#when-the-model-is-asked)",
     )
     debounce_ms: int | None = _setting(
         "debounceMs",

@@ -189,14 +189,6 @@ class Author:
         await self.elsewhere(uri)
         await self.later(31.0)
 
-    def says(self, method: str, name: str = "suggestion", **more: Any) -> None:
-        """The editor's word on a suggestion, as Copilot's language server takes it."""
-        item = {
-            "insertText": SUGGESTED,
-            "command": {"title": "", "command": "", "arguments": [self.seen[name]]},
-        }
-        self.editor.client.protocol.notify(f"textDocument/{method}", {"item": item, **more})
-
     async def save(self, uri: str = URI) -> None:
         await self.later(0.3)
         if uri in self.files:

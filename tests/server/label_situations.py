@@ -300,30 +300,6 @@ seen(
 seen("accept its first word, undo, accept all of it", "kept", ("insert", AT, None, "net"), "undo", "accept")
 seen("accept its first word, delete the line", "taken in part", ("insert", AT, None, "net"), "delete_line")
 seen(
-    "accept two letters of it, as the editor reports, type another end",
-    "taken in part",
-    ("says", "didPartiallyAcceptCompletion", {"acceptedLength": 2}),
-    ("insert", AT, None, "ne"),
-    ("type", "xt"),
-    why="so few would be taken for typed if the editor did not report them",
-)
-seen(
-    "accept two letters of it, as the editor reports afterwards, type the rest",
-    "kept in parts",
-    ("insert", AT, None, "ne"),
-    ("says", "didPartiallyAcceptCompletion", {"acceptedLength": 2}),
-    ("type", "t + tax"),
-)
-seen(
-    "the editor reports that you accepted a part, and the document does not have it",
-    "typed over",
-    ("says", "didPartiallyAcceptCompletion", {"acceptedLength": 3}),
-    ("type", "vat"),
-    why="the document decides",
-)
-
-
-seen(
     "accept it word by word, change its end",
     "edited",
     *WORD_BY_WORD,
@@ -445,20 +421,6 @@ seen("read it, go on elsewhere", "ignored")
 async def _(a: Author) -> None:
     (found,) = await a.asks()
     a.keep(found, "suggestion")
-    await a.insert(LAST, None, "#", after=0.5)
-    await a.later(31.0)
-
-
-@situation(
-    "the editor reports that it is on the screen; go on elsewhere within 0.75 s of that",
-    "unread",
-    why="too short to have read it, however long the answer was there",
-)
-async def _(a: Author) -> None:
-    (found,) = await a.asks()
-    a.keep(found, "suggestion")
-    await a.later(2.0)
-    a.says("didShowCompletion")
     await a.insert(LAST, None, "#", after=0.5)
     await a.later(31.0)
 

@@ -17,7 +17,6 @@ SCRIPT is a JSON file, all of its keys optional:
     answers      {the current line up to the cursor: answer}
     inOrder      the answers for empty lines, one after the other
     otherwise    the answer for any other line
-    aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
     quiet        whether little else runs on the machine; as it is unless given
     survival     whether lines survive as often as their confidence says; unless given that is not known, and
@@ -98,8 +97,6 @@ class ScriptedEngine:
     async def generate(self, request: Request) -> Generation:
         await self.ready()
         text = "".join(text for _, text in request.prompt.segments) + request.prompt.forced
-        if not request.max_tokens:
-            return await self._ahead(text)
         idle, background = request.priority.name == "IDLE", request.priority.name == "BACKGROUND"
         line = text.rsplit("\n", 1)[-1]
         summary = request.prompt.version.startswith("summary")
@@ -126,15 +123,6 @@ class ScriptedEngine:
             raise
         self._note("answered", line=line)
         return _generation(answer, request)
-
-    async def _ahead(self, text: str) -> Generation:
-        self._note("ahead", prompt=text)
-        try:
-            await _appears(self._script.get("aheadHeldUntil"))
-        except asyncio.CancelledError:
-            self._note("aheadCancelled", prompt=text)
-            raise
-        return _generation({"text": ""})
 
     async def restart(self) -> None:
         await asyncio.sleep(self._script.get("restartSeconds", 0))

@@ -136,19 +136,3 @@ async def test_the_model_is_not_asked_before_the_exclusions_are_known(connect: C
     assert await asyncio.wait_for(asked, PATIENCE) == [None, None]
     assert editor.engine.read("asked") == []
     assert await is_used(editor, "file:///project/other.py")
-
-
-async def test_nothing_of_an_excluded_document_is_evaluated_ahead(connect: Connect) -> None:
-    """A long document, which would be evaluated ahead after each answer, is not even asked about."""
-    editor = await connect({"otherwise": {"text": "x"}})
-    text = "".join(f"SECRET_{n} = {n * 7919}\n" for n in range(200))
-    editor.open(text, "file:///project/.env")
-    for line in range(100, 140):
-        assert await editor.inline(line, 3, "file:///project/.env") is None
-    editor.open(text, USED)
-    for line in range(100, 140):
-        assert await editor.inline(line, 3, USED) is not None
-    ahead = await editor.engine.until("ahead")
-    assert ahead
-    assert len(editor.engine.read("asked")) == 40
-    assert (await editor.status())["state"] == "ready"

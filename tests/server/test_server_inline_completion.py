@@ -9,7 +9,7 @@ import pytest
 from conftest import Connect
 from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
-from scripted_editor import URI, Editor, capabilities, suggestions, until
+from scripted_editor import URI, capabilities, suggestions, until
 
 from lsp_calib.home import private_folder
 
@@ -279,78 +279,6 @@ async def test_a_damaged_calibrator_is_named_and_passed_over(connect: Connect, t
     assert await editor.inline(0, 1)
     (message,) = editor.messages
     assert "line-scripted.json" in message
-
-
-class TestAhead:
-    """What the window will show next is evaluated while nothing else is to be done."""
-
-    PAUSE = 0.15  # longer than the server's own
-    LINES = tuple(f"value_{n:03} = compute({n:03})" for n in range(200))
-
-    async def write(self, editor: Editor, first: int, last: int) -> None:
-        """Write lines one by one, ask at the end of each, and pause."""
-        editor.open("\n".join(self.LINES[:first]))
-        for line in range(first, last):
-            editor.insert(line - 1, 26, "\n" + self.LINES[line])
-            await editor.inline(line, 26)
-            await asyncio.sleep(self.PAUSE)
-
-    async def test_once_for_each_line_that_comes_near_the_move(self, connect: Connect) -> None:
-        editor = await connect({})
-        await self.write(editor, 60, 100)
-        prompts = [entry["prompt"] for entry in editor.engine.read("ahead")]
-        shown = [entry["prompt"] for entry in editor.engine.read("asked")]
-        assert prompts
-        for prompt in prompts:
-            assert prompt.endswith("\n")
-            assert any(one.startswith(prompt) for one in shown), "it was asked about later"
-        # Two moves of 16 lines, each announced over some lines and not on all of them.
-        assert len({prompt.split("\n")[0] for prompt in prompts}) in (2, 3)
-        assert len(prompts) < 40
-
-    async def test_not_again_while_the_line_is_typed(self, connect: Connect) -> None:
-        editor = await connect({})
-        await self.write(editor, 60, 75)
-        line, known = 74, 0
-        while not known:
-            line += 1
-            editor.insert(line - 1, 26, "\n" + self.LINES[line])
-            await editor.inline(line, 26)
-            await asyncio.sleep(self.PAUSE)
-            known = len(editor.engine.read("ahead"))
-        while True:  # what is still under way for that line
-            await asyncio.sleep(0.5)
-            if (now := len(editor.engine.read("ahead"))) == known:
-                break
-            known = now
-        for column in range(26, 29):
-            editor.insert(line, column, "x")
-            await editor.inline(line, column + 1)
-            await asyncio.sleep(self.PAUSE)
-        assert len(editor.engine.read("asked")) > known
-        assert len(editor.engine.read("ahead")) == known
-
-    async def test_nobody_waits_for_it_and_the_next_takes_its_place(
-        self, connect: Connect, tmp_path: Path
-    ) -> None:
-        editor = await connect({"aheadHeldUntil": str(tmp_path / "never")})
-        await self.write(editor, 60, 80)
-        editor.close()
-        await editor.in_order()
-        ahead = editor.engine.read("ahead")
-        assert len(ahead) > 2
-        cancelled = await editor.engine.until("aheadCancelled", len(ahead))
-        assert [entry["prompt"] for entry in cancelled] == [entry["prompt"] for entry in ahead]
-
-    async def test_none_where_it_is_switched_off(self, connect: Connect) -> None:
-        editor = await connect({}, options={"prefetch": {"enabled": False}})
-        await self.write(editor, 60, 80)
-        assert editor.engine.read("ahead") == []
-
-    async def test_a_short_document_needs_none(self, connect: Connect) -> None:
-        editor = await connect({})
-        await self.write(editor, 25, 40)
-        assert editor.engine.read("ahead") == []
 
 
 class TestClosersBehindTheCursor:

@@ -276,18 +276,6 @@ async def settings_that_are_fetched(s: Session, e: Editor) -> None:
     await s.step(e.insert(4, 21, " "))
 
 
-@session({"otherwise": SURE})
-async def what_editors_report(s: Session, e: Editor) -> None:
-    e.open(CODE)
-    answer = await s.step(e.inline(4, 12))
-    item = json.loads(json.dumps(e.client.protocol._converter.unstructure(answer.items[0])))
-    await s.step(e.client.protocol.notify("textDocument/didShowCompletion", {"item": item}))
-    e.client.protocol.notify("textDocument/didPartiallyAcceptCompletion", {"item": item, "acceptedLength": 3})
-    await s.step(e.insert(4, 12, "net"))
-    await s.step(e.save(reason=types.TextDocumentSaveReason.AfterDelay))
-    await s.step(e.save(reason=types.TextDocumentSaveReason.Manual))
-
-
 @asking({"otherwise": SURE, "clock": True})
 async def settled_by_time(s: Session, e: Editor) -> None:
     await s.step(e.insert(4, 12, "net + tax\n"), e.inline(5, 0))

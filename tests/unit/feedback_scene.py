@@ -128,12 +128,6 @@ class Editor:
         self.put(len(self.lines) - 1, self.lines[-1] + "#", after=2.0)
         self.wait(SETTLE_AFTER)
 
-    def displayed(self, identity: str = "s") -> None:
-        self.events += self.tracker.displayed(identity, self.now)
-
-    def part_accepted(self, units: int, identity: str = "s") -> None:
-        self.events += self.tracker.part_accepted(identity, units, self.now)
-
     def save(self) -> None:
         self.events += self.tracker.saved(URI, self.now)
 

@@ -58,9 +58,6 @@ class Service:
     def key(self, _document: str, cursor: Cursor, _loaded: object) -> bytes:
         return repr((tuple(cursor.lines), cursor.line, cursor.column)).encode()
 
-    def ahead(self, _cursor: Cursor, _loaded: object) -> None:
-        return None
-
     def forget(self, _document: str) -> None:
         pass
 

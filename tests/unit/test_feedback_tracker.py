@@ -228,56 +228,6 @@ class TestParts:
         editor.save()
         assert editor.outcome() == TYPED_OVER
 
-    @given(length=st.integers(1, 11), first=st.booleans(), end=st.sampled_from(["as it says", "another"]))
-    def test_a_part_that_the_editor_reports(self, length: int, first: bool, end: str) -> None:
-        """However small it is, wherever it ends, and whether the report comes before the change or after."""
-        text = "alpha + beta"
-        editor = offered("return ", text)
-        if first:
-            editor.part_accepted(length)
-        editor.put(0, "return " + text[:length])
-        if not first:
-            editor.part_accepted(length)
-        editor.type(0, text[length:] if end == "as it says" else "ist" if length == 5 else "?")
-        editor.save()
-        assert editor.outcome() == (KEPT_IN_PARTS if end == "as it says" else TAKEN_IN_PART)
-
-    def test_a_report_counts_utf_16_units(self) -> None:
-        """The smile has two: a part of two units is one character."""
-        editor = offered("return ", "😀lpha")
-        editor.part_accepted(2)
-        editor.put(0, "return 😀")
-        editor.type(0, "x")
-        editor.save()
-        assert editor.outcome() == TAKEN_IN_PART
-
-    @given(
-        story=st.lists(
-            st.sampled_from(["a", "alpha", " + beta", "?", "back", "wait", "accept", "again"]), max_size=8
-        ),
-        hints=st.lists(st.integers(0, 14), min_size=8, max_size=8),
-    )
-    def test_no_report_makes_right_wrong_or_wrong_right(self, story: list[str], hints: list[int]) -> None:
-        """It may tell that nobody can have read a suggestion: then there is no label."""
-        said, silent = Editor("return ", ""), Editor("return ", "")
-        for editor in (said, silent):
-            editor.show(0, "alpha + beta")
-            for what, hint in zip(story, hints, strict=False):
-                if editor is said:
-                    editor.displayed() if hint == 13 else editor.part_accepted(hint)
-                if what == "back":
-                    editor.backspace(0, 1)
-                elif what == "wait":
-                    editor.wait(0.5)
-                elif what == "again":
-                    editor.show(0, "alpha + beta" if editor.lines[0] == "return " else "!", "other")
-                else:
-                    editor.put(0, "return alpha + beta" if what == "accept" else editor.lines[0] + what)
-            editor.save()
-        for identity, label in silent.labels().items():
-            found = said.labels()[identity].correct
-            assert found == label.correct or (found is None and not label.correct)
-
     @pytest.mark.parametrize(
         ("shown", "put", "typed"),
         [("alphabet", "alpha", "ist"), ("alpha + beta", "one", "")],
@@ -305,22 +255,6 @@ class TestSuperseded:
         unread = SUPERSEDED if changed else SUPERSEDED_UNKNOWN
         assert editor.outcome("first") == ((TYPED_OVER if changed else IGNORED) if read else unread)
         assert editor.outcome("second") == (TYPED_OVER if changed else IGNORED)
-
-    @given(hidden=st.floats(0.0, 5.0), seen=st.floats(0.0, 2.0))
-    def test_the_time_begins_when_the_editor_says_that_it_is_on_the_screen(
-        self, hidden: float, seen: float
-    ) -> None:
-        editor = offered("return ", "alpha")
-        editor.wait(hidden)
-        editor.displayed()
-        begin = editor.now
-        editor.wait(seen)
-        editor.displayed()
-        left = editor.now
-        editor.events += editor.tracker.requested(URI, 1, left)
-        editor.save()
-        assert editor.outcome() == (IGNORED if left - begin >= 0.75 else UNREAD)
-        assert editor.kinds().count(EventKind.DISPLAYED) == 1
 
     def test_the_time_ends_when_the_line_says_something_else(self) -> None:
         """The next suggestion comes late; the first went with the key that contradicted it."""

@@ -33,10 +33,6 @@ def build_prompt(cursor: Cursor, format_: CompletionFormat, window: int) -> Prom
     return prompts.build_prompt(cursor, layout_of(format_, window))
 
 
-def build_ahead(cursor: Cursor, format_: CompletionFormat, window: int) -> Prompt | None:
-    return prompts.build_ahead(cursor, layout_of(format_, window))
-
-
 @st.composite
 def cursors(draw: st.DrawFn) -> Cursor:
     lines = draw(st.lists(line_texts, min_size=1, max_size=50))
@@ -232,68 +228,6 @@ def test_tabs_and_emoji_reach_the_model_as_they_are() -> None:
     prompt = build_prompt(Cursor.at(["# 😀 日本", "\tif x:", "\t\t"], 2, 2), PREFIX, 1600)
     assert text(prompt) == "# 😀 日本\n\tif x:\n"
     assert prompt.forced == "\t\t"
-
-
-def above(prompt) -> str:  # type: ignore[no-untyped-def]
-    """The text above the cursor's line, of either layout."""
-    first = next(piece for kind, piece in prompt.segments if kind is Segment.TEXT)
-    return str(first[: first.rfind("\n") + 1])
-
-
-@given(
-    # No lines so short that more than a block of them leaves the window at once.
-    st.lists(st.integers(6, 70), min_size=120, max_size=200),
-    st.sampled_from([PREFIX, FIM]),
-    st.integers(1600, 4000),
-)
-def test_a_window_that_moves_was_announced_before(
-    lengths: list[int], layout: CompletionFormat, window: int
-) -> None:
-    """Writing a document: when the window moves, it begins where what was evaluated ahead does, which is all
-    that stood above the line where that was asked for; and nothing else was ever evaluated ahead."""
-    lines = [f"{n:03}" + "x" * length for n, length in enumerate(lengths)]
-    shown_from, announced = "000", ""
-    for line, column in ((n, at) for n in range(1, len(lines)) for at in (0, len(lines[n]))):
-        cursor = Cursor.at([*lines[:line], lines[line][:column], "below"], line, column)
-        start = above(build_prompt(cursor, layout, window))[:3]
-        if start != shown_from:
-            assert start == announced
-            shown_from, announced = start, ""
-        ahead = build_ahead(cursor, layout, window)
-        if ahead is not None:
-            first = text(ahead)[:3]
-            assert announced in ("", first)
-            assert text(ahead) == "".join(one + "\n" for one in lines[int(first) : line])
-            announced = first
-
-
-@pytest.mark.parametrize("layout", [PREFIX, FIM])
-def test_nothing_is_announced_where_the_window_stays(layout: CompletionFormat) -> None:
-    lines = [f"value_{n} = {n}" for n in range(30)]
-    assert build_ahead(Cursor.at(lines, 20, 3), layout, 4000) is None
-    assert build_ahead(Cursor.at([""], 0, 0), layout, 4000) is None
-
-
-def test_what_is_announced_begins_as_the_prompt_will() -> None:
-    lines = [f"value_{n} = compute({n})" for n in range(200)]
-    ahead = next(
-        found for line in range(60, 120) if (found := build_ahead(Cursor.at(lines, line, 0), FIM, 2000))
-    )
-    assert ahead.segments[0] == (Segment.CONTROL, "<P>")
-    assert (ahead.forced, ahead.version) == ("", FIM_VERSION)
-    assert len(ahead.segments) == 2
-
-
-def test_with_the_suffix_first_the_text_below_is_announced_too() -> None:
-    lines = [f"value_{n} = compute({n})" for n in range(200)]
-    for line in range(60, 120):
-        cursor = Cursor.at(lines, line, 0)
-        ahead = prompts.build_ahead(cursor, SUFFIX_FIRST)
-        if ahead is not None:
-            assert ahead.segments[:4] == prompts.build_prompt(cursor, SUFFIX_FIRST).segments[:4]
-            break
-    else:
-        pytest.fail("the window never moves")
 
 
 class TestLongLines:
