@@ -13,7 +13,6 @@ from lsp_calib.completion.prompt import LayoutChooser, WindowSize
 from lsp_calib.inference.engine import Engine, EngineState
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.inference.models.speeds import known_speed
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.settings.tiers import tier_policy
 
@@ -71,17 +70,13 @@ def with_engine(ask: Callable[[Engine], Awaitable[T]], trusted: Trusted, say: Sa
     return asyncio.run(run())
 
 
-# Tokens a second of a model of a billion parameters on two cores, times a billion, where no speed is known.
+# Tokens a second of a model of a billion parameters on two cores, times a billion.
 _PROMPT, _GENERATION = 250e9, 58e9
 
 
 def forecast(card: ModelCard, prompt: float, answer: float) -> str:
-    """How long a model takes here to read so many tokens and to write so many, in words."""
-    speed = known_speed(card)
-    known = speed is not None and speed.prompt_per_s and speed.generation_per_s
-    reads = (speed and speed.prompt_per_s) or _PROMPT / card.parameters
-    writes = (speed and speed.generation_per_s) or _GENERATION / card.parameters
-    minutes = (prompt / reads + answer / writes) / 60
+    """About how long a model takes to read so many tokens and to write so many, in words."""
+    minutes = (prompt / _PROMPT + answer / _GENERATION) * card.parameters / 60
     rounded = max(round(minutes), 1)
     time = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{rounded} minute{'s' * (rounded != 1)}"
-    return f"about {time}" if known else f"about {time} (the speed of this machine is not known yet)"
+    return f"about {time} on two cores"

@@ -55,7 +55,8 @@ def row(entry: Entry, best: str | None = None) -> str:
     state = (entry.fault and "damaged") or ("installed" if entry.installed else "-")
     needs = f"{entry.needs / 1e9:4.1f} GB"
     fits = {True: "fits", False: "too large now", None: ""}[entry.fits]
-    pace = f"{1e3 * speed.p50:.0f} ms an answer" if speed else ""
+    slow = "" if speed is None or speed.quick_enough else "slow here: "
+    pace = f"{slow}{1e3 * speed.p50:.0f} ms a key" if speed else ""
     pace = ", ".join(word for word in (pace, "recommended" if card.name == best else "") if word)
     columns = (f"{card.name:20}", f"{size:>8}", f"{card.quantisation:7}", f"{card.licence:18}")
     return "  ".join((*columns, needs, f"{fits:13}", f"{state:9}", pace)).rstrip()

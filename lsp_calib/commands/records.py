@@ -15,7 +15,7 @@ from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.commands.engine import forecast, settings_in_force
 from lsp_calib.commands.printing import item_progress
-from lsp_calib.completion.prompt import SIZES, Layout, WindowSize, is_quick
+from lsp_calib.completion.prompt import SIZES, Layout, WindowSize
 from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
 from lsp_calib.evaluation.collect import AskingOptions, collect
 from lsp_calib.evaluation.header import Header
@@ -52,6 +52,8 @@ def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Head
 # Tokens of the prompt and of the answer, on average; those of lines follow from the window.
 _TOKENS = {SUMMARY: (900, 20), SYNTHESIS: (100, 80), REPAIR: (250, 20)}
 _OF_LINE = 12
+# Characters of source: SmolLM2 takes 4.3 for a token and Qwen2.5-Coder 4.0, over a hundred prompts.
+_OF_TOKEN = 4.0
 
 
 def _missing(task: Task, path: Path) -> int:
@@ -71,9 +73,9 @@ def _forecast(task: Task, left: int, choice: EngineChoice, window: WindowSize | 
     Raises NoModelError if there is no model.
     """
     card, _ = locate(choice.model)
-    large = Layout.of(card, WindowSize.LARGE)
-    size = window or (WindowSize.LARGE if is_quick(card, large) else WindowSize.SMALL)
-    prompt, answer = _TOKENS.get(task.name, (Layout.of(card, size).usual_tokens, _OF_LINE))
+    layout = Layout.of(card, window or WindowSize.LARGE)
+    of_line = (layout.window + layout.related) / _OF_TOKEN, _OF_LINE
+    prompt, answer = _TOKENS.get(task.name, of_line)
     time = forecast(card, left * prompt, left * answer)
     return f"To be asked for: {counted(left, 'answer')} of {card.name}, {time}."
 
@@ -145,11 +147,8 @@ def remove_unfinished(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _asked(engine: Trusted) -> tuple[str | bool | None, ...]:
-    """The model that is asked, by name: where none is set, the best installed one may be another tomorrow.
-
-    And whether it is quick enough for the large window: a measurement in between may change the prompts.
-    """
+def _asked(engine: Trusted) -> tuple[str | None, ...]:
+    """The model that is asked, by name: where none is set, the best installed one may be another tomorrow."""
     choice = engine_choice(engine)
     if choice.remote is not None:
         return choice.remote.url, choice.remote.model
@@ -157,7 +156,7 @@ def _asked(engine: Trusted) -> tuple[str | bool | None, ...]:
         card, _ = locate(choice.model)
     except LspCalibError:  # whoever asks it says what is wrong
         return (choice.model,)
-    return choice.model, card.name, is_quick(card, Layout.of(card, WindowSize.LARGE))
+    return choice.model, card.name
 
 
 def check_question(path: Path, header: Header, model: str | None, window: WindowSize | None) -> None:

@@ -18,7 +18,6 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.completion.context import Cursor, text_above, text_below
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import CompletionFormat, ModelCard
-from lsp_calib.inference.models.speeds import known_speed
 from lsp_calib.values import ModelIdentity, Prompt, Segment
 
 # Token healing: the current line is cut back to a token boundary, where a prompt may end.
@@ -166,11 +165,6 @@ class Layout:
         return cls(CompletionFormat(), _LARGE * card.window, PLAIN_VERSION, joined=joined)
 
     @property
-    def usual_tokens(self) -> float:
-        """Of a full prompt, about."""
-        return (self.window + self.related) / _OF_TOKEN
-
-    @property
     def most_tokens(self) -> int:
         """Tokens that a prompt may have, where the characters of its window take more than usual."""
         return int((self.window + self.related) * _MOST_TOKENS)
@@ -276,13 +270,6 @@ def line_purpose(model: ModelIdentity, version: str, language: str) -> Purpose:
 
 _log = logging.getLogger(__name__)
 
-# In seconds: for the first suggestion in a document, or after a jump, where nothing of the prompt is cached.
-PATIENCE = 4.0
-# In characters, of source: SmolLM2 takes 4.3 for a token and Qwen2.5-Coder 4.0, over a hundred prompts.
-_OF_TOKEN = 4.0
-# A model of at most so many parameters reads a large window in that time on most machines.
-_QUICK = 500_000_000
-
 HasLabels = Callable[[ModelIdentity, str], bool]
 """Whether there is a calibrator with labels for a model and a version of the prompt."""
 
@@ -290,16 +277,15 @@ HasLabels = Callable[[ModelIdentity, str], bool]
 class LayoutChooser:
     """Chooses the layout for each model, once: another one would empty the model's cache.
 
-    has_labels: without labels for its prompts a window is not chosen, since its confidence would be borrowed.
-    wanted: the size that the user wants; None leaves it to what is known of model and machine. Asked once,
-        and again by `settings_changed`.
+    has_labels: the window is large where a calibrator knows its prompts.
+    wanted: the size that the user wants, None for that choice. Asked once, and again by `settings_changed`.
     """
 
     def __init__(self, has_labels: HasLabels, wanted: Callable[[], WindowSize | None] = lambda: None) -> None:
         self._has_labels = has_labels
         self._ask_for_wanted = wanted
         self._wanted = wanted()
-        self._known: dict[tuple[ModelIdentity, WindowSize | None], tuple[Layout, str]] = {}
+        self._known: dict[tuple[ModelIdentity, WindowSize | None], Layout] = {}
 
     def settings_changed(self) -> None:
         """The user may want another size now."""
@@ -311,51 +297,25 @@ class LayoutChooser:
 
     def of_card(self, card: ModelCard, identity: ModelIdentity) -> Layout:
         """The layout for a model with this card."""
-        return self._chosen(card, identity)[0]
-
-    def explained(self, card: ModelCard, identity: ModelIdentity) -> tuple[WindowSize, str]:
-        """The size of the window in use, why it is, and how to change it, in sentences."""
-        layout, why = self._chosen(card, identity)
-        size = WindowSize.SMALL if layout == Layout.of(card) else WindowSize.LARGE
-        how = "`window` in config.toml, or `lspCalib.window` in the editor, sets it."
-        return size, f"The window is {size.value}: {why}. {how}"
-
-    def _chosen(self, card: ModelCard, identity: ModelIdentity) -> tuple[Layout, str]:
         key = (identity, self._wanted)
         if key not in self._known:
             self._known[key] = self._choose(card, identity, self._wanted)
         return self._known[key]
 
-    def _choose(
-        self, card: ModelCard, identity: ModelIdentity, wanted: WindowSize | None
-    ) -> tuple[Layout, str]:
+    def size(self, card: ModelCard, identity: ModelIdentity) -> WindowSize:
+        """The size of the window in use."""
+        is_small = self.of_card(card, identity) == Layout.of(card)
+        return WindowSize.SMALL if is_small else WindowSize.LARGE
+
+    def _choose(self, card: ModelCard, identity: ModelIdentity, wanted: WindowSize | None) -> Layout:
         small, large = Layout.of(card), Layout.of(card, WindowSize.LARGE)
         if wanted is WindowSize.LARGE and large == small:
-            why = f"the context of {card.name} ({card.context} positions) cannot hold more"
-            _log.warning("The window is small, though it was to be large: %s.", why)
-            return small, why
-        if wanted is not None:
-            return Layout.of(card, wanted), "`window` says so"
-        if not self._has_labels(identity, large.version):
-            return small, f"no calibrator knows the large one of {card.name}"
-        quick, why = _speed_of(card, large)
-        return (large if quick else small), why
-
-
-def is_quick(card: ModelCard, layout: Layout) -> bool:
-    """Whether this machine reads a whole prompt of the layout within `PATIENCE`."""
-    return _speed_of(card, layout)[0]
-
-
-def _speed_of(card: ModelCard, layout: Layout) -> tuple[bool, str]:
-    """As `is_quick`, and the reason in words."""
-    speed = known_speed(card)
-    if speed is None or speed.prompt_per_s is None:
-        if 0 < card.parameters <= _QUICK:
-            return True, f"{card.name} is small enough to read the large one quickly on most machines"
-        return False, f"how fast {card.name} reads here is not known until it has answered for a while"
-    seconds = layout.usual_tokens / speed.prompt_per_s
-    words = (
-        f"{card.name} reads the large one in about {seconds:.1f} s here, and the limit is {PATIENCE:.0f} s"
-    )
-    return seconds <= PATIENCE, words
+            _log.warning(
+                "The window is small, though it was to be large: the context of %s (%d positions) cannot "
+                "hold more.",
+                card.name,
+                card.context,
+            )
+        if wanted is None:
+            return large if self._has_labels(identity, large.version) else small
+        return Layout.of(card, wanted)

@@ -18,8 +18,7 @@ from lsp_calib.completion.prompt import LayoutChooser, WindowSize, line_purpose
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import Latency
 from lsp_calib.inference.engine import EngineState, LoadedModel
-from lsp_calib.inference.models.cards import explained
-from lsp_calib.inference.models.speeds import Answers
+from lsp_calib.inference.models.speeds import Answers, slow_here
 from lsp_calib.lru import LRU
 from lsp_calib.server import events as on
 from lsp_calib.server.connection import Connection
@@ -29,18 +28,6 @@ from lsp_calib.values import CalibratorRef, Suggestion
 
 # Suggestions that are recognised when they are sent to the client again.
 _REMEMBERED = 1000
-
-
-@attrs.frozen
-class Chosen:
-    """Why the model and the window in use were chosen, and how to change that, in sentences.
-
-    window: its size, None before the model is loaded.
-    """
-
-    window: WindowSize | None = None
-    model_words: str | None = None
-    window_words: str | None = None
 
 
 class Status:
@@ -62,7 +49,8 @@ class Status:
         self.message = "Starting."
         self.pause = ""  # for how long completions are paused, a sentence; "" if they are not
         self.model: str | None = None
-        self.chosen = Chosen()
+        self.window: WindowSize | None = None  # in use, None before the model is loaded
+        self.slow = ""  # that the model is slow here, a sentence
         self.calibrator: CalibratorRef | None = None
         self._hidden = 0
         self._withheld: Counter[Removal] = Counter()
@@ -147,8 +135,8 @@ class Status:
             "state": state,
             "message": message,
             "model": self.model,
-            "window": self.chosen.window,
-            "chosen": {"model": self.chosen.model_words, "window": self.chosen.window_words},
+            "window": self.window,
+            "slow": self.slow or None,
             "calibrator": {"id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
             if ref
             else None,
@@ -251,23 +239,15 @@ class Model:
             for language in self._languages():
                 purpose = self._purpose_of(loaded, language)
                 self._status.calibrator = self._estimator.calibrator(purpose).ref
+            self._status.window = self.layouts.size(loaded.card, loaded.identity)
             # It reads the cards of all models: nothing waits for it.
-            self._status.chosen = await asyncio.to_thread(self._explained, loaded)
+            self._status.slow = await asyncio.to_thread(slow_here, loaded.card) if is_local else ""
         except LspCalibError as error:
             # The engine has reported it through its state.
             logger.warning("No model: %s", error)
             return
         self._events.send(on.ModelLoaded(loaded))
         self._status.send()
-
-    def _explained(self, loaded: LoadedModel) -> Chosen:
-        trusted = self._connection.trusted
-        window, window_words = self.layouts.explained(loaded.card, loaded.identity)
-        if trusted.remote_url is not None:
-            words = f"The model is {loaded.identity.name}, of the server that `remote.url` names."
-        else:
-            words = explained(trusted.model, loaded.card)
-        return Chosen(window, words, window_words)
 
     def _wanted_window(self) -> WindowSize | None:
         window = self._connection.settings.window
@@ -276,8 +256,7 @@ class Model:
     def _settings_changed(self) -> None:
         self.layouts.settings_changed()
         if self.loaded is not None:
-            window, words = self.layouts.explained(self.loaded.card, self.loaded.identity)
-            self._status.chosen = attrs.evolve(self._status.chosen, window=window, window_words=words)
+            self._status.window = self.layouts.size(self.loaded.card, self.loaded.identity)
 
     def _made(self, made: on.SuggestionMade) -> None:
         answers = self._answers

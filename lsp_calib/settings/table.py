@@ -106,8 +106,7 @@ class Settings:
         one_of("auto", "small", "large"),
         "auto",
         "how much the model is shown: `small`, some 40 lines; `large`, twice as many, and pieces of other "
-        'files for models that know of files; `"auto"`: large where its confidence is known and this machine '
-        "reads it within seconds",
+        'files for models that know of files; `"auto"`: large where a calibrator knows it',
         see="[The window](#the-window)",
     )
     prefetch: bool = _setting(

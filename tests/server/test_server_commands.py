@@ -83,7 +83,7 @@ async def test_the_status_object(connect: Connect) -> None:
     await editor.suggestion(0, 1)
     status = await editor.status()
     counts = {"tiers", "hidden", "withheld", "cut", "replay", "latencyMs"}
-    what = {"state", "message", "model", "window", "chosen", "calibrator", "note", "certificate"}
+    what = {"state", "message", "model", "window", "slow", "calibrator", "note", "certificate"}
     assert set(status) == what | counts
     assert (status["state"], status["model"]) == ("ready", "scripted")
     assert status["message"] == "The script is ready."
@@ -331,9 +331,7 @@ async def test_a_model_that_dies_just_after_it_was_ready_is_no_unhandled_error(c
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-async def test_the_server_times_its_own_answers_for_the_next_choice_of_a_model(
-    connect: Connect, quiet: bool
-) -> None:
+async def test_the_server_times_its_own_answers(connect: Connect, quiet: bool) -> None:
     """Neither those of its memory nor what is timed under load count."""
     editor = await connect({"otherwise": {"text": " + b"}, "quiet": quiet})
     editor.open("\n".join(f"a{number}" for number in range(20)))

@@ -28,7 +28,6 @@ from lsp_calib.evaluation.summary_observation import LISTED
 from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
 from lsp_calib.evaluation.tasks import Task, grouped, line_task
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.values import ModelIdentity
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -290,7 +289,7 @@ def test_the_time_is_told_before_the_model_is_asked(
     assert home in card.path.parents
     card.path.parent.mkdir()
     card.path.touch()
-    speed = "(the speed of this machine is not known yet)"
+    speed = "on two cores"
     few = "To be asked for: 60 answers of smollm2-135m, about 1 minute"
     many = r"To be asked for: 1,\d{3} answers of smollm2-135m, about \d+ minutes"
     for folder in folders:
@@ -546,16 +545,6 @@ class TestGoingOn:
             own.write_text("".join(json.dumps(line) + "\n" for line in lines))
             run(own)
         assert len(kept_in) == len(set(kept_in)) == 4
-
-    def test_one_that_was_measured_meanwhile_begins_anew(
-        self, home: Path, kept_in: list[Path], monkeypatch: pytest.MonkeyPatch, folder: Path
-    ) -> None:
-        """Where that changes the window, and with it the prompts."""
-        monkeypatch.setattr(records, "locate", lambda _: (load_cards()["qwen2.5-coder-1.5b"], home))
-        for prompt_per_s in (400.0, 390.0, 40.0):
-            remember_speed(load_cards()["qwen2.5-coder-1.5b"], Speed(0.3, 40, prompt_per_s))
-            run(folder)
-        assert kept_in[0] == kept_in[1] != kept_in[2]
 
     def test_nothing_is_kept_once_it_is_complete(
         self, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, folder: Path

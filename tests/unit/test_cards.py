@@ -4,21 +4,20 @@ import os
 import re
 import struct
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 
 from lsp_calib import home as state
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
-from lsp_calib.inference.models import cards, gguf, memory, speeds
+from lsp_calib.inference.models import gguf, memory, speeds
 from lsp_calib.inference.models.card import chat_format, completion_format
 from lsp_calib.inference.models.cards import (
     ChatFormat,
     CompletionFormat,
     ModelCard,
+    card_for_file,
     choose,
-    explained,
     load_cards,
 )
 from lsp_calib.values import Timing
@@ -139,9 +138,9 @@ def test_a_path_to_a_known_file_gets_its_card(tmp_path: Path) -> None:
     card = attrs.evolve(load_cards()["smollm2-135m"], size=24)
     file = tmp_path / card.file
     file.write_bytes(HEADER)
-    assert cards.card_for_file(file, {card.name: card}) is card
+    assert card_for_file(file, {card.name: card}) is card
     file.write_bytes(HEADER + b"1")
-    assert cards.card_for_file(file, {card.name: card}).sha256 == "", "another size: another file"
+    assert card_for_file(file, {card.name: card}).sha256 == "", "another size: another file"
 
 
 @pytest.mark.parametrize(
@@ -202,57 +201,35 @@ def test_a_card_agrees_with_what_the_file_says_of_itself(model_path: Path, model
     assert completion_format(metadata.fim) == model_card.completion
 
 
-SMALL, MIDDLE, LARGE = "smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"
-QUICK, SLOW, SLOWER = speeds.Speed(0.33, 40), speeds.Speed(0.9, 40), speeds.Speed(2.0, 20)
+SMALL, LARGE = "smollm2-135m", "qwen2.5-coder-1.5b"
 
 
-@pytest.mark.parametrize(
-    ("measured", "chosen"),
-    [
-        ({}, LARGE),
-        ({LARGE: QUICK}, LARGE),
-        ({LARGE: SLOW}, MIDDLE),
-        ({LARGE: SLOW, MIDDLE: SLOW}, SMALL),
-        ({MIDDLE: QUICK}, LARGE),
-        ({LARGE: SLOW, MIDDLE: QUICK, SMALL: QUICK}, MIDDLE),
-        ({MIDDLE: SLOW}, SMALL),
-        ({LARGE: SLOWER, MIDDLE: SLOWER, SMALL: SLOW}, SMALL),
-        ({LARGE: speeds.Speed(0.7, 20), SMALL: speeds.Speed(0.05, 200)}, LARGE),
-    ],
-    ids=lambda value: (
-        value if isinstance(value, str) else ",".join(f"{k}={v.p50:g}" for k, v in value.items())
-    ),
-)
-def test_the_best_installed_model_that_is_quick_enough_is_chosen(
-    measured: dict[str, speeds.Speed], chosen: str
-) -> None:
-    for name in (SMALL, MIDDLE, LARGE):
-        install(name)
-    for name, speed in measured.items():
-        speeds.remember_speed(load_cards()[name], speed)
-    assert choose(None)[0].name == chosen
-
-
-def test_a_model_that_takes_too_much_of_the_memory_has_to_be_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_best_installed_model_is_chosen_however_slow_it_is() -> None:
     for name in (SMALL, LARGE):
         install(name)
-    monkeypatch.setattr(memory, "total", lambda: 2 << 30)
-    assert choose(None)[0].name == SMALL
-    assert choose(LARGE)[0].name == LARGE
-    monkeypatch.setattr(memory, "total", lambda: 1 << 20)
-    assert choose(None)[0].name == SMALL, "the smallest, where none is comfortable"
-    monkeypatch.setattr(memory, "total", lambda: None)
-    assert choose(None)[0].name == LARGE, "where nothing is known of the memory, nothing is ruled out"
+    speeds.remember_speed(load_cards()[LARGE], speeds.Speed(2.0, 20))
+    assert choose(None)[0].name == LARGE
+    assert choose(SMALL)[0].name == SMALL
+
+
+def test_a_slow_model_is_said_to_be_slow_beside_the_smallest() -> None:
+    large, small = load_cards()[LARGE], load_cards()[SMALL]
+    assert speeds.slow_here(large) == "", "not timed"
+    speeds.remember_speed(large, speeds.Speed(0.7, 20))
+    assert speeds.slow_here(large) == ""
+    speeds.remember_speed(large, speeds.Speed(0.9, 20))
+    assert speeds.slow_here(large) == f"{LARGE} is slow here: 900 ms a key; {SMALL} is the smallest model."
+    speeds.remember_speed(small, speeds.Speed(0.12, 20))
+    assert speeds.slow_here(large) == f"{LARGE} is slow here: 900 ms a key; {SMALL} takes 120 ms."
+    speeds.remember_speed(small, speeds.Speed(0.8, 20))
+    assert speeds.slow_here(small) == f"{SMALL} is slow here: 800 ms a key."
 
 
 def test_what_a_model_needs_is_its_weights_its_caches_and_something_over() -> None:
     card = load_cards()["qwen2.5-coder-1.5b"]
     assert memory.needed(card) > card.size + card.context * card.kv_bytes
     assert memory.needed(load_cards()["qwen2.5-coder-7b"]) > 4 << 30, "estimated where the file is not here"
-    there, free = memory.total(), memory.available()
-    assert 0 < free <= there
+    assert memory.available() > 0
 
 
 @pytest.mark.parametrize(
@@ -274,69 +251,27 @@ def test_a_container_has_what_its_control_group_allows(
     assert memory._container(tmp_path) == found
 
 
-@pytest.mark.parametrize(
-    "speed",
-    [(0.0, 40), (-1.0, 40), (float("nan"), 40), (0.3, 19), (0.3, 40, 0.0), (0.3, 40, None, float("inf"))],
-)
-def test_a_speed_that_cannot_be_or_rests_on_few_answers_is_not_remembered(speed: tuple[Any, ...]) -> None:
-    card = load_cards()[SMALL]
-    speeds.remember_speed(card, speeds.Speed(*speed))
-    assert speeds.known_speed(card) is None
-
-
 def test_a_damaged_memory_of_speeds_is_as_good_as_none(home: Path) -> None:
     card = load_cards()[SMALL]
-    speeds.remember_speed(card, speeds.Speed(0.3, 40, 100.0, 50.0, at=1.0))
-    speeds.remember_speed(card, speeds.Speed(0.2, 40, None, 60.0, at=2.0))
-    assert speeds.known_speed(card) == speeds.Speed(0.2, 40, 100.0, 60.0, at=2.0)
-    of_doctor = '{"prompt_per_s": 75, "generation_per_s": 10.7, "at": 1.0}'
-    entries = (of_doctor, "5", '{"prompt_per_s": "fast"}')
+    speeds.remember_speed(card, speeds.Speed(0.3, 40))
+    speeds.remember_speed(card, speeds.Speed(0.2, 40))
+    assert speeds.known_speed(card) == speeds.Speed(0.2, 40)
+    entries = ("5", '{"p50": 0.3, "n": 19}', '{"p50": -1, "n": 40}', '{"p50": 1e999, "n": 40}')
     for damage in ("", "[]", *(f'{{"smollm2-135m Q4_1": {one}}}' for one in entries)):
         (home / "models" / ".speed.json").write_text(damage)
         assert speeds.known_speed(card) is None
 
 
-def test_what_is_timed_under_load_does_not_count() -> None:
-    """`doctor`, run beside another decode, once measured 10.7 tokens a second for 35, and that decided."""
+def test_the_median_of_20_answers_is_remembered_and_none_that_was_timed_under_load() -> None:
     card, quiet = load_cards()[LARGE], [False]
     answers = speeds.Answers(card, lambda: quiet[0])
     assert not any(answers.took(Timing(total_ms=3000.0)) for _ in range(100))
-    answers.remember()
-    assert speeds.known_speed(card) is None
     quiet[0] = True
-    batch = Timing(
-        prompt_tokens=400, prompt_reused=80, prompt_ms=2000.0, generate_ms=200.0, generated_tokens=9
-    )
-    few = Timing(prompt_tokens=400, prompt_reused=396, prompt_ms=80.0, generate_ms=200.0, generated_tokens=9)
-    found = [
-        answers.took(attrs.evolve(timing, total_ms=ms))
-        for timing, ms in [(batch, 2500.0)] * 4 + [(few, 330.0)] * 16
-    ]
+    found = [answers.took(Timing(total_ms=ms)) for ms in [2500.0] * 4 + [330.0] * 16]
     assert found == [False] * 19 + [True], "it is known after 20 answers"
     answers.remember()
-    known = speeds.known_speed(card)
-    assert attrs.evolve(known, at=0.0) == speeds.Speed(0.33, 20, 160.0, 40.0)
-    assert not any(answers.took(few) for _ in range(49)), "without a time it is no answer of the model"
-
-
-def test_why_a_model_is_used_and_how_to_use_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (SMALL, LARGE):
-        install(name)
-    cards_ = load_cards()
-    said = explained(None, cards_[LARGE])
-    assert said.startswith(
-        f"The model is {LARGE}, the best of 2 installed (not timed yet, which takes 20 answers"
-    )
-    speeds.remember_speed(cards_[LARGE], SLOW)
-    said = explained(None, choose(None)[0])
-    assert said.startswith(f"The model is {SMALL}, not the best of 2 installed (not timed yet")
-    assert f"{LARGE} is better, but half of 40 answers came within 900 ms, and the limit is 700 ms." in said
-    assert said.endswith(f'`model = "{LARGE}"` in config.toml chooses another one, whatever its speed.')
-    speeds.remember_speed(cards_[LARGE], QUICK)
-    monkeypatch.setattr(memory, "total", lambda: 2 << 30)
-    monkeypatch.setattr(cards, "known_speed", lambda _: None)
-    assert "more than half of this machine's memory" in explained(None, cards_[SMALL])
-    assert explained(LARGE, cards_[LARGE]).startswith(f"The model is {LARGE} because `model` names it")
+    assert speeds.known_speed(card) == speeds.Speed(0.33, 20)
+    assert not any(answers.took(Timing()) for _ in range(100)), "without a time it is no answer of the model"
 
 
 @pytest.mark.parametrize("name", sorted(load_cards()))

@@ -36,6 +36,7 @@ from lsp_calib.inference.backend import Acceleration, Hardware
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.card import load_cards
 from lsp_calib.inference.models.inventory import inventory
+from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
@@ -79,22 +80,24 @@ class TestFindings:
         assert finding["fatal"]
         assert "lsp-calib models pull smollm2-135m" in finding["advice"]
 
-    def test_it_says_which_model_and_window_are_used_why_and_how_to_change_both(self, home: Path) -> None:
+    def test_it_says_which_model_and_window_are_used_and_that_the_model_is_slow(self, home: Path) -> None:
         for name in ("qwen2.5-coder-1.5b", "smollm2-135m"):
             card = load_cards()[name]
             card.path.parent.mkdir(exist_ok=True)
             card.path.write_bytes(b"GGUF")
         [choice] = about(doctor()[1], "choice")
-        assert choice["data"] == {"model": "qwen2.5-coder-1.5b", "window": "small"}
-        assert choice["says"].startswith(
-            "The model is qwen2.5-coder-1.5b, the best of 2 installed (not timed yet"
+        assert choice["data"] == {"model": "qwen2.5-coder-1.5b", "window": "large"}
+        assert choice["says"] == "Completions come from qwen2.5-coder-1.5b with the large window."
+        assert choice["level"] == "good"
+        remember_speed(load_cards()["qwen2.5-coder-1.5b"], Speed(0.9, 40))
+        [choice] = about(doctor()[1], "choice")
+        assert choice["says"].endswith(
+            "qwen2.5-coder-1.5b is slow here: 900 ms a key; smollm2-135m is the smallest model."
         )
-        assert "The window is small: how fast qwen2.5-coder-1.5b reads here is not known" in choice["says"]
+        assert choice["level"] == "note"
         (home / "config.toml").write_text('model = "smollm2-135m"\nwindow = "small"\n')
         [choice] = about(doctor()[1], "choice")
         assert choice["data"] == {"model": "smollm2-135m", "window": "small"}
-        assert "because `model` names it" in choice["says"]
-        assert "The window is small: `window` says so." in choice["says"]
 
     def test_without_an_encoder_it_names_the_command_that_gets_one(self) -> None:
         _, report = doctor()

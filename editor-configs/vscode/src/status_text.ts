@@ -44,12 +44,12 @@ export function statusText(status: Status, tier?: string, legend: Legend = {}): 
 }
 
 export function statusSentence(status: Status, legend: Legend = {}): string {
-  const { state, message, model, chosen, calibrator, note, tiers, hidden, latencyMs } = status;
+  const { state, message, model, slow, calibrator, note, tiers, hidden, latencyMs } = status;
   const meaning = calibrator && (legend[calibrator.state]?.words ?? CALIBRATOR_WORDS[calibrator.state]);
   const parts = [
     `lsp-calib: ${message || (legend[state]?.words ?? state)}`,
-    model && (chosen?.model ?? `model ${model}`),
-    chosen?.window,
+    model && `model ${model}`,
+    slow,
     calibrator && `calibrator ${calibrator.state} (${calibrator.source}, ${calibrator.n} labels)${meaning ? `: ${meaning}` : ''}`,
     note,
     tiers && `shown: ${tiers.accept} accept, ${tiers.review} review, ${tiers.reject} reject`,

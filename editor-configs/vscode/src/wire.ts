@@ -46,8 +46,8 @@ export interface Status {
   readonly state: string;
   readonly message?: string | undefined;
   readonly model?: string | null;
-  /** Why this model and this window are used, and how to change both. */
-  readonly chosen?: { readonly model: string | null; readonly window: string | null };
+  /** That the model is slow on this machine, and how fast the smallest one is. */
+  readonly slow?: string | null;
   readonly calibrator?: Calibrator | null;
   readonly note?: string | null;
   readonly tiers?: Readonly<Record<Tier, number>>;

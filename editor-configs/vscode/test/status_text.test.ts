@@ -48,9 +48,9 @@ it('puts what is known into one sentence, and nothing else', () => {
   expect(statusSentence({ state: 'ready', latencyMs: { p50: null, p95: null } })).toBe('lsp-calib: ready');
 });
 
-it('says why this model and window are used, and how many completions were hidden', () => {
-  const chosen = { model: 'The model is m, because.', window: 'The window is small: so.' };
-  expect(statusSentence({ state: 'ready', message: 'Ready.', model: 'm', chosen, hidden: 2 })).toBe(
-    'lsp-calib: Ready. · The model is m, because. · The window is small: so. · 2 hidden as not sure enough (hideBelow)',
+it('says that the model is slow here, and how many completions were hidden', () => {
+  const slow = 'm is slow here: 900 ms a key; s takes 120 ms.';
+  expect(statusSentence({ state: 'ready', message: 'Ready.', model: 'm', slow, hidden: 2 })).toBe(
+    'lsp-calib: Ready. · model m · m is slow here: 900 ms a key; s takes 120 ms. · 2 hidden as not sure enough (hideBelow)',
   );
 });

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from lsp_calib.errors import NoModelError, SettingsError
-from lsp_calib.inference.models import gguf, memory
+from lsp_calib.inference.models import gguf
 from lsp_calib.inference.models.card import (
     ChatFormat,
     CompletionFormat,
@@ -18,7 +18,6 @@ from lsp_calib.inference.models.card import (
     load_cards,
 )
 from lsp_calib.inference.models.encoders import load_encoders
-from lsp_calib.inference.models.speeds import ENOUGH, LATENCY_BUDGET, known_speed
 
 __all__ = [
     "ChatFormat",
@@ -27,7 +26,6 @@ __all__ = [
     "Source",
     "card_for_file",
     "choose",
-    "explained",
     "load_cards",
     "locate",
     "named_file",
@@ -44,8 +42,7 @@ def choose(wanted: str | None) -> tuple[ModelCard, Path]:
 
     wanted: a card's name, or the absolute path of a GGUF file (`~` may stand for the user's home).
 
-    The best is the first in the cards' order that has answered quickly enough on this machine (`speeds`);
-    where none has been timed, the first that fits comfortably in memory. The file's header has been checked.
+    The best is the first in the cards' order. The file's header has been checked.
     Raises NoModelError if there is none, SettingsError for an unknown name, ModelFileError for a file that is
     no whole model. Each names the command that helps.
     """
@@ -77,12 +74,12 @@ def locate(wanted: str | None) -> tuple[ModelCard, Path]:
                 f"Name one of {', '.join(cards)} as `model` (LSP_CALIB_MODEL, --model)."
             )
         raise SettingsError(_unknown(wanted, cards))
-    installed = [card for card in cards.values() if card.path.is_file()]
-    if not installed:
+    best = next((card for card in cards.values() if card.path.is_file()), None)
+    if best is None:
         raise NoModelError(
             "No model is installed. Run `lsp-calib models pull smollm2-135m` to get a small one (98 MB)."
         )
-    card = as_pulled(_best(installed))
+    card = as_pulled(best)
     return card, card.path
 
 
@@ -118,53 +115,6 @@ def own_card(path: Path, metadata: gguf.Metadata) -> ModelCard:
         parameters=metadata.parameters,
         kv_bytes=metadata.kv_bytes,
     )
-
-
-def _best(installed: Sequence[ModelCard]) -> ModelCard:
-    """The best of some installed models, which are given in order of preference."""
-    known = {card.name: known_speed(card) for card in installed}
-    too_slow = [card for card in installed if (speed := known[card.name]) and not speed.quick_enough]
-    for card in installed:
-        speed = known[card.name]
-        if speed is not None:
-            if speed.quick_enough:
-                return card
-        # A model larger than one that was too slow will be too slow as well.
-        elif memory.fits_comfortably(card) and all(card.parameters < slow.parameters for slow in too_slow):
-            return card
-    measured = [(speed.p50, card) for card in installed if (speed := known[card.name])]
-    if measured:
-        return min(measured, key=lambda pair: pair[0])[1]
-    return min(installed, key=memory.needed)
-
-
-def explained(wanted: str | None, used: ModelCard) -> str:
-    """Why a model is used, and how to use another one, in sentences. wanted: as for `choose`."""
-    name = used.name
-    if wanted:
-        return f"The model is {name} because `model` names it; without `model`, the best quick one is used."
-    cards = [card for card in load_cards().values() if card.path.is_file()]
-    better = [card for card in cards[: _place(cards, name)] if card.name != name]
-    speed = known_speed(used)
-    timed = f"not timed yet, which takes {ENOUGH} answers on a quiet machine"
-    timed = timed if speed is None else speed.words
-    place = "not the best" if better else "the best"
-    why = f"The model is {name}, {place} of {len(cards)} installed ({timed})."
-    limit = f"{1e3 * LATENCY_BUDGET:.0f} ms"
-    for card in better:
-        if (slow := known_speed(card)) is not None and not slow.quick_enough:
-            why += f" {card.name} is better, but {slow.words}, and the limit is {limit}."
-        elif not memory.fits_comfortably(card):
-            size = f"{memory.needed(card) / 1e9:.1f} GB"
-            why += f" {card.name} is better, but takes {size}, more than half of this machine's memory."
-        else:
-            why += f" {card.name} is better, but larger than a model that was too slow."
-    other = better[0].name if better else "NAME"
-    return f'{why} `model = "{other}"` in config.toml chooses another one, whatever its speed.'
-
-
-def _place(cards: Sequence[ModelCard], name: str) -> int:
-    return next((at for at, card in enumerate(cards) if card.name == name), 0)
 
 
 def _unknown(name: str, cards: Iterable[str]) -> str:

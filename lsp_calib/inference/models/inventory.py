@@ -49,19 +49,9 @@ class Entry:
             "path": str(card.path),
             "memoryBytes": self.needs,
             "fits": self.fits,
-            "speed": speed
-            and {
-                "p50Ms": round(1e3 * speed.p50, 1),
-                "answers": speed.n,
-                "promptPerSecond": _rounded(speed.prompt_per_s),
-                "generationPerSecond": _rounded(speed.generation_per_s),
-            },
+            "speed": speed and {"p50Ms": round(1e3 * speed.p50, 1), "answers": speed.n},
             "fault": self.fault,
         }
-
-
-def _rounded(rate: float | None) -> float | None:
-    return None if rate is None else round(rate, 1)
 
 
 def inventory() -> list[Entry]:

@@ -11,8 +11,6 @@ from lsp_calib.inference.models.card import ModelCard
 
 # Buffers for computing, the vocabulary's scores, the process itself.
 _OVERHEAD = 300 << 20
-# The share of the machine's memory that a model may take without being asked for by name.
-_COMFORTABLE = 0.5
 # Bits a parameter takes in the usual quantisation, for models whose file is not here yet.
 _BITS = 4.9
 # Background work has one sequence of its own. Interactive work has three: two editors with a document each,
@@ -46,27 +44,10 @@ def available() -> int | None:
     return there // 2 if free is None and there is not None else free
 
 
-def total() -> int | None:
-    """Bytes that this machine, or the container, has; None where that is unknown."""
-    if sys.platform == "win32":
-        return _windows("total")
-    return _least(_proc("MemTotal") or _installed(), _container()[0])
-
-
 def fits(needs: int) -> bool | None:
     """Whether so many bytes are free beside the programs that run at present; None where that is unknown."""
     free = available()
     return None if free is None else needs <= free
-
-
-def fits_comfortably(card: ModelCard) -> bool:
-    """Whether the model leaves enough of the machine to everything else.
-
-    A share of all memory, not of free memory: two editors started at different times must choose the same
-    model.
-    """
-    there = total()
-    return there is None or needed(card) <= _COMFORTABLE * there
 
 
 def _least(*values: int | None) -> int | None:

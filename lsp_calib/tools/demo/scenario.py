@@ -20,7 +20,7 @@ from lsp_calib.badges import tier_shown
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.completion.context import shared_ends
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
-from lsp_calib.inference.models.cards import choose, explained
+from lsp_calib.inference.models.cards import choose
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.terminal import tell
 from lsp_calib.tools.client import SERVER, Document, Editor, suggestion_of
@@ -267,7 +267,7 @@ class _Demo:
         """The model's path, since the server's scratch state folder contains no models."""
         try:
             card, path = choose(self.trusted.model)
-            self.screen.say(explained(self.trusted.model, card), style="dim")
+            self.screen.say(f"The model is {card.name}.", style="dim")
             return str(path.absolute())
         except NoModelError:
             # The server itself has to report this.

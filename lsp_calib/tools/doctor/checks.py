@@ -30,10 +30,11 @@ from lsp_calib.inference import backends, processor
 from lsp_calib.inference.backend import Hardware
 from lsp_calib.inference.local import compiler
 from lsp_calib.inference.models import sidecar
-from lsp_calib.inference.models.cards import explained, locate
+from lsp_calib.inference.models.cards import locate
 from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
 from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
+from lsp_calib.inference.models.speeds import slow_here
 from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.installation import install_command
@@ -248,16 +249,19 @@ def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
 
 
 def chosen(trusted: Trusted) -> list[Finding]:
-    """The model and the window that the server would use now, why, and how to change both."""
+    """The model and the window that the server would use now, and whether the model is slow here."""
     if trusted.remote_url:
         return []
     try:
         card, _ = locate(trusted.model)
     except LspCalibError:
         return []  # `models` has said so
-    size, window = layouts_for(trusted, CalibratorStore.open()).explained(card, card.identity)
+    size = layouts_for(trusted, CalibratorStore.open()).size(card, card.identity)
+    says = f"Completions come from {card.name} with the {size.value} window."
     data = {"model": card.name, "window": size.value}
-    return [Finding("choice", f"{explained(trusted.model, card)} {window}", data=data)]
+    if slow := slow_here(card):
+        return [note("choice", f"{says} {slow}", "Set `model` in config.toml to use another one.", data=data)]
+    return [Finding("choice", says, data=data)]
 
 
 def encoder() -> Finding:

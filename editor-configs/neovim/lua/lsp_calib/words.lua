@@ -18,10 +18,8 @@ end
 function M.status(status)
   local lines = { is_given(status.message) and status.message or badges.words(status.state) }
   local function say(text) table.insert(lines, text) end
-  local chosen = status.chosen or {}
   if is_given(status.model) then say('Model: ' .. status.model .. '.') end
-  if is_given(chosen.model) then say(chosen.model) end
-  if is_given(chosen.window) then say(chosen.window) end
+  if is_given(status.slow) then say(status.slow) end
   if is_given(status.calibrator) then
     local it = status.calibrator
     say(('Calibrator: %s, %s; its probabilities come from %s (%s).'):format(it.id, badges.words(it.state),
