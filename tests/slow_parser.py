@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import tree_sitter
 
-from lsp_calib.syntax import parsing
-
 _Parser = tree_sitter.Parser
 
 
@@ -32,7 +30,6 @@ class SlowParser:
 
     def stand_in(self, patch: pytest.MonkeyPatch) -> None:
         """Parse all that is parsed in this process, until `patch` is undone."""
-        patch.setattr(parsing, "_idle", {})
         patch.setattr(tree_sitter, "Parser", lambda grammar: _OfGrammar(self, _Parser(grammar)))
 
     def read(self, read: Callable[..., bytes], progress: Callable[[int, bool], bool]) -> bytes:
@@ -60,6 +57,3 @@ class _OfGrammar:
         self._shared.calls += 1
         text = source if progress_callback is None else self._shared.read(source, progress_callback)
         return self._parser.parse(text, *old)
-
-    def reset(self) -> None:
-        self._parser.reset()

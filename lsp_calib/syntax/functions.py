@@ -17,7 +17,7 @@ import attrs
 from lsp_calib.syntax import parsing
 from lsp_calib.syntax.languages import LanguageRules, Place, rules_of
 from lsp_calib.syntax.languages.rules import Function, Outer, last_row, stands_alone
-from lsp_calib.syntax.parsing import Allowance, Overrun
+from lsp_calib.syntax.parsing import Deadline, Overrun
 from lsp_calib.syntax.source_tree import code_of
 
 if TYPE_CHECKING:
@@ -92,14 +92,14 @@ def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
     if rules is None or root is None:
         return
     size = sum(map(len, lines))
-    allowance = Allowance.to_walk(size)
-    if root.has_error and (closed := with_brackets_closed(root, rules, lines, allowance)) is not None:
+    deadline = Deadline.to_walk(size)
+    if root.has_error and (closed := with_brackets_closed(root, rules, lines, deadline)) is not None:
         better = parse(closed, language)
-        if better is not None and _is_better(better, root, rules, lines, allowance):
+        if better is not None and _is_better(better, root, rules, lines, deadline):
             # Rows are the same in both, so that functions have the code that stands there.
             root = better
     left = _MOST_NESTED * max(size, _SMALL)
-    for function in _below(root, rules, lines, allowance):
+    for function in _below(root, rules, lines, deadline):
         left -= len(function.code)
         if left < 0:
             raise Overrun
@@ -107,18 +107,16 @@ def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
 
 
 def _is_better(
-    tree: Node, than: Node, rules: LanguageRules, lines: Sequence[str], allowance: Allowance
+    tree: Node, than: Node, rules: LanguageRules, lines: Sequence[str], deadline: Deadline
 ) -> bool:
     """Whether a tree shows more functions; one without an error shows all."""
     if not tree.has_error:
         return True
-    shown, before = (sum(1 for _ in _below(one, rules, lines, allowance)) for one in (tree, than))
+    shown, before = (sum(1 for _ in _below(one, rules, lines, deadline)) for one in (tree, than))
     return shown > before
 
 
-def _below(
-    root: Node, rules: LanguageRules, lines: Sequence[str], allowance: Allowance
-) -> Iterator[Function]:
+def _below(root: Node, rules: LanguageRules, lines: Sequence[str], deadline: Deadline) -> Iterator[Function]:
     # Not recursive: hostile files nest deeper than the interpreter's stack. From the root down: the parent
     # and the siblings of a node, asked for, are looked for from the root.
     pending: list[Iterator[tuple[Node, Sequence[Node], int]]] = [_placed((root,))]
@@ -136,10 +134,10 @@ def _below(
             function = define(node, Place(siblings, index, holders[-1]), lines)
             if function is not None:
                 yield attrs.evolve(function, within=within[-1])
-            allowance.check()
+            deadline.check()
         if node.descendant_count < _FEWEST_AROUND:
             continue
-        allowance.step()
+        deadline.step()
         children = node.children
         within.append(_class_of(node, within[-1]))
         holders.append(Outer(node, siblings, index, holders[-1]))
@@ -186,10 +184,10 @@ def prose_lines(lines: Sequence[str], language: str) -> set[int]:
     if rules is None or root is None:
         return rows
     pending = [root]
-    allowance = Allowance.to_walk(sum(map(len, lines)))
+    deadline = Deadline.to_walk(sum(map(len, lines)))
     try:
         while pending:
-            allowance.step()
+            deadline.step()
             node = pending.pop()
             if rules.is_prose(node) or (node.type in rules.comments and stands_alone(node, lines)):
                 rows.update(range(node.start_point.row, last_row(node) + 1))
@@ -210,7 +208,7 @@ class _Open:
 
 
 def with_brackets_closed(
-    root: Node, rules: LanguageRules, lines: Sequence[str], allowance: Allowance
+    root: Node, rules: LanguageRules, lines: Sequence[str], deadline: Deadline
 ) -> tuple[str, ...] | None:
     """The lines with the missing brackets in them, None if none is missed. Rows stay as they are.
 
@@ -219,7 +217,7 @@ def with_brackets_closed(
     namespace, are often not indented. root: of the tree of `lines`. Raises Overrun.
     """
     missed = _missed(
-        _pieces(root, allowance), lines, indented=bool(rules.block_openings), comments=rules.comments
+        _pieces(root, deadline), lines, indented=bool(rules.block_openings), comments=rules.comments
     )
     if not missed:
         return None
@@ -273,12 +271,12 @@ def _is_over(one: _Open, row: int, indentation: int, kind: str, *, indented: boo
     return kind not in _CLOSING.values() and (indented or one.bracket != "{")
 
 
-def _pieces(root: Node, allowance: Allowance) -> Iterator[Node]:
+def _pieces(root: Node, deadline: Deadline) -> Iterator[Node]:
     """The nodes that can be parsed, and the leaves between them, in order: each bracket in one of the former
     has its partner there."""
     pending = [root]
     while pending:
-        allowance.step()
+        deadline.step()
         node = pending.pop()
         if node.is_missing or node.start_byte == node.end_byte:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from bisect import bisect_right
@@ -12,7 +13,7 @@ import attrs
 
 from lsp_calib.syntax.languages import LanguageRules
 from lsp_calib.syntax.magics import CommandLine
-from lsp_calib.syntax.parsing import MOST_NEW, Allowance, parse
+from lsp_calib.syntax.parsing import Deadline, parse
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree, TreeCursor
@@ -104,37 +105,20 @@ def _widened(
 
 
 class SourceTree:
-    """Lines, without their ends, and their tree. A change costs time for the lines that it changes.
+    """Lines, without their ends, and their tree. Other lines in the place of one are parsed on from it.
 
-    tree: of the lines when they were parsed last.
-
-    Parsing has a budget (`parsing`), and so has each question about a line, which may parse dozens of times.
-    What exceeds it raises Overrun; then the tree is of no use any more.
+    Parsing has a deadline (`parsing`), and so has each question about a line, which may parse dozens of
+    times. What exceeds it raises Overrun; then the tree is of no use any more.
     """
 
     def __init__(self, rules: LanguageRules, lines: Sequence[str]) -> None:
         self.rules = rules
         encoded = [self.read(line) for line in lines]
-        self._sizes = [len(line) for line in encoded]
+        self._starts = [0, *itertools.accumulate(map(len, encoded))]
         self._source = b"".join(encoded)
-        self._new = 0  # lines, as `parsing.parse` counts them
         self.tree = parse(rules.grammar, self._source)
         self._closable: bool | None = None
-        self._allowance = Allowance(_QUESTION)
-
-    def replace(self, first: int, last: int, lines: Sequence[str]) -> None:
-        """Put `lines` in the place of the lines from `first` to (not including) `last`. `parse` after it."""
-        if first == last and not lines:
-            return
-        encoded = [self.read(line) for line in lines]
-        start = sum(self._sizes[:first])
-        end = start + sum(self._sizes[first:last])
-        new = b"".join(encoded)
-        self.tree.edit(start, end, start + len(new), (first, 0), (last, 0), (first + len(encoded), 0))
-        self._sizes[first:last] = [len(line) for line in encoded]
-        self._source = self._source[:start] + new + self._source[end:]
-        self._new += len(encoded)
-        self._closable = None
+        self.ask()
 
     def read(self, line: str) -> bytes:
         """A line as the grammar is to see it."""
@@ -143,7 +127,7 @@ class SourceTree:
 
     def lines(self, row: int | None = None) -> list[str]:
         """Those above line `row`, or all, as the grammar sees them."""
-        source = self._source[: sum(self._sizes[:row])]
+        source = self._source if row is None else self._source[: self._starts[row]]
         return source.decode("utf-8", "replace").split("\n")[:-1]
 
     def has_odd_quotes(self) -> bool:
@@ -152,54 +136,38 @@ class SourceTree:
 
     def in_string(self, row: int) -> bool:
         """Whether the first word of a line stands within a string or a comment."""
-        line = self._source[sum(self._sizes[:row]) : sum(self._sizes[: row + 1])]
+        line = self._source[self._starts[row] : self._starts[row + 1]]
         place = row, len(line) - len(line.lstrip())
         node = self.tree.root_node.descendant_for_point_range(place, place)
         return node is not None and (node.type in self.rules.comments or "string" in node.type)
 
     def ask(self) -> None:
-        """Begin a question about a line: it has a budget of its own."""
-        self._allowance = Allowance(_QUESTION)
-
-    def parse(self, row: int) -> None:
-        """Bring the tree up to date, for questions about line `row`."""
-        self.tree = parse(self.rules.grammar, self._source, self.tree, self._new)
-        if self._new > MOST_NEW:
-            self._new = 0
-        if any(True for _ in errors(self.tree, row - ABOVE, row + BELOW, exact=self.rules.exact)):
-            # Which errors are found may depend on the tree before: in 1 of 2,000 random edits they did. Those
-            # of a new tree depend on the lines alone.
-            self.tree = parse(self.rules.grammar, self._source)
+        """Begin a question about a line: it has a deadline of its own."""
+        self._deadline = Deadline(_QUESTION)
 
     def closable(self, row: int) -> bool:
         """Whether the lines, of which those from `row` on are blank, can be parsed once what they leave open
-        is closed. They must have been parsed."""
+        is closed."""
         if self._closable is None:
             closing = closers(self.tree, self.rules.brackets)
             self._closable = closing is not None and all(
                 # What is only missing, such as the semicolon after a class, comes below as well.
                 start == end
-                for start, end in errors(self.tree_with(row, "", [closing]), 0, len(self._sizes), exact=True)
+                for start, end in errors(self.tree_with(row, "", [closing]), 0, sys.maxsize, exact=True)
             )
         return self._closable
 
     def tree_with(self, row: int, line: str, below: Sequence[str] = ()) -> Tree:
-        """The tree with another line `row`; the lines stay as they are, and must have been parsed.
+        """The tree with another line `row`; the lines stay as they are.
 
-        below: further lines below it, before those that stand there.
+        below: some further lines below it, before those that stand there.
         """
-        self._allowance.check()
+        self._deadline.check()
         new = b"".join(map(self.read, (line, *below)))
-        start = sum(self._sizes[:row])
-        end = start + self._sizes[row]
+        start, end = self._starts[row : row + 2]
         tree = self.tree.copy()
         tree.edit(start, end, start + len(new), (row, 0), (row + 1, 0), (row + 1 + len(below), 0))
-        return parse(
-            self.rules.grammar,
-            self._source[:start] + new + self._source[end:],
-            tree,
-            self._new + 1 + len(below),
-        )
+        return parse(self.rules.grammar, self._source[:start] + new + self._source[end:], tree)
 
 
 # Characters each way in which the tokens are looked for that are next to a column.

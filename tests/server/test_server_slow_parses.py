@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import attrs
 import pytest
 from conftest import Connect
 from scripted_editor import Editor, capabilities
@@ -18,7 +17,7 @@ from slow_parser import SlowParser
 
 from lsp_calib.syntax import parsing
 
-# A parse of it takes six seconds in the stand-in, and 60 ms of them are allowed.
+# A parse of it takes six seconds in the stand-in, and a tenth of one is allowed.
 TEXT = "slow = 1\n\n\ndef total(items):\n    return sum(items)\n\n\n" * 2_000
 PIECE = 0.25
 LINE = TEXT.count("\n") // 2
@@ -30,7 +29,7 @@ WHOLE = PIECE * len(TEXT) / parsing._PIECE
 def slow(monkeypatch: pytest.MonkeyPatch) -> SlowParser:
     parser = SlowParser(time.sleep, piece=PIECE)
     parser.stand_in(monkeypatch)
-    monkeypatch.setattr(parsing, "BUDGET", attrs.evolve(parsing.BUDGET, clock=time.perf_counter))
+    monkeypatch.setattr(parsing, "thread_time", time.perf_counter)
     return parser
 
 

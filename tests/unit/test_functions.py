@@ -20,7 +20,7 @@ from lsp_calib.syntax import (
 )
 from lsp_calib.syntax.functions import parse, with_brackets_closed
 from lsp_calib.syntax.languages import LANGUAGES, rules_of
-from lsp_calib.syntax.parsing import Allowance
+from lsp_calib.syntax.parsing import Deadline
 from lsp_calib.text_lines import split_lines
 
 
@@ -241,7 +241,7 @@ def test_a_method_knows_its_class(language: str, text: str, classes: str) -> Non
 def closed(source: str, language: str) -> str | None:
     lines = source.split("\n")
     rules, root = rules_of(language), parse(lines, language)
-    found = with_brackets_closed(root, rules, lines, Allowance(10.0))
+    found = with_brackets_closed(root, rules, lines, Deadline(10.0))
     return None if found is None else "\n".join(found)
 
 

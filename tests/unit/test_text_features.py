@@ -18,7 +18,6 @@ from lsp_calib.completion import features
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import (
     DocumentFeatures,
-    DocumentIndex,
     FeatureExtractor,
     place_of,
     text_features,
@@ -362,18 +361,11 @@ def test_a_remembered_document_has_the_features_of_a_new_one(
         patched.setattr(source_tree, "_BELOW", 1)
         patched.setattr(source_tree, "_LARGE_BLOCK", 4)
         patched.setattr(source_tree, "_FARTHEST", 6)
-        patched.setattr(features, "_CHUNK", 2)
         document = DocumentFeatures()
         lines = tuple(start)
-        index: DocumentIndex | None = None
         for first, count, new, row, column, text in edits:
             lines = (*lines[:first], *new, *lines[first + count :]) or ("",)
             cursor = Cursor.at(lines, row % len(lines), column, language)
-            fresh = DocumentIndex(cursor)
-            index = index or fresh
-            index.update(cursor)
-            assert (index.repeats, index.words, index.size) == (fresh.repeats, fresh.words, fresh.size)
-            assert index.beginning_with(text) == fresh.beginning_with(text)
             found = document.evidence(cursor, text, ANSWER).features
             expected = text_features(cursor, text)
             assert {name: found[name] for name in expected} == expected
@@ -581,16 +573,3 @@ def test_beside_200_kilobytes_in_a_line_others_are_parsed_as_elsewhere(language:
     for typed, broken in (("«let x = 1;»", 0.0), ("«let x = );»", 1.0)):
         assert of([typed, data], language).get("broken") == broken
         assert of([data, "let y = 2;", typed], language).get("broken") == broken
-
-
-def test_a_paste_of_many_lines_costs_no_more_than_a_new_document() -> None:
-    lines = tuple(f"name_{n * 7919 % 60_000} = {n}" for n in range(60_000))
-    whole = Cursor.at((*lines, ""), 60_000, 0, "plaintext")
-    start = time.thread_time()
-    new = DocumentIndex(whole)
-    took = time.thread_time() - start
-    index = DocumentIndex(Cursor.at(("",), 0, 0, "plaintext"))
-    start = time.thread_time()
-    index.update(whole)
-    assert time.thread_time() - start < 4 * took + 0.05
-    assert index.beginning_with("name_") == new.beginning_with("name_")
