@@ -232,6 +232,10 @@ class CalibratorRef:
     state: str
     n: int
 
+    def to_wire(self) -> dict[str, Any] | None:
+        """For the client; None of a model without labels, whose calibrator gives no probability."""
+        return None if self.source == "prior" else attrs.asdict(self)
+
 
 @attrs.frozen
 class Confidence:
@@ -372,7 +376,7 @@ class Suggestion:
             "tier": c.tier.value,
             "reason": self.reason,
             "certified": c.certified,
-            "calibrator": attrs.asdict(c.calibrator),
+            "calibrator": c.calibrator.to_wire() if c.calibrated is None else attrs.asdict(c.calibrator),
             "model": self.model,
             "tokens": self.tokens,
             "firstTokens": c.first_tokens,

@@ -15,10 +15,6 @@ from lsp_calib.calibration.certificates import Certificate, certify
 from lsp_calib.errors import DataError
 from lsp_calib.values import Tier
 
-# What a reason says of a calibrator of other models.
-NO_LABELS = "this model has no labels for it yet"
-
-
 Raised = tuple[float, float]
 """The thresholds (reject below, accept from) that a person has set above those of their preset; 0: none. They
 hold for summaries too, whose presets are others."""
@@ -45,7 +41,7 @@ class Policy(ABC):
         """The tier, and its reason in one plain sentence with the numbers.
 
         probability: calibrated, in [0, 1]; None if there is none (the tier is review).
-        source: the calibrator's; one of other models ("prior") is never trusted beyond review.
+        source: the calibrator's; one of other languages ("prior") is never trusted beyond review.
         Raises DataError if the probability is NaN or outside [0, 1].
         """
         tier, reason = _by_threshold(probability, source, *self.thresholds)
@@ -251,7 +247,7 @@ def _by_threshold(
     shown, *bounds = in_percent(probability, thresholds)
     likely = f"{shown} likely to be right"
     if source == "prior":
-        likely = f"uncalibrated, as {NO_LABELS}: {shown} by the labels of other models"
+        likely += ", by this model's labels in other languages"
     if probability < reject_below:
         return Tier.REJECT, f"{likely}; below {bounds[0]}"
     if accept_from is None:
@@ -259,7 +255,7 @@ def _by_threshold(
     if probability < accept_from:
         return Tier.REVIEW, f"{likely}; between {bounds[0]} and {bounds[1]}"
     if source == "prior":
-        return Tier.REVIEW, f"{likely}; review at most until it has labels"
+        return Tier.REVIEW, f"{likely}; review at most until it has labels of its own"
     return Tier.ACCEPT, f"{likely}; at least {bounds[1]}"
 
 

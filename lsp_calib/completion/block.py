@@ -83,7 +83,8 @@ async def lines_of(
 
     complete: the completion at a cursor, or something else where there is none, or none that is shown.
     decide: the tier of a probability.
-    The block ends with its scope, at a line without a completion or a probability, above a line that repeats
+    The block ends with its scope, at a line without a completion, or without a probability unless the model
+    is not calibrated, above a line that repeats
     the one above it, above the first line up to which all would be rejected, and after `MOST_LINES` lines or
     `WITHIN` seconds. Below the first no line that opens a block is its last.
     """
@@ -124,9 +125,9 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
         doubt = doubt[0] + start, doubt[1] + start
     cause = shown[least].suggestion.confidence.cause
     cause = f"line {least + 1}: {cause}" if cause else ""
-    reason = (
-        f"{how_far}; {cause}{'; ' if cause else ''}all of them: {reason}; the product of the lines' "
-        "confidences, since blocks have no labels of their own"
+    why = f"all of them: {reason}; the product of the lines' confidences, since blocks have no labels of their own"
+    reason = "; ".join(
+        filter(None, [how_far, cause, line.confidence.reason if products[-1] is None else why])
     )
     texts = [one.suggestion.text for one in shown]
     return attrs.evolve(
@@ -167,7 +168,8 @@ async def _go_on(
             return
         scope = scope_of(first, text)
         p = _product([*found, line])[-1]
-        if scope is Scope.OUTSIDE or p is None or decide(p)[0] is Tier.REJECT:
+        unexpected = p is None and line.suggestion.confidence.calibrator.source != "prior"
+        if scope is Scope.OUTSIDE or unexpected or decide(p)[0] is Tier.REJECT:
             return
         found.append(line)
         if scope is Scope.LAST:

@@ -137,9 +137,7 @@ class Status:
             "model": self.model,
             "window": self.window,
             "slow": self.slow or None,
-            "calibrator": {"id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
-            if ref
-            else None,
+            "calibrator": ref.to_wire() if ref else None,
             "note": self._estimator.note_on(ref.id) if ref else None,
             "certificate": self._estimator.certificate(ref.id) if ref else None,
             "tiers": {tier: self._tiers[tier] for tier in ("accept", "review", "reject")},

@@ -163,7 +163,7 @@ async def test_a_refit_without_enough_labels(connect: Connect) -> None:
 async def test_a_refit_that_is_promoted_is_in_force_at_once(connect: Connect) -> None:
     """The new calibrator applies to all later suggestions, also to remembered ones."""
     editor = await connect(SCRIPT, calibrated=False, text="a")
-    assert (await editor.suggestion(0, 1))["calibrator"]["source"] == "prior"
+    assert (await editor.suggestion(0, 1))["calibrator"] is None
     learn(editor, 40)
     learn_nothing = editor.rows("SELECT COUNT(*) FROM labels")
     assert learn_nothing == [(40,)]
@@ -219,7 +219,7 @@ async def test_every_language_with_labels_is_refitted(connect: Connect) -> None:
     """Not only Python. The answer keeps its shape; where there are several, a list has them all."""
     editor = await connect(SCRIPT, calibrated=False)
     editor.open("a", uri="file:///a.rs", language="rust")
-    assert (await editor.suggestion(0, 1, "file:///a.rs"))["calibrator"]["source"] == "prior"
+    assert (await editor.suggestion(0, 1, "file:///a.rs"))["calibrator"] is None
     learn(editor, 40, language="rust")
     result: dict[str, Any] = await editor.command("refit")
     assert set(result) == SHAPE
@@ -259,7 +259,7 @@ async def test_a_rollback_is_in_force_at_once_and_can_be_undone(connect: Connect
     assert (await other.suggestion(0, 1))["calibrator"] == mine
     answer = await editor.command("rollbackCalibrator")
     assert answer["before"] == mine
-    assert answer["calibrator"]["source"] == "prior"
+    assert answer["calibrator"] is None
     assert f"{mine['id']} (personal, 100 labels) is no longer in force" in answer["message"]
     for one in (editor, other):
         assert (await one.suggestion(0, 1))["calibrator"] == answer["calibrator"]
@@ -281,7 +281,7 @@ async def test_a_rollback_before_any_suggestion(connect: Connect) -> None:
     """It is about the calibrator of the open document."""
     editor = await connect(SCRIPT, text="a\n")
     answer = await editor.command("rollbackCalibrator")
-    assert (answer["before"]["source"], answer["calibrator"]["source"]) == ("personal", "prior")
+    assert (answer["before"]["source"], answer["calibrator"]) == ("personal", None)
 
 
 async def test_a_refit_without_a_model_fails_with_a_message(connect: Connect) -> None:

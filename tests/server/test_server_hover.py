@@ -62,7 +62,7 @@ async def test_without_labels_for_summaries_there_is_no_number(connect: Connect)
     editor = await connect({"summary": {"text": "Add.", "logprobs": [-0.001]}}, calibrated=False, text=TEXT)
     (tier,) = [part for part in (await shown(editor)).value.split("\n\n") if "**" in part]
     assert "**May say what its author would**" in tier
-    assert "no labels for summaries of this model yet" in tier
+    assert "not calibrated: " in tier
     assert "`lsp-calib calibrate PATH --task summary`" in tier, "a command is code, and can be copied"
     assert "%" not in tier
 

@@ -90,12 +90,12 @@ async def test_the_tier_follows_the_probability(connect: Connect) -> None:
     assert (await editor.status())["tiers"] == {"accept": 1, "review": 1, "reject": 1}
 
 
-async def test_without_labels_the_tier_is_never_accept(connect: Connect) -> None:
-    """A model nobody has labels for is judged by other models, and never trusted beyond review."""
+async def test_without_labels_the_tier_is_review_without_a_number(connect: Connect) -> None:
     editor = await connect({"otherwise": {"text": "x", "logprobs": [0.0]}}, calibrated=False, text="a = ")
     suggestion = await editor.suggestion(0, 4)
-    assert suggestion["calibrator"]["source"] == "prior"
-    assert suggestion["tier"] != "accept"
+    assert (suggestion["confidence"], suggestion["calibrator"], suggestion["tier"]) == (None, None, "review")
+    assert suggestion["reason"] == "not calibrated: `lsp-calib calibrate PATH`"
+    assert (await editor.status())["calibrator"] is None
 
 
 async def test_a_model_without_probabilities_gets_review(connect: Connect) -> None:
@@ -274,7 +274,7 @@ async def test_a_damaged_calibrator_is_named_and_passed_over(connect: Connect, t
     (folder / "line-scripted.json").write_text("{")
     editor = await connect({"otherwise": {"text": "x"}}, calibrated=False, text="a")
     suggestion = await editor.suggestion(0, 1)
-    assert suggestion["calibrator"]["source"] == "prior"
+    assert suggestion["calibrator"] is None
     await until(lambda: editor.messages, "a message")
     assert await editor.inline(0, 1)
     (message,) = editor.messages

@@ -75,9 +75,7 @@ def trusted(url: str, **more: str) -> dict[str, Any]:
     return {"trusted": {"remote": {"url": url, **more}}}
 
 
-async def test_a_completion_comes_with_a_probability_and_is_never_accepted_without_labels(
-    start: Start,
-) -> None:
+async def test_a_completion_has_no_probability_without_labels(start: Start) -> None:
     async with serving(
         tokens=lambda _: spoken("    return a + b\n", -0.001, -0.001, -0.001, -0.001)
     ) as server:
@@ -86,9 +84,9 @@ async def test_a_completion_comes_with_a_probability_and_is_never_accepted_witho
         suggestion = await editor.suggestion(1, 6)
         assert suggestion["text"] == "turn a + b"
         assert suggestion["model"] == "smollm2-135m"
-        assert suggestion["confidence"] is not None
-        assert suggestion["calibrator"]["source"] == "prior"
-        assert suggestion["tier"] != "accept"
+        assert suggestion["rawConfidence"] is not None
+        assert (suggestion["confidence"], suggestion["calibrator"]) == (None, None)
+        assert suggestion["tier"] == "review"
         assert (await editor.status())["state"] == "ready"
         assert await editor.leave() == 0
 

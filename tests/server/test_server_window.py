@@ -59,8 +59,8 @@ async def test_a_piece_of_an_imported_file_comes_first(connect: Connect, project
     prompt = await shown(editor, uri)
     assert prompt.startswith(f"<repo>shop\n{PIECE}<file>app/module.py\n<pre>")
     suggestion = await editor.suggestion(3, 8, uri)
-    # Nothing is known of such prompts, and it says so.
-    assert (suggestion["tier"], suggestion["calibrator"]["source"]) == ("review", "prior")
+    # Nothing is known of such prompts.
+    assert (suggestion["tier"], suggestion["calibrator"]) == ("review", None)
 
 
 @pytest.mark.parametrize("options", [{}, {"window": "auto"}, {"window": "small"}])

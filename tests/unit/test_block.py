@@ -78,10 +78,16 @@ def test_a_block_begins_on_an_empty_line(before: str, after: str, begins: bool) 
 
 
 def completion(
-    text: str, cursor: Cursor, p: float | None, doubt: tuple[int, int] | None = None
+    text: str,
+    cursor: Cursor,
+    p: float | None,
+    doubt: tuple[int, int] | None = None,
+    source: str = "shipped",
 ) -> Completion:
     made, tier = suggestion(text), decide(p)[0]
-    made = attrs.evolve(made, confidence=attrs.evolve(made.confidence, calibrated=p, tier=tier), doubt=doubt)
+    ref = attrs.evolve(made.confidence.calibrator, source=source)
+    confidence = attrs.evolve(made.confidence, calibrated=p, tier=tier, calibrator=ref, reason="why")
+    made = attrs.evolve(made, confidence=confidence, doubt=doubt)
     return Completion(made, cursor, Evidence(), ModelIdentity("m", "", ""), "p")
 
 
@@ -129,6 +135,23 @@ async def test_it_ends_above_what_would_be_rejected_or_has_no_probability() -> N
     assert await model.below(completion("x = 1", START, 0.9)) == ["    y = 2"]
     assert await Model([("    y = 2", None)]).below(completion("x = 1", START, 0.9)) == []
     assert await Model([("    y = 2", 0.9)]).below(completion("x = 1", START, None)) == []
+
+
+async def test_a_model_that_is_not_calibrated_writes_blocks_without_a_number() -> None:
+    first = completion("x = 1", START, None, source="prior")
+    below = completion("    y = 2", START, None, source="prior")
+
+    async def complete(cursor: Cursor) -> object:
+        return below if cursor.line == 2 else None
+
+    lines, _ = await lines_of(complete, first, decide)
+    block = block_of(first, lines, decide)
+    assert (block.text, block.confidence.calibrated, block.confidence.tier) == (
+        "x = 1\n    y = 2",
+        None,
+        Tier.REVIEW,
+    )
+    assert block.confidence.reason == "review all 2 lines; why"
 
 
 @pytest.mark.parametrize(

@@ -140,8 +140,7 @@ def test_no_other_task_lends(store):
     confidence = borrowed.assess(Evidence((-0.001,)), TierPolicy())
     assert (confidence.calibrated, confidence.tier) == (None, Tier.REVIEW)
     assert confidence.raw == pytest.approx(0.999, abs=1e-4)
-    assert confidence.reason.startswith("no labels for summaries of this model yet")
-    assert "lsp-calib calibrate PATH --task summary" in confidence.reason
+    assert confidence.reason == "not calibrated: `lsp-calib calibrate PATH --task summary`"
 
 
 def test_summaries_borrow_from_no_other_model_but_from_other_languages(store):

@@ -260,10 +260,6 @@ class TestReason:
     def test_every_feature_with_words_is_known_to_speak_for_or_against(self) -> None:
         assert set(SPEAKS) == {name for name, feature in FEATURES.items() if feature.high or feature.low}
 
-    def test_a_borrowed_tier_has_no_reason_in_the_features(self) -> None:
-        borrowed = attrs.evolve(FULL, source="prior")
-        assert "broken" not in borrowed.assess(evidence(broken=1.0), TierPolicy()).reason
-
 
 def other(name: str, *curves: Curve) -> Calibrator:
     purpose = attrs.evolve(make().purpose, model=attrs.evolve(MODEL, name=name, sha256=name[0] * 64))
@@ -289,16 +285,13 @@ class TestBorrowed:
         assert borrowed.assess(evidence(), TierPolicy(0.0, 0.0)).tier is Tier.REVIEW
 
     def test_a_models_own_calibrators_for_other_languages_come_before_those_of_other_models(self) -> None:
-        """Only they lend, with the doubt of one calibrator; the tier is a guess, and says for what."""
+        """Only they lend, with the doubt of one calibrator."""
         steeper = BEST.shifted(Shift(slope=3.0, intercept=0.0, slope_sd=1, intercept_sd=1))
         purpose = attrs.evolve(make().purpose, language="java")
         borrowed = borrowed_curve(purpose, [make(curves=(BEST,)), other("e", steeper), other("f", steeper)])
         (curve,) = borrowed.curves
         assert curve.score(evidence()) == pytest.approx(BEST.score(evidence()))  # type: ignore[arg-type]
         assert curve.shift == Shift(slope_sd=0.5, intercept_sd=2.0)
-        confidence = borrowed.assess(evidence(), TierPolicy(0.0, 0.0))
-        assert confidence.tier is Tier.REVIEW
-        assert "this model has no labels for lines of Java yet" in confidence.reason
 
     @pytest.mark.parametrize(("wanted", "lender"), [("javascriptreact", "javascript"), ("python", "python")])
     def test_the_language_and_its_family_come_before_other_languages(self, wanted: str, lender: str) -> None:

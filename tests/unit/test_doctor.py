@@ -178,7 +178,7 @@ class TestFindings:
         entry = next(one for one in inventory() if one.card.name == "granite-code-3b")
         [none] = calibrators([entry])
         assert none.level is Level.NOTE
-        assert "granite-code-3b has no calibrator of lines" in none.says
+        assert "granite-code-3b is not calibrated" in none.says
         assert "lsp-calib calibrate PATH --model granite-code-3b" in none.advice
         store, card = CalibratorStore.open(), entry.card
         layout = Layout.of(card)
@@ -190,7 +190,7 @@ class TestFindings:
         assert own.says.startswith(
             "granite-code-3b: calibrators for lines of Go (workspace, learning, 40 labels). Lines of C, C#, "
         )
-        assert own.says.endswith("languages without a grammar: uncalibrated, never marked accept.")
+        assert own.says.endswith("languages without a grammar: not calibrated, always marked review.")
 
     def test_what_is_promised_is_said_with_the_calibrator(self, home: Path) -> None:
         """And a ledger that cannot be read is a problem with its remedy."""

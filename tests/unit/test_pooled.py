@@ -124,14 +124,14 @@ def test_own_labels_go_first_and_another_model_gets_none(store: CalibratorStore)
         assert store.choose(purpose).calibrator.source == "prior"
 
 
-def test_a_guess_is_called_uncalibrated(store: CalibratorStore) -> None:
-    """Another model's curves promise nothing, whatever number they give."""
+def test_a_model_without_labels_has_no_number(store: CalibratorStore) -> None:
+    """Another model's curves are a beginning for its first fit, and no more."""
     new = attrs.evolve(of("kotlin"), model=ModelIdentity("new", "", ""))
     confidence = store.choose(new).calibrator.assess(Evidence((-1e-9,)), TierPolicy())
-    assert confidence.tier is Tier.REVIEW
-    assert confidence.reason.startswith("uncalibrated, as this model has no labels for lines of kotlin yet: ")
-    assert "by the labels of other models; review at most until it has labels" in confidence.reason
-    assert "likely to be right" not in confidence.reason
+    assert (confidence.calibrated, confidence.tier) == (None, Tier.REVIEW)
+    assert confidence.raw == pytest.approx(1.0)
+    assert confidence.reason == "not calibrated: `lsp-calib calibrate PATH`"
+    assert confidence.calibrator.to_wire() is None
 
 
 def test_first_labels_move_it_as_far_as_languages_differ(store: CalibratorStore) -> None:

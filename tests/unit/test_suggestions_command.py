@@ -286,7 +286,7 @@ async def test_a_tree_as_a_page_and_as_json(tree: Path) -> None:
         "  - 🟡 `def inner(b)`",
         "- 🟡 `func Add(a int) int`",
     ]
-    assert "no labels for summaries of this model yet" in page.stdout
+    assert "not calibrated: `lsp-calib calibrate PATH --task summary`" in page.stdout
     assert "Left out: 1 file, excluded or no text." in page.stdout
     document: dict[str, Any] = json.loads(found.stdout)
     assert (document["complete"], document["functions"], document["skippedFiles"]) == (True, 3, 1)

@@ -15,7 +15,7 @@ export interface Suggestion {
   readonly confidence: number | null;
   readonly reason?: string;
   readonly model?: string;
-  readonly calibrator?: Calibrator;
+  readonly calibrator?: Calibrator | null;
   readonly lines?: readonly LineVerdict[];
   readonly text?: string;
   readonly sure?: Sure | null;

@@ -29,7 +29,7 @@ from lsp_calib.calibration.calibrators.purpose import (
     slug,
 )
 from lsp_calib.calibration.document import Count, Document, Text, parse, read, written
-from lsp_calib.calibration.tiers import NO_LABELS, Policy
+from lsp_calib.calibration.tiers import Policy
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.confidence.features import BEYOND_NAME, FEATURES
 from lsp_calib.confidence.measures import by_name, first_tokens
@@ -39,11 +39,13 @@ from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity,
 
 MAX_BYTES = 1_000_000  # a calibrator is a few kilobytes; anything larger is something else
 
-NO_SUMMARY_LABELS = (
-    "no labels for summaries of this model yet; `lsp-calib calibrate PATH --task summary` gets some from "
-    "documented code"
+NOT_CALIBRATED: Mapping[Task, str] = MappingProxyType(
+    {
+        "line": "not calibrated: `lsp-calib calibrate PATH`",
+        "summary": "not calibrated: `lsp-calib calibrate PATH --task summary`",
+    }
 )
-"""The reason for the tier of a summary while its model has no calibrator of summaries by the criterion."""
+"""The reason for the tier of an answer while its model has no labels for such answers."""
 METRICS = ("skill", "auc", "brier", "logLoss", "ece", "baseRate")
 
 
@@ -173,19 +175,18 @@ class Calibrator:
             if bound:
                 told_tier, told = policy.decide(calibrated, source=self.source)
                 reason = told.replace("about", bound, 1) if told_tier is tier else reason
-            if not self.has_evidence:
-                reason = NO_SUMMARY_LABELS
+            if raw is not None and not self.has_evidence:
+                reason = NOT_CALIBRATED[self.purpose.task]
             if tier is Tier.ACCEPT and self._repeats_name(evidence):
                 tier, reason = Tier.REVIEW, f"{reason}; it says little beyond the function's name"
-            # The tier of a calibrator of other models follows from that, not from the features.
-            if self.source == "prior":
-                # The policy does not know what it judges.
-                reason = reason.replace(NO_LABELS, NO_LABELS.replace(" it ", f" {self.purpose.answers} "))
             if calibrated is not None:
                 reason = self.of_labels(reason)
             # The words are of lines: where one ends, what stands around it.
-            explains = self.source != "prior" and self.purpose.task == "line"
-            if used is not None and explains and (cause := words_for(used, evidence, tier)):
+            if (
+                used is not None
+                and self.purpose.task == "line"
+                and (cause := words_for(used, evidence, tier))
+            ):
                 reason = f"{cause}; {reason}"
         except DataError as error:
             tier, reason = Tier.REVIEW, f"the model's probabilities are invalid: {error}"
@@ -256,11 +257,12 @@ class Calibrator:
 
     @cached_property
     def has_evidence(self) -> bool:
-        """Whether its curves come from labels of its task. If not, `assess` gives no probability.
+        """Whether its curves come from labels of its model and task. If not, `assess` gives no probability.
 
-        The built-in curve of `lent.borrowed_curve` is one of lines; summaries only begin a fit with it.
+        Those of `lent.borrowed_curve` for lines are of other models, and a user's fit only begins with them;
+        for summaries they are of the same model in other languages, if of anything.
         """
-        return self.purpose.task == "line" or self.source != "prior" or bool(self.provenance)
+        return self.source != "prior" or (self.purpose.task == "summary" and bool(self.provenance))
 
     def weighs(self, features: Collection[str]) -> bool:
         """Whether some curve weighs one of these features."""

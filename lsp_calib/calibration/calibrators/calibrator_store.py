@@ -531,8 +531,8 @@ class RolledBack:
     def to_wire(self) -> dict[str, Any]:
         """As `lsp-calib.rollbackCalibrator` answers it."""
         return {
-            "calibrator": attrs.asdict(self.after.ref),
-            "before": attrs.asdict(self.before.ref),
+            "calibrator": self.after.ref.to_wire(),
+            "before": self.before.ref.to_wire(),
             "message": self.sentence,
         }
 
@@ -540,7 +540,7 @@ class RolledBack:
 def in_words(calibrator: Calibrator) -> str:
     """A calibrator by its id, and whose labels it was fitted on."""
     if calibrator.source == "prior":
-        return "the mean of other models' calibrators (no labels)"
+        return "no calibrator (not calibrated)"
     if calibrator.source == "pooled":
         return f"the pooled calibrator ({calibrator.n} labels of other languages and windows)"
     return f"{calibrator.id} ({calibrator.source}, {calibrator.n} labels)"

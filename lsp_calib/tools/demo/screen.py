@@ -251,10 +251,7 @@ def _judged(shown: Sequence[Shown]) -> str:
 def _quality(shown: Sequence[Shown], calibrator: Calibrator) -> str:
     model = shown[0].wire["model"] if shown else calibrator.purpose.model.name
     if not calibrator.n:
-        known = (
-            f"{model} has no labels yet: its confidence is uncalibrated, from other models' labels, and "
-            "never above review."
-        )
+        known = f"{model} has no labels yet: it is not calibrated, and never above review."
     else:
         share = calibrator.n_correct / calibrator.n
         known = (

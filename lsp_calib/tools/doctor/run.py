@@ -95,9 +95,7 @@ def _of_model(
     }
     of_lines, of_summaries = _words("lines", lines), _words("summaries", summaries)
     if not lines:
-        says = (
-            f"{name} has no calibrator of lines: their confidence is uncalibrated, from other models' labels."
-        )
+        says = f"{name} is not calibrated: its lines have no probability, and their tier is review."
         says += f" It has calibrators for {of_summaries}." if summaries else ""
         advice = f"Run `lsp-calib calibrate PATH --model {name}`, or refit after using it for a while."
         return note("calibrator", says, advice, data=data)
@@ -113,7 +111,7 @@ def _of_the_rest(served: Mapping[str, Calibrator]) -> str:
     others = ", ".join([*named, "languages without a grammar"])
     if rest[OTHER].source == "pooled":
         return f"Lines of {others}: pooled, {rest[OTHER].n:,} labels of other languages and windows."
-    return f"Lines of {others}: uncalibrated, never marked accept."
+    return f"Lines of {others}: not calibrated, always marked review."
 
 
 def _words(task: str, found: Sequence[Calibrator]) -> str:

@@ -100,8 +100,8 @@ local function check_client(client)
   local calibrator = type(status.calibrator) == 'table' and status.calibrator or nil
   if calibrator and calibrator.state == 'drifted' then
     health.warn('what was learned no longer fits what you keep', ':LspCalib refit; :LspCalib report shows where')
-  elseif calibrator and calibrator.source == 'prior' then
-    health.info('this model has no labels of its own: its confidence is uncalibrated. :LspCalib calibrate makes a calibrator')
+  elseif status.state == 'ready' and not calibrator then
+    health.info('this model is not calibrated: its suggestions have no probability. lsp-calib calibrate PATH makes a calibrator')
   end
   local suggestions = require('lsp_calib.status').suggestions()
   for _, buf in ipairs(bufs) do
