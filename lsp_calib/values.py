@@ -178,6 +178,7 @@ class Generation:
     state: the model's last state (after its last normalisation), from which the last token was predicted: as
         many numbers as the model is wide. Empty if it was not requested, or cannot be had.
     led: whether it was made to begin with the request's `lead`, which the model's own answer does not.
+    others: further answers that were drawn with it, see `Sampling.answers`.
     """
 
     text: str
@@ -188,6 +189,7 @@ class Generation:
     healing: tuple[int, ...] = ()
     state: tuple[float, ...] = ()
     led: bool = False
+    others: tuple[Generation, ...] = ()
 
     @cached_property
     def entropies(self) -> tuple[float, ...] | None:

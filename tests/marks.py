@@ -165,10 +165,6 @@ LONG = {
         "test_the_records_make_it",
         "test_what_is_accepted_in_languages_never_seen_is_right",
     },
-    "test_remote_hostile.py": {
-        "test_no_answer_keeps_other_work_from_its_turn[replies that announce a reply]",
-        "test_no_answer_keeps_other_work_from_its_turn[pieces of one byte]",
-    },
     "test_sampling.py": {"test_draws_have_the_distribution_of_the_softmax"},
     "test_sandbox.py": {"TestHowItsEndIsTold"},
     "test_shipped_languages.py": {

@@ -82,14 +82,16 @@ class OpenAIServer:
     """Answers `/v1/models` and `/v1/completions` until told otherwise.
 
     dialect: "llama", "vllm", "ollama" or "studio". tokens: from the prompt to what the model says. handler:
-    where set, answers `/v1/completions` instead. logprobs: changes those that are sent. secure: where set, it
-    speaks https.
+    where set, answers `/v1/completions` instead. drawn: what it says where several answers are asked for, by
+    their index. answers_as: the model's name in its answers, where not the first one's; None leaves it out.
+    logprobs: changes those that are sent. secure: where set, it speaks https.
     """
 
     dialect: str = "llama"
     tokens: Callable[[str], Sequence[Tok]] = lambda _: [Tok("x"), Tok("\n")]
     models: list[str] = attrs.field(factory=lambda: ["smollm2-135m"])
-    owner: str = "somebody"
+    drawn: Callable[[int], Sequence[Tok]] | None = None
+    answers_as: str | None = ""
     handler: Handler | None = None
     models_handler: Handler | None = None
     logprobs: Callable[[int, float], float | None] = lambda _, value: value
@@ -136,32 +138,39 @@ class OpenAIServer:
         await exchange.json({"error": {"message": "File Not Found"}}, 404)
 
     async def _list(self, exchange: Exchange) -> None:
-        data = [{"id": name, "owned_by": self.owner} for name in self.models]
+        data = [{"id": name, "owned_by": "somebody"} for name in self.models]
         await exchange.json({"object": "list", "data": data})
 
     async def complete(self, exchange: Exchange) -> None:
         """Say the model's tokens as the dialect has it."""
         await exchange.head(Content_Type="text/event-stream; charset=utf-8")
+        for at in range(1, exchange.body.get("n", 1)):
+            assert self.drawn is not None
+            await self._say(exchange, self.drawn(at), at)
+        await self._say(exchange, self.tokens(exchange.body["prompt"]), 0)
+        await exchange.event("[DONE]")
+        await exchange.end()
+
+    async def _say(self, exchange: Exchange, tokens: Sequence[Tok], index: int) -> None:
         said, finish = 0, "length"
-        for token in self.tokens(exchange.body["prompt"]):
+        for token in tokens:
             if said == exchange.body["max_tokens"]:
                 break
             said += 1
             text, finish = _cut(token.text, exchange.body.get("stop", []))
             last = bool(finish)
-            await exchange.event(
-                self._chunk(said - 1, token, text, finish if self.dialect == "vllm" else None)
-            )
+            chunk = self._chunk(said - 1, token, text, finish if self.dialect == "vllm" else None)
+            chunk["choices"][0]["index"] = index
+            await exchange.event(chunk)
             if last:
                 break
             finish = "length"
         if self.dialect != "vllm":
             extra = {"timings": {"cache_n": 3, "prompt_n": 4}} if self.dialect == "llama" else {}
-            await exchange.event({"choices": [_choice("", finish)], **extra, "usage": _usage(said)})
+            last_choice = {**_choice("", finish), "index": index}
+            await exchange.event({"choices": [last_choice], **extra, "usage": _usage(said)})
         else:
             await exchange.event({"choices": [], "usage": _usage(said)})
-        await exchange.event("[DONE]")
-        await exchange.end()
 
     def _chunk(self, at: int, token: Tok, text: str, finish: str | None) -> dict[str, Any]:
         choice = _choice(text, finish)
@@ -185,7 +194,8 @@ class OpenAIServer:
             choice["stop_reason"] = "\n" if finish and token.text != END else None
         elif self.dialect == "studio":
             choice["logprobs"] = None
-        return {"id": "cmpl-1", "object": "text_completion", "choices": [choice], "model": self.models[0]}
+        chunk = {"id": "cmpl-1", "object": "text_completion", "choices": [choice]}
+        return chunk if self.answers_as is None else {**chunk, "model": self.answers_as or self.models[0]}
 
 
 @contextlib.asynccontextmanager

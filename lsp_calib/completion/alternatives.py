@@ -178,16 +178,19 @@ async def alternatives(
         answer = await generate(asked)
         if at is not None:
             answer = joined(first, at, answer)
-        if answer.stop is Stop.LENGTH or answer.doubt:
-            continue
-        text = await offered(answer.text)
-        if normalised_line(text) in texts:
-            continue
-        texts.add(normalised_line(text))
-        yield answer, text
-        found += 1
-        branched += at is not None
-        if found == MOST:
+        for one in (answer, *answer.others):
+            if one.stop is Stop.LENGTH or one.doubt:
+                continue
+            text = await offered(one.text)
+            if normalised_line(text) in texts:
+                continue
+            texts.add(normalised_line(text))
+            yield one, text
+            found += 1
+            branched += at is not None
+            if found == MOST:
+                return
+        if answer.others:  # all that were to be drawn
             return
 
 
@@ -201,7 +204,7 @@ def _requests(
     for at in ways[:_TRIES]:
         yield at, branch_request(base, first, at)
     for seed in range(_TRIES if draws else 0):
-        yield None, attrs.evolve(base, sampling=Sampling(_TEMPERATURE, seed))
+        yield None, attrs.evolve(base, sampling=Sampling(_TEMPERATURE, seed, _TRIES))
 
 
 def shares(first_logprob: float, logprobs: Sequence[float]) -> tuple[float, ...]:

@@ -62,10 +62,14 @@ class Observe(enum.Flag):
 
 @attrs.frozen
 class Sampling:
-    """Draw tokens from the softmax at a temperature above 0; the same seed draws the same ones."""
+    """Draw tokens from the softmax at a temperature above 0; the same seed draws the same ones.
+
+    answers: an engine that is better asked once than several times may draw so many, `Generation.others`.
+    """
 
     temperature: Positive
     seed: int
+    answers: Annotated[int, Meta(ge=1, le=64)] = 1
 
 
 @attrs.frozen

@@ -262,7 +262,7 @@ class Model:
             asyncio.get_running_loop().run_in_executor(None, answers.remember)
 
     def _was_tried(self) -> bool:
-        return not self._closed and self._loading is not None and self._loading.done()
+        return not self._closed and (self._loading is None or self._loading.done())
 
     def _engine_state(self, state: EngineState, message: str, fraction: float | None) -> None:
         status = self._status

@@ -127,10 +127,12 @@ class Session:
         )
 
     def start(self) -> None:
-        """Report faults in the settings and load the model, in the background."""
+        """Report faults in the settings and load the model, in the background. A remote server is first
+        asked when something is wanted of it."""
         self.admission.settings_known.set()
         self.settings_changed()
-        self.model.load()
+        if self._connection.trusted.remote_url is None:
+            self.model.load()
 
     def settings_changed(self) -> None:
         """Apply the settings in force now."""

@@ -16,10 +16,10 @@ from openai_server import OpenAIServer, serving
 from lsp_calib.inference.choice import Remote
 from lsp_calib.inference.engine import EngineState, Request
 from lsp_calib.inference.remote.engine import RemoteEngine
-from lsp_calib.inference.remote.http import KEY_VARIABLE, Patience
+from lsp_calib.inference.remote.server import KEY_VARIABLE, Patience
 from lsp_calib.values import Prompt, Segment
 
-QUICK = Patience(connect=5, models=5, first=5, between=5, back_off=(0.01, 0.02), longest_wait=0.5, pause=0.2)
+QUICK = Patience(connect=5, first=5, between=5, back_off=(0.01, 0.02), longest_wait=0.5, pause=0.2)
 PATIENCE = 20.0
 
 

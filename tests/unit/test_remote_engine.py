@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import Any
 
-import attrs
 import pytest
 from openai_server import END, Exchange, Tok, spoken
 from remote_scene import Play, clean_fixture, play_fixture, request, until  # noqa: F401 - fixtures
 
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.errors import (
     DeadlineError,
     EngineError,
     ModelError,
     RequestCancelledError,
     SettingsError,
-    SupersededError,
 )
 from lsp_calib.inference.choice import EngineChoice, Remote, base_url, in_the_clear, is_local, is_url
-from lsp_calib.inference.engine import EngineState, Observe, Priority, Sampling, ScoreRequest
+from lsp_calib.inference.engine import EngineState, Observe, Priority, Sampling
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.remote.engine import RemoteEngine
-from lsp_calib.values import Prompt, Segment, Stop
+from lsp_calib.values import Stop
 
 
 class TestAnAnswer:
@@ -76,7 +77,7 @@ class TestAnAnswer:
             (lambda _, __: 0.0, "speculative"),
             (lambda _, value: -value, "above zero"),
             (lambda at, value: None if at else value, "no log-probability for some"),
-            (lambda _, __: -9999.0, "never have been chosen"),
+            (lambda _, __: -9999.0, "cannot be chosen"),
         ],
         ids=["zeros", "positive", "missing", "minus infinity"],
     )
@@ -108,8 +109,8 @@ class TestAnAnswer:
 
     async def test_connections_are_kept(self, play: Play) -> None:
         scene = await play()
-        for _ in range(3):
-            await scene.say()
+        for number in range(3):
+            await scene.say(f"{number}")
         assert scene.server.connections == 1
 
     async def test_an_answer_that_begins_with_given_tokens_cannot_be_had(self, play: Play) -> None:
@@ -123,19 +124,6 @@ class TestAnAnswer:
         assert got.tokens
         assert all(token.seen is None for token in got.tokens)
         assert (got.entropies, got.state) == (None, ())
-
-    async def test_a_server_that_is_no_llama_server_after_all_is_not_believed_to_be_held(
-        self, play: Play
-    ) -> None:
-        """One that ignores a grammar goes another way than what is typed a second time."""
-
-        def tokens(prompt: str) -> list[Tok]:
-            return spoken("bra\n" if prompt.endswith("ze") else "return x\n")
-
-        scene = await play(owner="llamacpp", tokens=tokens)
-        got = await scene.say("a\n", "ze")
-        assert got.text == "bra"
-        assert ["grammar" in asked.body for asked in scene.server.completions] == [False, True, False]
 
 
 class TestWhatIsTyped:
@@ -156,27 +144,6 @@ class TestWhatIsTyped:
         assert all(token.typed_logprob == 0 for token in got.tokens)
         first, second = scene.server.completions
         assert second.body["prompt"] == first.body["prompt"] + "ra"
-
-    async def test_llama_server_is_held_to_it(self, play: Play) -> None:
-        """Its numbers stay those of the unmodified softmax: what it had to take was not the likeliest."""
-        answers = iter(
-            [spoken("return x\n"), [Tok("raise", -3.0, {"return": -0.1, "ra": -5.0}), Tok(" X\n")]]
-        )
-        scene = await play(tokens=lambda _: next(answers), owner="llamacpp")
-        got = await scene.say(forced="ra")
-        assert (got.text, got.doubt) == ("ise X", "")
-        assert got.logprobs[0] == pytest.approx(-3.0 - math.log(math.exp(-3.0) + math.exp(-5.0)))
-        first, second = scene.server.completions
-        assert second.body["prompt"] == first.body["prompt"]
-        assert second.body["grammar"] == 'root ::= "ra" [^\\x00]*'
-        assert "grammar" not in first.body
-        assert "cache_prompt" not in first.body
-
-    async def test_only_llama_server_can_be_asked_to_evaluate_a_prompt_afresh(self, play: Play) -> None:
-        for owner, expected in (("llamacpp", False), ("vllm", None)):
-            scene = await play(owner=owner)
-            await scene.say(reuse=False)
-            assert scene.server.completions[0].body.get("cache_prompt") is expected
 
     async def test_an_answer_that_differs_is_broken_off(self, play: Play) -> None:
         async def handler(exchange: Exchange) -> None:
@@ -209,24 +176,6 @@ class TestLeavingIt:
         scene.server.handler = None
         assert (await scene.say()).text == "x"
 
-    async def test_a_newer_request_for_the_document_takes_its_place(self, play: Play) -> None:
-        scene = await play(handler=self.endless)
-        old = asyncio.create_task(scene.say(document="a"))
-        other = asyncio.create_task(scene.say(document="b"))
-        await until(lambda: len(scene.server.completions) == 2)
-        scene.server.handler = None
-        assert (await scene.say(document="a")).text == "x"
-        with pytest.raises(SupersededError):
-            await old
-        await until(lambda: sum(one.broken_off for one in scene.server.completions) == 1)
-        assert not other.done()
-        other.cancel()
-
-    async def test_background_work_supersedes_nothing(self, play: Play) -> None:
-        scene = await play()
-        both = [scene.say(document="a", priority=Priority.BACKGROUND) for _ in range(2)]
-        assert [one.text for one in await asyncio.gather(*both)] == ["x", "x"]
-
     async def test_a_deadline_ends_it(self, play: Play) -> None:
         scene = await play(handler=self.endless)
         await scene.engine.ready()
@@ -258,8 +207,8 @@ async def test_no_more_at_once_than_allowed(play: Play) -> None:
 
     scene = await play(remote={"interactive": 2, "background": 1}, handler=handler)
     await scene.engine.ready()
-    work = [asyncio.create_task(scene.say(priority=Priority.BACKGROUND)) for _ in range(3)]
-    work += [asyncio.create_task(scene.say()) for _ in range(4)]
+    work = [asyncio.create_task(scene.say(f"b{n}", priority=Priority.BACKGROUND)) for n in range(3)]
+    work += [asyncio.create_task(scene.say(f"{n}")) for n in range(4)]
     await until(lambda: len(scene.server.completions) == 3)
     await asyncio.sleep(0.05)
     assert len(scene.server.completions) == 3
@@ -296,16 +245,6 @@ class TestTheModel:
             await scene.engine.ready()
         assert "It has: a, b" in str(caught.value)
         assert scene.states[-1] == (EngineState.NO_MODEL, str(caught.value))
-
-    async def test_a_server_without_a_list_is_believed(self, play: Play) -> None:
-        async def missing(exchange: Exchange) -> None:
-            await exchange.json({"error": {"message": "no such page"}}, 404)
-
-        scene = await play(remote={"model": "mine"}, models_handler=missing)
-        assert (await scene.engine.ready()).identity.name == "mine"
-        nameless = await play(models_handler=missing)
-        with pytest.raises(ModelError, match=r"remote\.model"):
-            await nameless.engine.ready()
 
     async def test_it_is_asked_for_once(self, play: Play) -> None:
         scene = await play()
@@ -400,37 +339,55 @@ async def test_closed_while_it_asks_for_the_models_it_is_never_ready(play: Play)
     assert {state for state, _ in scene.states} == {EngineState.STARTING}
 
 
-class TestScoring:
-    async def test_a_given_text_is_scored_where_the_server_repeats_it(self, play: Play) -> None:
+class TestOtherAnswers:
+    @pytest.mark.parametrize("agrees", [True, False], ids=["agrees", "contradicts what is typed"])
+    async def test_cost_three_requests_at_most(self, play: Play, agrees: bool) -> None:
+        """The suggestion, once more where it contradicts what is typed, and all the others at once."""
+
+        def tokens(prompt: str) -> list[Tok]:
+            if prompt.endswith("re"):
+                return spoken("turn y\n")
+            return spoken("    return y\n" if agrees else "    pass\n")
+
+        begin = "    return x" if agrees else "turn x"
+        scene = await play(tokens=tokens, drawn=lambda at: spoken(f"{begin}{at // 2}\n"))
+        service = CompletionService(scene.engine, ConfidenceEstimator(CalibratorStore.open()))
+        completion = await service.complete(Cursor.at(["def f(x):", "    re"], 1, 6, "python"))
+        assert isinstance(completion, Completion)
+        others = await service.alternatives(completion)
+        assert len({one.suggestion.text for one in (completion, *others)}) == 3
+        assert len(scene.server.completions) == (2 if agrees else 3)
+        assert scene.server.completions[-1].body["n"] == 5
+
+    async def test_are_none_where_the_server_does_not_draw_several(self, play: Play) -> None:
         async def handler(exchange: Exchange) -> None:
-            assert exchange.body["echo"] is True
-            # vLLM answers 400 where a body has options of a stream that is none.
-            assert exchange.body["stream"] is False
-            assert "stream_options" not in exchange.body
-            tokens = ["def f", "():\n", "  re", "turn x", "\n"]
-            offsets = [sum(map(len, tokens[:i])) for i in range(len(tokens))]
-            values = [None, -3.0, -0.5, -1.5, -0.1]
-            assert exchange.body["prompt"] == "".join(tokens[:4])
-            logprobs = {
-                "tokens": tokens,
-                "token_logprobs": values,
-                "top_logprobs": None,
-                "text_offset": offsets,
-            }
-            choice = {"text": "".join(tokens), "logprobs": logprobs, "finish_reason": "length"}
-            await exchange.json({"choices": [choice]})
+            if "n" in exchange.body:
+                await exchange.json({"error": {"message": "Only one completion choice is allowed"}}, 400)
+            else:
+                await scene.server.complete(exchange)
 
         scene = await play(handler=handler)
-        asked = ScoreRequest(Prompt(((Segment.TEXT, "def f():\n"),), "", "test"), "  return x")
-        tokens = [token async for token in scene.engine.score(asked)]
-        assert [(token.text, token.logprob) for token in tokens] == [("  re", -0.5), ("turn x", -1.5)]
-        assert tokens[1].softmax is not None
-        assert tokens[1].softmax.logit - tokens[1].softmax.log_sum_exps[0] == -1.5
+        await scene.say()
+        assert (await scene.say(sampling=Sampling(0.8, 1, 5))).others == ()
+        assert (await scene.say(sampling=Sampling(0.8, 1, 5))).text == "x"
+        assert ["n" in one.body for one in scene.server.completions] == [False, True, False, False]
+        assert scene.states[-1][0] is EngineState.READY
 
-    async def test_a_server_that_cannot_is_told_from_one_that_can(self, play: Play) -> None:
-        scene = await play()
-        asked = ScoreRequest(Prompt(((Segment.TEXT, "def f():\n"),), "", "test"), "  return x")
-        with pytest.raises(EngineError, match="echo"):
-            _ = [token async for token in scene.engine.score(asked)]
-        with pytest.raises(EngineError, match="local model"):
-            _ = [token async for token in scene.engine.score(attrs.evolve(asked, temperatures=(0.5,)))]
+
+class TestAnotherModel:
+    async def test_is_uncalibrated_from_then_on(self, play: Play) -> None:
+        scene = await play(models=["qwen2.5-coder-7b"])
+        assert (await scene.say("a")).doubt == ""
+        scene.server.answers_as = "qwen2.5-coder-1.5b"
+        got = await scene.say("b")
+        assert (got.text, got.tokens) == ("x", ())
+        assert "another model, qwen2.5-coder-1.5b" in got.doubt
+        scene.server.answers_as = ""
+        assert (await scene.say("c")).doubt == got.doubt
+        await scene.engine.restart()
+        assert (await scene.say("c")).doubt == ""
+
+    @pytest.mark.parametrize("name", ["Qwen/Qwen2.5-Coder-7B", "/models/qwen2.5-coder-7b-q4_k_m.gguf", None])
+    async def test_is_not_the_same_one_by_another_name(self, play: Play, name: str | None) -> None:
+        scene = await play(models=["qwen2.5-coder-7b"], answers_as=name)
+        assert (await scene.say()).doubt == ""

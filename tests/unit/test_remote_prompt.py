@@ -12,7 +12,6 @@ from lsp_calib.inference.remote.prompt import (
     family,
     find_name,
     flatten,
-    grammar,
     harmless,
     same_model,
 )
@@ -107,10 +106,6 @@ class TestTheString:
 
     def test_half_a_surrogate_pair_can_be_sent(self) -> None:
         assert flatten(prompt((TEXT, "a\ud800")), CARD) == "a?"
-
-
-def test_a_grammar_takes_any_typed_characters() -> None:
-    assert grammar('a"\\\té😀') == 'root ::= "a\\"\\U0000005C\\U00000009é😀" [^\\x00]*'
 
 
 class TestNames:

@@ -1,23 +1,25 @@
-"""The remote engine against servers that are slow, broken or hostile, and what it does with its key."""
+"""The remote engine against servers that are slow or broken, and what it does with its key."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import ssl
 import subprocess
+import weakref
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from openai_server import Exchange, Handler
-from remote_scene import QUICK, Play, clean_fixture, play_fixture  # noqa: F401 - fixtures
+from remote_scene import QUICK, Play, clean_fixture, play_fixture, request  # noqa: F401 - fixtures
 
-from lsp_calib.errors import EngineError, ModelError, SettingsError
+from lsp_calib.errors import EngineError, ModelError, RequestCancelledError, SettingsError
 from lsp_calib.inference.engine import EngineState
-from lsp_calib.inference.remote.http import KEY_VARIABLE
+from lsp_calib.inference.remote.server import KEY_VARIABLE
 
 SECRET = "sk-3f9a7c51e2d84b60"
 
@@ -66,13 +68,14 @@ class TestTrouble:
         assert [state for state, _ in scene.states] == [EngineState.STARTING, EngineState.ERROR]
 
     async def test_a_server_that_comes_back_is_used_again(self, play: Play) -> None:
-        scene = await play()
-        await scene.say()
+        scene = await play(patience=attrs.evolve(QUICK, pause=0.0))
+        await scene.say("a")
         scene.server.handler = Exchange.die
         with pytest.raises(EngineError, match="closed the connection"):
-            await scene.say()
+            await scene.say("b")
+        assert len(scene.server.completions) == 4, "it was tried three times"
         scene.server.handler = None
-        assert (await scene.say()).text == "x"
+        assert (await scene.say("b")).text == "x"
         assert [state for state, _ in scene.states] == [
             EngineState.STARTING,
             EngineState.READY,
@@ -93,15 +96,15 @@ class TestTrouble:
         assert len(scene.server.completions) == 3
 
     async def test_but_not_for_ever_nor_before_it_says(self, play: Play) -> None:
-        scene = await play(handler=refusing("slow down", 429, Retry_After="0"))
-        with pytest.raises(EngineError, match=r"limits the rate of requests \(429\): slow down"):
+        busy = refusing("slow down", 429, Retry_After="0")
+        scene = await play(handler=busy, patience=attrs.evolve(QUICK, pause=0.0))
+        with pytest.raises(EngineError, match=r"limits the rate of requests \(429\)"):
             await scene.say()
         assert len(scene.server.completions) == 3
         scene.server.handler = refusing("slow down", 429, Retry_After="600")
-        with pytest.raises(EngineError, match="429"):
-            await scene.say()
-        with pytest.raises(EngineError, match="429"):
-            await scene.say()
+        for _ in range(2):
+            with pytest.raises(EngineError, match="429"):
+                await scene.say()
         assert len(scene.server.completions) == 4
         await scene.engine.restart()
         scene.server.handler = None
@@ -110,13 +113,12 @@ class TestTrouble:
     @pytest.mark.parametrize(
         ("status", "words"),
         [
-            (400, "did not accept the request (400): too long"),
-            (401, "it requires a key"),
-            (403, "it requires a key"),
+            (400, "did not accept the request (400)"),
+            (401, "requires a key"),
+            (403, "requires a key"),
             (404, "remote.model"),
             (422, "(422)"),
-            (500, "failed (500): too long"),
-            (502, "failed (502)"),
+            (500, "failed (500)"),
         ],
     )
     async def test_a_refusal_is_told_and_not_tried_again(self, play: Play, status: int, words: str) -> None:
@@ -150,7 +152,7 @@ class TestTrouble:
         scene = await play(handler=handler)
         with pytest.raises(EngineError, match="Redirects are disabled") as caught:
             await scene.say()
-        assert str(thief.server.port) in str(caught.value)
+        assert "remote.url" in str(caught.value)
         assert thief.server.connections == 0
 
     @pytest.mark.parametrize(
@@ -175,18 +177,6 @@ class TestTrouble:
         with pytest.raises(EngineError, match="OpenAI-compatible"):
             await scene.say()
 
-    @pytest.mark.parametrize("location", ["http://[", "//[", "http://[::1", "javascript:alert(1)", ""])
-    @pytest.mark.parametrize("where", ["handler", "models_handler"])
-    async def test_a_redirect_to_no_address_is_one_too(self, play: Play, location: str, where: str) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.json({}, 307, Location=location)
-
-        scene = await play(**{where: handler})
-        for _ in range(2):
-            with pytest.raises(EngineError, match="Redirects are disabled"):
-                await scene.say()
-        assert scene.states[-1][0] is EngineState.ERROR
-
     async def test_an_answer_is_whole_where_the_server_breaks_off_behind_its_end(self, play: Play) -> None:
         last = {"choices": [{"text": "x", "finish_reason": "stop"}]}
         assert (await (await play(handler=streaming(last, end=Exchange.die))).say()).text == "x"
@@ -194,13 +184,13 @@ class TestTrouble:
     @pytest.mark.parametrize("end", [Exchange.die, Exchange.end], ids=["died", "ended"])
     async def test_a_stream_that_ends_midway(self, play: Play, end: Handler) -> None:
         scene = await play(handler=streaming({"choices": [{"text": "a"}]}, end=end))
-        with pytest.raises(EngineError, match="in the middle of an answer"):
+        with pytest.raises(EngineError, match="without a whole answer"):
             await scene.say()
         assert len(scene.server.completions) == 1
 
     async def test_an_end_without_an_answer_is_no_empty_answer(self, play: Play) -> None:
         scene = await play(handler=streaming("[DONE]"))
-        with pytest.raises(EngineError, match="before the first piece"):
+        with pytest.raises(EngineError, match="without a whole answer"):
             await scene.say()
         scene.server.handler = streaming({"choices": [{"text": "", "finish_reason": "stop"}]}, "[DONE]")
         assert (await scene.say()).text == ""
@@ -218,7 +208,7 @@ class TestTrouble:
                 await asyncio.sleep(0.02)
 
         scene = await play(handler=handler, patience=attrs.evolve(QUICK, first=0.3, between=0.3))
-        with pytest.raises(EngineError, match=r"sent nothing for 0\.3 s"):
+        with pytest.raises(EngineError, match="did not answer in time"):
             await scene.say()
 
     async def test_an_endless_answer_is_cut_off(self, play: Play) -> None:
@@ -231,23 +221,6 @@ class TestTrouble:
         with pytest.raises(EngineError, match=r"more than \d+ kB"):
             await scene.say()
 
-    async def test_a_server_without_a_trusted_certificate(self, play: Play, tmp_path: Path) -> None:
-        _, context = certificate(tmp_path)
-        asked: list[bytes] = []
-
-        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            asked.append(await reader.read(1))
-            writer.close()
-
-        listening = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
-        port = listening.sockets[0].getsockname()[1]
-        scene = await play(remote={"url": f"https://127.0.0.1:{port}/v1"})
-        with pytest.raises(EngineError, match="No secure connection") as caught:
-            await scene.say()
-        assert "SSL_CERT_FILE" in str(caught.value)
-        assert asked == []
-        listening.close()
-
     async def test_a_server_on_this_machine_with_a_certificate_of_an_authority_that_is_named(
         self, play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -255,36 +228,15 @@ class TestTrouble:
         scene = await play(secure=context)
         with pytest.raises(EngineError, match="SSL_CERT_FILE"):
             await scene.say()
+        assert scene.server.asked == []
         monkeypatch.setenv("SSL_CERT_FILE", str(made))
         await scene.engine.restart()
         assert (await scene.say()).text == "x"
 
-    async def test_a_connection_dropped_while_it_is_secured_is_tried_again(self, play: Play) -> None:
-        """It says nothing of the certificate: a proxy that starts again does the same."""
-        connections = 0
-
-        def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal connections
-            connections += 1
-            writer.close()
-
-        listening = await asyncio.start_server(connected, "127.0.0.1", 0)
-        port = listening.sockets[0].getsockname()[1]
-        patience = attrs.evolve(QUICK, pause=0)
-        scene = await play(remote={"url": f"https://127.0.0.1:{port}/v1"}, patience=patience)
-        for tries in (3, 6):
-            with pytest.raises(EngineError, match="cannot be reached"):
-                await scene.say()
-            assert connections == tries
-        listening.close()
-
-    @pytest.mark.parametrize("url", ["http://xn--a.org:1/v1", "http://xn--:1/v1", "http://h/" + "a" * 70_000])
-    async def test_an_address_that_no_server_can_have_is_named(self, play: Play, url: str) -> None:
-        scene = await play(remote={"url": url})
-        for _ in range(2):
-            with pytest.raises(SettingsError, match=r"remote\.url") as caught:
-                await scene.say()
-            assert scene.states[-1] == (EngineState.ERROR, str(caught.value))
+    async def test_an_address_that_no_server_can_have_is_named(self, play: Play) -> None:
+        scene = await play(remote={"url": "http://xn--a.org:1/v1"})
+        with pytest.raises(EngineError, match=r"remote\.url"):
+            await scene.say()
 
     async def test_a_proxy_that_cannot_be_used_is_named_without_its_password(
         self, play: Play, monkeypatch: pytest.MonkeyPatch
@@ -402,7 +354,6 @@ class TestTheKey:
             errors += [other for other in (error.__cause__, error.__context__) if other is not None]
         said += [repr(scene.engine), repr(vars(scene.engine)), repr(scene.engine._remote)]
         assert any("httpcore" in record.name for record in caplog.records)
-        assert "what is Bearer [key]?" in "".join(said)
         for secret in (SECRET, "hunter2"):
             assert not [words for words in said if secret in words]
 
@@ -425,35 +376,35 @@ class TestTheKey:
         assert not [words for _, words in scene.states if SECRET in words]
 
 
-class TestTheDocument:
-    @pytest.mark.parametrize(
-        ("document", "quoted"),
-        [
-            ("import os\nPassword    = 'hunter2'   # prod\n", "Password    = 'hunter2'   # prod"),
-            ("import os\nPassword\t= 'hunter2'\n", "Password\t= 'hunter2'"),
-            ("connect('db', password='hunter2', retries=3)\n", "connect('db', password='hunter2'"),
-            ("import os\n\nPassword = 'hunter2'\n", r"input_value='import o...word = \'hunter2\'\n'"),
-            ("if x:\n        a = 'hunter2'\n", r"input_value='if x...        a = \'hunter2\'\n'"),
-            ("if a < b: say('hunter2')\n", r"if a \u003c b: say(\u0027hunter2\u0027)"),
-            ("if a < b: say('hunter2')\n", r'\\"if a < b: say(\'hunter2\')\\"'),
-            ("é = '\x1b[31mhunter2'\n", r"é = '\x1b[31mhunter2'"),
-            ("x = [\n  'hunter2'\n", "'hunter2'"),
-            ("#" * 300 + "hunter2", "#" * 20 + "hunter2"),
-        ],
-    )
-    @pytest.mark.parametrize("streamed", [False, True])
-    async def test_is_in_no_message_however_the_server_quotes_it(
-        self, play: Play, document: str, quoted: str, streamed: bool
-    ) -> None:
-        said = f"1 error near {quoted}"
-        stream = streaming({"error": {"message": said, "code": 400}})
-        scene = await play(handler=stream if streamed else refusing(said, 400))
-        with pytest.raises(EngineError, match="failed" if streamed else r"\(400\)") as caught:
-            await scene.say(document)
-        assert not [words for words in (str(caught.value), scene.states[-1][1]) if "hunter2" in words]
-        assert "1 error" not in str(caught.value)
+@pytest.mark.parametrize("where", ["handler", "models_handler"])
+@pytest.mark.parametrize(("status", "headers"), [(401, {}), (503, {"Retry_After": "60"})])
+async def test_a_failure_that_lasts_keeps_no_prompts(
+    play: Play, where: str, status: int, headers: dict[str, str]
+) -> None:
+    """An exception that is raised again and again would collect the frames of all who met it."""
+    scene = await play(**{where: refusing("no", status, **headers)})
+    asked: list[weakref.ref[Any]] = []
+    said: list[str] = []
+    for number in range(5):
+        one = request(f"secret_{number} = 'hunter2'\n")
+        asked.append(weakref.ref(one))
+        with pytest.raises(EngineError) as caught:
+            await scene.engine.generate(one)
+        said.append(str(caught.value))
+        del one, caught
+    assert len(scene.server.asked) <= 2, "it is remembered, and not asked again"
+    assert len(set(said)) == 1
+    await asyncio.sleep(0)  # asyncio itself holds the last one until it turns to something else
+    gc.collect()
+    assert not [one for one in asked if one() is not None]
 
-    async def test_does_not_keep_a_message_back_that_has_only_a_word_in_common(self, play: Play) -> None:
-        scene = await play(handler=refusing("the temperature is no number", 400))
-        with pytest.raises(EngineError, match="the temperature is no number"):
-            await scene.say("class Sensor:\n    temperature = 20  # degrees\n" * 2000)
+
+async def test_a_restart_ends_what_is_being_answered(play: Play) -> None:
+    scene = await play(handler=Exchange.gone)
+    await scene.engine.ready()
+    asked = [asyncio.create_task(scene.say(f"a{number}")) for number in range(2)]
+    while len(scene.server.completions) < 2:
+        await asyncio.sleep(0.005)
+    await scene.engine.restart()
+    errors = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(error) for error in errors] == [RequestCancelledError] * 2

@@ -65,18 +65,6 @@ def flatten(prompt: Prompt, card: ModelCard, *, forced: bool = False) -> str:
     return joined.encode("utf-8", "replace").decode("utf-8")
 
 
-def grammar(forced: str) -> str:
-    """A llama.cpp grammar for an answer that begins with `forced` and continues freely.
-
-    >>> grammar('say "hi')
-    'root ::= "say \\\\"hi" [^\\\\x00]*'
-    """
-    plain = "".join(
-        char if char.isprintable() and char not in '"\\' else f"\\U{ord(char):08X}" for char in forced
-    ).replace("\\U00000022", '\\"')
-    return f'root ::= "{plain}" [^\\x00]*'
-
-
 def harmless(text: str, words: Iterable[str] = ()) -> str:
     """`text` with control tokens broken up: those of a known shape, and `words`.
 
