@@ -11,7 +11,7 @@ def main() -> None:
     home.leave_no_core()
     command, options = sys.argv[1:2], set(sys.argv[2:])
     if command == ["serve"] and options <= {"--stdio", "--trust-editor"}:
-        from lsp_calib.server.main import serve
+        from lsp_calib.server import serve
 
         serve(trusts_editor="--trust-editor" in options)
     else:

@@ -115,7 +115,7 @@ def serve(
     remote: str | None,
 ) -> None:
     """Serve one editor."""
-    from lsp_calib.server.main import serve as run
+    from lsp_calib.server import serve as run
 
     trusted = engine_given(model, remote, threads=threads, gpu_layers=gpu_layers)
     run(trusted, trusts_editor=trust_editor, log_file=log_file)

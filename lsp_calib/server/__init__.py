@@ -1,1 +1,78 @@
-"""The language server: one small file per feature, each unpacks, calls a service and wraps the answer."""
+"""The language server; this module is the entry point. Imports here delay the answer to `initialize`: keep
+them few."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsp_calib.errors import SettingsError
+from lsp_calib.files import open_file
+
+if TYPE_CHECKING:
+    from lsp_calib.server.app import CalibServer
+    from lsp_calib.settings import Trusted
+
+
+def create_server(command_line: Trusted | None = None, *, trusts_editor: bool = False) -> CalibServer:
+    """A server with all features registered."""
+    from lsp_calib.server import app
+    from lsp_calib.server.features import commands, completions, documents, summaries
+    from lsp_calib.settings import Trusted
+
+    server = app.CalibServer(command_line or Trusted(), trusts_editor=trusts_editor)
+    for feature in (app, documents, completions, summaries, commands):
+        feature.register(server)
+    return server
+
+
+def serve(
+    command_line: Trusted | None = None, *, trusts_editor: bool = False, log_file: Path | None = None
+) -> None:
+    """Serve one client over standard input and output, until it disconnects.
+
+    trusts_editor: whether the editor takes what it sends as `trusted` from its user alone.
+    Raises SystemExit with code 1 if it disconnects without `shutdown`, as the protocol requires.
+    """
+    set_up_log(log_file)
+    # The imports create some hundred thousand objects that all stay. Searching them for garbage repeatedly
+    # would take a tenth of the time until the answer.
+    gc.disable()
+    server = create_server(command_line, trusts_editor=trusts_editor)
+    gc.freeze()
+    gc.enable()
+    server.start_io()
+    if not server.shut_down:
+        raise SystemExit(1)
+
+
+def set_up_log(log_file: Path | None) -> None:
+    """Log warnings to standard error, which editors keep in their own log, or all messages to a file.
+
+    The file is readable only by its owner. Raises SettingsError if it cannot be written.
+    """
+    from lsp_calib.server.messages import WithoutParameters
+
+    handler: logging.Handler = logging.StreamHandler()
+    if log_file is not None:
+        try:
+            os.close(open_file(log_file, os.O_WRONLY | os.O_CREAT))
+            handler = logging.FileHandler(log_file, encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(
+                f"The log cannot be written to {log_file}: {error.strerror or error}. Give --log-file a file "
+                "in a folder that is there and is yours to write in."
+            ) from error
+    handler.addFilter(WithoutParameters())
+    logging.basicConfig(
+        level=logging.INFO if log_file else logging.WARNING,
+        handlers=[handler],
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    # At lower levels pygls logs every message.
+    logging.getLogger("pygls").setLevel(logging.ERROR)
+    # At INFO it logs the address of every request.
+    logging.getLogger("httpx").setLevel(logging.WARNING)

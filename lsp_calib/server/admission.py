@@ -20,8 +20,8 @@ from lsp_calib.exclusion import SECRET_NAME, Exclusion
 from lsp_calib.languages import is_chosen
 from lsp_calib.lru import LRU
 from lsp_calib.power import on_battery
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Clock, Events, PauseChanged, SettingsChanged
+from lsp_calib.server.messages import Connection
 from lsp_calib.server.text import CalibDocument
 
 

@@ -50,11 +50,10 @@ from lsp_calib.server.admission import (
     failed,
     paused,
 )
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
 from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Outcome, WorkAhead
-from lsp_calib.server.messages import has_inline_completion
+from lsp_calib.server.messages import Connection, has_inline_completion
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Refused, SuggestionTracking
 from lsp_calib.server.text import CalibDocument, path_of, path_of_folder

@@ -24,8 +24,8 @@ from lsp_calib.feedback.tracker import Remains
 from lsp_calib.files import check_regular, read_file
 from lsp_calib.filesystem import on_network
 from lsp_calib.server import events as on
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Clock, Events, Idle
+from lsp_calib.server.messages import Connection
 from lsp_calib.server.text import Change, Changes, Lines, path_of
 from lsp_calib.text_lines import split_lines
 

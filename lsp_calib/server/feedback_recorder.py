@@ -20,10 +20,9 @@ from lsp_calib.feedback.removal import believed
 from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.server import events as on
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events
+from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.text import CalibDocument
-from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.summarization.service import Summary
 from lsp_calib.values import new_suggestion_id
 

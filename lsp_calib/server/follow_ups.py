@@ -21,7 +21,7 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.engine import Priority
 from lsp_calib.lru import LRU
 from lsp_calib.server.admission import Admission
-from lsp_calib.server.connection import Connection
+from lsp_calib.server.messages import Connection
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import Timing
 

@@ -20,11 +20,10 @@ from lsp_calib.feedback.report import MOST_LABELS, PAGE, Replay
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.report.page import write_page
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events, SettingsChanged
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
+from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.model import Model, Status
-from lsp_calib.server.user_messages import UserMessages
 
 logger = logging.getLogger(__name__)
 

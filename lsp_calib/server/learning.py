@@ -36,12 +36,12 @@ from lsp_calib.feedback.removal import CALIBRATING, OFFERED
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.server import events as on
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events, Idle, Pace
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
+from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.text import path_of_folder
-from lsp_calib.server.user_messages import ProgressBar, UserMessages
+from lsp_calib.server.user_messages import ProgressBar
 from lsp_calib.settings.tiers import tier_policy
 from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.values import CalibratorRef

@@ -29,9 +29,9 @@ from lsp_calib.inference.engine import EngineState
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.completions import Completions
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Clock, Events, Idle, Pace
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
+from lsp_calib.server.messages import Connection
 from lsp_calib.server.model import Status
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.server.text import CalibDocument

@@ -1,93 +1,158 @@
-"""JSON-RPC messages: each request gets an answer, however malformed it is."""
+"""The connection to an editor: its messages as pygls reads them, and what the user is shown.
+
+Imports here delay the answer to `initialize`: keep them few.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import enum
-import json
 import logging
-import re
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from cattrs import transform_error
+import attrs
+from cattrs import Converter
 from lsprotocol import types
 from pygls import uris
 from pygls.capabilities import get_capability
-from pygls.exceptions import (
-    FeatureNotificationError,
-    JsonRpcException,
-    JsonRpcInternalError,
-    JsonRpcInvalidParams,
-    JsonRpcInvalidRequest,
-    JsonRpcMethodNotFound,
-    JsonRpcParseError,
-    JsonRpcServerNotInitialized,
-)
-from pygls.protocol import LanguageServerProtocol
-from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcServerNotInitialized
+from pygls.lsp.server import LanguageServer
+from pygls.progress import Progress
+from pygls.protocol import LanguageServerProtocol, default_converter
+from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage
 from pygls.protocol.language_server import lsp_method
 
+from lsp_calib import __version__
 from lsp_calib.badges import BADGES
 from lsp_calib.errors import LspCalibError
-from lsp_calib.server.streams import Newest, Outgoing
+from lsp_calib.inference.engine import EngineState
+from lsp_calib.inference.engines import open_engine
 from lsp_calib.server.text import CalibWorkspace
+from lsp_calib.settings import Settings, Trusted, engine_choice
 
-# No error has a longer chain of causes; a circular one ends here.
-_DEEPEST = 16
+if TYPE_CHECKING:
+    from lsp_calib.inference.engine import Engine, StateListener
+    from lsp_calib.server.events import Clock, Pace
+    from lsp_calib.server.text import CalibDocument
+
+logger = logging.getLogger(__name__)
+
+# These make sense for open documents alone, and are ignored for others.
+_ABOUT_OPEN = {
+    types.TEXT_DOCUMENT_DID_CHANGE,
+    types.TEXT_DOCUMENT_WILL_SAVE,
+    types.TEXT_DOCUMENT_DID_SAVE,
+    types.TEXT_DOCUMENT_DID_CLOSE,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
+    types.NOTEBOOK_DOCUMENT_DID_SAVE,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
+}
+# Of every kind, with all cells: their order, kinds and languages change.
+_NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    [types.NotebookDocumentFilterWithNotebook(notebook="*")], save=True
+)
 
 
-def forget_frames(error: BaseException | None, depth: int = 0) -> None:
-    """Remove the traceback of an error that has been handled, and those of its causes."""
-    if error is None or depth > _DEEPEST:
-        return
-    error.__traceback__ = None
-    for other in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
-        forget_frames(other, depth + 1)
+class WithoutParameters(logging.Filter):
+    """Removes the parameters of pygls' records: messages of the client, with the text of documents."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.startswith("pygls"):
+            record.msg = str(record.msg).partition("%")[0].partition("\n")[0].rstrip(" :'\"") + "."
+            record.args = ()
+            if record.exc_info and record.exc_info[0] is not None:
+                # An error's text may quote the wrong value; its type does not.
+                record.msg += f" ({record.exc_info[0].__name__})"
+                record.exc_info = None
+                record.exc_text = None
+        return True
+
+
+def make_converter() -> Converter:
+    """pygls' converter. It keeps values of enumerations that only a newer version of the protocol has."""
+    converter: Converter = default_converter()  # type: ignore[no-untyped-call]
+
+    def value_of(value: Any, kind: type[Any]) -> Any:
+        try:
+            return kind(value)
+        except ValueError:
+            if not issubclass(kind, enum.Enum):
+                raise
+            return value
+
+    # Enumerations are found by the type of their values.
+    converter.register_structure_hook(str, value_of)
+    converter.register_structure_hook(int, value_of)
+    return converter
 
 
 class CalibProtocol(LanguageServerProtocol):
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._newest: Newest | None = None
-        self._strict = True
-        # By default the converter turns any value into a string where one is expected.
-        self._converter.register_structure_hook(str, self._text)
-        self._converter.register_structure_hook(int, self._number)
+    """pygls' protocol. A message that cannot be read costs itself alone: a request is answered with an error,
+    a notification is logged. What is no message at all raises ValueError and ends the connection."""
 
-    def send_to(self, outgoing: Outgoing) -> None:
-        """Send all messages there from now on."""
-        self.set_writer(outgoing)
-        self._newest = Newest(outgoing)
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """The object as it is: pygls calls this for each object inside a message as well."""
+        return data
 
-    def notify(self, method: str, params: Any | None = None) -> None:
-        """Send a notification; while the client does not read, a newer one of a state replaces it."""
-        send = partial(super().notify, method, params)
-        kind = _state_in(method, params)
-        if kind is None or self._newest is None:
-            send()
-        elif isinstance(
-            getattr(params, "value", None), types.WorkDoneProgressBegin | types.WorkDoneProgressEnd
-        ):
-            self._newest.drop(kind)
-            send()
-        else:
-            self._newest.send(kind, send)
+    def handle_message(self, message: Any) -> None:
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            raise ValueError("not a message of JSON-RPC 2.0")
+        method, identity = message.get("method"), message.get("id")
+        if method is None and "error" not in message:
+            message.setdefault("result", None)  # some clients leave it out
+        try:
+            if self._workspace is None and method not in (None, types.INITIALIZE, types.EXIT):
+                raise JsonRpcServerNotInitialized(f"{method} was sent before `initialize`.")
+            read = self._read(message)
+        except JsonRpcException as error:
+            if method is None:
+                failure = types.ResponseError(JsonRpcInvalidRequest.CODE, "The response is invalid.")
+                self._handle_response(identity or "", None, failure)
+            elif identity is not None:
+                self._send_response(identity, error=error.to_response_error())
+            else:
+                logger.warning("Ignored %.200s of the editor: %s", method, error.message)
+            return
+        if method is None or self._is_of_open_document(method, read.params):
+            super().handle_message(read)
 
-    def structure(self, data: dict[str, Any], kind: Any) -> Any:
-        """The message as an object of type `kind`. Raises the converter's error if it does not fit."""
-        # `initialize` is read leniently: most of a client's declarations never matter here.
-        self._strict = kind is not types.InitializeRequest
-        return self._converter.structure(data, kind)
+    def _read(self, message: dict[str, Any]) -> Any:
+        """Raises JsonRpcException."""
+        method = message.get("method")
+        if method is None or self.get_message_type(method) is not None:
+            return super().structure_message(message)
+        # A method of our own. The converter would create a class for each object in its parameters.
+        params = message.get("params")
+        if "id" in message:
+            return JsonRPCRequestMessage(message["id"], method, "2.0", params)
+        return JsonRPCNotification(method, "2.0", params)
 
-    def refuse(self, identity: int | str | None, error: JsonRpcException) -> None:
-        """Answer a request with an error. identity: None if the request had no valid id."""
-        logger.info("Refused a message of the editor: %s", error.message)
-        answer = {"code": error.code, "message": error.message}
-        if error.data is not None:
-            answer["data"] = error.data
-        self._send_data({"jsonrpc": "2.0", "id": identity, "error": answer})
+    def _is_of_open_document(self, method: str, params: Any) -> bool:
+        """False for a notification about a document or a notebook that is not open.
+
+        Replaces the document's URI by the one with which it was opened: clients escape URIs in several ways.
+        """
+        if self._workspace is None:
+            return True
+        documents: Mapping[str, Any] = self.workspace.text_documents
+        named = getattr(params, "text_document", None)
+        if named is None:
+            documents = self.workspace.notebook_documents
+            named = getattr(params, "notebook_document", None)
+        if named is None:
+            return True
+        document = documents.get(unquote(named.uri))
+        if document is not None:
+            named.uri = document.uri
+        elif method in _ABOUT_OPEN:
+            logger.warning("Ignored %s: its document is not open.", method)
+            return False
+        return True
 
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
@@ -113,26 +178,6 @@ class CalibProtocol(LanguageServerProtocol):
                 future.cancel()
         yield from super().lsp_shutdown(*arguments)
 
-    def _text(self, value: object, kind: type[str]) -> Any:
-        # Also called for string enumerations; `_number` also for integer enumerations and booleans.
-        if kind is str and self._strict and not isinstance(value, str):
-            raise TypeError("not a string")
-        return self._of_kind(value, kind)
-
-    def _number(self, value: Any, kind: type[int]) -> Any:
-        whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
-        if kind is int and self._strict and not whole:
-            raise TypeError("not an integer")
-        return self._of_kind(value, kind)
-
-    def _of_kind(self, value: Any, kind: type[Any]) -> Any:
-        try:
-            return kind(value)
-        except ValueError:
-            if self._strict or not issubclass(kind, enum.Enum):
-                raise
-            return value  # a newer client names what this version of the protocol does not know
-
     def _execute_handler(
         self,
         msg_id: Any,
@@ -144,14 +189,15 @@ class CalibProtocol(LanguageServerProtocol):
         super()._execute_handler(msg_id, handler, partial(self._finished, msg_id, callback), args, kwargs)
 
     def _finished(self, msg_id: Any, callback: Callable[[Any], None], future: Any) -> None:
-        """Release a handler that has ended: pygls keeps the futures of all notifications."""
+        """Release a handler that has ended: pygls keeps the futures of all notifications, and an error's
+        traceback keeps the document that the handler worked on."""
         if self._request_futures.get(msg_id) is future:
             del self._request_futures[msg_id]
         try:
             callback(future)
         finally:
-            if not future.cancelled():
-                forget_frames(future.exception())
+            if not future.cancelled() and (error := future.exception()) is not None:
+                error.__traceback__ = None
 
     def _run_generator(self, future: Any, *, gen: Generator[Any, Any, Any], result_future: Any) -> None:
         # A part is cancelled at the end of the connection; pygls would raise that in the event loop.
@@ -166,27 +212,10 @@ class CalibProtocol(LanguageServerProtocol):
         traceback, as a fault of the server."""
         error = None if future.cancelled() else future.exception()
         if isinstance(error, LspCalibError):
-            self._request_futures.pop(msg_id, None)
-            self.refuse(msg_id, JsonRpcException(str(error), types.LSPErrorCodes.RequestFailed.value))
+            code = types.LSPErrorCodes.RequestFailed.value
+            self._send_response(msg_id, error=types.ResponseError(code, str(error)))
         else:
             super()._send_handler_result(future, msg_id=msg_id)
-
-    def _check_handler_result(self, future: Any) -> None:
-        if not future.cancelled() and (error := future.exception()) is not None:
-            message = f"{type(error).__name__}: {error}"
-            self._server._report_server_error(JsonRpcException(message), FeatureNotificationError)
-
-
-def _state_in(method: str, params: Any) -> Hashable | None:
-    """The state that a notification gives whole, so that a newer one replaces it; None if it gives none."""
-    match method:
-        case "lsp-calib/status":
-            return method
-        case types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS:
-            return method, params.uri
-        case types.PROGRESS:
-            return method, params.token
-    return None
 
 
 def _folders(params: types.InitializeParams) -> Sequence[types.WorkspaceFolder]:
@@ -209,157 +238,158 @@ def pulls_diagnostics(client: types.ClientCapabilities) -> bool:
     return pulls and bool(get_capability(client, "workspace.diagnostics.refresh_support"))
 
 
-logger = logging.getLogger(__name__)
+@attrs.frozen
+class ClientTraits:
+    """What some editors do and their capabilities do not tell, by the name that each gives itself.
 
-# No method has a longer name; a longer one is not repeated whole.
-_LONGEST_METHOD = 200
-# These make sense for open documents only, and are ignored for others.
-_ABOUT_OPEN = {
-    types.TEXT_DOCUMENT_DID_CHANGE,
-    types.TEXT_DOCUMENT_WILL_SAVE,
-    types.TEXT_DOCUMENT_DID_SAVE,
-    types.TEXT_DOCUMENT_DID_CLOSE,
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
-    types.NOTEBOOK_DOCUMENT_DID_SAVE,
-    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
-}
-
-
-def receive(protocol: CalibProtocol, body: bytes) -> None:
-    """Handle the body of one frame. Raises BrokenPipeError if the client has disconnected."""
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
-        protocol.refuse(None, JsonRpcParseError("The body of the frame is not JSON."))
-        return
-    take(protocol, data)
-
-
-def take(protocol: CalibProtocol, data: object) -> None:
-    """Handle one message. Raises BrokenPipeError if the client has disconnected."""
-    if not isinstance(data, dict):
-        protocol.refuse(None, JsonRpcInvalidRequest("A message must be one object."))
-        return
-    identity = data.get("id")
-    if isinstance(identity, bool) or not isinstance(identity, int | str):
-        identity = None
-    # Some clients leave out a result that is null.
-    if "method" not in data and ("result" in data or "error" in data or identity in protocol._result_types):
-        _take_response(protocol, identity, data)
-        return
-    try:
-        message = _read(protocol, data)
-        if message is not None:
-            protocol.handle_message(message)
-    except BrokenPipeError:
-        raise
-    except JsonRpcException as error:
-        if "id" in data or isinstance(error, JsonRpcInvalidRequest):
-            protocol.refuse(identity, error)
-        else:
-            logger.warning("Ignored a notification of the editor: %s", error.message)
-    except Exception as error:  # noqa: BLE001 - one message must not end the server
-        # Only the type is logged: the error's text may quote the document.
-        logger.error("Handling a message failed with %s.", type(error).__name__)
-        if "id" in data:
-            protocol.refuse(identity, JsonRpcInternalError("Handling the message failed."))
-
-
-def _read(protocol: CalibProtocol, data: dict[str, Any]) -> Any:
-    """The request or notification; None if it must be ignored. Raises JsonRpcException."""
-    method = data.get("method")
-    if data.get("jsonrpc") != "2.0" or not isinstance(method, str):
-        raise JsonRpcInvalidRequest('A message must have "jsonrpc": "2.0" and a method.')
-    asks = "id" in data
-    if asks and (isinstance(data["id"], bool) or not isinstance(data["id"], int | str)):
-        raise JsonRpcInvalidRequest("The id of a request must be a number or a string.")
-    known = protocol.fm.builtin_features, protocol.fm.features
-    if method != types.CANCEL_REQUEST and not any(method in features for features in known):
-        if asks:
-            raise JsonRpcMethodNotFound.of(method[:_LONGEST_METHOD])
-        return None
-    _check_order(protocol, method, asks=asks)
-    kind = types.METHOD_TO_TYPES.get(method, (None,))[0]
-    if kind is None:
-        # A method of our own. The converter would create a class for each object in it.
-        if asks:
-            return JsonRPCRequestMessage(data["id"], method, "2.0", data.get("params"))
-        return JsonRPCNotification(method, "2.0", data.get("params"))
-    try:
-        message = protocol.structure(data, kind)
-    except Exception as error:  # noqa: BLE001 - the converter's hooks raise many kinds
-        message_text = f"The parameters of {method} are invalid{_where(error)}."
-        forget_frames(error)
-        raise JsonRpcInvalidParams(message_text) from None
-    if asks and not hasattr(message, "id"):
-        raise JsonRpcInvalidRequest(f"{method} is a notification and must not have an id.")
-    return message if _of_open_document(protocol, method, message.params) else None
-
-
-def _check_order(protocol: CalibProtocol, method: str, *, asks: bool) -> None:
-    """Raises JsonRpcException for a message before `initialize`, or a request after `shutdown`."""
-    if method == types.EXIT:
-        return
-    if method == types.INITIALIZE and protocol._workspace is not None:
-        raise JsonRpcInvalidRequest("`initialize` may be sent only once.")
-    if method != types.INITIALIZE and protocol._workspace is None:
-        raise JsonRpcServerNotInitialized(f"{method} was sent before `initialize`.")
-    if asks and protocol._shutdown:
-        raise JsonRpcInvalidRequest(f"{method} was sent after `shutdown`.")
-
-
-def _of_open_document(protocol: CalibProtocol, method: str, params: Any) -> bool:
-    """False for a notification about a document or a notebook that is not open.
-
-    Replaces the document's URI by the one with which it was opened: clients escape one URI in several ways.
+    draws_labels_alone: the completion menu shows label and kind of an item, and its detail only beside the
+    selected one. drops_results: the user sees nothing of what a command answers.
     """
-    if protocol._workspace is None:
-        return True
-    documents: Mapping[str, Any] = protocol.workspace.text_documents
-    named = getattr(params, "text_document", None)
-    if named is None:
-        documents = protocol.workspace.notebook_documents
-        named = getattr(params, "notebook_document", None)
-    if named is None:
-        return True
-    document = documents.get(unquote(named.uri))
-    if document is not None:
-        named.uri = document.uri
-    elif method in _ABOUT_OPEN:
-        logger.warning("Ignored %s: its document is not open.", method)
-        return False
-    return True
+
+    draws_labels_alone: bool = False
+    drops_results: bool = False
 
 
-def _take_response(protocol: CalibProtocol, identity: int | str | None, data: dict[str, Any]) -> None:
-    """Resolve our own request that waits for this response; a malformed response fails it."""
-    if identity is None:
-        logger.warning("Ignored a response of the editor without a valid id.")
-        return
-    kind = protocol._result_types.pop(identity, None)
-    try:
-        if "error" in data:
-            answer = protocol.structure(data, types.ResponseErrorMessage)
-        elif kind is None:
-            answer = JsonRPCResponseMessage(identity, "2.0", data.get("result"))
-        else:
-            answer = protocol.structure({"result": None, **data}, kind)
-        protocol.handle_message(answer)
-    except BrokenPipeError:
-        raise
-    except Exception as error:  # noqa: BLE001 - only the request fails
-        logger.warning("A response of the editor is invalid%s.", _where(error))
-        failure = types.ResponseError(JsonRpcInvalidRequest.CODE, "The response is invalid.")
-        protocol._handle_response(identity, None, failure)
-        forget_frames(error)
+KNOWN = {
+    # Tried with 25.07 (tests/editors/helix).
+    "helix": ClientTraits(draws_labels_alone=True, drops_results=True),
+}
+"""By `clientInfo.name`, in small letters."""
 
 
-def _where(error: Exception) -> str:
-    """Which fields were wrong, without their values."""
-    try:
-        paths = [line.rpartition("@ ")[2] for line in transform_error(error)]
-    except Exception:  # noqa: BLE001 - the error is not the converter's
-        return ""
-    # In the spelling of the wire.
-    found = [re.sub(r"_([a-z])", lambda match: match[1].upper(), path) for path in paths[:3]]
-    return f" ({', '.join(found)})" if found else ""
+class Connection(LanguageServer):
+    """The editor's settings and documents, and messages to it.
+
+    settings: those in force now. problems: sentences about wrong settings, not yet shown to the user.
+    clock: Unix seconds. pace: when idle work is done; None: as usual.
+    """
+
+    protocol: CalibProtocol
+
+    def __init__(self) -> None:
+        super().__init__(
+            "lsp-calib",
+            __version__,
+            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=_NOTEBOOKS,
+            protocol_cls=CalibProtocol,
+            converter_factory=make_converter,
+        )
+        self.settings = Settings()
+        self.trusted = Trusted()
+        self.problems: list[str] = []
+        self.client_traits = ClientTraits()
+        self.make_engine: Callable[[StateListener], Engine] = lambda on_state: open_engine(
+            engine_choice(self.trusted), on_state
+        )
+        self.clock: Clock = time.time
+        self.pace: Pace | None = None
+
+    def open_document(self, uri: str) -> CalibDocument | None:
+        """The document, None unless it is open: no handler reads from disk behind the editor's back."""
+        # pygls keeps documents by their names without percent escapes.
+        document: CalibDocument | None = self.workspace.text_documents.get(unquote(uri))
+        return document
+
+    def open_documents(self) -> list[CalibDocument]:
+        """All open documents, in the order in which they were opened."""
+        documents: list[CalibDocument] = list(self.workspace.text_documents.values())
+        return documents
+
+    def folder_of(self, document: CalibDocument) -> str:
+        """The address of the workspace folder of a document, "" if it is in none."""
+        from lsp_calib.workspace_files import folder_of
+
+        return folder_of(document.file, tuple(self.workspace.folders))
+
+    def show_result(self, text: str) -> None:
+        """Show what a command has answered, where the editor does not."""
+        if self.client_traits.drops_results:
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+
+    def window_show_message(self, params: types.ShowMessageParams) -> None:
+        from lsp_calib.characters import shown
+
+        # A message may repeat a name from a file, a model or a workspace.
+        super().window_show_message(types.ShowMessageParams(params.type, shown(params.message)))
+
+
+class UserMessages:
+    """Shows each error and warning once, until `forget`; no message after `stop`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._shown: set[str] = set()
+        self._stopped = False
+
+    def error(self, message: str) -> None:
+        self._once([message], types.MessageType.Error)
+
+    def warn(self, *messages: str) -> None:
+        """Show those of the messages that are new, one a line."""
+        self._once(messages, types.MessageType.Warning)
+
+    def inform(self, message: str) -> None:
+        """Show a message, also if it was shown before."""
+        if not self._stopped:
+            self._connection.window_show_message(types.ShowMessageParams(types.MessageType.Info, message))
+
+    def log(self, sentence: str) -> None:
+        """A line in the editor's log; no message that interrupts."""
+        logger.info("%s", sentence)
+        if not self._stopped:
+            self._connection.window_log_message(types.LogMessageParams(types.MessageType.Info, sentence))
+
+    def forget(self) -> None:
+        """From now on the same errors and warnings are shown again."""
+        self._shown.clear()
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def _once(self, messages: Iterable[str], kind: types.MessageType) -> None:
+        new = [message for message in dict.fromkeys(messages) if message not in self._shown]
+        if new and not self._stopped:
+            self._shown.update(new)
+            self._connection.window_show_message(types.ShowMessageParams(kind, "\n".join(new)))
+
+
+class LoadProgress:
+    """`window/workDoneProgress` from the start of loading to its end.
+
+    work_done: the client's progress bars; None if it shows none.
+    """
+
+    def __init__(self, work_done: Progress | None) -> None:
+        self._work_done = work_done
+        self._token: str | None = None
+        self._begun = False
+        self._creating: asyncio.Task[None] | None = None
+
+    def update(self, state: EngineState, message: str, fraction: float | None) -> None:
+        """Show the state of the engine. fraction: loaded so far, in [0, 1]; None if that is not known."""
+        if self._work_done is None:
+            return
+        if state is EngineState.LOADING:
+            if self._token is None:
+                self._token = str(uuid.uuid4())
+                self._creating = asyncio.create_task(self._begin(self._work_done, self._token, message))
+            elif self._begun and fraction is not None:
+                report = types.WorkDoneProgressReport(percentage=round(100 * fraction))
+                self._work_done.report(self._token, report)
+        elif self._token is not None:
+            token, begun = self._token, self._begun
+            self._token, self._begun = None, False
+            if begun:
+                self._work_done.end(token, types.WorkDoneProgressEnd(message=message))
+
+    async def _begin(self, work_done: Progress, token: str, message: str) -> None:
+        try:
+            await work_done.create_async(token)
+        except Exception:  # noqa: BLE001 - a client that refuses progress gets none
+            self._work_done = None
+            return
+        if self._work_done is None or self._token != token:
+            return  # the loading ended before the client had answered, or the client had refused another bar
+        self._begun = True
+        work_done.begin(token, types.WorkDoneProgressBegin(title="lsp-calib", message=message, percentage=0))

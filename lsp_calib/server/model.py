@@ -21,9 +21,8 @@ from lsp_calib.inference.engine import EngineState, LoadedModel
 from lsp_calib.inference.models.speeds import Answers, slow_here
 from lsp_calib.lru import LRU
 from lsp_calib.server import events as on
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events
-from lsp_calib.server.user_messages import LoadProgress, UserMessages
+from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
 from lsp_calib.values import CalibratorRef, Suggestion
 
 # Suggestions that are recognised when they are sent to the client again.

@@ -10,17 +10,17 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission, LastRequests
 from lsp_calib.server.completions import Completions
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.documents import Documents, FreedMemory
 from lsp_calib.server.events import Events, Idle, Pace
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.history import HidingNotice, ReportPage
 from lsp_calib.server.learning import Learning, WorkspaceCalibration
 from lsp_calib.server.line_replay import LineReplay, TypedLines
+from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Diagnostics, Refused, SuggestionTracking
 from lsp_calib.server.summaries import Summaries
-from lsp_calib.server.user_messages import LoadProgress, SummaryProgress, UserMessages
+from lsp_calib.server.user_messages import SummaryProgress
 from lsp_calib.settings.tiers import tier_policy
 
 

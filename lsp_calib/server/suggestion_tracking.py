@@ -17,9 +17,8 @@ from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.tracker import Remains, Tracker
 from lsp_calib.lru import LRU
 from lsp_calib.server import events as on
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Clock, Events
-from lsp_calib.server.messages import pulls_diagnostics
+from lsp_calib.server.messages import Connection, pulls_diagnostics
 from lsp_calib.server.text import CalibDocument, Changes, part_of_line, whole_line
 from lsp_calib.settings import Settings
 from lsp_calib.text_lines import indentation_of, same_line

@@ -18,9 +18,9 @@ from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events, Idle
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
+from lsp_calib.server.messages import Connection
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import SuggestionTracking
 from lsp_calib.server.summary_requests import (

@@ -24,8 +24,8 @@ from lsp_calib.languages import family_of
 from lsp_calib.lru import LRU
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission
-from lsp_calib.server.connection import Connection
 from lsp_calib.server.events import Events
+from lsp_calib.server.messages import Connection
 from lsp_calib.server.text import CalibDocument, part_of_line, path_of, path_of_folder, place_in, whole_line
 from lsp_calib.server.user_messages import SummaryProgress
 from lsp_calib.summarization.examples import Example

@@ -33,9 +33,9 @@ def serve(path):  # type: ignore[no-untyped-def]
 
     import scripted_server
 
-    from lsp_calib.server import main, session
+    from lsp_calib.server import create_server, session
 
-    main.create_server()
+    create_server()
     assert session.Session
     gc.freeze()
     ended, awake = os.pipe()

@@ -34,7 +34,7 @@ from pytest_lsp.client import register_lsp_features
 from scripted_server import Replace, make_server
 from server_here import ServerHere
 
-from lsp_calib.server.language_server import CalibServer
+from lsp_calib.server.app import CalibServer
 
 URI = "file:///project/module.py"
 PROGRAM = Path(__file__).with_name("scripted_server.py")

@@ -54,9 +54,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_calib import errors
-from lsp_calib.server import main as entry
-from lsp_calib.server.language_server import CalibServer
-from lsp_calib.server.main import create_server
+from lsp_calib import server as entry
+from lsp_calib.server import create_server
+from lsp_calib.server.app import CalibServer
 from lsp_calib.settings import Trusted
 
 if TYPE_CHECKING:
@@ -246,24 +246,23 @@ def _generation(answer: dict[str, Any], request: Request | None = None) -> Gener
 
 def _write_down(file: Path, replace: Replace) -> None:
     """Keep the messages in the order in which the server handles and sends them."""
-    from lsp_calib.server import messages
     from lsp_calib.server.messages import CalibProtocol
 
-    take, send = messages.take, CalibProtocol._send_data
+    take, send = CalibProtocol.handle_message, CalibProtocol._send_data
 
     def note(**entry: Any) -> None:
         with file.open("a", encoding="utf-8") as log:
             log.write(json.dumps({"at": time.time(), **entry}) + "\n")
 
-    def taken(protocol: CalibProtocol, data: object) -> None:
+    def taken(self: CalibProtocol, data: Any) -> None:
         note(**{"in": data})
-        take(protocol, data)
+        take(self, data)
 
     def sent(self: CalibProtocol, data: Any) -> None:
         note(out=json.loads(json.dumps(data, default=self._serialize_message)))
         send(self, data)
 
-    replace(messages, "take", taken)
+    replace(CalibProtocol, "handle_message", taken)
     replace(CalibProtocol, "_send_data", sent)
 
 

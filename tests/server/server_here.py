@@ -12,18 +12,16 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
-from pygls.lsp._base_server import BaseLanguageServer
-from pygls.protocol import LanguageServerProtocol, default_converter
+from cattrs import Converter
 from scripted_server import Replace
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.server import language_server
-from lsp_calib.server.language_server import CalibServer
-from lsp_calib.server.main import WithoutParameters
+from lsp_calib.server import app, messages
+from lsp_calib.server.app import CalibServer
+from lsp_calib.server.messages import WithoutParameters
 
 _SHIPPED = home.shipped_models() / "calibrators"
 _load = Calibrator.load
@@ -81,16 +79,15 @@ class ServerHere:
 
     def _serve(self) -> int:
         replace = self._patch.setattr
-        replace(language_server, "end_within", lambda *_: threading.Timer(0, lambda: None))
+        replace(app, "end_within", lambda *_: threading.Timer(0, lambda: None))
         replace(home, "close_memory", lambda: None)
         # What each process makes anew, and is the same each time, is made once.
         replace(Calibrator, "load", _load_once)
-        converter = _idle.pop() if _idle else _Converter()
-        defaults = LanguageServerProtocol, lambda: converter, None
-        replace(BaseLanguageServer.__init__, "__defaults__", defaults)
+        converter = _idle.pop() if _idle else messages.make_converter()
+        replace(messages, "make_converter", lambda: converter)
         server = self._make(replace)
-        stream = cast("Any", self._connection)
-        server.start_io(stream, stream)
+        with self._connection.makefile("rb") as stdin, self._connection.makefile("wb") as stdout:
+            server.start_io(stdin, stdout)
         if (session := server.__dict__.get("session")) is not None:
             session.recorder._thread.shutdown()
             if session.recorder._store is not None:  # the end of a process would close it
@@ -115,23 +112,7 @@ class _Heard(io.TextIOBase):
         return len(text)
 
 
-class _Converter:
-    """A converter of messages that a later server uses again: by then it has written its code for them."""
-
-    def __init__(self) -> None:
-        self._converter = default_converter()
-        self._hooks: dict[type, Callable[[Any, type], Any]] = {}
-
-    def register_structure_hook(self, kind: type, hook: Callable[[Any, type], Any]) -> None:
-        if kind not in self._hooks:
-            self._converter.register_structure_hook(kind, lambda value, of: self._hooks[kind](value, of))
-        self._hooks[kind] = hook
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._converter, name)
-
-
-_idle: list[_Converter] = []
+_idle: list[Converter] = []
 
 
 def _load_once(path: Path) -> Calibrator:

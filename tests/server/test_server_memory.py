@@ -18,10 +18,9 @@ import attrs
 import pytest
 from scripted_server import ScriptedEngine
 
+from lsp_calib.server import create_server
+from lsp_calib.server.app import CalibServer
 from lsp_calib.server.follow_ups import MOST_REMEMBERED
-from lsp_calib.server.language_server import CalibServer
-from lsp_calib.server.main import create_server
-from lsp_calib.server.messages import receive
 from lsp_calib.syntax import parsing
 from lsp_calib.syntax.languages import rules_of
 
@@ -44,7 +43,7 @@ class Scene:
     sink: Sink
 
     def give(self, message: dict[str, Any]) -> None:
-        receive(self.server.protocol, json.dumps({"jsonrpc": "2.0", **message}).encode())
+        self.server.protocol.handle_message(json.loads(json.dumps({"jsonrpc": "2.0", **message})))
 
     def tell(self, event: str, **params: Any) -> None:
         self.give({"method": f"textDocument/{event}", "params": params})

@@ -1,4 +1,4 @@
-"""Odd messages over the real protocol: every request is answered, and the stream goes on."""
+"""Odd messages over the real protocol: those that cannot be read, and bytes that are no message."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
+from conftest import Connect
 from scripted_editor import PATIENCE, command, environment
 
 INITIALIZE = {
@@ -85,54 +86,32 @@ async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
     assert not [message for message in client.received if message.get("method") == "window/showMessage"]
 
 
-UNREADABLE = [
-    None,
-    {},
-    [],
-    "text",
-    {"textDocument": {"uri": "untitled:1"}},
-    {"textDocument": {"uri": "untitled:1"}, "position": {"line": -1, "character": 0}},
-    {"textDocument": {"uri": "untitled:1"}, "position": {"line": "one", "character": 0}},
-    {"textDocument": {"uri": "untitled:1"}, "position": {"line": {}, "character": []}},
-    {"textDocument": None, "position": {"line": 0, "character": 0}},
-]
-
-
 async def test_a_request_whose_parameters_cannot_be_read_is_answered(raw: Raw) -> None:
-    """With InvalidParams."""
-    for number, params in enumerate(UNREADABLE, 1):
+    """With InvalidParams; a method that does not exist with MethodNotFound."""
+    place = {"textDocument": {"uri": "untitled:1"}, "position": {"line": "one", "character": 0}}
+    for number, params in enumerate((None, {}, [], "text", place), 1):
         raw.send({"id": number, "method": "textDocument/hover", "params": params})
-        error = (await raw.answer(number))["error"]
-        assert error["code"] == -32602, params
-        assert "textDocument/hover" in error["message"]
+        assert (await raw.answer(number))["error"]["code"] == -32602, params
     raw.send({"id": "absent", "method": "textDocument/hover"})
     assert (await raw.answer("absent"))["error"]["code"] == -32602
-
-
-async def test_wrong_fields_are_named_in_the_spelling_of_the_wire(raw: Raw) -> None:
-    params = {"textDocument": {"uri": {"my": "secret"}}, "position": {"line": 0, "character": 0}}
-    raw.send({"id": 1, "method": "textDocument/hover", "params": params})
-    message = (await raw.answer(1))["error"]["message"]
-    assert "params.textDocument.uri" in message
-    assert "secret" not in message
+    raw.send({"id": "none", "method": "no/such"})
+    assert (await raw.answer("none"))["error"]["code"] == -32601
 
 
 async def test_a_notification_whose_parameters_cannot_be_read_is_ignored(raw: Raw) -> None:
-    """The next one is handled."""
+    """Also one of a document that is not open, and a response to no request. The next one is handled."""
     item = {"uri": "untitled:1", "languageId": "python", "version": 1, "text": "x = 1"}
+    raw.send({"method": "textDocument/didOpen"})
     for params in (None, {}, {"textDocument": {**item, "version": "new"}}, {"textDocument": 7}):
         raw.send({"method": "textDocument/didOpen", "params": params})
     change = {"textDocument": {"uri": "untitled:never", "version": 1}, "contentChanges": [{"text": "x"}]}
     raw.send({"method": "textDocument/didChange", "params": change})
-    raw.send({"method": "$/cancelRequest", "params": {"id": [1]}})
+    raw.send({"id": "unknown", "result": 1})
     raw.send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
     place = {"textDocument": {"uri": "untitled:1"}, "position": {"line": 0, "character": 5}}
     ask = {**place, "context": {"triggerKind": 1}}
     raw.send({"id": 1, "method": "textDocument/inlineCompletion", "params": ask})
     assert (await raw.answer(1))["result"]["items"]
-
-
-NO_JSON = [b"{", b"", b"\xff\xfe\xff", b'{"jsonrpc": "2.0",}', b"[" * 100_000, b"1" * 5000, b"nonsense"]
 
 
 async def test_what_a_newer_client_declares_is_ignored(tmp_path: Path) -> None:
@@ -158,77 +137,36 @@ async def test_what_a_newer_client_declares_is_ignored(tmp_path: Path) -> None:
     await raw.process.wait()
 
 
-async def test_a_body_that_is_not_json_is_answered_and_the_next_frame_handled(raw: Raw) -> None:
-    for number, body in enumerate(NO_JSON, 1):
-        raw.send_body(body)
-        raw.send({"id": number, **STATUS})
-        assert (await raw.answer(None))["error"]["code"] == -32700, body[:20]
-        assert "result" in await raw.answer(number)
-
-
-ODD: list[tuple[object, int | None, int]] = [
-    ([], None, -32600),
-    (7, None, -32600),
-    ({"id": 5, "method": 7}, 5, -32600),
-    ({"id": 5}, 5, -32600),
-    ({"id": 5, "jsonrpc": "1.0", **STATUS}, 5, -32600),
-    ({"id": [5], **STATUS}, None, -32600),
-    ({"id": None, **STATUS}, None, -32600),
-    ({"id": 5, "method": "initialized", "params": {}}, 5, -32600),
-    ({**INITIALIZE, "id": 5}, 5, -32600),
-    ({"id": 5, "method": "no/such"}, 5, -32601),
-    ({"id": 5, "method": "x" * 100_000, "params": {"type_name": "1"}}, 5, -32601),
-    ({"id": 5, "method": "workspace/executeCommand", "params": {"command": "no"}}, 5, -32602),
-]
-
-
-async def test_invalid_requests_are_answered(raw: Raw) -> None:
-    for message, identity, code in ODD:
-        raw.send(message)
-        answer = await raw.answer(identity)
-        assert answer["error"]["code"] == code, message
-        assert len(json.dumps(answer)) < 1000
-        raw.send({"id": 6, **STATUS})
-        assert "result" in await raw.answer(6)
-
-
-async def test_responses_without_a_request_are_ignored(raw: Raw) -> None:
-    for identity, answer in (("unknown", {"result": 1}), ([1], {"result": 1}), ({}, {"error": 7})):
-        raw.send({"id": identity, **answer})
-    raw.send({"id": None, "error": {"code": 1, "message": "x"}})
-    raw.send({"id": 1, **STATUS})
-    assert "result" in await raw.answer(1)
-
-
 async def test_an_object_of_the_user_may_have_any_keys(raw: Raw) -> None:
     """A field called "jsonrpc" deep in the parameters is no message."""
     odd = {"jsonrpc": "2.0", "id": "x", "method": 3}
-    raw.send(
-        {
-            "id": 1,
-            "method": "workspace/executeCommand",
-            "params": {"command": "lsp-calib.status", "arguments": [odd]},
-        }
-    )
+    params = {"command": "lsp-calib.status", "arguments": [odd]}
+    raw.send({"id": 1, "method": "workspace/executeCommand", "params": params})
     assert "result" in await raw.answer(1)
 
 
-async def test_requests_at_the_wrong_time_are_answered(tmp_path: Path) -> None:
-    """Before `initialize` and after `shutdown`."""
+@pytest.mark.parametrize("body", [b"{", b"[" * 100_000, b"[]", b'{"id": 5}'])
+async def test_a_client_that_breaks_the_base_protocol_ends_the_server(connect: Connect, body: bytes) -> None:
+    """With one sentence; what was recorded before is in the store."""
+    editor = await connect({"otherwise": {"text": "xy"}}, process=True, text="def f():\n    return a\n")
+    suggestion = await editor.suggestion(1, 12)
+    editor.insert(1, 12, "xy")
+    stdin = editor.client.process.stdin
+    assert stdin is not None
+    stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    assert await editor.client.gone() == 1
+    (said,) = editor.client.stderr.splitlines()
+    assert b"broke the base protocol" in said
+    kinds = [kind for (kind,) in editor.rows("SELECT kind FROM events")]
+    assert kinds == ["shown", "inserted"], suggestion["id"]
+
+
+async def test_a_request_before_initialize_is_answered(tmp_path: Path) -> None:
     client = await start(tmp_path)
     client.send({"id": 1, **STATUS})
-    client.send({"method": "textDocument/didSave", "params": {"textDocument": {"uri": "untitled:1"}}})
     assert (await client.answer(1))["error"]["code"] == -32002
-    client.send(INITIALIZE)
-    await client.answer(0)
-    client.send({"id": 2, "method": "shutdown"})
-    await client.answer(2)
-    client.send({"id": 3, **STATUS})
-    assert (await client.answer(3))["error"]["code"] == -32600
-    client.send({"method": "exit"})
-    await asyncio.wait_for(client.process.communicate(), PATIENCE)
-    assert client.process.returncode == 0
-    assert not [message for message in client.received if "method" in message]
+    client.process.kill()
+    await client.process.wait()
 
 
 async def test_a_state_folder_that_others_can_read_is_reported_at_once(tmp_path: Path) -> None:
@@ -260,12 +198,3 @@ async def test_a_client_that_dies_while_it_is_asked_leaves_no_traceback(tmp_path
     client.process.stdin.close()
     _, said = await asyncio.wait_for(client.process.communicate(), PATIENCE)
     assert (client.process.returncode, said) == (1, b"")
-
-
-async def test_a_document_whose_language_is_no_text_is_one_of_plain_text(raw: Raw) -> None:
-    item = {"uri": "file:///w/a.py", "languageId": 5, "version": 1, "text": "def f():\n    return 1\n"}
-    raw.send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
-    position = {"line": 0, "character": 5}
-    params = {"textDocument": {"uri": "file:///w/a.py"}, "position": position}
-    raw.send({"id": 1, "method": "textDocument/hover", "params": params})
-    assert (await raw.answer(1))["result"] is None

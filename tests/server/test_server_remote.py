@@ -15,7 +15,7 @@ from lsprotocol import types
 from openai_server import Exchange, serving, spoken
 from scripted_editor import PATIENCE, Client, Editor, Journal, capabilities, environment, until
 
-from lsp_calib.server.main import create_server
+from lsp_calib.server import create_server
 
 Start = Callable[..., Awaitable[Editor]]
 SECRET = "sk-51ab7c09d2e3"

@@ -481,7 +481,7 @@ def test_module_and_command_are_the_same() -> None:
             "numpy pygls lsprotocol sklearn scipy llama_cpp tree_sitter rich",
         ),
         (
-            "from lsp_calib.inference.models import cards; from lsp_calib.server.main import create_server; "
+            "from lsp_calib.inference.models import cards; from lsp_calib.server import create_server; "
             "create_server()",
             "sklearn scipy llama_cpp httpx onnxruntime tokenizers nltk",
         ),
@@ -506,7 +506,7 @@ def test_the_core_imports_without_the_local_extra(tmp_path: Path) -> None:
             inside = module.name.startswith(("lsp_calib.inference.local.", "lsp_calib.inference.prebuilt."))
             if not inside and not module.name.endswith(("__main__", ".raw_child")):
                 importlib.import_module(module.name)
-        print("llama_cpp" in sys.modules, "lsp_calib.server.main" in sys.modules)
+        print("llama_cpp" in sys.modules, "lsp_calib.server.app" in sys.modules)
         """,
         PYTHONPATH=str(tmp_path),
     )

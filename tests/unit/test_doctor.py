@@ -459,14 +459,14 @@ class TestBundle:
 
     def test_of_a_log_line_only_its_head_and_known_errors_remain(self) -> None:
         lines = [
-            "2026-01-02 03:04:05,678 INFO lsp_calib.server.main: def leaked(): ValueError MySecretError",
+            "2026-01-02 03:04:05,678 INFO lsp_calib.server.app: def leaked(): ValueError MySecretError",
             "any other line",
             "another one",
             "2026-01-02 03:04:06 ERROR pygls.server: oh",
             "2026-01-02 03:04:06 ERROR my_company.module: oh",
         ]
         assert list(safe_lines(lines)) == [
-            "2026-01-02 03:04:05,678 INFO lsp_calib.server.main ValueError",
+            "2026-01-02 03:04:05,678 INFO lsp_calib.server.app ValueError",
             "(2 lines left out)",
             "2026-01-02 03:04:06 ERROR pygls.server",
             "(1 line left out)",

@@ -30,7 +30,7 @@ from lsp_calib.feedback.store_file import KeyedHash
 from lsp_calib.files import open_file, read_file, replace_file
 from lsp_calib.inference.models import gguf, sidecar
 from lsp_calib.inference.remote.server import read_key
-from lsp_calib.server.main import set_up_log
+from lsp_calib.server import set_up_log
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.workspace_files import is_left_out, lines_of, walk
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import SettingsError
-from lsp_calib.server.main import WithoutParameters, set_up_log
+from lsp_calib.server import set_up_log
+from lsp_calib.server.messages import WithoutParameters
 
 
 @pytest.fixture(autouse=True)

@@ -9,24 +9,21 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from lsp_calib.server.features.lifecycle import _fetch_settings, register
-from lsp_calib.settings import Settings
+from lsp_calib.server.app import CalibServer, register
+from lsp_calib.settings import Trusted
 
 
-class AsksTwice:
-    """The server's part of it. first: the first answer, or an error; a second, to another request, excludes
-    documents. seconds: until each answer."""
+class AsksTwice(CalibServer):
+    """first: the first answer, or an error; a second, to another request, excludes documents. seconds: until
+    each answer."""
+
+    client_capabilities: Any = SimpleNamespace(workspace=SimpleNamespace(configuration=True))
 
     def __init__(self, first: object, seconds: tuple[float, float]) -> None:
-        workspace = SimpleNamespace(configuration=True)
-        self.client_capabilities = SimpleNamespace(workspace=workspace)
+        super().__init__(Trusted())
         self.answers = list(zip((first, {"exclude": ["secret/**"]}), seconds, strict=True))
-        self.own_settings = self.initial_settings = self.settings = Settings()
-        self.settings_asked = self.settings_answered = 0
-        self.problems: list[str] = []
-        self.settings_within = 5.0
 
-    async def workspace_configuration_async(self, _params: object) -> list[object]:
+    async def workspace_configuration_async(self, *_: Any) -> list[object]:  # type: ignore[override]
         answer, seconds = self.answers.pop(0)
         await asyncio.sleep(seconds)
         if isinstance(answer, Exception):
@@ -38,9 +35,9 @@ class AsksTwice:
 async def test_an_answer_to_an_earlier_request_does_not_undo_a_later_one(first: object) -> None:
     """A document that the user has just excluded would be shown to the model again."""
     server: Any = AsksTwice(first, (0.1, 0.0))
-    earlier = asyncio.create_task(_fetch_settings(server))
+    earlier = asyncio.create_task(server.fetch_settings())
     await asyncio.sleep(0.01)
-    assert await _fetch_settings(server)
+    assert await server.fetch_settings()
     assert server.settings.exclude == ("secret/**",)
     assert await earlier
     assert server.settings.exclude == ("secret/**",)
@@ -55,7 +52,7 @@ async def test_an_answer_that_comes_late_undoes_no_settings_that_were_pushed() -
     server.feature = lambda name: lambda handler: handlers.setdefault(name, handler)
     register(server)
     server.answers[1] = (ValueError("no"), 0.0)
-    earlier = asyncio.create_task(_fetch_settings(server))
+    earlier = asyncio.create_task(server.fetch_settings())
     await asyncio.sleep(0.03)
     pushed = types.DidChangeConfigurationParams(settings={"lspCalib": {"exclude": ["secret/**"]}})
     await handlers[types.WORKSPACE_DID_CHANGE_CONFIGURATION](server, pushed)
@@ -68,8 +65,8 @@ async def test_an_answer_that_comes_late_undoes_no_settings_that_were_pushed() -
 async def test_an_answer_holds_while_a_later_request_waits_for_its_own() -> None:
     """The session starts after the first answer: a document that it excludes would be shown to the model."""
     server: Any = AsksTwice({"exclude": ["own/**"]}, (0.01, 0.1))
-    earlier = asyncio.create_task(_fetch_settings(server))
-    later = asyncio.create_task(_fetch_settings(server))
+    earlier = asyncio.create_task(server.fetch_settings())
+    later = asyncio.create_task(server.fetch_settings())
     assert await earlier
     assert server.settings.exclude == ("own/**",)
     assert await later

@@ -9,7 +9,7 @@ from typing import Any, cast
 from lsprotocol import types
 
 from lsp_calib.inference.engine import EngineState
-from lsp_calib.server.user_messages import LoadProgress, UserMessages
+from lsp_calib.server.messages import LoadProgress, UserMessages
 
 
 def test_each_message_is_shown_once_until_they_are_forgotten_and_none_after_the_end() -> None:

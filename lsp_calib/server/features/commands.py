@@ -15,7 +15,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from lsp_calib.badges import counted, tier_sentence, tier_words
 from lsp_calib.errors import SettingsError
-from lsp_calib.server.language_server import CalibServer
+from lsp_calib.server.app import CalibServer
 from lsp_calib.values import is_suggestion_id
 
 if TYPE_CHECKING:

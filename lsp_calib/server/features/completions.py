@@ -14,7 +14,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from lsp_calib.badges import BADGES, percent, tier_and_reason
-from lsp_calib.server.language_server import CalibServer
+from lsp_calib.server.app import CalibServer
 from lsp_calib.server.text import cursor_at, part_of_line, selected_at
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from lsp_calib.server.language_server import CalibServer
+from lsp_calib.server.app import CalibServer
 
 
 def register(server: CalibServer) -> None:

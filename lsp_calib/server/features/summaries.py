@@ -12,7 +12,7 @@ from pygls.capabilities import get_capability
 from lsp_calib.badges import DOTS, tier_sentence, tier_words
 from lsp_calib.characters import shown
 from lsp_calib.markdown import escape_markdown, escape_prose, plain_prose
-from lsp_calib.server.language_server import CalibServer
+from lsp_calib.server.app import CalibServer
 from lsp_calib.values import is_suggestion_id
 
 if TYPE_CHECKING:
