@@ -119,12 +119,8 @@ async def work_on(scene: Scene, number: int) -> weakref.ref[Any]:
     whole = [{"text": text}]
     for _ in range(5):
         scene.tell("didChange", textDocument={"uri": f"{uri}x", "version": 9}, contentChanges=whole)
-        scene.tell("didChange", textDocument={**named, "version": "a"}, contentChanges=whole)
-        scene.tell("didOpen", textDocument={**item, "languageId": [text]})
-        scene.tell("didSave", textDocument={"uri": text})
         scene.give({"method": "test/fails", "params": {"text": text}})
         scene.give({"id": "odd", "method": "test/fails", "params": {"text": text}})
-        scene.give({"id": "odd", "method": "textDocument/hover", "params": {"textDocument": text}})
         scene.give({"id": "no request of the server's", "result": {"text": text}})
     await asyncio.sleep(0.05)
     scene.tell("didClose", textDocument=named)
