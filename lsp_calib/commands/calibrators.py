@@ -40,7 +40,7 @@ from lsp_calib.completion.prompt import Layout, WindowSize, line_purpose
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES
 from lsp_calib.errors import SettingsError
 from lsp_calib.feedback.importing import OTHERS, Imported, import_calibrator, read_foreign
-from lsp_calib.feedback.learning import Refits, refit_languages
+from lsp_calib.feedback.personalisation import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import exported
 from lsp_calib.inference.engine import Engine, LoadedModel

@@ -23,7 +23,6 @@ from lsp_calib.commands.printing import badge, bins_text
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.feedback import removal
 from lsp_calib.feedback.comparison import Accuracy, Comparison, Share
-from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.report import PAGE, FeedbackReport, make_report
 from lsp_calib.feedback.report_data import Part, Statistics, statistics
 from lsp_calib.feedback.store import FeedbackStore, export_file, export_to
@@ -70,13 +69,6 @@ def feedback_statistics() -> Statistics:
 
 def print_statistics(found: Statistics) -> None:
     console = Console()
-    for part in found.sources:
-        if part.name == Source.REPLAY:
-            console.print(
-                f"Completed again afterwards (replayed): {counted(part.visits, 'line')} that you had "
-                f"typed, {part.right:,} of them as you had typed them.",
-                soft_wrap=True,
-            )
     if not found.suggestions:
         console.print(
             "No suggestion has been shown yet, or lspCalib.feedback.enabled is false in your editor.",

@@ -79,13 +79,6 @@ UNKNOWN = frozenset({How.UNREAD, How.LOST, How.OVERWRITTEN, How.DISCARDED})
 """What the user would have kept is not known."""
 
 
-class Source(enum.StrEnum):
-    """Where a label comes from."""
-
-    SHOWN = "shown"  # a suggestion that was shown to the user
-    REPLAY = "replay"  # a line that the user had typed, completed afterwards as if it had been asked for
-
-
 TYPED = (0, 1, 5, 9, 15)
 """Where ranges of characters typed along begin: what is promised is looked at in each of them."""
 

@@ -17,7 +17,7 @@ from lsp_calib.calibration.calibrators.refit import FEEDBACK, RefitResult
 from lsp_calib.characters import in_one_line
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES, VERSION
 from lsp_calib.errors import CalibratorError
-from lsp_calib.feedback.learning import try_out
+from lsp_calib.feedback.personalisation import try_out
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import ModelIdentity
 

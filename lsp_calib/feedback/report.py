@@ -189,7 +189,7 @@ def make_report(
         accepted=report_data.outcomes_by(store, "s.accepted_tier", report_data.ACCEPTED),
         languages=report_data.outcomes_by(store, "s.language"),
         sources=(
-            *report_data.outcomes_by(store, report_data.POPULATION, report_data.ALL),
+            *report_data.outcomes_by(store, report_data.POPULATION, report_data.LABELLED),
             *from_commits(listed),
         ),
         periods=report_data.periods(store, now),

@@ -7,6 +7,7 @@ are read one by one, because what a calibrator would say of them has to be compu
 from __future__ import annotations
 
 import datetime
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -21,23 +22,21 @@ from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.feedback.comparison import Accuracy, Compared, Share, Sums, outcome_of
 from lsp_calib.feedback.events import SURVIVAL, TYPED, EventKind
-from lsp_calib.feedback.learning import believable, seen_by
-from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, numbers_of, readable
+from lsp_calib.feedback.personalisation import believable, seen_by
+from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.store_file import AT_ONCE, MOMENTS, SHOWN, SOURCE
+from lsp_calib.feedback.store_file import AT_ONCE, MOMENTS
 from lsp_calib.languages import bounded
 from lsp_calib.values import ModelIdentity, Tier
 
 DAY = 86_400.0
 # Upper ends of the groups of ages, in days. The last group has none.
 _AGES = (1, 7, 30, 90, 365)
-# Times that a clock can have shown, up to the year 9892: others are of damaged rows.
-_POSSIBLE = "s.shown_at BETWEEN 0 AND 2.5e11"
 
 
 @attrs.frozen
 class Part:
-    """One language, model, age or source.
+    """One language, model or age.
 
     suggestions: of every kind. visits: of those with a label and a probability, as `outcomes_by` counts them.
     right: how many of the visits.
@@ -55,14 +54,12 @@ class Statistics(Counts):
     oldest and the newest suggestion, None without any. size: of the file, in bytes.
 
     tiers, and the visits of parts, count a visit once. tiers: at the first moment at which a suggestion had
-    the tier, so that one may count in several. sources: by where the labels come from. All else is of
-    suggestions that were shown.
+    the tier, so that one may count in several.
     """
 
     languages: tuple[Part, ...]
     models: tuple[Part, ...]
     ages: tuple[Part, ...]
-    sources: tuple[Part, ...]
     tiers: tuple[Accuracy, ...]
     first: float | None
     last: float | None
@@ -97,15 +94,12 @@ def moment(at: float | None) -> str | None:
 
 def statistics(store: FeedbackStore, now: float) -> Statistics:
     """The statistics of a store. now: Unix seconds. Raises LspCalibError as the store does."""
-    ((first, last),) = store.read(
-        f"SELECT MIN(shown_at), MAX(shown_at) FROM suggestions s WHERE {SHOWN} AND {_POSSIBLE}"
-    )
+    ((first, last),) = store.read("SELECT MIN(shown_at), MAX(shown_at) FROM suggestions")
     return Statistics(
         **attrs.asdict(store.counts(), recurse=False),
         languages=_parts(store, "s.language"),
         models=_parts(store, "s.model"),
         ages=_ages(store, now),
-        sources=_parts(store, SOURCE, of="TRUE", labels=ALL),
         tiers=tuple(_by_tier(store)),
         first=first,
         last=last,
@@ -113,15 +107,10 @@ def statistics(store: FeedbackStore, now: float) -> Statistics:
     )
 
 
-def _parts(
-    store: FeedbackStore, by: str, *values: float, of: str = SHOWN, labels: str | None = None
-) -> tuple[Part, ...]:
-    """The suggestions by an expression of SQL with these values, the largest part first. of: which ones, in
-    SQL. labels: those of them, as for `outcomes_by`."""
-    rows = store.read(
-        f"SELECT {by}, COUNT(*) FROM suggestions s WHERE {of} GROUP BY 1 ORDER BY 2 DESC, 1", *values
-    )
-    known = dict(_sums_by(store, by, labels or _LABELLED, *values))
+def _parts(store: FeedbackStore, by: str, *values: float) -> tuple[Part, ...]:
+    """The suggestions by an expression of SQL with these values, the largest part first."""
+    rows = store.read(f"SELECT {by}, COUNT(*) FROM suggestions s GROUP BY 1 ORDER BY 2 DESC, 1", *values)
+    known = dict(_sums_by(store, by, LABELLED, *values))
 
     def part(name: str, suggestions: int) -> Part:
         sums = known.get(name)
@@ -160,15 +149,15 @@ _MOST_PURPOSES = 30
 MOST_PERIODS, PERIOD_LABELS = 20, 40
 
 # Where a label of `suggestions s` comes from. Alternatives and explored suggestions are other populations
-# than what is shown by itself, and so are replayed lines, and what is seen only where its beginning agrees.
+# than what is shown by itself, and so is what is seen only where its beginning agrees.
 POPULATION = (
-    "CASE WHEN s.source IS NOT NULL THEN s.source WHEN s.kind LIKE '%-_' THEN 'alternatives' "
+    "CASE WHEN s.kind LIKE '%-_' THEN 'alternatives' "
     "WHEN s.shown_probability < 1 THEN 'below hideBelow' WHEN s.was_hidden THEN 'hidden at first' "
     "WHEN s.typed > 0 THEN 'shown later' ELSE 'shown' END"
 )
 
 
-def _judged(confidence: str, where: str, moments: str = "", order: str = "0") -> str:
+def _judged(confidence: str, where: str = "TRUE", moments: str = "", order: str = "0") -> str:
     """In SQL the visit, the confidence and the outcome of labels that have one (SQLite keeps a NaN as NULL),
     with what tells the order in which they were shown."""
     return (
@@ -178,19 +167,18 @@ def _judged(confidence: str, where: str, moments: str = "", order: str = "0") ->
     )
 
 
-ALL = _judged("s.confidence", "TRUE")
-_LABELLED = _judged("s.confidence", SHOWN)
+LABELLED = _judged("s.confidence")
 # What a calibrator says by itself is seen in those alone of which nothing was typed along at first.
-SHOWN_AT_ONCE = _judged("s.confidence", f"{SHOWN} AND {AT_ONCE}")
+SHOWN_AT_ONCE = _judged("s.confidence", AT_ONCE)
 # What was accepted, by what was shown then. Users take what they see to be right: of these more is right than
 # was promised, and that says nothing against the promise.
-ACCEPTED = _judged("s.accepted_confidence", SHOWN)
+ACCEPTED = _judged("s.accepted_confidence")
 
 # Each moment at which one of them was shown. Judged is the first one in a tier, or in a range of characters:
 # when that comes is decided by what was typed before. The last one before a line becomes another, or the one
 # at which it was accepted, is chosen by what the user goes on to write, which no probability can know: judged
 # there, even true probabilities look false (tests/validity/test_judged_moments.py).
-EVERY_MOMENT = _judged("m.confidence", SHOWN, f"JOIN {MOMENTS} ON m.suggestion_id = s.id ", order="m.number")
+EVERY_MOMENT = _judged("m.confidence", moments=f"JOIN {MOMENTS} ON m.suggestion_id = s.id ", order="m.number")
 
 
 def typed_ranges(store: FeedbackStore) -> tuple[Accuracy, ...]:
@@ -321,23 +309,22 @@ def reasons(store: FeedbackStore, kind: EventKind) -> dict[str, int]:
         "SELECT data, COUNT(*) FROM events WHERE kind = ? GROUP BY data ORDER BY 2 DESC, 1 LIMIT 50",
         kind.value,
     )
-    return {bounded(name): n for data, n in rows for name in numbers_of(data)}
+    return {bounded(name): n for data, n in rows for name in json.loads(data)}
 
 
 def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted, newest: int) -> Compared:
     """The last labels of lines, by the calibrators of their model, prompt and language."""
     rows = store.read(
         f"SELECT s.model, s.model_sha256, s.prompt_version, {COLUMNS} FROM suggestions s "
-        f"JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND {SHOWN} AND {AT_ONCE} "
-        "AND l.correct IS NOT NULL AND typeof(s.model) = 'text' AND typeof(s.model_sha256) = 'text' "
-        "AND typeof(s.prompt_version) = 'text' ORDER BY l.at DESC, s.shown_at DESC, s.id DESC LIMIT ?",
+        f"JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND {AT_ONCE} "
+        "AND l.correct IS NOT NULL ORDER BY l.at DESC, s.shown_at DESC, s.id DESC LIMIT ?",
         newest,
     )
     by_purpose: dict[tuple[str, str, str, str], list[LabelledRow]] = {}
     names: dict[tuple[str, str, str, str], str] = {}
     for model, sha256, prompt, *columns in reversed(rows):
-        row = next(readable([tuple(columns)]), None)
-        if row is not None and believable(row):
+        row = LabelledRow.of(columns)
+        if believable(row):
             # Models with a checksum are the same if the checksums are, whatever their names.
             key = ("" if sha256 else model, sha256, prompt, row.language)
             names[key] = model

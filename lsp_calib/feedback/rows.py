@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import math
 import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -13,9 +11,7 @@ from typing import Any, Self, TypeVar
 import attrs
 
 from lsp_calib.confidence.features import VERSION
-from lsp_calib.feedback.events import How, Source
-from lsp_calib.feedback.store_file import SOURCE
-from lsp_calib.json_text import parse_json
+from lsp_calib.feedback.events import How
 from lsp_calib.values import Evidence
 
 # Seconds. A moment that lies further ahead was written while the clock was wrong. Such labels wait until it
@@ -66,12 +62,10 @@ def last_of_each(
             return
 
 
-_log = logging.getLogger(__name__)
-
 # What `LabelledRow.of` takes, of `suggestions s` and `labels l`.
 COLUMNS = (
     "s.id, s.language, s.logprobs, s.features, s.features_version, s.place, s.line, s.shown_probability, "
-    f"l.correct, l.how, s.shown_at, l.at, l.episode, {SOURCE}, l.settled_at, s.typed, s.calibrator_id, "
+    "l.correct, l.how, s.shown_at, l.at, l.episode, l.settled_at, s.typed, s.calibrator_id, "
     "s.confidence, (SELECT MAX(m.confidence) FROM moments m WHERE m.suggestion_id = s.id)"
 )
 
@@ -95,10 +89,8 @@ class LabelledRow:
         of another version than `confidence.features.VERSION` are missing.
     shown_at, at (of the label, when it was first known): Unix seconds. settled_at: None: it is provisional.
     episode: rows that share one come from one visit to one line.
-    line: a hash of the line with the suggestion in it (of a replayed one: of the user's line), None if it is
-    not known.
+    line: a hash of the line with the suggestion in it, None if it is not known.
     shown_probability: that it was shown, in (0, 1]; below 1 if it was to be hidden.
-    source: where the label comes from. A replayed one was never shown; `shown_at` is when it was made.
     typed: characters of it that were typed along when it was first shown. calibrator_id, confidence: the
     calibrator, and its probability then; best: the highest that was shown of it. Both in [0, 1], or None.
     """
@@ -113,7 +105,6 @@ class LabelledRow:
     episode: str
     line: str | None
     shown_probability: float
-    source: Source = Source.SHOWN
     settled_at: float | None = None
     typed: int = 0
     calibrator_id: str = ""
@@ -121,42 +112,27 @@ class LabelledRow:
     best: float | None = None
 
     @classmethod
-    def of(cls, row: tuple[Any, ...]) -> Self:
-        """row: the values of `COLUMNS`. Raises ValueError or TypeError if they cannot be those of a label."""
+    def of(cls, row: Sequence[Any]) -> Self:
+        """row: the values of `COLUMNS`."""
         id_, language, logprobs, features, version, place, line, *rest = row
-        chance, correct, how, shown, at, episode, source, settled_at, typed, calibrator, first, later = rest
-        known = [one for one in (_probability(first), _probability(later)) if one is not None]
+        chance, correct, how, shown, at, episode, settled_at, typed, calibrator, first, later = rest
         return cls(
-            suggestion_id=_text(id_),
-            language=_text(language),
-            evidence=evidence_of(parse_json(logprobs), parse_json(features), version, place),
+            suggestion_id=id_,
+            language=language,
+            evidence=evidence_of(json.loads(logprobs), json.loads(features), version, place),
             correct=bool(correct),
             how=How(how),
-            shown_at=float(shown),
-            at=float(at),
-            episode=_text(episode),
+            shown_at=shown,
+            at=at,
+            episode=episode,
             line=line,
-            shown_probability=float(chance),
-            source=Source(source),
-            settled_at=None if settled_at is None else float(settled_at),
-            typed=int(typed),
-            calibrator_id=_text(calibrator),
-            confidence=_probability(first),
-            best=max(known, default=None),
+            shown_probability=chance,
+            settled_at=settled_at,
+            typed=typed,
+            calibrator_id=calibrator,
+            confidence=first,
+            best=max((one for one in (first, later) if one is not None), default=None),
         )
-
-
-def readable(rows: Iterable[tuple[Any, ...]]) -> Iterator[LabelledRow]:
-    """The labels that rows of `COLUMNS` hold. A damaged one is left out: SQLite notices no damage in a value,
-    and one label is not worth the others."""
-    damaged = 0
-    for row in rows:
-        try:
-            yield LabelledRow.of(row)
-        except (ValueError, TypeError, AttributeError):
-            damaged += 1
-    if damaged:
-        _log.warning("%d labels of the feedback store are damaged and are left out.", damaged)
 
 
 def alike(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], str]:
@@ -172,41 +148,4 @@ def evidence_of(
     logprobs: Sequence[float], features: Mapping[str, float], version: int, place: str
 ) -> Evidence:
     """The evidence of a suggestion in the store, from its columns as `export` gives them."""
-    known = features if version == VERSION else {}
-    return Evidence(
-        tuple(map(float, logprobs)), {name: float(value) for name, value in known.items()}, _text(place)
-    )
-
-
-def _probability(value: Any) -> float | None:
-    return float(value) if isinstance(value, float | int) and 0.0 <= value <= 1.0 else None
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} where a text belongs")
-    return value
-
-
-def parsed(text: Any) -> Any:
-    """What a column holds as JSON; None if it is damaged."""
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, TypeError, RecursionError):
-        return None
-
-
-def numbers_of(event: Any) -> dict[str, Any]:
-    """The data of an event as its column holds them, by name; empty if it is damaged."""
-    data = parsed(event)
-    return data if isinstance(data, dict) else {}
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON.")
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON can hold it; None for one that no column of ours holds."""
-    unknown = isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value))
-    return None if unknown else value
+    return Evidence(tuple(logprobs), dict(features) if version == VERSION else {}, place)

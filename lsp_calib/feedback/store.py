@@ -14,14 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-import attrs
-
 from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.prefix_curve import ShownPart
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label, Source
+from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How
 from lsp_calib.feedback.rows import (
     COLUMNS,
     Counts,
@@ -29,15 +27,10 @@ from lsp_calib.feedback.rows import (
     alike,
     last_of_each,
     latest,
-    numbers_of,
-    parsed,
-    plain,
-    readable,
 )
-from lsp_calib.feedback.store_file import AT_ONCE, SHOWN, KeyedHash, StoreFile, translated
+from lsp_calib.feedback.store_file import AT_ONCE, KeyedHash, StoreFile, translated
 from lsp_calib.files import exported
 from lsp_calib.languages import bounded
-from lsp_calib.lru import LRU
 from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 
@@ -51,14 +44,9 @@ _MAKING = 300.0
 SETTLES_WITHIN = 7 * 86_400.0
 """Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
 
-# Seconds within which the same line, suggested in another window, is the same visit: a window reads the file
-# again that was saved in the other.
-_SAME_VISIT = 3600.0
 # Seconds within which a provisional label is settled, or revised, by the server that has written it.
 _REVISED_WITHIN = 2 * SETTLE_AFTER
-# Suggestions of this process that are told from those of other windows.
-_OWN = 4000
-
+# SQLite would otherwise take the index by model, and read all.
 _BY_TIME = "INDEXED BY suggestions_by_time "
 # What is kept without a stored suggestion: hints, which are acknowledged, and counts of answers that were not
 # shown whole.
@@ -92,12 +80,11 @@ class FeedbackStore(StoreFile):
         """Open or create the store. The key of its hashes lies beside it, in `feedback.key`.
 
         most_labels: of a purpose, so many of the last are learned from.
-        Raises SettingsError if the file cannot be created or written, DataError if a newer version wrote it.
+        Raises SettingsError if the file cannot be created or written, DataError if another version wrote it.
         """
         super().__init__(path, timeout=timeout)
         self.most_labels = most_labels
         self._hash = KeyedHash(path.with_suffix(".key"))
-        self._own = LRU[str, None](_OWN)  # ids
 
     def record_shown(
         self,
@@ -113,21 +100,17 @@ class FeedbackStore(StoreFile):
         shown_probability: float = 1.0,
         typed: int = 0,
         was_hidden: bool = False,
-        source: Source = Source.SHOWN,
-        label: Label | None = None,
         events: Sequence[Event] = (),
     ) -> None:
         """Keep the numbers of a suggestion. A suggestion that is known already stays as it is.
 
         evidence: its log-probabilities (none are kept if any is not finite), its known features and its kind
             of place. The doubtful word is not kept. at: Unix seconds.
-        line: the line with the suggestion in it; of a replayed one, the user's. workspace: the address of the
-            folder that its document belongs to. Their hashes are kept; empty: unknown.
+        line: the line with the suggestion in it. workspace: the address of the folder that its document
+            belongs to. Their hashes are kept; empty: unknown.
         shown_probability: in (0, 1]; below 1 for a suggestion that was to be hidden.
         typed: characters of it that were typed along by now. was_hidden: it was hidden before.
-        source: where its label comes from; one that was not shown was made at `at`.
-        label: its outcome, if that is known already. events: what has happened to it, and to others; as for
-            `record_events`, in the same transaction.
+        events: what has happened to it, and to others; as for `record_events`, in the same transaction.
         An alternative is kept as a kind of its own, such as "line-2": its labels are not those of the first
         suggestion, and a refit on those of `line` leaves it out.
         """
@@ -159,7 +142,6 @@ class FeedbackStore(StoreFile):
             "features_version": VERSION,
             "place": evidence.place if evidence.place in PLACES else "",
             "shown_probability": shown_probability,
-            "source": None if source is Source.SHOWN else source.value,
             "typed": typed,
             "was_hidden": was_hidden,
         }
@@ -169,11 +151,9 @@ class FeedbackStore(StoreFile):
         )
 
         def insert(connection: sqlite3.Connection) -> None:
-            self._own[suggestion.id] = None
             hashes = self._hashed(_LINE, normalised_line(line)), self._hashed(_WORKSPACE, workspace)
             connection.execute(statement, (*row.values(), *hashes))
-            _insert_labels(connection, [label] if label else [])
-            self._insert_events(connection, events)
+            _insert_events(connection, events)
 
         self._write(insert)
 
@@ -186,34 +166,7 @@ class FeedbackStore(StoreFile):
         """
         events = list(events)
         if events:
-            self._write(lambda connection: self._insert_events(connection, events))
-
-    def _insert_events(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-        # In the transaction: another process may purge at any time.
-        stored = "SELECT 1 FROM suggestions WHERE id = ?"
-        ids = {event.suggestion_id for event in events}
-        known = {one for one in ids if connection.execute(stored, (one,)).fetchone()}
-        kept = [event for event in events if event.suggestion_id in known or event.kind in _LOOSE]
-        connection.executemany(
-            "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
-            [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in kept],
-        )
-        of_known = [event for event in kept if event.suggestion_id in known]
-        connection.executemany(
-            "INSERT INTO moments (suggestion_id, typed, confidence, tier) VALUES (?, ?, ?, ?)",
-            [(e.suggestion_id, m.typed, m.confidence, m.tier.value) for e in of_known for m in e.moments],
-        )
-        connection.executemany(
-            "UPDATE suggestions SET accepted_typed = ?, accepted_confidence = ?, accepted_tier = ? "
-            "WHERE id = ?",
-            [
-                (m.typed, m.confidence, m.tier.value, e.suggestion_id)
-                for e in of_known
-                if (m := e.accepted) is not None
-            ],
-        )
-        labels = (event.label for event in kept if event.label is not None)
-        _insert_labels(connection, [self._of_one_visit(connection, label) for label in labels])
+            self._write(lambda connection: _insert_events(connection, events))
 
     def settle_left(self, now: float) -> None:
         """Settle the provisional labels that nobody revises any more: their server was killed.
@@ -231,9 +184,8 @@ class FeedbackStore(StoreFile):
         *,
         after: float = 0.0,
         language: str | None = None,
-        newest: int | None = None,
+        newest: int = MOST_LABELS,
         mixed: bool = False,
-        shown: bool = False,
         at_once: bool = False,
     ) -> list[LabelledRow]:
         """The suggestions of a kind (`task`) with a known outcome, by time of their label.
@@ -241,37 +193,28 @@ class FeedbackStore(StoreFile):
         after: only those that settled later (Unix seconds), and were shown at most SETTLES_WITHIN before it;
             0: all, provisional ones as well.
         language: only those in it. newest: at most so many, those that were shown last.
-        mixed: of these no more than some of one line or one visit, see `last_of_each`; only with `newest`.
-        shown: only suggestions that were shown, no replayed lines. at_once: none that came later, or was
-            hidden before: see `store_file.AT_ONCE`.
+        mixed: of these no more than some of one line or one visit, see `last_of_each`.
+        at_once: none that came later, or was hidden before: see `store_file.AT_ONCE`.
         Suggestions shown at successive keystrokes on one line are separate rows of one episode, and far from
         independent.
         """
-        by_time = _by_time(after) if newest is None else _BY_TIME
-        last = "l.at, s.shown_at, s.id" if newest is None else "s.shown_at DESC, s.id"
-        chosen = f"{'' if language is None else 'AND s.language = ? '}{f'AND {SHOWN} ' if shown else ''}"
+        chosen = "" if language is None else "AND s.language = ? "
         chosen += f"AND {AT_ONCE} " if at_once else ""
         unsettled = 0.0 if after else math.inf
         values = (*_of(model), prompt_version, task, unsettled, after, after - SETTLES_WITHIN)
         with self._reading():
             rows = self._connection.execute(
-                f"SELECT {COLUMNS} FROM suggestions s {by_time}"
+                f"SELECT {COLUMNS} FROM suggestions s {_BY_TIME}"
                 "JOIN labels l ON l.suggestion_id = s.id "
                 f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
-                f"{_AFTER.format('COALESCE(l.settled_at, ?)')} {chosen}ORDER BY {last}",
+                f"{_AFTER.format('COALESCE(l.settled_at, ?)')} {chosen}ORDER BY s.shown_at DESC, s.id",
                 values if language is None else (*values, language),
             )
             # The rows come one by one: what is not taken is not read.
-            if newest is None:
-                found = list(readable(rows))
-            elif mixed:
-                found = list(readable(last_of_each(map(alike, rows), newest)))
-            else:
-                found = list(readable(rows.fetchmany(newest)))
+            taken = last_of_each(map(alike, rows), newest) if mixed else rows.fetchmany(newest)
+            found = [LabelledRow.of(row) for row in taken]
             rows.close()
-        if newest is not None:
-            found.sort(key=lambda row: (row.at, row.shown_at, row.suggestion_id))
-        return found
+        return sorted(found, key=lambda row: (row.at, row.shown_at, row.suggestion_id))
 
     def sure_parts(
         self, model: ModelIdentity, prompt_version: str, *, after: float, newest: int
@@ -287,17 +230,16 @@ class FeedbackStore(StoreFile):
             "JOIN events shown ON shown.suggestion_id = s.id AND shown.kind = 'shown' "
             "JOIN events settled ON settled.suggestion_id = s.id AND settled.kind = 'settled' "
             f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = 'line' AND l.correct = 0 "
-            f"AND {SHOWN} AND {AT_ONCE} AND s.confidence IS NOT NULL {_AFTER.format('l.at')} "
+            f"AND {AT_ONCE} AND s.confidence IS NOT NULL {_AFTER.format('l.at')} "
             "ORDER BY l.at DESC, settled.number DESC LIMIT ?",
             *(*_of(model), prompt_version, after, after - SETTLES_WITHIN, newest),
         )
         found = []
         for whole, shown, settled, line, at in reversed(rows):
-            if not isinstance(at, float | int):
-                continue
-            part, right = numbers_of(shown).get("sureConfidence"), numbers_of(settled).get("sureRight")
-            if isinstance(part, float) and isinstance(right, bool) and 0.0 <= whole < 1.0 and part <= 1.0:
-                found.append(ShownPart(float(whole), part, right, str(line), float(at)))
+            part = json.loads(shown).get("sureConfidence")
+            right = json.loads(settled).get("sureRight")
+            if part is not None and right is not None and whole < 1.0:
+                found.append(ShownPart(whole, part, right, line, at))
         return found
 
     def lacks(self, suggestions: Sequence[str]) -> bool:
@@ -326,7 +268,7 @@ class FeedbackStore(StoreFile):
         rows = self.read(
             "SELECT s.language FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
             f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
-            "AND typeof(s.language) = 'text' GROUP BY s.language ORDER BY COUNT(*) DESC, s.language",
+            "GROUP BY s.language ORDER BY COUNT(*) DESC, s.language",
             *(*_of(model), prompt_version, task),
         )
         return [language for (language,) in rows]
@@ -353,10 +295,9 @@ class FeedbackStore(StoreFile):
         return len(self._visits(purpose, "l.at", moment, moment, until, of))
 
     def visited_before(self, purpose: Purpose, visits: Iterable[str], moment: float) -> set[str]:
-        """Those of some visits to lines of a purpose (`LabelledRow.episode`) that also have a label of what
-        was shown that settled at a moment (Unix seconds) or before, by at most SETTLES_WITHIN."""
-        begin = moment - SETTLES_WITHIN
-        found = self._visits(purpose, "l.settled_at", moment, begin, moment, f"AND {SHOWN} ")
+        """Those of some visits to lines of a purpose (`LabelledRow.episode`) that also have a label that
+        settled at a moment (Unix seconds) or before, by at most SETTLES_WITHIN."""
+        found = self._visits(purpose, "l.settled_at", moment, moment - SETTLES_WITHIN, moment, "")
         return found.intersection(visits)
 
     def _visits(
@@ -374,18 +315,16 @@ class FeedbackStore(StoreFile):
         return {visit for (visit,) in rows}
 
     def accepted_lines(self) -> Callable[[Iterable[str]], frozenset[str]]:
-        """Tells which lines of some have labels of their own: those that suggestions made so far (they were
-        inserted or accepted, and the line was theirs), and those that were replayed.
+        """Tells which lines of some were made by suggestions so far: they were inserted or accepted, and the
+        line was theirs.
 
         Of a block only the first line is known. What is returned raises LspCalibError as the store does.
         """
         rows = self.read(
             "SELECT DISTINCT s.line FROM suggestions s JOIN events e ON e.suggestion_id = s.id "
-            "WHERE s.line IS NOT NULL AND e.kind IN (?, ?) "
-            "UNION SELECT line FROM suggestions WHERE source = ? AND line IS NOT NULL",
+            "WHERE s.line IS NOT NULL AND e.kind IN (?, ?)",
             EventKind.INSERTED.value,
             EventKind.ACCEPTED.value,
-            Source.REPLAY.value,
         )
         known = {line for (line,) in rows}
 
@@ -403,31 +342,26 @@ class FeedbackStore(StoreFile):
 
     def counts(self) -> Counts:
         """The numbers of suggestions shown, of their events and labels."""
-        labels_ = (
-            "FROM labels WHERE suggestion_id NOT IN (SELECT id FROM suggestions WHERE source IS NOT NULL)"
-        )
         with self._reading():
             query = self._connection.execute
-            (suggestions,) = query(f"SELECT COUNT(*) FROM suggestions s WHERE {SHOWN}").fetchone()
-            labelled, correct = query(f"SELECT COUNT(correct), TOTAL(correct) {labels_}").fetchone()
+            (suggestions,) = query("SELECT COUNT(*) FROM suggestions").fetchone()
+            labelled, correct = query("SELECT COUNT(correct), TOTAL(correct) FROM labels").fetchone()
             events = dict(query("SELECT kind, COUNT(*) FROM events GROUP BY kind ORDER BY kind").fetchall())
-            labels = dict(query(f"SELECT how, COUNT(*) {labels_} GROUP BY how ORDER BY how").fetchall())
+            labels = dict(query("SELECT how, COUNT(*) FROM labels GROUP BY how ORDER BY how").fetchall())
         return Counts(suggestions, labelled, int(correct), events, labels)
 
     def export(self) -> Iterator[dict[str, Any]]:
         """One JSON-ready object per suggestion, oldest first, with its `events`, its `moments` (all of them,
-        the first one too) and its `label` (or None).
-
-        What is damaged in it is None.
-        """
+        the first one too) and its `label` (or None)."""
         with self._reading():
-            cursor = self._connection.execute(
-                "SELECT s.*, l.correct, l.how, l.at, l.episode, l.settled_at FROM suggestions s "
+            query = self._connection.execute
+            cursor = query(
+                "SELECT s.*, l.how, l.correct, l.at, l.episode, l.settled_at FROM suggestions s "
                 "LEFT JOIN labels l ON l.suggestion_id = s.id ORDER BY s.shown_at, s.id"
             )
             names = [column[0] for column in cursor.description][:-5]
-            for row in cursor:
-                correct, how, labelled_at, episode, settled_at = row[-5:]
+            for *values, how, correct, labelled_at, episode, settled_at in cursor:
+                one = dict(zip(names, values, strict=True))
                 label = {
                     "correct": None if correct is None else bool(correct),
                     "how": how,
@@ -435,25 +369,25 @@ class FeedbackStore(StoreFile):
                     "episode": episode,
                     "settled_at": settled_at,
                 }
-                events = self._connection.execute(
-                    "SELECT kind, at, data FROM events WHERE suggestion_id = ? ORDER BY number", (row[0],)
+                events = query(
+                    "SELECT kind, at, data FROM events WHERE suggestion_id = ? ORDER BY number", (one["id"],)
                 )
-                one = {name: plain(value) for name, value in zip(names, row, strict=False)}
-                later = self._connection.execute(
+                later = query(
                     "SELECT typed, confidence, tier FROM moments WHERE suggestion_id = ? ORDER BY number",
-                    (row[0],),
+                    (one["id"],),
                 )
                 first = one["typed"], one["confidence"], one["tier"]
                 yield {
                     **one,
                     "was_hidden": bool(one["was_hidden"]),
-                    "source": row[names.index("source")] or Source.SHOWN.value,
-                    "logprobs": parsed(row[names.index("logprobs")]),
-                    "features": parsed(row[names.index("features")]),
+                    "logprobs": json.loads(one["logprobs"]),
+                    "features": json.loads(one["features"]),
                     "label": None if how is None else label,
-                    "events": [{"kind": kind, "at": at, "data": parsed(data)} for kind, at, data in events],
+                    "events": [
+                        {"kind": kind, "at": at, "data": json.loads(data)} for kind, at, data in events
+                    ],
                     "moments": [
-                        {"typed": plain(typed), "confidence": plain(confidence), "tier": plain(tier)}
+                        {"typed": typed, "confidence": confidence, "tier": tier}
                         for typed, confidence, tier in (first, *later)
                     ],
                 }
@@ -547,26 +481,34 @@ class FeedbackStore(StoreFile):
 
         return self._write(delete)
 
-    def _of_one_visit(self, connection: sqlite3.Connection, label: Label) -> Label:
-        """The label; as one of the same visit if the same line got one in another window."""
-        others = connection.execute(
-            "SELECT s.id, l.episode FROM suggestions one "
-            "JOIN suggestions s ON s.line = one.line AND s.workspace IS one.workspace AND s.kind = one.kind "
-            f"AND {SHOWN} "  # only labels of shown suggestions are set aside for certificates
-            f"AND s.shown_at BETWEEN one.shown_at - {_SAME_VISIT} AND one.shown_at + {_SAME_VISIT} "
-            "JOIN labels l ON l.suggestion_id = s.id "
-            f"WHERE one.id = ? AND ABS(l.at - ?) <= {_SAME_VISIT}",
-            (label.suggestion_id, label.at),
-        )
-        found = next((episode for id_, episode in others if id_ not in self._own), None)
-        return label if found is None else attrs.evolve(label, episode=found)
-
     def _hashed(self, kind: str, text: str) -> str | None:
         """Only inside a transaction that writes."""
         return self._hash.of(kind, text) if text else None
 
 
-def _insert_labels(connection: sqlite3.Connection, labels: Iterable[Label]) -> None:
+def _insert_events(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
+    # In the transaction: another process may purge at any time.
+    stored = "SELECT 1 FROM suggestions WHERE id = ?"
+    ids = {event.suggestion_id for event in events}
+    known = {one for one in ids if connection.execute(stored, (one,)).fetchone()}
+    kept = [event for event in events if event.suggestion_id in known or event.kind in _LOOSE]
+    connection.executemany(
+        "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
+        [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in kept],
+    )
+    of_known = [event for event in kept if event.suggestion_id in known]
+    connection.executemany(
+        "INSERT INTO moments (suggestion_id, typed, confidence, tier) VALUES (?, ?, ?, ?)",
+        [(e.suggestion_id, m.typed, m.confidence, m.tier.value) for e in of_known for m in e.moments],
+    )
+    connection.executemany(
+        "UPDATE suggestions SET accepted_typed = ?, accepted_confidence = ?, accepted_tier = ? WHERE id = ?",
+        [
+            (m.typed, m.confidence, m.tier.value, e.suggestion_id)
+            for e in of_known
+            if (m := e.accepted) is not None
+        ],
+    )
     connection.executemany(
         "INSERT INTO labels (suggestion_id, correct, how, at, episode, settled_at) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET correct = excluded.correct, how = excluded.how, "
@@ -577,7 +519,8 @@ def _insert_labels(connection: sqlite3.Connection, labels: Iterable[Label]) -> N
                 *(one.suggestion_id, one.correct, one.how.value, one.at, one.episode),
                 *(one.at if one.settled else None, How.REPORTED.value),
             )
-            for one in labels
+            for event in kept
+            if (one := event.label) is not None
         ],
     )
 
@@ -588,7 +531,7 @@ def _of(model: ModelIdentity) -> tuple[str, str]:
 
 
 def _by_time(after: float) -> str:
-    """Of the new ones, few are read; SQLite would otherwise take the index by model, and read all."""
+    """Of the new ones, few are read."""
     return _BY_TIME if after > SETTLES_WITHIN else ""
 
 

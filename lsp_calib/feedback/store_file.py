@@ -1,4 +1,4 @@
-"""The feedback store's file: its tables, the key of its hashes, transactions, damage, the journal.
+"""The feedback store's file: its tables and their migrations, the key of its hashes, transactions, damage.
 
 The file is private and moved aside when it is damaged; errors say what to do. No column may hold source text,
 a path or an address of a document.
@@ -7,25 +7,25 @@ a path or an address of a document.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import hmac
 import logging
 import os
 import secrets
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lsp_calib import lockfile
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
 from lsp_calib.files import FULL, check_regular, open_file, read_file, why, write_atomically
 from lsp_calib.filesystem import on_network
 from lsp_calib.home import private_folder
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _BYTES = 32
 # 64 bits: among a million lines two share a hash with a probability of 3 in 100 million.
@@ -78,14 +78,10 @@ class KeyedHash:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-FORMAT = 8
-"""Of the tables; kept in the file as its `user_version`."""
-
-# source: NULL: shown, see `events.Source`. features: a JSON object of numbers by name.
-# line, workspace: hashes with the installation's key. typed, confidence, tier: `events.Moment` when it was
-# first shown; accepted_...: when it was accepted, NULL: it was not. was_hidden: it was hidden before.
-_TABLES = (
-    """
+# features: a JSON object of numbers by name. line, workspace: hashes with the installation's key.
+# typed, confidence, tier: `events.Moment` when it was first shown; accepted_...: when it was accepted, NULL:
+# it was not. was_hidden: it was hidden before.
+_SUGGESTIONS = """
     CREATE TABLE suggestions (
         id TEXT PRIMARY KEY,
         shown_at REAL NOT NULL,
@@ -107,14 +103,20 @@ _TABLES = (
         line TEXT,
         workspace TEXT,
         shown_probability REAL NOT NULL,
-        source TEXT,
         typed INTEGER NOT NULL DEFAULT 0,
         was_hidden INTEGER NOT NULL DEFAULT 0,
         accepted_typed INTEGER,
         accepted_confidence REAL,
         accepted_tier TEXT
     )
-    """,
+    """
+_INDEXES = (
+    "CREATE INDEX suggestions_by_model ON suggestions (model_sha256, prompt_version, kind)",
+    "CREATE INDEX suggestions_by_time ON suggestions (shown_at)",
+)
+_TABLES = (
+    _SUGGESTIONS,
+    *_INDEXES,
     # Of suggestions that were shown again while they were typed along: see `events.Moments`.
     """
     CREATE TABLE moments (
@@ -145,37 +147,37 @@ _TABLES = (
         settled_at REAL
     )
     """,
-    "CREATE INDEX suggestions_by_model ON suggestions (model_sha256, prompt_version, kind)",
-    "CREATE INDEX suggestions_by_time ON suggestions (shown_at)",
-    "CREATE INDEX suggestions_not_shown ON suggestions (source, shown_at) WHERE source IS NOT NULL",
     "CREATE INDEX events_by_suggestion ON events (suggestion_id)",
     "CREATE INDEX moments_by_suggestion ON moments (suggestion_id)",
 )
 
-# Both ends of every table and index: a few pages each, whatever the size. Damage by a crash of the system or
-# in a half-copied file usually shows here; other damage shows when it is read or written.
-PROBES = tuple(
-    f"SELECT {column} FROM {table} ORDER BY {order.format(way=way)} LIMIT 1"
-    for table, column, order in (
-        ("suggestions", "rowid", "rowid {way}"),
-        ("suggestions", "id", "id {way}"),
-        ("suggestions", "kind", "model_sha256 {way}, prompt_version {way}, kind {way}"),
-        ("suggestions", "shown_at", "shown_at {way}"),
-        ("labels", "rowid", "rowid {way}"),
-        ("labels", "suggestion_id", "suggestion_id {way}"),
-        ("events", "number", "number {way}"),
-        ("events", "suggestion_id", "suggestion_id {way}"),
-        ("moments", "number", "number {way}"),
-        ("moments", "suggestion_id", "suggestion_id {way}"),
-    )
-    for way in ("ASC", "DESC")
+_FIRST = 8
+_KEPT = (
+    "id, shown_at, kind, language, model, model_sha256, prompt_version, calibrator_id, measure, "
+    "first_tokens, raw, confidence, tier, logprobs, features, features_version, place, line, workspace, "
+    "shown_probability, typed, was_hidden, accepted_typed, accepted_confidence, accepted_tier"
 )
+# What brings the tables of format `_FIRST`, and of each one after it, to the next.
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (  # suggestions that were shown to nobody, with their column `source`, are gone
+        *(
+            f"DELETE FROM {table} WHERE suggestion_id IN "
+            "(SELECT id FROM suggestions WHERE source IS NOT NULL)"
+            for table in ("labels", "events")
+        ),
+        *(f"DROP INDEX IF EXISTS suggestions_{name}" for name in ("by_model", "by_time", "not_shown")),
+        "ALTER TABLE suggestions RENAME TO earlier",
+        _SUGGESTIONS,
+        f"INSERT INTO suggestions ({_KEPT}) SELECT {_KEPT} FROM earlier WHERE source IS NULL ORDER BY rowid",
+        "DROP TABLE earlier",
+        *_INDEXES,
+    ),
+)
+FORMAT = _FIRST + len(_MIGRATIONS)
+"""Of the tables; kept in the file as its `user_version`."""
 
-# The source of a row of `suggestions s`, see `events.Source`, and whether that is what was shown.
-SOURCE = "COALESCE(s.source, 'shown')"
-SHOWN = "s.source IS NULL"
-# Whether nothing was known of it when it was first shown but what the model said: what came later, or was
-# hidden before, is seen only where the first characters agree.
+# Whether nothing was known of a row of `suggestions s` when it was first shown but what the model said: what
+# came later, or was hidden before, is seen only where the first characters agree.
 AT_ONCE = "s.typed = 0 AND NOT s.was_hidden"
 # All moments, the first ones too, as rows of `m`.
 MOMENTS = (
@@ -184,20 +186,29 @@ MOMENTS = (
 )
 
 
-def create_tables(connection: sqlite3.Connection, name: str) -> None:
-    """Create the tables in a new file, in one transaction. Several processes may try this at once.
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Create the tables in a new file, or bring those of an earlier format up to date, in one transaction.
 
-    name: of the file, for messages.
-    Raises DataError if another version of lsp-calib, with another format, wrote the file.
+    Raises DataError if the file is of a format that is not known here.
     """
-    if _is_ready(connection, name):
+
+    def version() -> int:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+    if version() == FORMAT:
         return
     with _transaction(connection):
-        # Another process may have created them while this one waited for the lock.
-        if not _is_ready(connection, name):
-            for statement in _TABLES:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        found = version()  # another process may have done it while this one waited for the lock
+        if found and not _FIRST <= found <= FORMAT:
+            raise DataError(
+                f"{path} was written by another version of lsp-calib (format {found}, this one knows "
+                f"{FORMAT}). It was left as it is, and no feedback is recorded. Update lsp-calib, or move "
+                "the file away: a new one is then begun. Calibrators stay."
+            )
+        steps = _MIGRATIONS[found - _FIRST :] if found else (_TABLES,)
+        for statement in (statement for step in steps for statement in step):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 @contextlib.contextmanager
@@ -214,99 +225,52 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _is_ready(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether the tables are there."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version not in (0, FORMAT):
-        age, advice = "a newer", "Update lsp-calib, or set LSP_CALIB_HOME to another folder."
-        if version < FORMAT:
-            renamed = f"{Path(name).stem}-{version}.db"
-            age, advice = (
-                "an older",
-                f"Rename it, as to {renamed}: a new one is then begun. Calibrators stay.",
-            )
-        raise DataError(
-            f"{name} was written by {age} lsp-calib (format {version}, this one knows {FORMAT}). "
-            f"It was left as it is, and no feedback is recorded. {advice}"
-        )
-    return version == FORMAT
-
-
-_log = logging.getLogger(__name__)
-
-# Times that a file is made where others move it aside; each of them does so once.
-_TRIES = 100
-
-COMPANIONS = ("", "-wal", "-shm", "-journal")
+_COMPANIONS = ("-wal", "-shm", "-journal")
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def private_file(path: Path) -> tuple[int, int]:
-    """Create `path` as an empty file if it does not exist, readable by its owner alone (mode 0600).
-
-    SQLite gives the mode of the main file to the files that it puts beside it.
-    Returns the file's identity, which stays the same if it is renamed. Raises OSError.
-    """
-    for _ in range(_TRIES):
-        # Not opened if it is there: to close a file drops the locks this process has on it, SQLite's too.
-        with contextlib.suppress(FileExistsError):
-            os.close(open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-        if os.name == "posix":
-            for companion in COMPANIONS:
-                with contextlib.suppress(FileNotFoundError):
-                    Path(f"{path}{companion}").chmod(0o600)
-        with contextlib.suppress(FileNotFoundError):  # moved aside by another process, just now
-            return identity(path)
-    raise FileNotFoundError(errno.ENOENT, "another program removes it each time it is made", str(path))
+def _code(error: sqlite3.Error) -> int:
+    """The primary result code, or 0 for an error of the Python module itself."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection holds a lock."""
-    return _code(error) in _BUSY
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells the file at a path from another one put in its place; None if there is none. Raises OSError,
+    also for anything but a regular file."""
+    try:
+        status = check_regular(path)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
-def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether the file itself is damaged, as opposed to a temporary problem."""
-    return _code(error) in _DAMAGED
+def _make_private(path: Path) -> None:
+    """Create an empty file if there is none, readable by its owner alone: SQLite gives its mode to the files
+    that it puts beside it. Raises OSError."""
+    # Not opened if it is there: to close a file drops the locks this process has on it, SQLite's too.
+    with contextlib.suppress(FileExistsError):
+        os.close(open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    if os.name == "posix":
+        for companion in ("", *_COMPANIONS):
+            with contextlib.suppress(FileNotFoundError):
+                Path(f"{path}{companion}").chmod(0o600)
 
 
-def move_aside(path: Path, damaged: tuple[int, int]) -> Path | None:
-    """Rename a damaged database with the files that belong to it, and log that.
-
-    damaged: the file's identity; another process may have found the same damage, and put a new file in its
-    place.
-    Returns where it is now, or None if another process was faster. Raises OSError.
-    """
-    with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as held:
-        if sys.platform != "win32":  # on Windows a file that is open, here or elsewhere, cannot be renamed
-            # Lock the damaged file itself: all processes that want to move it wait here, and no lock file
-            # remains.
-            lockfile.wait_for_lock(held.enter_context(os.fdopen(open_file(path), "rb")).fileno())
-        if identity(path) == damaged:
-            aside = _free_name(path)
-            _move(path, aside)
-            return aside
-    return None
-
-
-def _free_name(path: Path) -> Path:
-    stamp = time.strftime("%Y%m%dT%H%M%S")
+def _move_aside(path: Path) -> Path:
+    """Rename a damaged file with those that belong to it; returns where it is now. Raises OSError."""
+    stamp, number = time.strftime("%Y%m%dT%H%M%S"), 1
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
-    number = 1
     while aside.exists():
         number += 1
         aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
-    return aside
-
-
-def _move(path: Path, aside: Path) -> None:
     # The main file is moved last: once it is gone, the others may belong to a new one.
-    for companion in reversed(COMPANIONS[1:]):
+    for companion in _COMPANIONS:
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{companion}").rename(f"{aside}{companion}")
     path.rename(aside)
     _log.warning("%s is damaged. It was moved to %s, and a new one was created.", path, aside)
+    return aside
 
 
 @contextlib.contextmanager
@@ -322,11 +286,6 @@ def translated(path: Path) -> Iterator[None]:
 
 def _translation(path: Path, error: sqlite3.Error) -> LspCalibError:
     code = _code(error)
-    if code in _DAMAGED:
-        return DataError(
-            f"{path} is damaged ({error}), so feedback cannot be recorded. Close the editors that use it and "
-            "move the file away: a new one is then created."
-        )
     if code == sqlite3.SQLITE_FULL:
         return _full(path)
     if code in _BUSY:
@@ -348,7 +307,7 @@ def _of_system(path: Path, error: OSError) -> LspCalibError:
 
 
 def _trouble(folder: Path) -> OSError | None:
-    """The error of a write beside the store. SQLite does not pass it on, as for a used-up quota."""
+    """The error of a write beside the store. SQLite does not pass it on, as of a full disk or a quota."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(1 << 16))
@@ -369,23 +328,6 @@ def _unusable(path: Path, error: Exception) -> SettingsError:
     )
 
 
-def identity(path: Path) -> tuple[int, int]:
-    """The file's identity, independent of its name. Raises OSError, also for anything but a regular file."""
-    status = check_regular(path)
-    return status.st_dev, status.st_ino
-
-
-def _code(error: sqlite3.Error) -> int:
-    """The primary result code, or 0 for an error of the Python module itself."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-T = TypeVar("T")
-
-# The identity of no file: what a connection is to that is closed and could not be opened again.
-_NOWHERE = (-1, -1)
-
-
 class StoreFile:
     """One SQLite file, readable by its owner alone. See `FeedbackStore` for what its users are promised.
 
@@ -395,14 +337,15 @@ class StoreFile:
     def __init__(self, path: Path, *, timeout: float = 5.0) -> None:
         """Open or create the store.
 
-        Raises SettingsError if the file cannot be created or written, DataError if a newer version wrote it.
+        Raises SettingsError if the file cannot be created or written, DataError if another version wrote it.
         """
         self.path = path
         self.moved_aside: Path | None = None
+        self._which: tuple[int, int] | None = None
         self._timeout = timeout
         private_folder(path.parent)
         with translated(path):
-            self._reopen()
+            self._open()
 
     def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """All rows of a query. Raises LspCalibError as every method of the store."""
@@ -421,100 +364,83 @@ class StoreFile:
             try:
                 return self._in_transaction(work)
             except sqlite3.DatabaseError as error:
-                if not is_corrupt(error):
+                if _code(error) not in _DAMAGED:
                     raise
             self._connection.close()
-            self._begin_afresh(self._which)
+            self._open(self._which)
             return self._in_transaction(work)
 
     def _in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if not self._in_place():
-            # Another process has moved the file aside: nobody would find data written to it now.
+        if self._which is None or self._which != _identity(self.path):
+            # The file was moved, by the user or another process: nobody would find data written to it now.
             self._connection.close()
-            self._reopen()
+            self._open()
         with _transaction(self._connection):
             return work(self._connection)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         with translated(self.path):
-            if self._which == _NOWHERE:
-                self._reopen()
+            if self._which is None:
+                self._open()
             try:
                 yield
             except sqlite3.DatabaseError as error:
-                if not is_corrupt(error):
+                if _code(error) not in _DAMAGED:
                     raise
                 self._connection.close()
-                self._begin_afresh(self._which)
+                self._open(self._which)
                 raise DataError(
                     f"{self.path} was damaged ({error}). It was moved to {self.moved_aside}, and a new one "
                     "was created. The new one starts without labels."
                 ) from error
 
-    def _in_place(self) -> bool:
-        try:
-            return identity(self.path) == self._which
-        except FileNotFoundError:
-            return False
-
-    def _reopen(self) -> None:
+    def _open(self, damaged: tuple[int, int] | None = None) -> None:
         """Open the file that is there now, or a new one. No connection may be open.
 
-        If that fails, as on a full disk, the next transaction tries again.
+        damaged: a file that is moved aside before, unless another process has done so.
+        If that fails, as on a full disk, the next use of the store tries again.
         """
-        self._which = _NOWHERE
-        which = private_file(self.path)
+        self._which = None
+        if damaged is not None and _identity(self.path) == damaged:
+            self.moved_aside = _move_aside(self.path)
+        _make_private(self.path)
+        which = _identity(self.path)
         try:
-            self._connection = self._open()
+            self._connection = self._connected()
         except sqlite3.DatabaseError as error:
-            if not is_corrupt(error):
+            if damaged is not None or _code(error) not in _DAMAGED:
                 raise
-            self._begin_afresh(which)
+            self._open(which)
         else:
             self._which = which
 
-    def _begin_afresh(self, damaged: tuple[int, int]) -> None:
-        """Move the damaged file aside, unless another process has done so, and open a new one. No connection
-        may be open."""
-        self._which = _NOWHERE
-        self.moved_aside = move_aside(self.path, damaged) or self.moved_aside
-        which = private_file(self.path)
-        self._connection = self._open()
-        self._which = which
-
-    def _open(self) -> sqlite3.Connection:
-        # SQLite does not wait if the wait might never end, as when two processes switch a new file to
-        # write-ahead logging at once.
+    def _connected(self) -> sqlite3.Connection:
+        # SQLite does not wait where two processes switch a new file to write-ahead logging at once.
         deadline = time.monotonic() + self._timeout
         while True:
+            connection = sqlite3.connect(
+                self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            )
             try:
-                return self._connected()
-            except sqlite3.OperationalError as error:
-                if not is_busy(error) or time.monotonic() >= deadline:
+                self._set_up(connection)
+                return connection
+            except BaseException as error:
+                connection.close()
+                busy = isinstance(error, sqlite3.OperationalError) and _code(error) in _BUSY
+                if not busy or time.monotonic() >= deadline:
                     raise
             time.sleep(0.02)
 
-    def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
-        )
-        # A damaged text is read as one with other characters: the rest of the store is sound.
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        try:
-            # The write-ahead log needs memory that all processes share, which machines do not.
-            apart = on_network(self.path.parent)
-            connection.execute(f"PRAGMA journal_mode = {'DELETE' if apart else 'WAL'}")
-            # EXTRA: a rollback journal whose removal is lost in a power cut would undo the transaction.
-            connection.execute(f"PRAGMA synchronous = {'EXTRA' if apart else 'FULL'}")
-            # Deleted data must not remain in the file.
-            connection.execute("PRAGMA secure_delete = ON")
-            # 256 KiB instead of 2 MB for each server: the system's cache, which all share, has the pages too.
-            connection.execute("PRAGMA cache_size = -256")
-            create_tables(connection, str(self.path))
-            for probe in PROBES:
-                connection.execute(probe).fetchone()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        # The write-ahead log takes a third of the time, and needs memory that all processes share, which
+        # machines do not. A rollback journal whose removal is lost in a power cut would undo the transaction,
+        # but for EXTRA.
+        journal, safety = ("DELETE", "EXTRA") if on_network(self.path.parent) else ("WAL", "FULL")
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+        connection.execute(f"PRAGMA synchronous = {safety}")
+        # Deleted data must not remain in the file.
+        connection.execute("PRAGMA secure_delete = ON")
+        # 256 KiB instead of 2 MB for each server: the system's cache, which all share, has the pages too.
+        connection.execute("PRAGMA cache_size = -256")
+        _prepare(connection, self.path)

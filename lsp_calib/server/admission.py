@@ -330,25 +330,6 @@ class Admission:
             return False
         return self._connection.settings.on_battery == "on" or not self._power.on_battery()
 
-    @property
-    def replays(self) -> bool:
-        """Whether finished lines may be completed for their labels at all: on this machine alone, and neither
-        the user nor a workspace forbids it."""
-        trusted, settings = self._connection.trusted, self._connection.settings
-        return settings.feedback and settings.replay and trusted.remote_url is None
-
-    def may_replay(self, uri: str) -> bool:
-        """Whether a finished line of a document may be completed now."""
-        document = self._connection.open_document(uri)
-        return (
-            self.settings_known.is_set()
-            and self.replays
-            and self.may_work_ahead()
-            and document is not None
-            and self.unwanted(document.language) is None
-            and not self.excluded(document)
-        )
-
     def excluded(self, document: CalibDocument) -> str:
         """Why a document is excluded, "" if it is not. The names of its file decide."""
         return self.exclusion().reason(*document.file_names)

@@ -27,7 +27,7 @@ from lsp_calib.completion.service import (
     beginning_with,
 )
 from lsp_calib.errors import LspCalibError, RequestCancelledError
-from lsp_calib.inference.engine import EngineState, Priority
+from lsp_calib.inference.engine import EngineState
 from lsp_calib.languages import suffix_of
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import (
@@ -354,15 +354,6 @@ class Completions:
             return
         line += self._accepted_below(uri, document.bare_lines[line : line + MOST_LINES])
         self._ahead.inserted(document, line)
-
-    async def replay(self, document: CalibDocument, cursor: Cursor) -> Completion | Hidden | Nothing:
-        """Complete at `cursor` without showing, hiding or remembering the answer.
-
-        In the cache for background work, so that the next request of the user finds its own as it was.
-        Raises ModelError or EngineError if the model could not be asked.
-        """
-        self._estimator.reload()
-        return await self._service.complete(cursor, Priority.BACKGROUND, document=document.file)
 
     def _opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time, but follow what was suggested.

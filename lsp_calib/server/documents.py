@@ -128,10 +128,8 @@ class Documents:
     def changed(self, uri: str) -> None:
         if (document := self._connection.open_document(uri)) is not None:
             changes, lines = document.take_changes(), document.bare_lines
-            typed, by = True, By.USER
-            if changes.all:
-                typed, by = self._by_whom(document.uri, changes, lines)
-            self._events.send(on.DocumentChanged(document, lines, changes, typed, by))
+            by = self._by_whom(document.uri, changes, lines) if changes.all else By.USER
+            self._events.send(on.DocumentChanged(document, lines, changes, by))
 
     def save_begins(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
         """What changes until the end of the save is changed by a formatter."""
@@ -178,9 +176,7 @@ class Documents:
         document.bulk_at = None
         return not late
 
-    def _by_whom(self, uri: str, changes: Changes, lines: Lines) -> tuple[bool, By]:
-        """Whether changes may have been typed: not in bulk, and they do not lead back to an earlier state, or
-        only by single characters; and by whom they are."""
+    def _by_whom(self, uri: str, changes: Changes, lines: Lines) -> By:
         document = self._documents.setdefault(uri, _Document())
         saving = document.saving_at is not None and self._clock() - document.saving_at <= _SAVE
         returned = _returns(document, changes)
@@ -192,8 +188,7 @@ class Documents:
         undone = returned and not _is_whole(changes)
         by_program = saving or (not undone and _is_edited_by_program(changes, lines))
         by_program = self._goes_on(document, changes.all[0]) or by_program
-        by = By.FILE if read_again else By.PROGRAM if by_program else By.USER
-        return not (bulk or returned), by
+        return By.FILE if read_again else By.PROGRAM if by_program else By.USER
 
     def _goes_on(self, document: _Document, change: Change) -> bool:
         """Whether a message replaces on another line what the one right before it has replaced, by the same:

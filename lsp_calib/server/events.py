@@ -44,12 +44,11 @@ class DocumentOpened:
 
 @attrs.frozen
 class DocumentChanged:
-    """lines: as they are now. changes: those of one message. typed: whether they may have been typed."""
+    """lines: as they are now. changes: those of one message."""
 
     document: CalibDocument
     lines: tuple[str, ...]
     changes: Changes
-    typed: bool
     by: By
 
 
@@ -248,29 +247,21 @@ something happens."""
 
 @attrs.frozen
 class Pace:
-    """Seconds without the user, and limits. summaries: then the user reads, thinks or is away; somebody may
-    ask for what is on the screen. replay: summaries come first. refit: nobody is typing; it takes a second or
+    """Seconds without the user. summaries: then the user reads, thinks or is away; somebody may
+    ask for what is on the screen. refit: nobody is typing; it takes a second or
     two of a processor. watch: after the first of several labels, which often come together, as on a save.
-    retry: where something was in the way of a replay: a battery, another program. settle: after which a line
-    that the user has left counts as finished.
     memory: after documents were closed; it takes some hundredths of a second.
-    lines_an_hour: replayed at most: a calibrator needs some hundred labels, and no more in a day.
     """
 
     summaries: float = 5.0
-    replay: float = 8.0
     refit: float = 20.0
     watch: float = 1.0
     memory: float = 2.0
-    retry: float = 60.0
-    settle: float = 30.0
-    lines_an_hour: int = 60
 
 
 _TYPING = (DocumentChanged, CompletionRequested)
 WORK: tuple[tuple[str, tuple[type[object], ...], bool], ...] = (
     ("summaries", (*_TYPING, DocumentOpened, UserMoved), True),
-    ("replay", (*_TYPING, SummaryRequested, DocumentSaved, DocumentClosed), True),
     ("refit", _TYPING, False),
     ("memory", (*_TYPING, DocumentOpened, DocumentClosed), False),
 )

@@ -15,7 +15,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
+from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.removal import believed
 from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
 from lsp_calib.feedback.store import FeedbackStore
@@ -69,17 +69,6 @@ class FeedbackRecorder:
             was_hidden=completion.was_hidden,
             events=first.events,
         )
-
-    def replayed(
-        self, document: CalibDocument, completion: Completion, line: str, correct: bool, at: float
-    ) -> None:
-        """Keep a completion that nobody saw.
-
-        line: as the user had typed it; its hash is kept. correct: the completion makes the same.
-        """
-        how = How.TYPED if correct else How.TYPED_OVER
-        label = Label(completion.suggestion.id, correct, how, at)
-        self._record(document, completion, line, at, source=Source.REPLAY, label=label)
 
     def summary_shown(self, document: CalibDocument, summary: Summary, line: str, at: float) -> None:
         """Keep a summary that was put into a document or reported.

@@ -130,9 +130,7 @@ class HidingNotice:
     def _replayed(self, purpose: Purpose, limit: float, store: FeedbackStore) -> Replay:
         """What a limit would have hidden of the labelled suggestions of a model and a task, in all languages,
         by the calibrators in force now. On the store's thread."""
-        rows = store.labels(
-            *(purpose.model, purpose.prompt_version, purpose.task), newest=MOST_LABELS, shown=True
-        )
+        rows = store.labels(*(purpose.model, purpose.prompt_version, purpose.task), newest=MOST_LABELS)
         store_of, measure = self._estimator.store, self._estimator.measure
         survives: list[float | None] = []
         correct: list[bool] = []

@@ -25,7 +25,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import roll_back
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.purpose import LENT
 from lsp_calib.errors import LspCalibError, SettingsError
-from lsp_calib.feedback.learning import (
+from lsp_calib.feedback.personalisation import (
     LEAST_NEW,
     Refits,
     refit_languages,
@@ -334,7 +334,7 @@ def folder_to_ask_about(connection: Connection, language: str) -> Path | None:
 class Learning:
     """Watches over certificates soon after labels, and refits when the user pauses.
 
-    It looks whether a refit is due (`feedback.learning.is_due`) once after the start, then after every
+    It looks whether a refit is due (`feedback.personalisation.is_due`) once after the start, then after every
     LEAST_NEW labels and after a change of settings.
     """
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -33,17 +32,9 @@ class Status:
     """State, model, calibrator of completions, latencies, and numbers: of suggestions shown by tier, of
     completions hidden, of answers withheld by reason, and of answers whose end was cut off by reason."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        estimator: ConfidenceEstimator,
-        waiting: Callable[[], int],
-        events: Events,
-    ) -> None:
-        """waiting: how many lines that the user has typed wait to be replayed."""
+    def __init__(self, connection: Connection, estimator: ConfidenceEstimator, events: Events) -> None:
         self._connection = connection
         self._estimator = estimator
-        self._waiting = waiting
         self.state = EngineState.STARTING
         self.message = "Starting."
         self.pause = ""  # for how long completions are paused, a sentence; "" if they are not
@@ -58,7 +49,6 @@ class Status:
         self._shown = LRU[str, None](_REMEMBERED)
         self._kept_back = LRU[str, None](_REMEMBERED)
         self._latencies: deque[float] = deque(maxlen=200)
-        self._replayed: Counter[bool] = Counter()  # lines, by whether the model was right
         self.loads_again = False  # and has not answered since
         self._closed = False
         events.on(on.SuggestionMade, self.made)
@@ -101,10 +91,6 @@ class Status:
         self._shown[suggestion.id] = None
         self._tiers[suggestion.confidence.tier.value] += 1
 
-    def replayed(self, *, correct: bool) -> None:
-        """A line of the user's was completed afterwards. correct: the completion was the rest of it."""
-        self._replayed[correct] += 1
-
     def _calibrator_changed(self, changed: on.CalibratorChanged) -> None:
         self.calibrator = changed.ref
         self.send()
@@ -143,11 +129,6 @@ class Status:
             "hidden": self._hidden,
             "withheld": {removal.value: self._withheld[removal] for removal in Removal},
             "cut": {cut.value: self._cut[cut] for cut in Cut},
-            "replay": {
-                "waiting": self._waiting(),
-                "labels": self._replayed.total(),
-                "correct": self._replayed[True],
-            },
             "latencyMs": {
                 "p50": None if latency is None else round(latency.p50, 1),
                 "p95": None if latency is None else round(latency.p95, 1),

@@ -15,7 +15,6 @@ from lsp_calib.server.events import Events, Idle, Pace
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.history import HidingNotice, ReportPage
 from lsp_calib.server.learning import Learning, WorkspaceCalibration
-from lsp_calib.server.line_replay import LineReplay, TypedLines
 from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.suggestion_tracking import Diagnostics, Refused, SuggestionTracking
@@ -59,8 +58,7 @@ class Session:
         events.on(on.CalibratorChanged, lambda _: complain())
         self._idle = idle = Idle(events, pace)
         self.admission = admission = Admission(connection, events)
-        typed = TypedLines(settle_after=pace.settle)
-        self.status = status = Status(connection, estimator, lambda: len(typed.waiting()), events)
+        self.status = status = Status(connection, estimator, events)
         self.model = model = Model(connection, estimator, status, messages, LoadProgress(work_done), events)
         self.recorder = recorder = FeedbackRecorder(connection, messages, events)
         self.documents = documents = Documents(connection, events)
@@ -83,7 +81,7 @@ class Session:
             pace=pace,
             events=events,
         )
-        self.completions = completions = Completions(
+        self.completions = Completions(
             connection,
             model,
             estimator,
@@ -105,18 +103,6 @@ class Session:
             recorder=recorder,
             progress=SummaryProgress(work_done),
             idle=idle,
-            events=events,
-        )
-        self._line_replay = LineReplay(
-            connection,
-            completions,
-            recorder,
-            admission=admission,
-            status=status,
-            summaries=self.summaries.requests,
-            typed=typed,
-            idle=idle,
-            pace=pace,
             events=events,
         )
         self._hiding = HidingNotice(

@@ -33,8 +33,8 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
 
     But a `model` that is named in a place above the one with `remote.url` is asked on this machine: the
     address and its key are dropped. `remote.keyFile` counts only where the `remote.url` in force was set;
-    patterns of `exclude`, and overrides of the tiers, from all places count together; and `feedback.replay`
-    and `feedback.gitHistory` are false where one place says so. Raises SettingsError if there is no state
+    patterns of `exclude`, and overrides of the tiers, from all places count together; and
+    `feedback.gitHistory` is false where one place says so. Raises SettingsError if there is no state
     folder.
     """
     user, problems = _user_file()
@@ -50,9 +50,8 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
             chosen["remote_url"] = chosen["remote_key_file"] = None
     chosen["exclude"] = tuple(dict.fromkeys(pattern for level in levels for pattern in level.exclude))
     chosen["overrides"] = tuple(dict.fromkeys(one for level in levels for one in level.overrides))
-    for name in ("replay", "git_history"):
-        if any(getattr(level, name) is False for level in levels):
-            chosen[name] = False
+    if any(level.git_history is False for level in levels):
+        chosen["git_history"] = False
     trusted = Trusted(**chosen)
     warning = in_the_clear(trusted.remote_url or "")
     return trusted, [*problems, *more, *([warning] if warning else [])]

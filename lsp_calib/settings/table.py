@@ -303,14 +303,6 @@ class Settings:
     feedback: bool = _setting(
         "feedback.enabled", switch(), True, "remember what became of suggestions", bound=KEPT_OFF
     )
-    replay: bool = _setting(
-        "feedback.replay",
-        switch(),
-        True,
-        "when the machine is idle, complete lines that you have just typed and compare, to learn from them",
-        bound=KEPT_OFF,
-        see="[Replayed lines](learning.md#replayed-lines)",
-    )
     model_idle_seconds: float = _setting(
         "modelIdleSeconds",
         number(0, 3600),
@@ -429,7 +421,6 @@ class Trusted:
         "for how many days feedback is kept; older feedback is deleted, a little at a time",
     )
     feedback: bool | None = _own("feedback")
-    replay: bool | None = _own("replay")
     auto_refit: bool | None = _own("auto_refit")
     diagnostics: bool | None = _own("diagnostics")
     severity_accept: str | None = _own("severity_accept")

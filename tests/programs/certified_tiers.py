@@ -29,7 +29,7 @@ from lsp_calib.calibration.calibrators.refit import FEEDBACK, refit
 from lsp_calib.calibration.certificates import LEAST_CONFIDENCE, Ledger, Promise
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.evaluation.records import read_records
-from lsp_calib.feedback.learning import LEAST_NEW, LEAST_SHARE
+from lsp_calib.feedback.personalisation import LEAST_NEW, LEAST_SHARE
 from lsp_calib.values import Evidence
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"
@@ -138,7 +138,7 @@ class Stream:
         )
 
     def refit(self) -> None:
-        """As `feedback.learning.refit_from_feedback`."""
+        """As `feedback.personalisation.refit_from_feedback`."""
         fresh = [at + 1 > self.ledger.used_until for at in range(len(self.lines))]
         aside = np.array(self.aside) & np.array(fresh)
         lines, correct = np.array(self.lines), np.array(self.correct)

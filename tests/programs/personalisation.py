@@ -7,15 +7,14 @@ user arrive in the order of their files. --others: records of many projects, on 
 is fitted again without the user's (five folds).
 
 At each line the user may get a suggestion (SHOWN of all lines, at random): they keep what is right, and what
-is wrong, with the probabilities of a rule, and kept is its label. All other lines are replayed: their label
-is whether the completion is right. After some lines the product refits, from a store with these labels
-(`feedback.learning`). Scored are the last lines of the stream, in expectation over what the user would keep
-of what is right and wrong there: the squared error of the confidences of
+is wrong, with the probabilities of a rule, and kept is its label. After some lines the product refits, from
+a store with these labels (`feedback.personalisation`). Scored are the last lines of the stream, in
+expectation over what the user would keep of what is right and wrong there: the squared error of the
+confidences of
 
 - shipped: the calibrator fitted on other projects;
 - Platt: the curve over the geometric mean of that calibrator, a general Platt calibrator;
-- shown: a personal one, from labels of suggestions that were shown;
-- replay: a personal one, from these and the labels of replayed lines.
+- personal: a personal one, from labels of suggestions that were shown.
 
 Then the same users with a truth that is shifted by 1 in log-odds from the shipped calibrator, and with one
 that is just it: what is found there is there, and what is not is chance. Last, certificates on each user's
@@ -48,7 +47,7 @@ from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING
 from lsp_calib.evaluation.records import Record
-from lsp_calib.feedback.learning import refit_from_feedback, refit_where_due, watch_labels
+from lsp_calib.feedback.personalisation import refit_from_feedback, refit_where_due, watch_labels
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence
 
@@ -196,11 +195,9 @@ def score(user: User, rule: tuple[float, float], after: Sequence[int], seeds: in
         right = rng.random(first) < user.truth[:first]
         kept = rng.random(first) < np.where(right, *rule)
         shown = rng.random(first) < SHOWN
-        for arm, labelled in (("shown", shown), ("replay", np.ones(first, dtype=np.bool_))):
-            labels = np.where(shown, kept, right)
-            for n, confidences in _refitted(user, labelled, labels, after, evidences, k):
-                error = _error(confidences, wanted) / seeds
-                errors[arm, n] = errors.get((arm, n), np.zeros(error.size)) + error
+        for n, confidences in _refitted(user, shown, kept, after, evidences, k):
+            error = _error(confidences, wanted) / seeds
+            errors["personal", n] = errors.get(("personal", n), np.zeros(error.size)) + error
     return Scored(user.name, errors)
 
 
@@ -362,7 +359,7 @@ def tables(
                     _row(*cells, one.better, one.worse),
                     {"truth": title, "rule": rule, **attrs.asdict(one)},
                 )
-            gains = {arm: first_gain(compared, arm) for arm in ("shown", "replay")}
+            gains = {"personal": first_gain(compared, "personal")}
             yield f"{title}, {rule[0]:.0%}, {rule[1]:.0%}: a gain from so many lines on: {gains}", gains
     for rule, promise in ((RULES[0], Promise()), (RULES[0], Promise(risk=0.2)), (RULES[1], Promise())):
         if not certificates:

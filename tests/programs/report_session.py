@@ -11,7 +11,7 @@ became of each, and the refits, when the product itself makes them. By rule is w
 commit's visits are evenly spread over the time since the one before (`SPREAD`); a suggestion is looked at
 (`LOOKED`), inserted if it makes the line that was committed, and otherwise typed over key by key (`KEY`). The
 files are saved when they are committed, and nobody closes them: a later commit changes them as it did. Of the
-lines of a commit, the one drawn last (`SHOWN` come before) is written without a suggestion, and replayed.
+lines of a commit, the one drawn last (`SHOWN` come before) is written without a suggestion.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from lsp_calib.evaluation.lines import LineItem, plain
 from lsp_calib.evaluation.recomputed import answer_of
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.tasks import Task
-from lsp_calib.feedback.events import Event, How, Label, Source
-from lsp_calib.feedback.learning import refit_where_due
+from lsp_calib.feedback.events import Event
+from lsp_calib.feedback.personalisation import refit_where_due
 from lsp_calib.feedback.report import make_report
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracker import Tracker
@@ -55,7 +55,7 @@ RECORDS = MODELS / "records" / "history" / "line-smollm2-135m.jsonl"
 MODEL = "smollm2-135m"
 # The most seconds: from one visit of a commit to the next, or to the commit; before a decision; for a key.
 SPREAD, LOOKED, KEY = 90.0, 2.0, 0.2
-# Of a commit's lines so many have a suggestion; the others are replayed.
+# Of a commit's lines so many have a suggestion.
 SHOWN = 3
 
 
@@ -125,12 +125,11 @@ class Session:
     def goes_on(self, step: Step) -> None:
         """What leads to a commit, and the commit."""
         at = float(step.commit.at)
-        known = [
-            (item, rank < SHOWN)
+        offered = [
+            item
             for item, rank in zip(step.visits, step.ranks, strict=True)
-            if item.id in self.answers.texts
+            if rank < SHOWN and item.id in self.answers.texts
         ]
-        offered = [item for item, is_shown in known if is_shown]
         since = math.inf if self.earlier is None else max(at - self.earlier, 0.0)
         pause = min(SPREAD, since / (len(offered) + 1))
         for number, item in enumerate(offered):
@@ -142,8 +141,6 @@ class Session:
             else:
                 self._keep(self.tracker.changed(_uri(name), lines, at))
                 self._keep(self.tracker.saved(_uri(name), at))
-        for item in (item for item, is_shown in known if not is_shown):
-            self._replay(item, at)
         self.earlier = at
         self._refit(at)
 
@@ -171,11 +168,7 @@ class Session:
             now += key
             self._keep(self.tracker.changed(uri, _with(lines, at, before + item.target[:end]), now))
 
-    def _replay(self, item: LineItem, now: float) -> None:
-        """A line that was written without a suggestion: what would have been suggested, compared with it."""
-        self._record(item, now, replayed=True)
-
-    def _record(self, item: LineItem, now: float, *, replayed: bool = False) -> Suggestion:
+    def _record(self, item: LineItem, now: float) -> Suggestion:
         found, text = self.answers.texts[item.id]
         header, evidence = self.answers.header, found.evidence(self.answers.header)
         self.visits += 1
@@ -183,10 +176,6 @@ class Session:
         suggestion = Suggestion(
             f"{self.visits:016x}", "line", text, confidence, header.model.name, 1, "model", Timing()
         )
-        label = None
-        if replayed:
-            right = item.is_correct(text)
-            label = Label(suggestion.id, right, How.TYPED if right else How.TYPED_OVER, now)
         self.store.record_shown(
             suggestion,
             model=header.model,
@@ -194,9 +183,7 @@ class Session:
             language=header.language,
             evidence=evidence,
             at=now,
-            line=item.cursor.before + (item.target if replayed else text),
-            source=Source.REPLAY if replayed else Source.SHOWN,
-            label=label,
+            line=item.cursor.before + text,
         )
         return suggestion
 

@@ -26,8 +26,6 @@ SCRIPT is a JSON file, all of its keys optional:
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.events.Pace`
     summariesAfter  seconds after which summaries are made ahead; an hour unless given
-    replay       {"idle", "retry", "linesAnHour", "settleAfter"}: see `server.events.Pace`;
-                 lines are replayed after an hour unless given
     fileSeconds  how long the search for examples takes to read a file, at least
     supplies     the folder that lists mains adapters and batteries; none unless given
     log          the log file
@@ -281,16 +279,12 @@ def _follow_by_hand(server: CalibServer) -> None:
 def _pace(script: dict[str, Any]) -> Pace:
     from lsp_calib.server.events import Pace
 
-    labels, replay = script.get("afterLabels", {}), script.get("replay", {})
+    labels = script.get("afterLabels", {})
     usual = Pace()
     return Pace(
         summaries=script.get("summariesAfter", 3600.0),
-        replay=replay.get("idle", 3600.0),
         refit=labels.get("idle", usual.refit),
         watch=labels.get("soon", usual.watch),
-        retry=replay.get("retry", usual.retry),
-        settle=replay.get("settleAfter", usual.settle),
-        lines_an_hour=replay.get("linesAnHour", usual.lines_an_hour),
     )
 
 

@@ -246,20 +246,6 @@ async def test_messages_about_what_is_not_open(connect: Connect) -> None:
     assert await prompt(editor, 1, 4, book.cell_uri("a")) == "b = 1\na = "
 
 
-async def test_a_line_typed_in_a_cell_is_replayed_in_its_notebook(connect: Connect) -> None:
-    replay = {"idle": 0.05, "retry": 0.05, "settleAfter": 0.0}
-    editor = await begin(connect, {"replay": replay})
-    book = Notebook(editor, {"a": SCORE, "b": "\n"})
-    for n, letter in enumerate("total = 1 + 2"):
-        book.insert("b", 0, n, letter)
-    book.insert("b", 0, 13, "\n")
-    book.insert("b", 1, 0, "x")
-    book.save()
-    asked = await editor.engine.until("asked")
-    assert asked[0]["background"]
-    assert asked[0]["prompt"].startswith(SCORE + "\n\n")
-
-
 async def test_the_server_offers_notebooks_to_clients_that_have_them(connect: Connect) -> None:
     editor = await begin(connect)
     offered = editor.server.notebook_document_sync

@@ -100,13 +100,13 @@ HOSTILE: dict[str, Any] = {
     "tiers": {"acceptFrom": 0, "rejectBelow": 0, "preset": "lenient", "policy": "cost"},
     "diagnostics": {"enabled": False, "severity": {"accept": "off", "review": "off", "reject": "off"}},
     "confidence": {"measure": "total"},
-    "feedback": {"enabled": True, "replay": True},
+    "feedback": {"enabled": True},
     "autoRefit": True,
     "exclude": [],
     "modelIdleSeconds": 3600,
 }
 MINE: dict[str, Any] = {
-    "feedback": {"enabled": False, "replay": False},
+    "feedback": {"enabled": False},
     "autoRefit": False,
     "exclude": ["secret/**"],
     "modelIdleSeconds": 3,
@@ -116,7 +116,7 @@ IN_WORKSPACE = (
     *("tiers.acceptFrom 0 ", "tiers.rejectBelow 0 ", 'tiers.preset "lenient"', 'tiers.policy "cost"'),
     *("diagnostics.enabled false", 'diagnostics.severity.accept "off"', 'diagnostics.severity.review "off"'),
     *('diagnostics.severity.reject "off"', 'confidence.measure "total"'),
-    *("feedback.enabled true", "feedback.replay true", "autoRefit true", "modelIdleSeconds 3600"),
+    *("feedback.enabled true", "autoRefit true", "modelIdleSeconds 3600"),
 )
 
 

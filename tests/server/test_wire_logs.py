@@ -296,25 +296,6 @@ async def a_notebook(s: Session, e: Editor) -> None:
     await s.step(book.close())
 
 
-TYPED = "total = price * 12"
-
-
-@session(
-    {
-        "replay": {"idle": 0.1, "settleAfter": 0.05, "retry": 0.2},
-        "answers": {TYPED[:at]: {"text": TYPED[at:]} for at in range(len(TYPED))},
-        "otherwise": {"text": "nothing like it"},
-    }
-)
-async def lines_replayed(s: Session, e: Editor) -> None:
-    e.open("import os\n\n\n")
-    for column, letter in enumerate(TYPED):
-        e.insert(2, column, letter)
-    e.insert(2, len(TYPED), "\n")
-    await s.step(until(lambda: e.rows("SELECT 1 FROM labels"), "a label"))
-    await s.step(e.command("status"))
-
-
 @asking({"otherwise": SURE, "afterLabels": {"soon": 0.05, "idle": 0.3}})
 async def after_labels(s: Session, e: Editor) -> None:
     await s.step(e.insert(4, 12, "net + tax"), e.save())
@@ -491,11 +472,11 @@ async def log_of(name: str, folder: Path) -> dict[str, Any]:
     asked = sorted(
         json.dumps(names.of({key: entry[key] for key in entry if key not in unknown}), sort_keys=True)
         for entry in editor.engine.read()
-        for unknown in [("pid", "line", "prompt") if name == "lines_replayed" else ("pid",)]
+        for unknown in [("pid",)]
     )
     stored = {
         "suggestions": editor.rows(
-            "SELECT id, kind, language, model, prompt_version, measure, tier, shown_probability, source "
+            "SELECT id, kind, language, model, prompt_version, measure, tier, shown_probability "
             "FROM suggestions ORDER BY rowid"
         ),
         "events": editor.rows("SELECT suggestion_id, kind, data FROM events ORDER BY number"),

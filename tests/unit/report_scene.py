@@ -112,7 +112,7 @@ def write(
         connection.execute(
             "INSERT INTO suggestions VALUES "
             "(?, ?, ?, ?, ?, ?, ?, 'c', 'total', NULL, ?, ?, ?, ?, ?, ?, '', NULL, NULL, ?, "
-            "NULL, 0, 0, NULL, NULL, NULL)",
+            "0, 0, NULL, NULL, NULL)",
             (
                 *(
                     one.id,

@@ -22,8 +22,8 @@ from lsp_calib.calibration.calibrators.ledger_file import editing
 from lsp_calib.calibration.certificates import AS_BEFORE, Ledger, Promise
 from lsp_calib.calibration.tiers import RiskPolicy
 from lsp_calib.errors import CalibratorError
-from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
-from lsp_calib.feedback.learning import LEAST_NEW, try_out, visits
+from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.personalisation import LEAST_NEW, try_out, visits
 from lsp_calib.values import Evidence
 
 PROMISE = Promise()
@@ -73,14 +73,6 @@ def certified(with_certificate: Path, tmp_path: Path) -> Iterator[User]:
         yield user
 
 
-def replay(user: User, n: int, *, begin: int, right: bool) -> None:
-    """n lines that were completed after they had been typed, sure ones."""
-    for number in range(begin, begin + n):
-        name, at = f"r{number:06}", START + number + 0.5
-        label = Label(name, right, How.TYPED if right else How.TYPED_OVER, at)
-        user.show(name, -0.03 * (1 - number / 1e4), at, source=Source.REPLAY, label=label)
-
-
 class TestSettingAside:
     def test_a_fit_sees_the_other_half_and_always_the_same(self, user: User) -> None:
         live(user, 400)
@@ -95,16 +87,6 @@ class TestSettingAside:
         assert (user.aside()[:400] == aside).all()
         # In each version: one that divided them differently would certify on what was fitted on.
         assert user.store.holdout(["a", "b", "c", "d"]) == {"a", "d"}
-
-    def test_replayed_lines_are_fitted_on_and_never_set_aside(self, user: User) -> None:
-        """The promise is of what is shown."""
-        live(user, 200)
-        replay(user, 100, begin=200, right=True)
-        result = user.refit(PROMISE)
-        aside = user.aside()
-        sources = {row.source for row, is_aside in zip(user.rows(), aside, strict=True) if is_aside}
-        assert sources == {Source.SHOWN}
-        assert result.n == 300 - sum(aside)
 
     def test_it_goes_by_the_visit_to_a_line(self, user: User) -> None:
         live(user, 60)
@@ -315,13 +297,6 @@ class TestTheWatch:
         live(certified, 1200, begin=600)
         result = certified.refit(PROMISE)
         assert result.certificate["certified"], result.certificate["reason"]
-
-    def test_replayed_lines_say_nothing_of_the_promise(self, certified: User) -> None:
-        """As many shown ones revoke it, see above."""
-        live(certified, 100, begin=400)
-        _, good = certified.watch()
-        replay(certified, 200, begin=500, right=False)
-        assert certified.watch() == (good, good)
 
     def test_labels_under_another_calibrator_say_nothing_of_the_promise(self, certified: User) -> None:
         certified.calibrators.rollback(PURPOSE)

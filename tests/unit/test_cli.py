@@ -21,7 +21,7 @@ from lsp_calib import errors
 from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.cli import main
 from lsp_calib.evaluation.records import write_records
-from lsp_calib.feedback.learning import Refits
+from lsp_calib.feedback.personalisation import Refits
 from lsp_calib.inference.models import download, sidecar
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.inference.models.download import Checked, Pulled

@@ -17,7 +17,7 @@ import attrs
 import pytest
 from click.testing import CliRunner
 from encoder_scene import CARD, install, needs_encoder
-from feedback_scene import show
+from feedback_scene import settle, show
 from hypothesis import given
 from hypothesis import strategies as st
 from test_gguf import file_of, pair
@@ -30,7 +30,7 @@ from lsp_calib.calibration.certificates import Promise
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.errors import DataError, EngineDiedError, EngineError, LspCalibError, ModelError, SettingsError
-from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
+from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.backend import Acceleration, Hardware
 from lsp_calib.inference.models import sidecar
@@ -223,8 +223,8 @@ class TestFindings:
     def test_a_feedback_store_is_counted_and_left_alone(self, home: Path) -> None:
         path = home / "feedback.db"
         store = FeedbackStore(path)
-        for name, source in (("a", Source.SHOWN), ("b", Source.REPLAY), ("c", Source.REPLAY)):
-            show(store, name, at=1.0, source=source, label=Label(name, True, How.TYPED, 1.0))
+        show(store, "a", at=1.0)
+        settle(store, "a", True, 1.0)
         reasons = [(EventKind.WITHHELD, "empty")] * 2 + [(EventKind.CUT, "suffix"), (EventKind.CUT, "empty")]
         store.record_events([Event(f"{n:016}", kind, 1.0, {why: 1}) for n, (kind, why) in enumerate(reasons)])
         store.close()
@@ -233,10 +233,9 @@ class TestFindings:
         [finding] = about(report, "feedback")
         assert finding["level"] == "good"
         counts = {"withheld": {"empty": 2}, "cut": {"suffix": 1, "empty": 1}}
-        assert finding["data"] == {"suggestions": 1, "labels": 1, "replayed": 2, **counts}
+        assert finding["data"] == {"suggestions": 1, "labels": 1, **counts}
         assert finding["says"].startswith(
-            "1 suggestion remembered, 1 with a label. Replayed: 2 lines that you typed. "
-            "Answers withheld: empty 2. Ends of answers cut off:"
+            "1 suggestion remembered, 1 with a label. Answers withheld: empty 2. Ends of answers cut off:"
         )
         assert path.read_bytes() == before
 
@@ -359,17 +358,17 @@ class TestConfiguration:
         monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
         (home / "config.toml").write_text(
             "gpuLayers = 0\nexclude = ['acme/**', 'b']\n"
-            "[feedback]\nreplay = false\nretentionDays = 7\n"
+            "[feedback]\ngitHistory = false\nretentionDays = 7\n"
             "[tiers]\npolicy = 'cost'\noverrides = [{path = 'acme/**', acceptFrom = 0.9}]\n"
             "[remote]\nkeyFile = '/home/ada/key'\n"
         )
         [finding] = about(doctor()[1], "configuration")
         says = finding["says"]
         assert says.startswith("Settings of your own: ")
-        for one in ("gpuLayers = 0", "feedback.replay = false", "feedback.retentionDays = 7"):
+        for one in ("gpuLayers = 0", "feedback.gitHistory = false", "feedback.retentionDays = 7"):
             assert one in says
         assert "tiers.policy = cost" in says
-        assert finding["data"]["feedback.replay"] is False
+        assert finding["data"]["feedback.gitHistory"] is False
         # A bundle is sent to others.
         assert "exclude = (2 set)" in says
         assert "remote.keyFile = (set)" in says

@@ -25,7 +25,6 @@ from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.cli import main
 from lsp_calib.commands.feedback import spellings
 from lsp_calib.errors import CalibratorError
-from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import ModelIdentity
 
@@ -68,19 +67,6 @@ class TestStats:
         assert [tier["n"] for tier in found["tiers"]] == [0, 0, 0]
         assert "No suggestion has been shown yet" in invoke("stats").output
 
-    def test_replayed_lines_are_counted_apart(self) -> None:
-        """Also where nothing was shown."""
-        keep("r1", True, source=Source.REPLAY)
-        keep("r2", False, source=Source.REPLAY)
-        said = invoke("stats").output
-        assert "Completed again afterwards (replayed): 2 lines that you had typed, 1 of them as" in said
-        assert "No suggestion has been shown yet" in said
-        keep("a", True)
-        found = statistics()
-        assert (found["suggestions"], found["correct"]) == (1, 1)
-        assert found["sources"][0] == {"name": "replay", "suggestions": 2, "visits": 2, "right": 1}
-        assert "1 suggestion shown" in invoke("stats").output
-
     def test_by_language_model_and_age(self) -> None:
         keep("a", True)
         keep("b", False, days=3, language="rust")
@@ -116,7 +102,7 @@ class TestStats:
             keep(f"right-{number}", True)
         keep("unsettled")
         found = statistics()
-        for parts in ("languages", "models", "ages", "sources"):
+        for parts in ("languages", "models", "ages"):
             ((part),) = found[parts]
             assert (part["suggestions"], part["visits"], part["right"]) == (14, 4, 3), parts
         lines = invoke("stats").output.splitlines()

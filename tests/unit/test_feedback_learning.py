@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-import json
 import math
 import random
 import re
@@ -35,9 +33,9 @@ from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
 from lsp_calib.errors import CalibratorError
-from lsp_calib.feedback import learning
+from lsp_calib.feedback import personalisation
 from lsp_calib.feedback.events import Event, EventKind, How, Label
-from lsp_calib.feedback.learning import (
+from lsp_calib.feedback.personalisation import (
     LEAST_NEW,
     Refits,
     is_due,
@@ -48,9 +46,8 @@ from lsp_calib.feedback.learning import (
     set_aside,
     watch_labels,
 )
-from lsp_calib.feedback.report import make_report, to_wire
 from lsp_calib.feedback.rows import MOST_ALIKE, REACH, LabelledRow, last_of_each
-from lsp_calib.feedback.store import FeedbackStore, export_to
+from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import ModelIdentity
 
 PURPOSE = Purpose(MODEL, "p1", "line", "python")
@@ -176,13 +173,13 @@ def test_nothing_is_made_of_labels_that_are_deleted_meanwhile(
 ) -> None:
     """All of them, or some."""
     live(user, 60)
-    fit = learning.refit
+    fit = personalisation.refit
 
     def purged(*arguments: Any, **named: Any) -> RefitResult:
         user.store.purge(before=before)
         return fit(*arguments, **named)
 
-    monkeypatch.setattr(learning, "refit", purged)
+    monkeypatch.setattr(personalisation, "refit", purged)
     with pytest.raises(CalibratorError, match="deleted during the refit"):
         user.refit()
     assert user.in_force().source == "prior"
@@ -258,11 +255,10 @@ def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trust
         intercept=0.0,
         features=features,
     ).save(user.calibrators.shipped.parent / FOLDER)
-    for number in range(61):
+    for number in range(60):
         identity, at = f"{number}", START + number
         user.show(identity, -0.3, at, language=("python", "go")[number % 2])
-        # The last one is no probability, as in a file that was edited: it says nothing.
-        shown = {"shownProbability": 1.0, "sureConfidence": 0.95 if number < 60 else 1.5}
+        shown = {"shownProbability": 1.0, "sureConfidence": 0.95}
         user.store.record_events([Event(identity, EventKind.SHOWN, at, shown)])
         # Of ten lines seven begin as it was promised, and one is right as a whole.
         label = Label(identity, number % 10 == 9, How.EDITED, at + 30)
@@ -374,41 +370,6 @@ class TestWhereARefitBegins:
             assert result.calibrator.provenance[-1].name == workspace.id
         user.calibrators.rollback(PURPOSE, to=user.calibrators.choose(PURPOSE, personal=False).calibrator.id)
         assert user.calibrators.base(PURPOSE).source == "shipped"
-
-
-class TestDamagedRows:
-    """SQLite notices no damage in a value. One row is not worth the others."""
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            "UPDATE suggestions SET logprobs = '[-1,2' WHERE rowid = 5",
-            "UPDATE suggestions SET logprobs = '[-1,\"a\"]' WHERE rowid = 5",
-            "UPDATE suggestions SET features = '[1]', features_version = 1 WHERE rowid = 5",
-            "UPDATE suggestions SET language = x'ff00' WHERE rowid = 5",
-            "UPDATE suggestions SET logprobs = CAST(x'5b2dff5d' AS TEXT) WHERE rowid = 5",
-            "UPDATE suggestions SET language = CAST(x'ff' AS TEXT) WHERE rowid = 5",
-            "UPDATE suggestions SET model_sha256 = x'ff' WHERE rowid = 5",
-            "UPDATE suggestions SET prompt_version = x'ff' WHERE rowid = 5",
-            "UPDATE suggestions SET shown_at = 1e15 WHERE rowid = 5",
-            "UPDATE suggestions SET shown_at = 'abc' WHERE rowid = 5",
-            "UPDATE suggestions SET source = 'zzz' WHERE rowid = 5",
-            "UPDATE labels SET how = 'strange' WHERE rowid = 5",
-            "UPDATE labels SET at = 'abc' WHERE rowid = 5",
-            "UPDATE events SET data = '{\"sec' WHERE number = 5",
-        ],
-    )
-    def test_the_others_are_read(self, user: User, change: str) -> None:
-        live(user, 40)
-        user.store._connection.execute(change)
-        assert len(user.rows()) >= 39
-        assert user.refit().n >= 39
-        stream = io.StringIO()
-        assert export_to(user.store, stream) == 40
-        assert len([json.loads(line) for line in stream.getvalue().splitlines()]) == 40
-        report = make_report(user.store, user.calibrators, START + DAY)
-        assert report.statistics.suggestions >= 39
-        json.dumps(to_wire(report), allow_nan=False)
 
 
 class TestMany:

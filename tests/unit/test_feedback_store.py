@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 import feedback_scene
@@ -26,11 +26,10 @@ from feedback_scene import MODEL
 
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
-from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label, Source
+from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label
 from lsp_calib.feedback.removal import believed
-from lsp_calib.feedback.report_data import Part, statistics
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.store_file import move_aside, private_file
+from lsp_calib.feedback.store_file import _move_aside
 from lsp_calib.filesystem import kind_of_mount
 from lsp_calib.values import Evidence
 
@@ -106,7 +105,6 @@ class TestRecords:
             "episode": "s",
             "line": row.line,
             "shown_probability": 1.0,
-            "source": Source.SHOWN,
             "settled_at": 1060.0,
             "typed": 0,
             "calibrator_id": "c",
@@ -270,43 +268,6 @@ class TestRecords:
         assert store.counts().suggestions == 1
 
 
-class TestTwoWindows:
-    def test_the_same_line_in_another_window_is_the_same_visit(
-        self, store: FeedbackStore, path: Path
-    ) -> None:
-        """The other window reads the file that was saved in this one: the line is there all at once."""
-        show(store, "a", line="x = 1", workspace="w")
-        store.record_events([settled("a", How.TYPED, True)])
-        with closing(FeedbackStore(path)) as other:
-            for name, at, line, workspace in (
-                ("b", 1002.0, "x = 1", "w"),
-                ("c", 1002.0, "y = 1", "w"),
-                ("d", 1002.0, "x = 1", "another"),
-                ("e", 9000.0, "x = 1", "w"),
-            ):
-                show(other, name, at=at, line=line, workspace=workspace)
-                other.record_events([settled(name, How.KEPT, True, at + 60.0)])
-        episodes = {row.suggestion_id: row.episode for row in store.labels(MODEL, "p1", "line")}
-        assert episodes == {"a": "a", "b": "a", "c": "c", "d": "d", "e": "e"}
-
-    def test_a_replayed_line_is_of_no_visit_with_a_shown_one(self, store: FeedbackStore, path: Path) -> None:
-        """Labels of one visit are set aside for certificates together, and replayed ones never are."""
-        label = settled("a", How.TYPED, True).label
-        show(store, "a", line="x = 1", workspace="w", source=Source.REPLAY, label=label)
-        with closing(FeedbackStore(path)) as other:
-            show(other, "b", at=1003.0, line="x = 1", workspace="w")
-            other.record_events([settled("b", How.KEPT, True, 1063.0)])
-        episodes = {row.suggestion_id: row.episode for row in store.labels(MODEL, "p1", "line")}
-        assert episodes == {"a": "a", "b": "b"}
-
-    def test_within_one_window_the_same_line_twice_has_two_labels(self, store: FeedbackStore) -> None:
-        for name in "ab":
-            show(store, name, line="return None", workspace="w")
-            store.record_events([settled(name, How.KEPT, True)])
-        episodes = [row.episode for row in store.labels(MODEL, "p1", "line")]
-        assert episodes == ["a", "b"]
-
-
 class TestHashes:
     def test_one_line_has_one_hash_and_no_text(self, store: FeedbackStore, path: Path) -> None:
         """White space at its ends does not count; the key lies beside, for the owner alone."""
@@ -400,44 +361,6 @@ def test_on_a_network_file_system_there_is_no_write_ahead_log(
         store.close()
 
 
-class TestReplayedLines:
-    """Lines that nothing was shown for: their labels are kept beside those of what was shown."""
-
-    SOURCES: ClassVar = {"shown": "shown", "right": "replay", "wrong": "replay"}
-
-    @pytest.fixture
-    def both(self, store: FeedbackStore) -> FeedbackStore:
-        show(store, "shown")
-        store.record_events([settled("shown", How.KEPT, True, 1060.0)])
-        for name, right in (("right", True), ("wrong", False)):
-            how = How.TYPED if right else How.TYPED_OVER
-            label = Label(name, right, how, 2000.0)
-            show(store, name, at=2000.0, line=SECRET, source=Source.REPLAY, label=label)
-        return store
-
-    def test_each_label_says_where_it_comes_from(self, both: FeedbackStore) -> None:
-        rows = {row.suggestion_id: row for row in both.labels(MODEL, "p1", "line")}
-        assert {name: row.source for name, row in rows.items()} == self.SOURCES
-        assert (rows["right"].correct, rows["wrong"].correct) == (True, False)
-        assert rows["wrong"].episode == "wrong"
-        assert rows["right"].evidence.logprobs == rows["shown"].evidence.logprobs
-
-    def test_their_lines_are_not_learned_from_twice(self, both: FeedbackStore) -> None:
-        """Right or wrong: commits leave them out."""
-        assert both.accepted_lines()([f"password = '{SECRET}'", SECRET]) == {SECRET}
-
-    def test_they_are_exported_and_purged_and_expire_like_the_others(self, both: FeedbackStore) -> None:
-        exported = {row["id"]: row for row in both.export()}
-        assert {name: row["source"] for name, row in exported.items()} == self.SOURCES
-        assert exported["right"]["label"]["how"] == "typed"
-        assert SECRET not in json.dumps(exported)
-        both.expire(1500.0)
-        assert both.counts().suggestions == 0
-        assert statistics(both, 3000.0).sources == (Part("replay", 2, 2, 1),)
-        assert both.purge() == 2
-        assert both.read("SELECT COUNT(*) FROM labels") == [(0,)]
-
-
 class TestPurge:
     def test_the_key_and_damaged_copies_go_with_everything(self, store: FeedbackStore, path: Path) -> None:
         """What is stored afterwards has another key, in every process."""
@@ -496,7 +419,7 @@ def all_bytes(path: Path) -> bytes:
 def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
     """As after n suggestions with their labels, but in one transaction."""
     row = "?, ?, 'line', 'python', 'm', 'abc', 'p1', 'c', 'total', NULL, 0.5, 0.5, 'review', '[-0.5]'"
-    row += ", '{}', 1, '', NULL, NULL, 1.0, NULL, 0, 0, NULL, NULL, NULL"
+    row += ", '{}', 1, '', NULL, NULL, 1.0, 0, 0, NULL, NULL, NULL"
     connection = store._connection
     connection.execute("BEGIN")
     for number in range(n):
@@ -607,10 +530,10 @@ class TestDamage:
         path.write_bytes(damaged)
         with caplog.at_level(logging.WARNING):
             store = FeedbackStore(path)
+            show(store)
         assert store.moved_aside.name.startswith("feedback.db.corrupt-")
         assert store.moved_aside.read_bytes() == damaged
         assert str(store.moved_aside) in caplog.text
-        show(store)
         assert store.counts().suggestions == 1
         store.close()
         with closing(FeedbackStore(path)) as again:
@@ -663,27 +586,43 @@ class TestDamage:
         self, store: FeedbackStore, path: Path
     ) -> None:
         show(store, "before")
-        move_aside(path, private_file(path))
+        _move_aside(path)
         show(store, "after")
         with closing(FeedbackStore(path)) as other:
             assert [row["id"] for row in other.export()] == ["after"]
 
-    @pytest.mark.parametrize(
-        ("version", "age", "advice"),
-        [(99, "a newer", "Update lsp-calib"), (6, "an older", r"Rename it, as to feedback-6\.db")],
-    )
-    def test_another_format_is_refused_and_left_alone(
-        self, path: Path, version: int, age: str, advice: str
-    ) -> None:
+    @pytest.mark.parametrize("version", [99, 6])
+    def test_an_unknown_format_is_refused_and_left_alone(self, path: Path, version: int) -> None:
         FeedbackStore(path).close()
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(f"PRAGMA user_version = {version}")
         before = path.read_bytes()
-        with pytest.raises(
-            DataError, match=rf"feedback\.db was written by {age} lsp-calib \(format {version}.* {advice}"
-        ):
+        said = rf"feedback\.db was written by another version .* \(format {version}.* Update lsp-calib"
+        with pytest.raises(DataError, match=said):
             FeedbackStore(path)
         assert path.read_bytes() == before
+
+
+EIGHT = Path(__file__).parent / "feedback-8.sql"
+
+
+def test_a_store_of_an_earlier_version_goes_on_without_what_was_never_shown(path: Path) -> None:
+    """Lines that were completed afterwards had a row and a label; nothing else is lost, nor out of order."""
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(EIGHT.read_text("utf-8"))
+    for _ in range(2):
+        with closing(FeedbackStore(path)) as store:
+            rows = list(store.export())
+            labels = store.labels(MODEL, "p1", "line")
+    assert [(row["id"], row["label"] and row["label"]["how"]) for row in rows] == [("b", "kept"), ("a", None)]
+    assert rows[0]["moments"][0] == {"typed": 2, "confidence": 0.25, "tier": "review"}
+    assert (rows[0]["accepted_typed"], rows[0]["was_hidden"], rows[0]["line"]) == (3, True, "hash")
+    assert [row.suggestion_id for row in labels] == ["b"]
+    with closing(FeedbackStore(path)) as store:
+        assert store.counts().events == {"rejected": 1, "settled": 1, "shown": 2}
+        show(store, "c")
+        assert "source" not in store.read("SELECT sql FROM sqlite_master WHERE name = 'suggestions'")[0][0]
 
 
 class TestRefusals:
@@ -716,7 +655,7 @@ class TestRefusals:
         if damaged:
             TestDamage().damage(store, path)
         else:
-            move_aside(path, private_file(path))
+            _move_aside(path)
 
         tried = []
 
@@ -737,25 +676,6 @@ class TestRefusals:
         assert list(store.export()) == []
         show(store, "later")
         assert [row["id"] for row in store.export()] == ["later"]
-
-    @pytest.mark.skipif(sys.platform == "win32", reason="no limit on the size of files there")
-    def test_a_limit_that_sqlite_does_not_tell(self, store: FeedbackStore) -> None:
-        """As of a user's quota: SQLite says "disk I/O error", and the system what it is."""
-        import resource
-
-        def fill() -> None:
-            for number in range(100):
-                show(store, str(number))
-
-        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
-        try:
-            with pytest.raises(SettingsError, match=r"feedback\.db cannot be written: File too large\."):
-                fill()
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        show(store, "later")
-        assert "later" in [row["id"] for row in store.export()]
 
     @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
     def test_a_full_disk_where_the_key_is_made(
@@ -784,16 +704,16 @@ class TestRefusals:
             show(store)
 
     def test_a_lock_that_sqlite_does_not_wait_for(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        connected, refused = FeedbackStore._connected, iter([sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED])
+        set_up, refused = FeedbackStore._set_up, iter([sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED])
 
-        def busy(store: FeedbackStore) -> sqlite3.Connection:
+        def busy(store: FeedbackStore, connection: sqlite3.Connection) -> None:
             for code in refused:
                 error = sqlite3.OperationalError("database is locked")
                 error.sqlite_errorcode = code
                 raise error
-            return connected(store)
+            set_up(store, connection)
 
-        monkeypatch.setattr(FeedbackStore, "_connected", busy)
+        monkeypatch.setattr(FeedbackStore, "_set_up", busy)
         with closing(FeedbackStore(path)) as store:
             show(store)
         assert next(refused, None) is None

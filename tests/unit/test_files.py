@@ -263,18 +263,6 @@ class TestState:
         assert store.line_hashes(["x = 1"]) == before
         store.close()
 
-    def test_a_store_that_another_program_keeps_removing(
-        self, home: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        from lsp_calib.feedback import store_file as database
-
-        def gone(_path: Path) -> None:
-            raise FileNotFoundError
-
-        monkeypatch.setattr(database, "identity", gone)
-        with pytest.raises(SettingsError, match="another program removes it"):
-            at_once(lambda: FeedbackStore(home / "feedback.db"))
-
 
 class TestDepth:
     """Values in values, many thousand deep."""

@@ -12,12 +12,12 @@ from feedback_scene import URI
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError
-from lsp_calib.feedback.learning import LEAST_NEW
+from lsp_calib.feedback.personalisation import LEAST_NEW
 from lsp_calib.server import events as on
 from lsp_calib.server.events import WORK, Events, Idle, Pace
 from lsp_calib.server.learning import Learning
 
-PACE = Pace(summaries=0.1, replay=0.1, refit=0.2, watch=0.02)
+PACE = Pace(summaries=0.1, refit=0.2, watch=0.02)
 TYPING = on.CompletionRequested(URI, Cursor.at(("x",), 0, 1, "python"))
 
 
@@ -49,7 +49,7 @@ async def test_one_piece_at_a_time_the_most_urgent_first() -> None:
     await asyncio.sleep(0.2)
     assert (scene.begun, scene.done) == (["summaries"], [])
     await asyncio.sleep(1.0)
-    assert scene.done == ["summaries", "summaries", "replay", "refit"]
+    assert scene.done == ["summaries", "summaries", "refit"]
     await scene.idle.close()
 
 
@@ -85,7 +85,7 @@ async def test_a_pause_of_the_users_stops_it_until_its_end() -> None:
     assert scene.done == ["refit"], "which asks no model"
     scene.events.send(on.PauseChanged(""))
     await asyncio.sleep(0.3)
-    assert set(scene.done) == {"refit", "summaries", "replay"}
+    assert set(scene.done) == {"refit", "summaries"}
     await scene.idle.close()
 
 

@@ -22,9 +22,9 @@ from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
 from lsp_calib.calibration.certificates import Promise
 from lsp_calib.calibration.logistic import sigmoid
 from lsp_calib.confidence.features import PREFIX_FEATURES, Prefix
-from lsp_calib.feedback import learning
+from lsp_calib.feedback import personalisation
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Moment, Moments
-from lsp_calib.feedback.learning import is_due, labels_for, refit_from_feedback, try_out
+from lsp_calib.feedback.personalisation import is_due, labels_for, refit_from_feedback, try_out
 from lsp_calib.feedback.report import make_report, to_wire
 from lsp_calib.feedback.report_data import statistics
 from lsp_calib.feedback.rows import LabelledRow
@@ -388,7 +388,7 @@ def test_typing_along_moves_the_log_odds_of_each_calibrator_alike(file: Path) ->
             confidence=first,
             best=show_again.best.confidence,
         )
-        apart.append(abs(learning.highest(other, row, "another") - now[1]))
+        apart.append(abs(personalisation.highest(other, row, "another") - now[1]))
     apart.sort()
     assert sum(apart) / len(apart) < 0.003
     assert apart[950] < 0.012

@@ -13,7 +13,6 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
-from feedback_scene import suggestion
 from report_scene import (
     NOW,
     SURVIVAL,
@@ -35,12 +34,10 @@ from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.reliability import ReliabilityBin
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Share, Sums, outcome_of
-from lsp_calib.feedback.events import How, Label, Source
 from lsp_calib.feedback.report import LIMITS, FeedbackReport, Latency, from_commits, to_wire
-from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS, Part
+from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report.page import html_page
-from lsp_calib.values import Evidence
 
 close = pytest.approx
 
@@ -66,7 +63,7 @@ def report(
     rows: list[Shown], calibrators: CalibratorStore, tmp_path_factory: pytest.TempPathFactory
 ) -> FeedbackReport:
     path = tmp_path_factory.mktemp("home") / "feedback.db"
-    events = [("withheld", '{"empty": 1}')] * 3 + [("cut", '{"suffix": 1}')] * 2 + [("withheld", "{broken")]
+    events = [("withheld", '{"empty": 1}')] * 3 + [("cut", '{"suffix": 1}')] * 2
     write(path, rows, events=events)
     return report_on(path, calibrators)
 
@@ -277,44 +274,6 @@ class TestEveryNumber:
         assert wire["latencyMs"] is None
 
 
-def test_replayed_lines_are_a_source_of_their_own(
-    report: FeedbackReport, rows: list[Shown], calibrators: CalibratorStore, tmp_path: Path
-) -> None:
-    """Everything else is of what was shown: the same numbers with them as without."""
-    path = tmp_path / "home" / "feedback.db"
-    events = [("withheld", '{"empty": 1}')] * 3 + [("cut", '{"suffix": 1}')] * 2 + [("withheld", "{broken")]
-    write(path, rows, events=events)
-    store = FeedbackStore(path)
-    for number in range(40):
-        name, right = f"replay{number}", number % 4 == 0
-        store.record_shown(
-            suggestion("x", name),
-            model=shipped_calibrator().purpose.model,
-            prompt_version=shipped_calibrator().purpose.prompt_version,
-            language="python",
-            evidence=Evidence((-0.5,)),
-            at=NOW - 1000 + number,
-            source=Source.REPLAY,
-            label=Label(name, right, How.TYPED if right else How.TYPED_OVER, NOW - 1000 + number),
-        )
-    store.close()
-    found = report_on(path, calibrators)
-    (replay,) = [one for one in found.sources if one.name == "replay"]
-    assert (replay.labels, replay.share.n, replay.promised) == (40, 40, close(0.5))
-    check_share(replay.share, 0.25)
-    assert [one for one in found.sources if one.name != "replay"] == list(report.sources)
-    rest = {"sources": (), "statistics": None}
-    assert attrs.evolve(found, **rest) == attrs.evolve(report, **rest)
-    counted = {"sources": (), "size": 0}
-    assert attrs.evolve(found.statistics, **counted) == attrs.evolve(report.statistics, **counted)
-    assert report.overall is not None
-    visits = report.overall.share.n
-    assert found.statistics.sources == (
-        Part("shown", 900, visits, round(visits * (report.overall.share.value or 0.0))),
-        Part("replay", 40, 40, 10),
-    )
-
-
 def test_what_was_learned_from_commits_is_a_source_of_its_own(
     report: FeedbackReport, rows: list[Shown], calibrators: CalibratorStore, tmp_path: Path
 ) -> None:
@@ -424,7 +383,7 @@ def test_the_memory_does_not_grow_with_the_store(tmp_path: Path) -> None:
         connection = sqlite3.connect(path)
         connection.executemany(
             "INSERT INTO suggestions VALUES (?, ?, 'line', 'python', 'm', 'abc', 'p', 'c', 'x', NULL, ?, ?, "
-            "'review', ?, '{}', 1, '', NULL, NULL, 1.0, NULL, 0, 0, NULL, NULL, NULL)",
+            "'review', ?, '{}', 1, '', NULL, NULL, 1.0, 0, 0, NULL, NULL, NULL)",
             ((str(at), 1e9 + at, at % 100 / 100, at % 100 / 100, logprobs) for at in range(begin, end)),
         )
         connection.executemany(

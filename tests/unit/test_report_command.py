@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from feedback_scene import suggestion
 from report_scene import drawn, write
 
 from lsp_calib.cli import main
-from lsp_calib.feedback.events import How, Label, Source
 from lsp_calib.feedback.removal import remove_everything
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.values import Evidence, ModelIdentity
 
 BEGINNING = "<!doctype html>"
 
@@ -56,28 +53,6 @@ def test_an_empty_store_says_what_to_do() -> None:
     assert result.exit_code == 0
     assert "nothing to report yet" in result.output
     assert "lspCalib.feedback.enabled" in result.output
-
-
-def test_replayed_lines_are_reported_before_anything_was_shown(home: Path) -> None:
-    store = FeedbackStore(home / "feedback.db")
-    for number in range(4):
-        name, right = f"r{number}", number < 3
-        store.record_shown(
-            suggestion("x", name),
-            model=ModelIdentity("m", "Q4", "5c" * 32),
-            prompt_version="p",
-            language="python",
-            evidence=Evidence((-0.5,)),
-            at=1e9 + number,
-            source=Source.REPLAY,
-            label=Label(name, right, How.TYPED if right else How.TYPED_OVER, 1e9 + number),
-        )
-    store.close()
-    result = invoke()
-    assert result.exit_code == 0, result.output
-    assert "no suggestion was shown" in result.output
-    (row,) = [line for line in result.output.splitlines() if "replay" in line]
-    assert "75 %" in row
 
 
 @pytest.mark.usefixtures("filled")

@@ -96,7 +96,6 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     ),
     "sure": ("sure", (["mark", "cut", "off"], ["Mark", "", 1, True, []])),
     "feedback.enabled": ("feedback", SWITCH),
-    "feedback.replay": ("replay", SWITCH),
     "exclude": (
         "exclude",
         (
@@ -207,7 +206,6 @@ BOUNDED: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "hideBelow": (0.2, [0.2, 0.5], [False, 0.1]),
     "autoRefit": (False, [False], [True]),
     "feedback.enabled": (False, [False], [True]),
-    "feedback.replay": (False, [False], [True]),
     "modelIdleSeconds": (60, [60], [0, 3600]),
 }
 
@@ -481,8 +479,8 @@ def test_a_command_line_that_says_what_was_given_sets_it_back(home: Path) -> Non
     assert resolve_trusted(Trusted(given=frozenset({"threads"})), Trusted())[0].threads == 0
 
 
-@pytest.mark.parametrize("key", ["feedback.gitHistory", "feedback.replay"])
-def test_one_false_is_enough_for_what_reads_the_users_lines(home: Path, key: str) -> None:
+def test_one_false_is_enough_for_what_reads_the_users_lines(home: Path) -> None:
+    key = "feedback.gitHistory"
     name = TRUSTED[key].attribute
     yes, no = parse_trusted({key: True})[0], parse_trusted({key: False})[0]
     assert getattr(resolve_trusted(Trusted(), yes)[0], name) is True

@@ -26,7 +26,6 @@ const SHARED = [
   'tiers.confidence',
   'tiers.overrides',
   'feedback.enabled',
-  'feedback.replay',
   'autoRefit',
   'diagnostics.enabled',
   'diagnostics.severity.accept',

@@ -14,12 +14,12 @@ const change = (key: string) =>
   ({ affectsConfiguration: (asked: string) => `lspCalib.${key}`.startsWith(asked) }) as ConfigurationChangeEvent;
 
 it("tells the server the user's own values beside the workspace's", () => {
-  settings.set('lspCalib.feedback.replay', { globalValue: false, workspaceValue: true });
+  settings.set('lspCalib.feedback.enabled', { globalValue: false, workspaceValue: true });
   settings.set('lspCalib.exclude', { globalValue: ['mine'], workspaceValue: ['its'] });
   expect(initializationOptions()).toEqual({
-    feedback: { replay: true },
+    feedback: { enabled: true },
     exclude: ['its'],
-    trusted: { 'feedback.replay': false, exclude: ['mine'] },
+    trusted: { 'feedback.enabled': false, exclude: ['mine'] },
   });
 });
 
@@ -65,7 +65,7 @@ it('takes from a workspace that is not trusted only what it excludes, whatever V
   });
 });
 
-it.each(['exclude', 'completion.enabled', 'feedback.replay', 'tiers.preset', 'hideBelow', 'trusted.model', 'server.path'])(
+it.each(['exclude', 'completion.enabled', 'feedback.enabled', 'tiers.preset', 'hideBelow', 'trusted.model', 'server.path'])(
   'starts the server again when %s changes, which it reads only then',
   (key) => expect(needRestart(change(key))).toBe(true),
 );

@@ -462,8 +462,7 @@ def committed_lines(
 
 
 def _without_suggested(places: list[_Place], wish: Wish, left_out: Counter[str]) -> list[_Place]:
-    """Without lines that have labels of their own. Those that a suggestion made would be right by
-    construction; those that were replayed would count twice."""
+    """Without lines that a suggestion has made: they would be right by construction."""
     made = wish.labelled([version.lines[at] for version, at in places])
     kept = [(version, at) for version, at in places if version.lines[at] not in made]
     if len(kept) < len(places):

@@ -24,8 +24,7 @@ from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.commands.engine import layouts_for
 from lsp_calib.errors import LspCalibError, ModelError
-from lsp_calib.feedback.events import EventKind, Source
-from lsp_calib.feedback.rows import parsed
+from lsp_calib.feedback.events import EventKind
 from lsp_calib.inference import backends, processor
 from lsp_calib.inference.backend import Hardware
 from lsp_calib.inference.local import compiler
@@ -296,10 +295,8 @@ def feedback() -> Finding:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 raise sqlite3.DatabaseError(verdict)
-            suggestions, replayed, labels = connection.execute(
-                "SELECT COUNT(*), COUNT(CASE WHEN source = ? THEN 1 END), "
-                "(SELECT COUNT(correct) FROM labels) FROM suggestions",
-                (Source.REPLAY.value,),
+            shown, known = connection.execute(
+                "SELECT COUNT(*), (SELECT COUNT(correct) FROM labels) FROM suggestions"
             ).fetchone()
             removed = connection.execute(
                 "SELECT kind, data, COUNT(*) FROM events WHERE kind IN (?, ?) GROUP BY kind, data",
@@ -314,11 +311,9 @@ def feedback() -> Finding:
         )
     counts = {kind.value: Counter[str]() for kind in (EventKind.WITHHELD, EventKind.CUT)}
     for kind, event, n in removed:
-        counts[kind].update(dict.fromkeys(parsed(event) or (), n))
-    shown, known = suggestions - replayed, labels - replayed  # each replayed line has its label
-    data = {"suggestions": shown, "labels": known, "replayed": replayed, **counts}
+        counts[kind].update(dict.fromkeys(json.loads(event), n))
+    data = {"suggestions": shown, "labels": known, **counts}
     says = f"{counted(shown, 'suggestion')} remembered, {known:,} with a label."
-    says += f" Replayed: {counted(replayed, 'line')} that you typed." if replayed else ""
     for what, kind in (("Answers withheld", EventKind.WITHHELD), ("Ends of answers cut off", EventKind.CUT)):
         if by_reason := counts[kind.value]:
             says += f" {what}: {', '.join(f'{reason} {n}' for reason, n in by_reason.most_common())}."

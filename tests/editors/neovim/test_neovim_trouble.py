@@ -189,8 +189,8 @@ def test_the_settings_of_setup_are_told_to_be_the_users_own(open_scripted) -> No
     nvim = open_scripted(SCRIPT)
     trusted = nvim.lua(
         "return require('lsp_calib.config').make({ settings = { tiers = { preset = 'lenient' },"
-        " debounceMs = 5, diagnostics = { enabled = false }, ['feedback.replay'] = false } })"
+        " debounceMs = 5, diagnostics = { enabled = false }, ['feedback.enabled'] = false } })"
         ".init_options.trusted"
     )
-    assert trusted == {"tiers.preset": "lenient", "diagnostics.enabled": False, "feedback.replay": False}
+    assert trusted == {"tiers.preset": "lenient", "diagnostics.enabled": False, "feedback.enabled": False}
     assert "--trust-editor" in nvim.lua("return require('lsp_calib.config').make({}).cmd")

@@ -7,7 +7,7 @@ local CMD = { 'lsp-calib', 'serve', '--trust-editor' }
 -- The settings are the user's own, from init.lua. Of these the server is told so: in settings that an editor may take
 -- from a workspace it would only accept stricter values.
 local OWN = { 'exclude', 'tiers.policy', 'tiers.preset', 'tiers.acceptFrom', 'tiers.rejectBelow', 'tiers.risk', 'tiers.confidence',
-  'tiers.overrides', 'feedback.enabled', 'feedback.replay', 'autoRefit', 'diagnostics.enabled', 'diagnostics.severity.accept',
+  'tiers.overrides', 'feedback.enabled', 'autoRefit', 'diagnostics.enabled', 'diagnostics.severity.accept',
   'diagnostics.severity.review', 'diagnostics.severity.reject', 'confidence.measure', 'hideBelow', 'modelIdleSeconds' }
 -- Neovim shows hovers once all servers have answered: beside another, ours waits no longer than this for its summary.
 local SHARED_HOVER_MS = 150

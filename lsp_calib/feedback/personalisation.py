@@ -30,7 +30,6 @@ from lsp_calib.calibration.calibrators.refit import RefitResult, compare, refit,
 from lsp_calib.calibration.certificates import AS_BEFORE, LEAST_CONFIDENCE, Ledger, Promise, Wish
 from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError
-from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.rows import LabelledRow, is_ahead, latest
 from lsp_calib.feedback.store import FeedbackStore
 
@@ -118,10 +117,8 @@ def open_for(
     held.ledger = held.ledger.opened(
         promise, key=store.key_mark(), used_until=_used_until(calibrators, purpose)
     )
-    # The promise is of what is shown: replayed lines neither count for it nor break it.
     read_until = held.ledger.read_until
-    rows = [row for row in labels_for(store, purpose, after=read_until) if is_shown(row)]
-    if rows:
+    if rows := labels_for(store, purpose, after=read_until):
         # A visit may have had labels before: who stays on a line and saves again and again tells no more.
         known = store.visited_before(purpose, [row.episode for row in rows], read_until)
         seen = visits(row for row in rows if row.episode not in known)
@@ -136,18 +133,10 @@ def open_for(
 
 
 def set_aside(store: FeedbackStore, ledger: Ledger, rows: Sequence[LabelledRow]) -> BoolArray:
-    """For each label, whether it is kept for certificates, so that no fit may see it. Shape (n,).
-
-    Labels of replayed lines never are: no visit has both a replayed and a shown suggestion.
-    """
-    late = [is_shown(row) and ledger.is_unused(row.at) for row in rows]
+    """For each label, whether it is kept for certificates, so that no fit may see it. Shape (n,)."""
+    late = [ledger.is_unused(row.at) for row in rows]
     half = store.holdout({row.episode for row in compress(rows, late)})
     return np.array([row.episode in half for row in rows], dtype=np.bool_) & np.array(late, dtype=np.bool_)
-
-
-def is_shown(row: LabelledRow) -> bool:
-    """Whether the label is of a suggestion that was shown."""
-    return row.source is Source.SHOWN
 
 
 def visits(rows: Iterable[LabelledRow], *, most_of_a_line: float = math.inf) -> list[LabelledRow]:
