@@ -18,7 +18,6 @@ from lsp_calib.cli.models import data, models
 from lsp_calib.cli.shared import (
     FILE,
     Group,
-    checked_url,
     engine_given,
     json_option,
     model_option,
@@ -31,7 +30,6 @@ from lsp_calib.cli.shared import (
     warn,
 )
 from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
-from lsp_calib.tools.bench import PARTS
 
 if TYPE_CHECKING:
     from lsp_calib.settings import Trusted
@@ -230,25 +228,6 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) 
 @threads_option
 @click.option("--steps", type=click.IntRange(12), help="Keystrokes to replay (240; 36 with --short).")
 @click.option("--short", is_flag=True, help="The essentials, in about a minute.")
-@click.option("--closing", is_flag=True, help="Type as in an editor that closes brackets and quotes.")
-@click.option(
-    "--peer", metavar="URL", callback=checked_url, help="Compare with the llama-server at this address."
-)
-@click.option(
-    "--raw/--no-raw", default=True, help="Replay the same tokens in a bare llama.cpp loop (default)."
-)
-@click.option(
-    "--beside",
-    type=click.IntRange(1, 64),
-    metavar="N",
-    help="Also type while N other processes compete for the cores.",
-)
-@click.option(
-    "--requests",
-    type=click.IntRange(12),
-    help="Keystrokes without other processes, and beside each kind of them (60).",
-)
-@click.option("--only", type=click.Choice(PARTS), multiple=True, help="Measure this part; can be repeated.")
 @click.option(
     "--limit",
     type=click.FloatRange(0, 86_400),

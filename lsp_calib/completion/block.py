@@ -125,10 +125,12 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
         doubt = doubt[0] + start, doubt[1] + start
     cause = shown[least].suggestion.confidence.cause
     cause = f"line {least + 1}: {cause}" if cause else ""
-    why = f"all of them: {reason}; the product of the lines' confidences, since blocks have no labels of their own"
-    reason = "; ".join(
-        filter(None, [how_far, cause, line.confidence.reason if products[-1] is None else why])
+    why = (
+        f"all of them: {reason}; the product of the lines' confidences, as blocks have no labels of their own"
     )
+    if products[-1] is None:
+        why = line.confidence.reason
+    reason = "; ".join(filter(None, (how_far, cause, why)))
     texts = [one.suggestion.text for one in shown]
     return attrs.evolve(
         line,

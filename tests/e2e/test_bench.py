@@ -1,7 +1,5 @@
-"""The short bench with the real server and the real model: what it reports hangs together.
-
-Beside busy processes, and stopped: it says what it has, and nothing stays.
-"""
+"""The short bench with the real server and the real model: what it reports hangs together, and stopped it
+says what it has, and nothing stays."""
 
 from __future__ import annotations
 
@@ -11,8 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +95,8 @@ def test_tokens_that_were_evaluated_were_counted(report: dict[str, Any]) -> None
     assert 1 <= tokens["p50"][0] < 20
 
 
-def test_the_overhead_is_that_of_a_server_that_waits_for_its_model(report: dict[str, Any]) -> None:
-    overhead = report["overhead"]
-    assert overhead["n"] + overhead["unequal"] > 0
-    # Never faster than what llama.cpp took in the same moment.
-    assert overhead["overDecode"][0] >= 1
-    # Another process, another moment, a machine with other work: only that it is of the same size.
-    assert 0.2 < overhead["medianOfRatios"][0] < 5
+def test_no_answer_is_faster_than_the_work_inside_the_library(report: dict[str, Any]) -> None:
+    assert report["overDecode"][0] >= 1
 
 
 def test_cancelling_takes_a_small_part_of_what_the_request_would_have(report: dict[str, Any]) -> None:
@@ -125,13 +117,6 @@ def test_nothing_is_left_behind_that_would_choose_another_model(
     assert not (home / "run").exists()
 
 
-def test_a_peer_that_is_not_there_is_found_out_before_anything_is_measured(home: Path) -> None:
-    done = command("bench", "--short", "--peer", "http://127.0.0.1:9", home=home)
-    assert done.returncode == 1
-    assert "llama-server -m MODEL" in done.stderr
-    assert "Loading" not in done.stderr
-
-
 def test_the_doctor_measures_and_recommends(home: Path) -> None:
     done = command("doctor", "--json", home=home)
     assert done.returncode == 0, done.stderr
@@ -146,31 +131,15 @@ def test_the_doctor_measures_and_recommends(home: Path) -> None:
 
 @attrs.define
 class Bench:
-    """A bench that runs. seen: its descendants so far; busy: those of them that are to want a core."""
+    """A bench that runs. seen: its descendants so far."""
 
     process: subprocess.Popen[str]
     seen: dict[int, psutil.Process] = attrs.field(factory=dict)
-    busy: dict[int, psutil.Process] = attrs.field(factory=dict)
-    most_at_once: int = 0
 
     def look(self) -> None:
-        busy = {}
         with contextlib.suppress(psutil.NoSuchProcess):
             for one in psutil.Process(self.process.pid).children(recursive=True):
                 self.seen[one.pid] = one
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    if {"lsp_calib.tools.bench.processes", "busy"} <= set(one.cmdline()):
-                        busy[one.pid] = one
-        self.busy |= busy
-        self.most_at_once = max(self.most_at_once, len(busy))
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        """Look again and again until the condition holds, or the bench ends."""
-        deadline = time.monotonic() + LIVENESS
-        while not condition() and self.process.poll() is None:
-            assert time.monotonic() < deadline
-            self.look()
-            time.sleep(0.05)
 
     def end(self) -> tuple[str, str]:
         """What it printed, once it has ended and nothing that it started is there any more."""
@@ -196,48 +165,9 @@ def bench(home: Path, *arguments: str) -> Iterator[Bench]:
         process.communicate()
 
 
-def test_beside_has_as_many_busy_processes_as_asked_for_and_none_afterwards(home: Path) -> None:
-    with bench(home, "--only", "beside", "--beside", "2", "--requests", "12") as running:
-        running.until(lambda: False)
-        out, err = running.end()
-    assert running.process.returncode == 0, err
-    assert running.most_at_once == 2
-    report = json.loads(out)
-    assert report["stopped"] is None
-    assert report["notMeasured"] == {}
-    found = report["beside"]
-    assert found["processes"] == 2
-    assert found["quietMs"]["n"] == 12
-    assert found["generated"]["p50"][0] >= 1, "none came from memory"
-    assert len(running.busy) == 4
-    for how in ("equalShare", "niceSameSession"):
-        run = found[how]
-        assert run["n"] + run["unequal"] == 12
-        assert run["n"] >= 6
-        assert run["worstRatio"] >= run["medianOfRatios"][0] > 0
-        assert run["after"]["seconds0To5"]["n"] > 0
-
-
-@posix
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_stopped_beside_busy_processes_it_says_what_it_has_and_leaves_none(
-    home: Path, number: signal.Signals, code: int
-) -> None:
-    parts = ("--only", "typing", "--only", "beside", "--steps", "12", "--no-raw", "--requests", "12")
-    with bench(home, *parts) as running:
-        running.until(lambda: bool(running.busy))
-        os.kill(running.process.pid, number)
-        out, err = running.end()
-    assert running.process.returncode == code, err
-    report = json.loads(out)
-    assert report["stopped"] == number.name
-    assert report["steps"] == 12
-    assert set(report["notMeasured"]) == {"beside"}
-
-
 @posix
 def test_stopped_amid_its_parts_it_has_the_keystrokes_so_far(home: Path) -> None:
-    with bench(home, "--steps", "240", "--no-raw") as running:
+    with bench(home, "--steps", "240") as running:
         begun = 0
         while begun < 2:  # then all keystrokes of the first document have been typed
             line = running.process.stderr.readline()
@@ -251,12 +181,10 @@ def test_stopped_amid_its_parts_it_has_the_keystrokes_so_far(home: Path) -> None
     assert report["stopped"] == "SIGINT"
     assert 12 <= report["steps"] < 240
     assert report["latencyMs"]["askedModel"]["n"] > 0
-    assert {"typing", "cancel"} == set(report["notMeasured"])
 
 
 def test_a_limit_that_is_too_short_for_anything_says_so_in_words_and_in_a_document(home: Path) -> None:
     with bench(home, "--short", "--limit", "0.2") as running:
-        running.until(lambda: False)
         out, err = running.end()
     assert running.process.returncode == 5
     assert "before anything was measured" in err
@@ -264,4 +192,3 @@ def test_a_limit_that_is_too_short_for_anything_says_so_in_words_and_in_a_docume
     report = json.loads(out)
     assert report["stopped"] == "limit"
     assert report["steps"] == 0
-    assert set(report["notMeasured"]) == {"typing", "cancel"}

@@ -26,8 +26,12 @@ from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.inference.models.memory import count_sequences
-from lsp_calib.tools.bench.trace import Edit, load_trace
+from lsp_calib.tools.bench.trace import Edit, Kind, Step, load_trace
 from lsp_calib.values import Prompt, Segment
+
+_CLOSERS = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'"}
+# What may stand behind an opener for an editor to close it.
+_MAY_FOLLOW = frozenset(" \t)]},;:.")
 
 
 @attrs.frozen
@@ -38,11 +42,57 @@ class Request:
     cursor: Cursor
 
 
-def requests(edit: Edit) -> Iterator[Request]:
-    """The requests of an edit, one for each step."""
-    lines = list(edit.before)
-    for at, step in enumerate(edit.steps):
-        line, column = step.apply(lines)
+def closing(edit: Edit) -> list[tuple[Step, str]]:
+    """The steps in an editor that closes brackets and quotes as they are opened, each with what that adds
+    behind the cursor.
+
+    A closer that is typed goes over the editor's, and a backspace in an empty pair takes both. What is left
+    over is deleted, in a step of its own, before the cursor moves elsewhere and at the end.
+    """
+    lines, steps = list(edit.before), list[tuple[Step, str]]()
+    pending = ""  # behind the cursor, the innermost closer first
+
+    def make(step: Step, added: str = "") -> None:
+        attrs.evolve(step, text=step.text + added).apply(lines)
+        steps.append((step, added))
+
+    def tidy() -> None:
+        line, column = steps[-1][0].cursor
+        end = line, column + len(pending)
+        make(Step(Kind.DELETE, (line, column), end, "", 0, jump=False))
+
+    for step in edit.steps:
+        typed_at = step.end if step.kind is Kind.BACKSPACE else step.start if step.start == step.end else None
+        if pending and (step.jump or steps[-1][0].cursor != typed_at):
+            tidy()
+            pending = ""
+        line, column = step.start
+        before, after = lines[line][:column], lines[step.end[0]][step.end[1] :]
+        added = ""
+        if step.kind is Kind.TYPE and pending and step.text == pending[0]:
+            step = attrs.evolve(step, end=(line, column + 1))
+            pending = pending[1:]
+        elif step.kind is Kind.TYPE and step.text in _CLOSERS and after[:1] in ("", *_MAY_FOLLOW):
+            if step.text not in "\"'" or not before[-1:].isalnum():
+                added = _CLOSERS[step.text]
+                pending = added + pending
+        elif step.kind is Kind.BACKSPACE and pending:
+            gone = lines[line][column : step.end[1]] if step.end[0] == line else ""
+            if _CLOSERS.get(gone) == pending[0]:
+                step = attrs.evolve(step, end=(line, step.end[1] + 1))
+                pending = pending[1:]
+        make(step, added)
+    if pending:
+        tidy()
+    return steps
+
+
+def requests(before: Sequence[str], steps: Sequence[tuple[Step, str]]) -> Iterator[Request]:
+    """One for each step of an edit that begins with these lines."""
+    lines = list(before)
+    for at, (step, behind) in enumerate(steps):
+        attrs.evolve(step, text=step.text + behind).apply(lines)
+        line, column = step.cursor
         kind = "first" if not at else "jump" if step.jump else str(step.kind)
         yield Request(kind, Cursor(tuple(lines), line, column, "python"))
 
@@ -102,7 +152,10 @@ def main() -> None:
     card, path = locate(given.model)
     tokens = Tokens(path)
     sequences = count_sequences(card.context * card.kv_bytes) - 1
-    edits = [list(requests(edit if given.open else edit.closing())) for edit in load_trace()]
+    edits = [
+        list(requests(edit.before, [(step, "") for step in edit.steps] if given.open else closing(edit)))
+        for edit in load_trace()
+    ]
     rows: dict[str, dict[str, list[int]]] = {}
     for order in ("prefix-first", "suffix-first"):
         changed = attrs.evolve(card, completion=attrs.evolve(card.completion, order=order))

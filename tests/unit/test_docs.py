@@ -21,8 +21,6 @@ from lsp_calib.cli import main
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.inference.models.card import load_cards
 from lsp_calib.settings.table import TRUSTED, WORKSPACE
-from lsp_calib.tools.bench import PARTS
-from lsp_calib.tools.bench.report import Stopped
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -114,16 +112,11 @@ def section(page: str, heading: str) -> str:
 
 def test_every_exit_code_is_listed() -> None:
     codes = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type)}
-    codes |= {stopped.exit_code for stopped in Stopped}
+    codes |= {0, 130}  # done; `bench` was stopped by Ctrl-C
     listed = [
         int(code) for code in re.findall(r"^\| (\d+) \|", section("reference.md", "## Exit codes"), re.M)
     ]
     assert listed == sorted(codes)
-
-
-def test_every_part_of_the_bench_is_listed() -> None:
-    (row,) = re.findall(r"^\| `--only PART` \|.*$", (ROOT / "docs/reference.md").read_text("utf-8"), re.M)
-    assert re.findall("`([a-z-]+)`", row) == list(PARTS)
 
 
 def test_the_windows_of_the_cards_are_those_of_the_page() -> None:

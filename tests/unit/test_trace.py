@@ -94,65 +94,6 @@ class TestTheRecordingThatIsShipped:
             assert step.pause_ms > 0
 
 
-def typed(text: str, *, lines: tuple[str, ...] = ("", "below"), jump_at: int | None = None) -> Edit:
-    """An edit that types a text at the beginning, `<` as a backspace, and then perhaps a key below it."""
-    steps: list[Step] = []
-    cursor = (0, 0)
-    for char in text:
-        if char == "<":
-            steps.append(Step(Kind.BACKSPACE, (0, cursor[1] - 1), cursor, "", 100, jump=not steps))
-        else:
-            kind = Kind.NEWLINE if char == "\n" else Kind.TYPE
-            steps.append(Step(kind, cursor, cursor, char, 100, jump=not steps))
-        cursor = steps[-1].cursor
-    if jump_at is not None:
-        steps.append(Step(Kind.TYPE, (jump_at, 0), (jump_at, 0), "x", 100, jump=True))
-    return Edit("a file", "", lines, tuple(steps), "")
-
-
-def screens(edit: Edit) -> list[str]:
-    """The first line after each step, with the cursor in it."""
-    lines, found = list(edit.before), list[str]()
-    for step in edit.steps:
-        line, column = step.apply(lines)
-        found.append(lines[0] if line else f"{lines[0][:column]}|{lines[0][column:]}")
-    return found
-
-
-class TestAnEditorThatClosesBrackets:
-    @EACH
-    def test_it_leads_to_the_same_text(self, edit: Edit) -> None:
-        closing = edit.closing()
-        assert record_typing.sha256_of(closing.replay()) == edit.after_sha256
-        assert len(closing.steps) >= len(edit.steps)
-
-    def test_the_recording_has_such_places(self) -> None:
-        steps = [step for edit in EDITS for step in edit.closing().steps]
-        assert sum(bool(step.behind) for step in steps) >= 60
-        assert sum(step.kind is Kind.TYPE and step.start != step.end for step in steps) >= 60
-
-    def test_a_closer_is_put_behind_the_cursor_and_typed_over(self) -> None:
-        shown = ["f|", "f(|)", 'f("|")', 'f("a|")', 'f("a"|)', 'f("a")|']
-        assert screens(typed('f("a")').closing()) == shown
-
-    def test_a_backspace_in_an_empty_pair_takes_both(self) -> None:
-        assert screens(typed("f(<[]").closing()) == ["f|", "f(|)", "f|", "f[|]", "f[]|"]
-        assert screens(typed("(a<)").closing()) == ["(|)", "(a|)", "(|)", "()|"]
-
-    def test_nothing_is_closed_before_a_word_nor_an_apostrophe_in_one(self) -> None:
-        assert screens(typed("(", lines=("word",)).closing()) == ["(|word"]
-        assert screens(typed("don't").closing())[-1] == "don't|"
-
-    def test_what_is_left_over_is_deleted_before_the_cursor_moves_and_at_the_end(self) -> None:
-        assert screens(typed("a(b", jump_at=1).closing()) == ["a|", "a(|)", "a(b|)", "a(b|", "a(b"]
-        assert screens(typed("a(b").closing()) == ["a|", "a(|)", "a(b|)", "a(b|"]
-
-    @given(st.text(alphabet="ab([{\"')]} \n", max_size=20))
-    def test_any_typing_leads_to_the_same_text(self, text: str) -> None:
-        edit = typed(text.partition("\n")[0], jump_at=1) if text else typed("a")
-        assert edit.closing().replay() == edit.replay()
-
-
 class TestRecording:
     @given(
         st.lists(st.sampled_from(["a = 1", "def f():", "    return a", "", "    b(", "  odd"]), max_size=12),

@@ -70,14 +70,8 @@ class Child:
     The futures are those of `concurrent.futures`: cancelling a waiter does not cancel them.
     """
 
-    def __init__(
-        self, card: ModelCard, path: Path, safety: Safety = Safety(), *, new_session: bool = True
-    ) -> None:
-        """Raises OSError if it cannot be started.
-
-        new_session: in a session of its own (POSIX): an interrupt typed in a client's terminal must not end
-        the process for the other clients.
-        """
+    def __init__(self, card: ModelCard, path: Path, safety: Safety = Safety()) -> None:
+        """Raises OSError if it cannot be started."""
         command = [
             *(sys.executable, *PROGRAM, f"--model={path.absolute()}"),
             *("--sha256", card.sha256, "--size", str(card.size), "--context", str(card.context)),
@@ -97,7 +91,8 @@ class Child:
                 stderr=log,
                 env=_environment(os.environ),
                 cwd=home.state_dir(),  # it must not keep the workspace busy
-                start_new_session=new_session and os.name == "posix",
+                # An interrupt typed in a client's terminal must not end it for the other clients.
+                start_new_session=os.name == "posix",
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         # A daemon thread: a client that ends does not wait for the process to end.

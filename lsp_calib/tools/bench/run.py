@@ -1,56 +1,49 @@
-"""`lsp-calib bench`: measures the chosen parts in order and prints. What it finds changes nothing."""
+"""`lsp-calib bench`: types, cancels, measures and prints. What it finds changes nothing."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import itertools
 import json
 import logging
-import signal
+import random
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import attrs
 
-from lsp_calib.errors import EngineError, LspCalibError
-from lsp_calib.inference.models import converted
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.prompt import Layout, build_prompt
+from lsp_calib.errors import EngineError
+from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.terminal import tell
-from lsp_calib.tools.bench import BESIDE, CANCEL, TYPING
-from lsp_calib.tools.bench.beside import type_beside
-from lsp_calib.tools.bench.processes import Peer, Raw, can_replay, raw_process, session_of_model
-from lsp_calib.tools.bench.report import Notes, Stopped, is_empty, print_report, to_json
-from lsp_calib.tools.bench.server import Served, scratch_folder, served
-from lsp_calib.tools.bench.trace import Edit, load_trace, select
-from lsp_calib.tools.bench.typist import Say, cancel_and_wait, type_edit
+from lsp_calib.tools.bench.report import Cancelled, Notes, Place, Reading, is_empty, print_report, to_json
+from lsp_calib.tools.bench.server import Scratch, Served, scratch_folder, served, settled, until_idle
+from lsp_calib.tools.bench.trace import Edit, Kind, Step, load_trace, select
+from lsp_calib.tools.client import Document, Editor, suggestion_of
 
-_SHORT: dict[str, Any] = {"steps": 36, "cancels": 3}
+# Seconds; enough on a busy machine.
+ANSWER = 120.0
+_names = itertools.count()
+
+# Of a document of which nothing is cached: by turns, nearly each of them a token. Digits are too, but count
+# as data, where nothing is asked by itself.
+_LETTERS, _SIGNS = "bcdfghjkmnpqrstvwxz", "!#%&*+-/:;<=>?^|~"
+_LINES, _WIDTH = 200, 60
+
+Say = Callable[[str], None]
 
 
 @attrs.frozen
 class Options:
-    """parts: those of `PARTS` to measure. steps: keystrokes to replay. cancels: requests to cancel.
-
-    closing: type as in an editor that closes brackets. raw: also replay what the model does in a bare loop.
-    peer: address of a llama-server that is asked as well. beside: number of busy processes; requests:
-    keystrokes beside them, and as many without. limit: seconds until the bench is stopped, 0 for none.
-    """
+    """steps: keystrokes to replay. cancels: requests to cancel. limit: in seconds; 0: none."""
 
     trusted: Trusted = attrs.field(factory=Trusted)
-    parts: Sequence[str] = (TYPING, CANCEL)
     steps: int = 240
-    closing: bool = False
     cancels: int = 12
-    raw: bool = True
-    peer: str | None = None
-    beside: int = 1
-    requests: int = 60
     limit: float = 600.0
-
-    def recorded(self) -> Sequence[Edit]:
-        """The recorded edits, in an editor that closes brackets if that is asked for."""
-        return [edit.closing() for edit in load_trace()] if self.closing else load_trace()
 
 
 def run(
@@ -59,63 +52,51 @@ def run(
     model: str | None,
     threads: int,
     short: bool,
-    only: Sequence[str] = (),
-    beside: int | None = None,
-    **given: Any,
+    steps: int | None = None,
+    limit: float | None = None,
 ) -> int:
-    """Measure and print; returns the exit code.
-
-    only: the `PARTS` to measure; empty for the usual ones. given: `Options` by name; None stands for the
-    default, or for the value of the short form. Raises LspCalibError.
-    """
+    """Measure and print; returns the exit code. None stands for the default. Raises LspCalibError."""
     trusted, problems = resolve_trusted(Trusted(model=model, threads=threads), Trusted())
     for problem in problems:
         tell(f"lsp-calib: {problem}")
-    parts = only or (TYPING, CANCEL, *((BESIDE,) if beside else ()))
-    chosen = (_SHORT if short else {}) | {name: one for name, one in given.items() if one is not None}
-    options = Options(trusted=trusted, parts=parts, beside=beside or 1, **chosen)
-    report = measured(options, tell)
-    empty, stopped = is_empty(report), report["stopped"]
+    options = Options(trusted, *((36, 3) if short else (240, 12)))
+    options = attrs.evolve(options, steps=steps or options.steps)
+    report = measured(options if limit is None else attrs.evolve(options, limit=limit), tell)
     if as_json:
         print(json.dumps(report, ensure_ascii=False, indent=2))
-    elif not empty:
+    elif not is_empty(report):
         print_report(report)
-    if stopped is None:
-        return 0
-    if empty:
-        tell(f"lsp-calib: {_nothing(stopped, options)}")
-    return Stopped(stopped).exit_code or (EngineError.exit_code if empty else 0)
+    if is_empty(report):
+        tell(f"lsp-calib: {_nothing(report)}")
+    if report["stopped"] == "SIGINT":
+        return 130
+    return EngineError.exit_code if is_empty(report) else 0
 
 
 def short_bench(trusted: Trusted, say: Say) -> dict[str, Any]:
-    """The report of the short form with typing alone, without the bare loop, as `doctor` runs it.
+    """The report of the short form with typing alone, as `doctor` runs it.
 
     After the time limit it covers the readings so far. Raises LspCalibError if there are none,
-    KeyboardInterrupt for Ctrl-C, SystemExit for a signal to terminate.
+    KeyboardInterrupt for Ctrl-C.
     """
-    options = Options(trusted=trusted, parts=(TYPING,), raw=False, **_SHORT)
-    report = measured(options, say)
-    stopped = report["stopped"]
-    if stopped == Stopped.INTERRUPT:
+    report = measured(Options(trusted, steps=36, cancels=0), say)
+    if report["stopped"] == "SIGINT":
         raise KeyboardInterrupt
-    if stopped == Stopped.TERMINATE:
-        raise SystemExit(Stopped.TERMINATE.exit_code)
-    if stopped and is_empty(report):
-        raise EngineError(_nothing(stopped, options))
+    if is_empty(report):
+        raise EngineError(_nothing(report))
     return report
 
 
-def _nothing(stopped: str, options: Options) -> str:
-    words = f"The bench was stopped {Stopped(stopped).words} before anything was measured."
-    if stopped == Stopped.LIMIT:
-        words += f" Allow it more than {options.limit:g} s (--limit)."
-    return words
+def _nothing(report: dict[str, Any]) -> str:
+    why = "by Ctrl-C" if report["stopped"] == "SIGINT" else f"after {report['seconds']:.0f} s"
+    words = f"The bench was stopped {why} before anything was measured."
+    return words if report["stopped"] == "SIGINT" else f"{words} Allow it more time (--limit)."
 
 
 def measured(options: Options, say: Say) -> dict[str, Any]:
     """Run the bench to its end or until it is stopped; returns its report.
 
-    Raises ModelError without a model, LspCalibError if a part fails.
+    Raises ModelError without a model, LspCalibError if something fails.
     """
     # Errors are raised here, once; pygls would log them as well.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
@@ -124,114 +105,143 @@ def measured(options: Options, say: Say) -> dict[str, Any]:
 
 async def _measure(options: Options, say: Say) -> Notes:
     began = time.monotonic()
-    peer = Peer(options.peer) if options.peer and TYPING in options.parts else None
-    description = await peer.describe() if peer else {}
     with scratch_folder(options.trusted) as scratch:
-        notes = Notes(scratch.chosen, [*options.parts], peer=description)
-        notes.beside.processes = options.beside
+        notes = Notes(scratch.chosen)
         say(f"Loading {scratch.chosen.title}.")
-
-        @contextlib.asynccontextmanager
-        async def serving(*, ahead: bool) -> AsyncIterator[Served]:
-            async with served(scratch, ahead=ahead) as server:
-                notes.start_ms = notes.start_ms or server.start_ms
-                notes.engine = (await server.probe.ready()).engine
-                notes.stats = await server.probe.stats()
-                yield server
-
-        async def work() -> None:
-            if {TYPING, CANCEL} & {*options.parts}:
-                async with serving(ahead=True) as server:
-                    await _parts(options, server, peer, notes, say)
-            if BESIDE in options.parts:
-                # Nothing is evaluated ahead: it would run into the next key's time.
-                with session_of_model(scratch.model, scratch.home) as session:
-                    async with serving(ahead=False) as server:
-                        edits = options.recorded()
-                        await type_beside(
-                            server, session, edits, options.requests, notes.beside, notes.missing, say
-                        )
-                notes.left.remove(BESIDE)
-
-        notes.stopped = await until_stopped(work(), options.limit)
+        try:
+            async with asyncio.timeout(options.limit or None) as limit:
+                await _all(scratch, options, notes, say)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            notes.stopped = "limit"
+        except asyncio.CancelledError:  # as asyncio has Ctrl-C
+            notes.stopped = "SIGINT"
         notes.seconds = time.monotonic() - began
         return notes
 
 
-async def _parts(options: Options, server: Served, peer: Peer | None, notes: Notes, say: Say) -> None:
-    """Measure the parts one after the other; each reading goes to the notes at once."""
-    if TYPING in options.parts:
-        async with _raw(options, server, notes) as raw:
-            for edit in select(options.recorded(), options.steps):
-                say(f"Typing {len(edit.steps)} keystrokes of {edit.name}.")
-                async for reading in type_edit(server, edit, raw, peer, replay=options.raw):
-                    notes.readings.append(reading)
+async def _all(scratch: Scratch, options: Options, notes: Notes, say: Say) -> None:
+    """Type, then cancel; each reading goes to the notes at once."""
+    async with served(scratch) as server:
+        notes.start_ms = server.start_ms
+        notes.engine = (await server.probe.ready()).engine
         notes.stats = await server.probe.stats()
-        notes.left.remove(TYPING)
-    if CANCEL in options.parts:
-        say("Cancelling requests.")
-        await cancel_and_wait(server, options.cancels, notes.cancelled)
-        notes.left.remove(CANCEL)
+        for edit in select(load_trace(), options.steps):
+            say(f"Typing {len(edit.steps)} keystrokes of {edit.name}.")
+            async for reading in type_edit(server, edit):
+                notes.readings.append(reading)
+        notes.stats = await server.probe.stats()
+        if options.cancels:
+            say("Cancelling requests.")
+            await cancel_and_wait(server, options.cancels, notes.cancelled)
 
 
-@contextlib.asynccontextmanager
-async def _raw(options: Options, server: Served, notes: Notes) -> AsyncIterator[Raw | None]:
-    """The bare loop, which also tokenises prompts for the peer; None where neither is asked."""
-    wanted = [name for name, one in (("raw", options.raw), ("peer", options.peer)) if one]
-    if not wanted or not can_replay():
-        why = "llama-cpp-python is not installed, which the bare loop needs, and the peer for its prompts"
-        notes.missing |= dict.fromkeys(wanted, why)
-        yield None
-        return
-    assert notes.stats is not None
-    scratch = server.scratch
-    async with raw_process(
-        converted.used(scratch.model),
-        context=scratch.card.context,
-        threads=notes.stats.threads,
-        vocabulary_only=not options.raw,
-    ) as raw:
-        yield raw
+class Typist:
+    """Types an edit into a document that one server has open, and asks after each step."""
+
+    def __init__(self, editor: Editor, scratch: Scratch, edit: Edit) -> None:
+        self._editor = editor
+        # A new file each time: the server remembers its answers for the previous one.
+        path = scratch.project / f"typed_{next(_names)}.py"
+        path.write_text("\n".join(edit.before), "utf-8")
+        self.document = Document(editor, path, "python")
+
+    async def answer(self, step: Step) -> tuple[float, dict[str, Any] | None]:
+        """Make a step and ask at the cursor; returns (milliseconds until the answer, suggestion)."""
+        self.document.edit(step.start, step.end, step.text)
+        began = self._editor.sent_at
+        item = await self.document.complete(*step.cursor, ANSWER)
+        return 1e3 * (self._editor.received_at - began), suggestion_of(item)
 
 
-async def until_stopped(work: Coroutine[Any, Any, None], limit: float) -> Stopped | None:
-    """Run `work`; cancel it at the limit (seconds, 0 for none) or on a signal. Returns the reason.
+async def type_edit(server: Served, edit: Edit) -> AsyncGenerator[Reading, None]:
+    """Yield a reading for each step."""
+    typist = Typist(server.editor, server.scratch, edit)
+    before = await until_idle(server.probe)
+    for at, step in enumerate(edit.steps):
+        wall, suggestion = await typist.answer(step)
+        after = await settled(server.probe)
+        yield Reading(
+            place=place_of(at, step),
+            wall_ms=wall,
+            source=suggestion["source"] if suggestion else "none",
+            suggestion=suggestion,
+            evaluated=after.prompt_tokens - before.prompt_tokens,
+            generated=after.generated_tokens - before.generated_tokens,
+            decode_ms=after.decode_ms - before.decode_ms,
+        )
+        before = after
+    typist.document.close()
 
-    All that `work` has started is ended before this returns; a second signal ends the program at once, with
-    KeyboardInterrupt. Raises the errors of `work` until it is stopped.
+
+def place_of(at: int, step: Step) -> Place:
+    """The kind of a step. at: its number in its edit, from 0."""
+    if at == 0:
+        return Place.COLD
+    if step.jump:
+        return Place.JUMP
+    return Place.NEWLINE if step.kind is Kind.NEWLINE else Place.KEYSTROKE
+
+
+async def cancel_and_wait(server: Served, count: int, notes: Cancelled) -> None:
+    """Cancel `count` requests, each after a random share of its expected time."""
+    chance, probe = random.Random(0), server.probe
+    expected, _ = notes.uncancelled = await _uncancelled(server, chance)
+    for _ in range(count):
+        document, line = open_dense(server.editor, server.scratch, chance)
+        await until_idle(probe)
+        cancel = document.complete_later(line, 0)
+        await asyncio.sleep(chance.uniform(0.02, 0.7) * expected / 1e3)
+        running = (await probe.stats()).idle_since is None
+        now = time.monotonic()
+        cancel()
+        stats = await until_idle(probe)
+        if running and stats.idle_since is not None and stats.idle_since >= now:
+            notes.idle_ms.append(1e3 * (stats.idle_since - now))
+        else:
+            notes.too_late += 1
+        document.close()
+        await until_idle(probe)
+
+
+async def _uncancelled(server: Served, chance: random.Random) -> tuple[float, int]:
+    document, line = open_dense(server.editor, server.scratch, chance)
+    before = await until_idle(server.probe)
+    began = time.perf_counter()
+    await document.complete(line, 0, ANSWER)
+    ms = 1e3 * (time.perf_counter() - began)
+    after = await until_idle(server.probe)
+    document.close()
+    tokens = after.prompt_tokens - before.prompt_tokens
+    if not tokens:
+        raise EngineError(
+            "A long prompt was answered without being evaluated: the counters of the model process are wrong."
+        )
+    return ms, tokens
+
+
+def open_dense(editor: Editor, scratch: Scratch, chance: random.Random) -> tuple[Document, int]:
+    """Open a new document of which nothing is cached; returns it and the line at which the prompt contains
+    most of it."""
+    lines, line = dense(scratch.card, chance)
+    path = scratch.project / f"dense_{next(_names)}.json"
+    path.write_text("\n".join(lines), "utf-8")
+    return Document(editor, path, "json"), line
+
+
+def dense(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
+    """Its lines, and that line.
+
+    In most models each letter or sign is a token, so that a window of 1,600 characters has about 1,500.
     """
-    loop, task, why = asyncio.get_running_loop(), asyncio.ensure_future(work), list[Stopped]()
+    lines = [
+        "".join(chance.choice(_SIGNS if at % 2 else _LETTERS) for at in range(_WIDTH)) for _ in range(_LINES)
+    ]
 
-    def stop(reason: Stopped) -> None:
-        why.append(reason)
-        task.cancel()
+    def shown(line: int) -> int:
+        prompt = build_prompt(Cursor(lines, line, 0, "json"), Layout.of(card))
+        return sum(len(text) for _, text in prompt.segments)
 
-    def by_signal(number: int, _frame: object) -> None:
-        if why:
-            raise KeyboardInterrupt
-        loop.call_soon_threadsafe(stop, Stopped(signal.Signals(number).name))
-
-    if limit:
-        loop.call_later(limit, stop, Stopped.LIMIT)
-    with _handling(by_signal):
-        try:
-            await task
-        except (asyncio.CancelledError, LspCalibError, OSError):
-            # An error while things are put away does not hide what was read.
-            if not why:
-                raise
-    return why[0] if why else None
-
-
-@contextlib.contextmanager
-def _handling(call: Callable[[int, object], None]) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM call this; one that is ignored (nohup) stays so."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    heeded = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-    for number in heeded:
-        signal.signal(number, call)
-    try:
-        yield
-    finally:
-        for number in heeded:
-            signal.signal(number, before[number])
+    middle = len(lines) // 2
+    return lines, max(range(middle, middle + 16), key=shown)

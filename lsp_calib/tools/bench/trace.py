@@ -20,9 +20,6 @@ from lsp_calib.errors import DataError
 _FILE = "trace.json.gz"
 # Minimum number of steps in an excerpt: opening the document must not outweigh the typing.
 _ENOUGH = 16
-_CLOSERS = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'"}
-# What may stand behind an opener for an editor to close it.
-_MAY_FOLLOW = frozenset(" \t)]},;:.")
 
 Place = tuple[int, int]
 """Line and column (in code points), both from 0."""
@@ -42,7 +39,6 @@ class Step:
     """One change of the document: `text` replaces the text from `start` to `end`.
 
     pause_ms: since the previous step. jump: whether the cursor was first moved here from another place.
-    behind: what the editor adds behind the cursor.
     """
 
     kind: Kind
@@ -51,7 +47,6 @@ class Step:
     text: str
     pause_ms: int
     jump: bool
-    behind: str = ""
 
     @property
     def cursor(self) -> Place:
@@ -64,13 +59,8 @@ class Step:
     def apply(self, lines: list[str]) -> Place:
         """Make the change in `lines`; returns the cursor's place after it."""
         (first, column), (last, end) = self.start, self.end
-        lines[first : last + 1] = (lines[first][:column] + self.inserted + lines[last][end:]).split("\n")
+        lines[first : last + 1] = (lines[first][:column] + self.text + lines[last][end:]).split("\n")
         return self.cursor
-
-    @property
-    def inserted(self) -> str:
-        """All that the step puts into the document."""
-        return self.text + self.behind
 
     @classmethod
     def from_json(cls, row: Sequence[Any]) -> Self:
@@ -112,39 +102,6 @@ class Edit:
         before = tuple(self.lines_after(first))
         return attrs.evolve(self, before=before, steps=self.steps[first : first + count])
 
-    def closing(self) -> Edit:
-        """The same edit in an editor that closes brackets and quotes as they are opened.
-
-        A closer that is typed goes over the editor's, and a backspace in an empty pair takes both. What is
-        left over is deleted, in a step of its own, before the cursor moves elsewhere and at the end: the text
-        after each such step, and at the end, is the same as without.
-        """
-        lines = list(self.before)
-        steps: list[Step] = []
-        pending = ""  # behind the cursor, the innermost closer first
-        for step in self.steps:
-            if pending and steps and (step.jump or steps[-1].cursor != _typed_at(step)):
-                _delete(pending, steps, lines)
-                pending = ""
-            line, column = step.start
-            after = lines[step.end[0]][step.end[1] :]
-            if step.kind is Kind.TYPE and pending and step.text == pending[0]:
-                step = attrs.evolve(step, end=(line, column + 1))
-                pending = pending[1:]
-            elif step.kind is Kind.TYPE and _is_closed(step.text, lines[line][:column], after):
-                step = attrs.evolve(step, behind=_CLOSERS[step.text])
-                pending = step.behind + pending
-            elif step.kind is Kind.BACKSPACE and pending:
-                gone = lines[line][column : step.end[1]] if step.end[0] == line else ""
-                if _CLOSERS.get(gone) == pending[0]:
-                    step = attrs.evolve(step, end=(line, step.end[1] + 1))
-                    pending = pending[1:]
-            step.apply(lines)
-            steps.append(step)
-        if pending:
-            _delete(pending, steps, lines)
-        return attrs.evolve(self, steps=tuple(steps))
-
 
 def load_trace() -> tuple[Edit, ...]:
     """The recording that is shipped with the package. Raises DataError if it was changed."""
@@ -166,28 +123,6 @@ def select(edits: Sequence[Edit], steps: int) -> tuple[Edit, ...]:
         left -= len(part.steps)
         chosen.append(part)
     return tuple(chosen)
-
-
-def _typed_at(step: Step) -> Place | None:
-    """The cursor's place before a step that changes what stands before it; None for another one."""
-    if step.kind is Kind.BACKSPACE:
-        return step.end
-    return step.start if step.start == step.end else None
-
-
-def _is_closed(typed: str, before: str, after: str) -> bool:
-    """Whether an editor closes what is typed between these."""
-    if typed not in _CLOSERS or (after and after[0] not in _MAY_FOLLOW):
-        return False
-    return not (typed in "\"'" and before[-1:].isalnum())
-
-
-def _delete(pending: str, steps: list[Step], lines: list[str]) -> None:
-    """Delete the closers behind the cursor."""
-    line, column = steps[-1].cursor
-    last = steps[-1].pause_ms
-    steps.append(Step(Kind.DELETE, (line, column), (line, column + len(pending)), "", last, jump=False))
-    steps[-1].apply(lines)
 
 
 def _edit(raw: dict[str, Any]) -> Edit:

@@ -1,7 +1,7 @@
-"""llama.cpp in a bare loop: measures the cost of the same tokens without a server.
+"""llama.cpp in a bare loop: measures the cost of the same tokens without a server (see `against.py`).
 
-`python -m lsp_calib.tools.bench.raw_child MODEL CONTEXT THREADS [vocabulary]`; each line on standard input,
-[name, arguments], calls a method of `Bare`, and a line on standard output is its result:
+`python raw_child.py MODEL CONTEXT THREADS`; each line on standard input, [name, arguments], calls a method of
+`Bare`, and a line on standard output is its result:
 
     ["prompt", {"segments": [[kind, text], ...]}]           -> [int, ...]
     ["tokens", {"text": str}]                               -> [int, ...]
@@ -11,8 +11,7 @@
 `replay` fills the cache with a prompt: at most `keep` equal tokens at its beginning are kept, and the rest is
 evaluated in one batch. Then `generated` - 1 tokens are evaluated one at a time (the token that ends an answer
 is never evaluated): first those in `then`, afterwards the most likely ones. All parameters are llama.cpp's
-defaults, except the threads and the context size. With `vocabulary` the weights are not loaded, and nothing
-can be replayed.
+defaults, except the threads and the context size.
 """
 
 from __future__ import annotations
@@ -29,18 +28,16 @@ import llama_cpp
 import numpy as np
 
 from lsp_calib.inference.generation.kv_cache import common_prefix
-from lsp_calib.tools.bench.processes import answer
 
 
 class Bare:
     """One model, one context, one sequence."""
 
-    def __init__(self, path: str, context: int, threads: int, *, vocabulary_only: bool) -> None:
+    def __init__(self, path: str, context: int, threads: int) -> None:
         self._silence = llama_cpp.llama_log_callback(lambda *_: None)
         llama_cpp.llama_log_set(self._silence, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
         options = llama_cpp.llama_model_default_params()
-        options.vocab_only = vocabulary_only
         options.n_gpu_layers = 0
         self._model = llama_cpp.llama_model_load_from_file(os.fsencode(path), options)
         if not self._model:
@@ -48,13 +45,12 @@ class Bare:
         self._vocab = llama_cpp.llama_model_get_vocab(self._model)
         self._size = llama_cpp.llama_vocab_n_tokens(self._vocab)
         self._cached: list[int] = []
-        if not vocabulary_only:
-            params = llama_cpp.llama_context_default_params()
-            params.n_ctx = context
-            params.n_threads = params.n_threads_batch = threads
-            self._batch = int(params.n_batch)
-            self._context = llama_cpp.llama_init_from_model(self._model, params)
-            self._memory = llama_cpp.llama_get_memory(self._context)
+        params = llama_cpp.llama_context_default_params()
+        params.n_ctx = context
+        params.n_threads = params.n_threads_batch = threads
+        self._batch = int(params.n_batch)
+        self._context = llama_cpp.llama_init_from_model(self._model, params)
+        self._memory = llama_cpp.llama_get_memory(self._context)
 
     def prompt(self, segments: Sequence[tuple[str, str]]) -> list[int]:
         """The tokens of a prompt, tokenised as the engine does it: piece by piece."""
@@ -101,8 +97,12 @@ class Bare:
         return int(np.argmax(np.ctypeslib.as_array(pointer, shape=(self._size,))))
 
 
-def main(path: str, context: str, threads: str, *rest: str) -> None:
-    bare = Bare(path, int(context), int(threads), vocabulary_only=rest == ("vocabulary",))
+def answer(message: object) -> None:
+    print(json.dumps(message), flush=True)
+
+
+def main(path: str, context: str, threads: str) -> None:
+    bare = Bare(path, int(context), int(threads))
     answer({})
     for line in sys.stdin:
         name, arguments = json.loads(line)
