@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import stat
 import sys
 from pathlib import Path
 
@@ -55,57 +54,82 @@ def feedback_file() -> Path:
 def state_dir() -> Path:
     """The state folder: `LSP_CALIB_HOME`, or the platform's user data folder. Created with mode 0700.
 
+    A folder that the user has named, or that a link leads to, may serve other purposes as well, such as /tmp:
+    its permissions are changed only if it is empty.
     Raises SettingsError if it cannot be used or is another user's, or if `LSP_CALIB_HOME` is relative or
     names a folder that is open to others.
     """
-    named = os.environ.get("LSP_CALIB_HOME")
-    if named:
-        return _named_folder(_absolute(named))
-    import platformdirs
-
     try:
-        folder = Path(platformdirs.user_data_dir("lsp-calib", appauthor=False))
+        folder, named = _wanted()
     except RuntimeError as error:
-        raise SettingsError(f"You have no home folder: {error} {_ANOTHER}") from error
-    # The target of a link may serve another purpose.
-    return _named_folder(folder) if folder.is_symlink() else private_folder(folder)
-
-
-def _absolute(named: str) -> Path:
-    """The path that `LSP_CALIB_HOME` names. Raises SettingsError for a relative one.
-
-    An editor starts the server in the workspace, which is not trusted: a relative path would read the user's
-    configuration from there, and name a different folder for each working directory.
-    """
+        raise SettingsError(f"The state folder is not known: {error} {_ANOTHER}") from error
+    shared = os.name == "posix" and (named or folder.is_symlink())
     try:
-        folder = Path(named).expanduser()
-    except RuntimeError as error:
-        raise SettingsError(f"LSP_CALIB_HOME is {named!r}: {error} Set it to an absolute path.") from error
-    if not folder.is_absolute():
-        raise SettingsError(
-            f"LSP_CALIB_HOME is the relative path {named!r}, which means another folder in each working "
-            f"directory. Set it to an absolute path, such as {shlex.quote(str(folder.absolute()))}."
-        )
-    return folder
-
-
-def _named_folder(folder: Path) -> Path:
-    """A state folder that the user has chosen. It may serve other purposes as well, such as /tmp: its
-    permissions are changed only if it is empty.
-
-    Raises SettingsError if it cannot be used, is another user's, or is open to others and not empty.
-    """
-    try:
-        if os.name == "posix" and folder.is_dir():
+        if shared and folder.is_dir():
             _check_owner(folder)
             if _is_open(folder) and any(folder.iterdir()):
                 raise _open_to_others(folder)
     except OSError as error:
         raise _unusable(folder, error) from error
     private_folder(folder)
-    if os.name == "posix" and _is_open(folder):
+    if shared and _is_open(folder):  # its file system has no permissions
         raise _open_to_others(folder)
     return folder
+
+
+def private_folder(folder: Path) -> Path:
+    """Create `folder` for its owner alone (mode 0700).
+
+    Raises SettingsError if it cannot be created or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.name == "posix" and _is_open(folder):
+            folder.chmod(0o700)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    return folder
+
+
+def run_folder() -> Path:
+    """The folder with the sockets and locks of model processes, for the user alone.
+
+    Raises SettingsError if another user owns it, or it is no folder of its own.
+    """
+    folder = private_folder(state_dir() / "run")
+    if folder.is_symlink() or (os.name == "posix" and folder.stat().st_uid != os.geteuid()):
+        raise SettingsError(
+            f"{folder} is a link, or belongs to another user, who could read what you type. Remove it; "
+            "lsp-calib creates it again."
+        )
+    return folder
+
+
+def shipped_models() -> Path:
+    """The folder with model cards and shipped calibrators: inside the wheel, or beside a source checkout."""
+    inside = Path(__file__).resolve().parent / "models"
+    return inside if inside.is_dir() else Path(__file__).resolve().parent.parent / "models"
+
+
+def _wanted() -> tuple[Path, bool]:
+    """The state folder, and whether the user has named it. Raises RuntimeError if there is no home folder.
+
+    An editor starts the server in the workspace, which is not trusted: a relative path would read the user's
+    configuration from there, and name a different folder for each working directory.
+    """
+    named = os.environ.get("LSP_CALIB_HOME")
+    if not named:
+        import platformdirs
+
+        return Path(platformdirs.user_data_dir("lsp-calib", appauthor=False)), False
+    with contextlib.suppress(RuntimeError):  # no user of this name
+        folder = Path(named).expanduser()
+        if folder.is_absolute():
+            return folder, True
+    raise SettingsError(
+        f"LSP_CALIB_HOME is {named!r}, which means another folder in each working directory, or none. Set it "
+        "to an absolute path."
+    )
 
 
 def _check_owner(folder: Path) -> None:
@@ -124,23 +148,9 @@ def _is_open(folder: Path) -> bool:
 def _open_to_others(folder: Path) -> SettingsError:
     return SettingsError(
         f"The state folder {folder} is open to other users, who could read its files or choose another "
-        f"model. If only lsp-calib uses it, run `chmod 700 {shlex.quote(str(folder))}`; otherwise, or if "
-        "that changes nothing, set LSP_CALIB_HOME to a folder for lsp-calib alone."
+        f"model. If only lsp-calib uses it, run `chmod 700 {shlex.quote(str(folder))}`; otherwise set "
+        "LSP_CALIB_HOME to a folder for lsp-calib alone."
     )
-
-
-def private_folder(folder: Path) -> Path:
-    """Create `folder` for its owner alone (mode 0700).
-
-    Raises SettingsError if it cannot be created or written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.name == "posix" and _is_open(folder):
-            folder.chmod(0o700)
-    except OSError as error:
-        raise _unusable(folder, error) from error
-    return folder
 
 
 def _unusable(folder: Path, error: OSError) -> SettingsError:
@@ -149,41 +159,13 @@ def _unusable(folder: Path, error: OSError) -> SettingsError:
             f"{folder} is a link to {folder.readlink()}, which is not there. Is a drive missing? Connect it, "
             "or remove the link; the folder is then created again."
         )
-    if isinstance(error, FileExistsError):
-        return SettingsError(
-            f"The state folder {folder} cannot be used: it is a file. Move it away; the folder is then "
-            "created again."
-        )
     if error.errno in FULL:
         return SettingsError(
             f"The disk with the state folder {folder} is full. Free some space, or set LSP_CALIB_HOME to a "
             "folder on another disk."
         )
+    what = "it is a file, move it away" if isinstance(error, FileExistsError) else str(error)
     return SettingsError(
-        f"The state folder {folder} cannot be used: {error}. Set LSP_CALIB_HOME to a folder you can write to."
+        f"The state folder {folder} cannot be used: {what}. Or set LSP_CALIB_HOME to a folder that you "
+        "can write to."
     )
-
-
-def run_folder() -> Path:
-    """The folder with the sockets and locks of model processes, for the user alone.
-
-    Raises SettingsError if another user owns it or can read it.
-    """
-    folder = private_folder(state_dir() / "run")
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise SettingsError(
-            f"{folder} is a file or a link, not a folder of its own. Remove it; lsp-calib creates it again."
-        )
-    if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
-        raise SettingsError(
-            f"The folder {folder} belongs to another user or is open to others, who could read what you "
-            "type. Remove it; lsp-calib creates it again."
-        )
-    return folder
-
-
-def shipped_models() -> Path:
-    """The folder with model cards and shipped calibrators: inside the wheel, or beside a source checkout."""
-    inside = Path(__file__).resolve().parent / "models"
-    return inside if inside.is_dir() else Path(__file__).resolve().parent.parent / "models"

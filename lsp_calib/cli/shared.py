@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +17,6 @@ from click.core import ParameterSource
 
 from lsp_calib.characters import shown
 from lsp_calib.errors import SettingsError, StoppedError
-from lsp_calib.json_text import json_text
 
 if TYPE_CHECKING:
     from lsp_calib.evaluation.collect import AskingOptions
@@ -174,7 +173,7 @@ def place_in_file(text: str, *, column: bool) -> tuple[Path, int, int | None]:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json_text(value, getattr(sys.stdout, "encoding", None)))
+    click.echo(json.dumps(value, indent=2))
 
 
 class Report(Protocol):

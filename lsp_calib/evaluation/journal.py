@@ -7,16 +7,17 @@ bytes depend only on the questions and answers. Times, and hashes of what was as
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
 import attrs
+from filelock import FileLock, Timeout
 
-from lsp_calib import lockfile
 from lsp_calib.completion.prompt import SIZES
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header, json_line
@@ -103,16 +104,21 @@ class Journal:
         self.close()
 
     def _remove(self) -> None:
-        """Close and remove the journal: where possible while it is locked, so that no run is using it."""
-        if sys.platform != "win32":
-            journal_path(self.path).unlink(missing_ok=True)
-        self.close()
+        """Close and remove the journal, while it is locked, so that no run is using it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
         journal_path(self.path).unlink(missing_ok=True)
+        self.close()
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+        if self._lock.is_locked:
+            with contextlib.suppress(OSError):  # Windows removes no file that is open
+                Path(self._lock.lock_file).unlink()
+            self._lock.release()
 
     @property
     def _timing_path(self) -> Path:
@@ -137,13 +143,17 @@ class Journal:
 
     def _open(self) -> None:
         path = journal_path(self.path)
-        new = not path.exists()
-        self._file = os.fdopen(open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+")
-        content = b""
-        locked = False
+        if not path.parent.is_dir():  # filelock would make it
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        self._lock = FileLock(f"{path}.lock", mode=0o600, thread_local=False)
         try:
-            _lock(self._file, path)
-            locked = True
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            raise DataError(f"{path} is in use by another run. Wait for it, or name another file.") from None
+        new = not path.exists()
+        content = b""
+        try:
+            self._file = os.fdopen(open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+")
             self._file.seek(0)
             content = self._file.read()
             # Not before: a run that ends meanwhile replaces it.
@@ -172,7 +182,7 @@ class Journal:
                 sync_folder(path.parent)
             self._is_new = new
         except BaseException:
-            if new and locked and not content:
+            if new and not content:
                 self._remove()
             self.close()
             raise
@@ -223,18 +233,6 @@ def journal_path(path: Path) -> Path:
 def _rows(content: bytes) -> list[Any]:
     """Of the whole lines."""
     return [parse_json(line) for line in content.split(b"\n")[:-1]]
-
-
-def _lock(file: IO[bytes], path: Path) -> None:
-    """Lock the journal for one run. The system releases the lock when the process ends for any reason."""
-    try:
-        if not lockfile.lock(file.fileno()):
-            raise BlockingIOError
-        # Another run may have finished and removed it after we opened it and before we locked it.
-        if sys.platform != "win32" and not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            raise BlockingIOError
-    except OSError as error:
-        raise DataError(f"{path} is in use by another run. Wait for it, or name another file.") from error
 
 
 _ELSEWHERE = "name another folder or file for this run"

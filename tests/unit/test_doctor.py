@@ -258,10 +258,9 @@ class TestFindings:
         run.mkdir(mode=0o700)
         (run / "dead.lock").write_text("12345\n")
         held = lockfile.take(run / "held.lock")
-        try:
-            _, report = doctor()
-        finally:
-            os.close(held)
+        assert held is not None
+        _, report = doctor()
+        held.release()
         assert about(report, "process")[0]["data"] == {"pids": [os.getpid()]}
 
     def test_a_state_folder_that_cannot_be_had_ends_it_in_words(

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from lsp_calib import files, lockfile
+from lsp_calib import files
 from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
+from lsp_calib.calibration.calibrators.ledger_file import read_ledger
 from lsp_calib.cli import main
 from lsp_calib.errors import CalibratorError, DataError, ModelFileError, SettingsError
 from lsp_calib.evaluation.lines import read_lines_of
@@ -189,11 +189,6 @@ def hashes(path: Path) -> None:
         store.line_hashes(["x = 1"])
 
 
-def edit(path: Path) -> None:
-    with editing(path.with_name("ledger.json")):
-        pass
-
-
 class TestState:
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize(
@@ -201,15 +196,12 @@ class TestState:
         [
             ("a.json", Calibrator.load, CalibratorError),
             ("a.json", read_ledger, CalibratorError),
-            ("ledger.lock", edit, CalibratorError),
             ("a.jsonl", read_records, DataError),
             ("a.gguf", gguf.check_header, ModelFileError),
             ("key", read_key, SettingsError),
             ("log", set_up_log, SettingsError),
             ("feedback.db", store, SettingsError),
             ("feedback.key", hashes, SettingsError),
-            ("a.lock", lockfile.take, OSError),
-            ("a.lock", lockfile.holder, OSError),
         ],
     )
     def test_its_files(
@@ -319,7 +311,7 @@ def test_a_file_in_the_place_of_another_folder_is_named(home: Path, name: str) -
 # Modules that read other files than those of workspaces and of the state folder: what the system says of
 # itself, what the package ships, what was just made, and code that runs in a sandbox of its own.
 _ELSEWHERE = {
-    *("filesystem.py", "installation.py", "lockfile.py", "power.py", "tools/client.py"),
+    *("filesystem.py", "power.py", "tools/client.py"),
     *("inference/processor.py", "inference/models/memory.py", "evaluation/paper/published.py"),
     *("inference/local/thread_budget.py", "inference/local/compiler.py", "inference/prebuilt/server.py"),
     *("inference/models/card.py", "inference/models/encoders.py", "inference/process/starting.py"),

@@ -19,7 +19,6 @@ from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.characters import in_one_line, shown
 from lsp_calib.cli import main
-from lsp_calib.json_text import json_text
 from lsp_calib.markdown import escape_markdown, escape_prose
 from lsp_calib.settings import parse, parse_trusted
 from lsp_calib.terminal import Console
@@ -47,7 +46,7 @@ def test_no_text_directs_a_terminal(text: str) -> None:
     table.add_row(text)
     console.print(table)
     assert not DIRECTS.search(OURS.sub("", out.getvalue()))
-    for one in (shown(text), in_one_line(text, 20), json_text({text: text}, "utf-8")):
+    for one in (shown(text), in_one_line(text, 20), json.dumps({text: text}, indent=2)):
         assert not DIRECTS.search(one)
     assert "\n" not in in_one_line(text, 20)
     assert not DIRECTS.search(escape_markdown(text) + escape_prose(text))

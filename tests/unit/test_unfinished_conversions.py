@@ -75,7 +75,7 @@ def test_but_not_while_another_process_converts(model: Path, quantised: Callable
     try:
         made = llama.convert_to_8_bits(model)
     finally:
-        os.close(lock)
+        lock.release()
     assert quantised() == [LEFT]
     assert there(model) == sorted([made.name, LEFT])
     assert converted.unfinished(model) == [model.with_name(LEFT)]

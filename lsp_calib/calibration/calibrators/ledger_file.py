@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +12,7 @@ from lsp_calib.calibration.calibrators.calibrator import MAX_BYTES, write_docume
 from lsp_calib.calibration.certificates import Ledger
 from lsp_calib.calibration.document import parse, read, written
 from lsp_calib.errors import CalibratorError
-from lsp_calib.files import open_file, read_file
-from lsp_calib.lockfile import lock
+from lsp_calib.files import read_file
 
 # Seconds to wait for another process; a refit that holds the lock takes seconds at most.
 _PATIENCE = 60.0
@@ -103,19 +100,18 @@ def editing(path: Path) -> Iterator[Held]:
 
     Raises CalibratorError if it cannot be read, locked or written.
     """
+    from filelock import FileLock, Timeout  # takes 40 ms
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.fdopen(open_file(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT), "rb")
+        lock = FileLock(path.with_suffix(".lock"), timeout=_PATIENCE, mode=0o600).acquire(poll_interval=0.02)
+    except Timeout:
+        raise CalibratorError(
+            f"{path} is in use by another lsp-calib, perhaps by a refit: try again later."
+        ) from None
     except OSError as error:
         raise CalibratorError(f"{path} cannot be written: {error}.") from error
-    with file:
-        deadline = time.monotonic() + _PATIENCE
-        while not lock(file.fileno()):
-            if time.monotonic() > deadline:
-                raise CalibratorError(
-                    f"{path} is in use by another lsp-calib, perhaps by a refit: try again later."
-                )
-            time.sleep(0.02)
+    with lock:
         try:
             ledger = read_ledger(path)
         except DamagedLedgerError:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import attrs
 import llama_cpp
+from filelock import BaseFileLock
 
 from lsp_calib import home, lockfile
 from lsp_calib.errors import EngineError, ModelFileError, SettingsError
@@ -101,11 +102,11 @@ def convert_to_8_bits(path: Path) -> Path:
     finally:
         unfinished.unlink(missing_ok=True)
         if lock is not None:
-            os.close(lock)
+            lock.release()
     return target
 
 
-def _lock(path: Path) -> int | None:
+def _lock(path: Path) -> BaseFileLock | None:
     """The lock of a model's conversion, None if another process converts it or there can be no lock."""
     with contextlib.suppress(SettingsError, OSError):
         return lockfile.take(home.run_folder() / f"convert-{path.name}.lock")

@@ -38,7 +38,7 @@ def locked(targets: Iterable[Path], name: str) -> Iterator[None]:
                     f"Another lsp-calib is downloading {name}. Wait until it is done (`lsp-calib models "
                     "list` says so) or end it, then try again."
                 )
-            stack.callback(os.close, lock)
+            stack.callback(lock.release)
         yield
 
 

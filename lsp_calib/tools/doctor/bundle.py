@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import getpass
 import inspect
+import json
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,6 @@ from typing import Any
 
 from lsp_calib import errors, home
 from lsp_calib.files import exported, read_file
-from lsp_calib.json_text import json_text
 from lsp_calib.settings.kinds import without_value
 
 _MOST_LINES = 2000
@@ -68,7 +68,7 @@ def write_bundle(path: Path, report: dict[str, Any]) -> None:
     """
     with _new_file(path) as stream, zipfile.ZipFile(stream.buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("README.txt", _READ_ME)
-        archive.writestr("doctor.json", json_text(scrubbed(report), "utf-8"))
+        archive.writestr("doctor.json", json.dumps(scrubbed(report), indent=2))
         archive.writestr("log.txt", "".join(line + "\n" for line in _logs()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
+import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,6 @@ from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.card import ModelCard
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.inference.models.speeds import LATENCY_BUDGET, is_quiet
-from lsp_calib.json_text import json_text
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.terminal import Console, tell
@@ -284,7 +283,7 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
     findings = examine(quick=quick, progress=(lambda _: None) if as_json else tell)
     report = to_json(findings)
     if as_json:
-        print(json_text(report, getattr(sys.stdout, "encoding", None)))
+        print(json.dumps(report, indent=2))
     else:
         _print(findings, report, quick=quick)
     if bundle is not None:
