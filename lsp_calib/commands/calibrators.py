@@ -36,7 +36,7 @@ from lsp_calib.calibration.validation import Interval
 from lsp_calib.characters import in_one_line
 from lsp_calib.commands.engine import Say, layouts_for, settings_in_force, with_engine
 from lsp_calib.commands.feedback import feedback_store
-from lsp_calib.completion.prompt import Layout, WindowSize, line_purpose
+from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES
 from lsp_calib.errors import SettingsError
 from lsp_calib.feedback.importing import OTHERS, Imported, import_calibrator, read_foreign
@@ -412,8 +412,7 @@ def refit_now(given: Trusted, say: Say) -> Refits:
         with feedback_store() as store:
             today = datetime.date.today().isoformat()
             layout = _layout_of_labels(store, loaded) or layouts_for(trusted, calibrators).of(loaded)
-            purpose = line_purpose(loaded.identity, layout.version, "python")
-            refits = refit_languages(store, calibrators, purpose, today, promise=wish)
+            refits = refit_languages(store, calibrators, loaded.identity, layout.version, today, promise=wish)
             if any(result.n for _, result in refits.results):
                 return refits
             return attrs.evolve(refits, elsewhere=_elsewhere(store, loaded.identity))

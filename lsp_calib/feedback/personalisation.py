@@ -32,6 +32,7 @@ from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.rows import LabelledRow, is_ahead, latest
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import ModelIdentity
 
 
 def labels_for(
@@ -287,42 +288,78 @@ class Refits:
 def refit_languages(
     store: FeedbackStore,
     calibrators: CalibratorStore,
-    purpose: Purpose,
+    model: ModelIdentity,
+    prompt_version: str,
     today: str,
     *,
     promise: Wish = "as before",
 ) -> Refits:
-    """`refit_from_feedback` for every language that the model and task of `purpose` have labels in.
+    """`refit_from_feedback` for the lines of every language that a model and prompt have labels in; for
+    Python, which says that there is none, if they have none."""
+    purposes = _in_languages(store, model, prompt_version) or [
+        Purpose(model, prompt_version, "line", "python")
+    ]
+    return _refits(store, calibrators, purposes, today, promise)
 
-    If there is none, the language of `purpose` is used.
+
+def refit_where_due(
+    store: FeedbackStore,
+    calibrators: CalibratorStore,
+    model: ModelIdentity,
+    prompt_version: str,
+    today: str,
+    promise: Promise | None,
+) -> Refits | None:
+    """As `refit_languages`, for the languages in which enough is new; None if there is none.
+
+    Raises LspCalibError if store or calibrators cannot be used.
     """
-    purposes = _in_languages(store, purpose) or [purpose]
-    results = tuple(_refitted(store, calibrators, purposes, today, promise))
-    return Refits(results, purpose.model.name, sure=move_prefix_curve(store, calibrators, purpose))
+    every = _in_languages(store, model, prompt_version)
+    due = (one for one in every if is_due(store, calibrators, one))
+    refits = _refits(store, calibrators, due, today, promise)
+    return refits if refits.results else None
 
 
-def _in_languages(store: FeedbackStore, purpose: Purpose) -> list[Purpose]:
-    """The purpose in every language that its model and task have labels in, the one with most first."""
-    languages = store.languages(purpose.model, purpose.prompt_version, purpose.task)
-    return [attrs.evolve(purpose, language=language) for language in languages]
+def _in_languages(store: FeedbackStore, model: ModelIdentity, prompt_version: str) -> list[Purpose]:
+    """The lines of every language with labels, the one with most first."""
+    languages = store.languages(model, prompt_version, "line")
+    return [Purpose(model, prompt_version, "line", language) for language in languages]
 
 
-def _refitted(
+def _refits(
     store: FeedbackStore, calibrators: CalibratorStore, purposes: Iterable[Purpose], today: str, promise: Wish
-) -> Iterator[tuple[str, RefitResult]]:
+) -> Refits:
     """Refit for each purpose in turn: where one fails, those before it are in force."""
+    results, last = [], None
     for one in purposes:
-        yield one.language, refit_from_feedback(store, calibrators, one, today, promise=promise)
+        last = one
+        results.append((one.language, refit_from_feedback(store, calibrators, one, today, promise=promise)))
+    sure = 0 if last is None else _move_prefix_curve(store, calibrators, last)
+    return Refits(tuple(results), "" if last is None else last.model.name, sure=sure)
 
 
-def move_prefix_curve(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> int:
+# Visits to a line with a label since the last refit, and their share of those that it had. Fewer change a
+# calibrator by less than the comparison of two can show, and each refit under a promise asks for a
+# certificate, which has its price.
+LEAST_NEW = 30
+LEAST_SHARE = 0.2
+
+
+def is_due(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> bool:
+    """Whether there are LEAST_NEW visits since the last refit, and LEAST_SHARE of those before."""
+    ledger, current = calibrators.ledger(purpose), calibrators.choose(purpose).calibrator
+    before = max(ledger.tried_n, current.n if settled_until(current) else 0)
+    tried_until = 0.0 if is_ahead(ledger.tried_until) else ledger.tried_until
+    new = store.visits_after(purpose, max(tried_until, settled_until(current)), until=latest())
+    return new >= max(LEAST_NEW, LEAST_SHARE * before)
+
+
+def _move_prefix_curve(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> int:
     """Move the curve of how far a line can be trusted by the labels since the last move, in all languages,
     where they are evidence for it; returns their number, 0 if the curve stays.
 
     Raises LspCalibError if the store cannot be read or the file cannot be written.
     """
-    if purpose.task != "line":
-        return 0
     curve, shipped, _ = calibrators.prefix_curves(purpose)
     if curve is None or not (curve.base or curve == shipped):
         return 0  # there is none, or it is a fit of the user's own
@@ -452,37 +489,3 @@ def _until(rows: Sequence[LabelledRow]) -> str:
     """The moment of the last label, not rounded down: ISO, with time zone."""
     last = math.ceil(max(row.at for row in rows) * 1e3) / 1e3
     return datetime.datetime.fromtimestamp(last, datetime.UTC).isoformat(timespec="milliseconds")
-
-
-# Visits to a line with a label since the last refit, and their share of those that it had. Fewer change a
-# calibrator by less than the comparison of two can show, and each refit under a promise asks for a
-# certificate, which has its price.
-LEAST_NEW = 30
-LEAST_SHARE = 0.2
-
-
-def refit_where_due(
-    store: FeedbackStore,
-    calibrators: CalibratorStore,
-    purpose: Purpose,
-    today: str,
-    promise: Promise | None,
-) -> Refits | None:
-    """Refit each language in which enough is new, as `refit_from_feedback` does; None if there is none.
-
-    Raises LspCalibError if store or calibrators cannot be used.
-    """
-    due = (one for one in _in_languages(store, purpose) if is_due(store, calibrators, one))
-    results = tuple(_refitted(store, calibrators, due, today, promise))
-    if not results:
-        return None
-    return Refits(results, purpose.model.name, sure=move_prefix_curve(store, calibrators, purpose))
-
-
-def is_due(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> bool:
-    """Whether there are LEAST_NEW visits since the last refit, and LEAST_SHARE of those before."""
-    ledger, current = calibrators.ledger(purpose), calibrators.choose(purpose).calibrator
-    before = max(ledger.tried_n, current.n if settled_until(current) else 0)
-    tried_until = 0.0 if is_ahead(ledger.tried_until) else ledger.tried_until
-    new = store.visits_after(purpose, max(tried_until, settled_until(current)), until=latest())
-    return new >= max(LEAST_NEW, LEAST_SHARE * before)

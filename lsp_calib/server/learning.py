@@ -367,10 +367,12 @@ class Learning:
 
         Returns the result as it goes to the client. Raises LspCalibError.
         """
-        purpose = await self._model.purpose("python")
-        estimator, today = self._estimator, datetime.date.today().isoformat()
+        lines, estimator = await self._model.purpose(), self._estimator
+        model, prompt, today = lines.model, lines.prompt_version, datetime.date.today().isoformat()
         refits = await self._recorder.run(
-            lambda store: refit_languages(store, estimator.store, purpose, today, promise=estimator.promise)
+            lambda store: refit_languages(
+                store, estimator.store, model, prompt, today, promise=estimator.promise
+            )
         )
         self._refitted(refits)
         return refits.to_wire()
@@ -470,11 +472,11 @@ class Learning:
         await self._offer_commits()
         if not self._connection.settings.auto_refit:
             return
-        purpose, estimator = await self._model.purpose("python"), self._estimator
-        today = datetime.date.today().isoformat()
+        lines, estimator = await self._model.purpose(), self._estimator
+        model, prompt, today = lines.model, lines.prompt_version, datetime.date.today().isoformat()
 
         def refit(store: FeedbackStore) -> Refits | None:
-            return refit_where_due(store, estimator.store, purpose, today, estimator.promise)
+            return refit_where_due(store, estimator.store, model, prompt, today, estimator.promise)
 
         refits = await self._recorder.learn(refit)
         if refits is not None:

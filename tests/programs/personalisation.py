@@ -300,7 +300,14 @@ def certified(user: User, rule: tuple[float, float], seed: int, promise: Promise
         watch_labels(learner.store, learner.calibrators, learner.purpose, promise)
         for line in range(n):
             _one_more(learner, line, bool(rng.random() < wanted[line]), promise)
-            refit_where_due(learner.store, learner.calibrators, learner.purpose, TODAY, promise)
+            refit_where_due(
+                learner.store,
+                learner.calibrators,
+                learner.purpose.model,
+                learner.purpose.prompt_version,
+                TODAY,
+                promise,
+            )
             if line + 1 in CERTIFIED_AFTER:
                 standing[line + 1] = _standing(learner, wanted, promise)
         # At some of the lines nothing was suggested: for the last number, all that there are count.

@@ -192,7 +192,9 @@ class Session:
 
     def _refit(self, now: float) -> None:
         today = datetime.datetime.fromtimestamp(now, datetime.UTC).date().isoformat()
-        done = refit_where_due(self.store, self.calibrators, self.purpose, today, None)
+        done = refit_where_due(
+            self.store, self.calibrators, self.purpose.model, self.purpose.prompt_version, today, None
+        )
         for sentence in done.sentences() if done else ():
             print(f"{datetime.datetime.fromtimestamp(now, datetime.UTC):%d %H:%M} {sentence}")
 

@@ -92,7 +92,10 @@ def refitted(folder: Path, most: int = MOST_LABELS) -> dict[str, Any]:
     store = FeedbackStore(folder / "feedback.db", most_labels=most)
     calibrators = CalibratorStore(folder / "calibrators", MODELS / "calibrators")
     start, cpu = time.perf_counter(), time.process_time()
-    refits = refit_languages(store, calibrators, purpose(), "2026-01-01", promise=None)
+    lines = purpose()
+    refits = refit_languages(
+        store, calibrators, lines.model, lines.prompt_version, "2026-01-01", promise=None
+    )
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     store.close()
     _, result = refits.leading

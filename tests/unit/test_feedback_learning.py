@@ -77,10 +77,10 @@ class User:
         return refit_from_feedback(self.store, self.calibrators, purpose, today, promise=promise)
 
     def refit_languages(self) -> Refits:
-        return refit_languages(self.store, self.calibrators, PURPOSE, TODAY)
+        return refit_languages(self.store, self.calibrators, MODEL, "p1", TODAY)
 
     def refit_where_due(self) -> Refits | None:
-        return refit_where_due(self.store, self.calibrators, PURPOSE, TODAY, None)
+        return refit_where_due(self.store, self.calibrators, MODEL, "p1", TODAY, None)
 
     def is_due(self) -> bool:
         return is_due(self.store, self.calibrators, PURPOSE)

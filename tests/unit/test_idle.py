@@ -128,8 +128,8 @@ class Scene:
         self.idle = Idle(self.events, PACE)
         self.recorder = Recorder()
 
-        async def purpose(_language: str | None = None) -> None:
-            return None
+        async def purpose(_language: str | None = None) -> SimpleNamespace:
+            return SimpleNamespace(model=None, prompt_version="p1")
 
         purposes = [SimpleNamespace(task="line")]
         connection: Any = SimpleNamespace(

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from feedback_scene import suggestion
+from feedback_scene import settle, suggestion
 
 from lsp_calib.commands import calibrators
 from lsp_calib.completion.prompt import Layout, WindowSize
-from lsp_calib.feedback.events import How, Label
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import load_cards
@@ -54,8 +53,8 @@ def write(home: Path, *versions: str, model: ModelIdentity = LOADED.identity) ->
             language="go" if version == SMALL else "rust",
             evidence=Evidence((-0.1,)),
             at=at + nth,
-            label=Label(name, True, How.KEPT, at + nth + 0.5),
         )
+        settle(store, name, True, at + nth + 0.5)
     store.close()
 
 
