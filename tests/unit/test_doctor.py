@@ -30,7 +30,6 @@ from lsp_calib.calibration.certificates import Promise
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.errors import DataError, EngineDiedError, EngineError, LspCalibError, ModelError, SettingsError
-from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.backend import Acceleration, Hardware
 from lsp_calib.inference.models import sidecar
@@ -42,15 +41,8 @@ from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor import checks, run
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
-from lsp_calib.tools.doctor.checks import Level
-from lsp_calib.tools.doctor.run import (
-    BUDGET_MS,
-    Measurement,
-    calibrators,
-    certificate,
-    measurement,
-    recommend,
-)
+from lsp_calib.tools.doctor.checks import Finding, Level, calibrators, certificate
+from lsp_calib.tools.doctor.run import BUDGET_MS, recommend
 from lsp_calib.values import ModelIdentity
 
 REPORT: dict[str, Any] = {
@@ -156,7 +148,7 @@ class TestFindings:
         assert shipped.says.startswith(
             "smollm2-135m: calibrators for lines of C, C++, Go, Java, JavaScript, "
         )
-        assert "and for summaries of Java and Python (shipped, 732 labels)." in shipped.says
+        assert "and summaries of Java and Python (shipped, 732 labels)." in shipped.says
         others = "Lines of C#, JavaScript with JSX, PHP, Ruby, languages without a grammar: pooled, "
         assert others in shipped.says
         assert shipped.says.endswith(" labels of other languages and windows.")
@@ -225,18 +217,13 @@ class TestFindings:
         store = FeedbackStore(path)
         show(store, "a", at=1.0)
         settle(store, "a", True, 1.0)
-        reasons = [(EventKind.WITHHELD, "empty")] * 2 + [(EventKind.CUT, "suffix"), (EventKind.CUT, "empty")]
-        store.record_events([Event(f"{n:016}", kind, 1.0, {why: 1}) for n, (kind, why) in enumerate(reasons)])
         store.close()
         before = path.read_bytes()
         _, report = doctor()
         [finding] = about(report, "feedback")
         assert finding["level"] == "good"
-        counts = {"withheld": {"empty": 2}, "cut": {"suffix": 1, "empty": 1}}
-        assert finding["data"] == {"suggestions": 1, "labels": 1, **counts}
-        assert finding["says"].startswith(
-            "1 suggestion remembered, 1 with a label. Answers withheld: empty 2. Ends of answers cut off:"
-        )
+        assert finding["data"] == {"suggestions": 1, "labels": 1}
+        assert finding["says"] == "1 suggestion remembered, 1 with a label."
         assert path.read_bytes() == before
 
     @pytest.mark.parametrize("damaged", [True, False], ids=["damaged", "of another program"])
@@ -283,34 +270,41 @@ class TestFindings:
         assert not [finding for finding in about(report, "model") if finding["fatal"]]
 
 
-def measured(model: str, p50: float) -> Measurement:
-    return Measurement(
-        model=model, p50=p50, p95=2 * p50, first=900.0, n=30, threads=2, processors=4, load=0.5
-    )
+def measured(model: str, p50: float) -> Finding:
+    data = {"model": model, "p50": p50, "threads": 2, "quick": p50 <= BUDGET_MS, "words": "half of 30 keys"}
+    return Finding("speed", "It was measured.", data=data)
 
 
 class TestRecommendation:
-    def test_the_best_of_those_that_are_quick_enough(self) -> None:
-        each = [measured("large", 900), measured("good", BUDGET_MS), measured("small", 40)]
-        found = recommend(each, Trusted())
-        assert found.level is Level.GOOD
-        assert found.data == {"model": "good", "threads": 2, "quickEnough": True}
-        assert "half of 30 keystrokes" in found.says
-
-    def test_the_fastest_where_none_is_quick_enough_and_it_says_so(self) -> None:
-        found = recommend([measured("large", 2000), measured("small", 800)], Trusted())
-        assert found.level is Level.NOTE
-        assert found.data["model"] == "small"
-        assert "None of the installed models answers within 700 ms" in found.says
+    @pytest.mark.parametrize(
+        ("speeds", "model", "quick"),
+        [
+            ({"large": 900.0, "good": BUDGET_MS, "small": 40.0}, "good", True),
+            ({"large": 2000.0, "small": 800.0}, "small", False),
+        ],
+    )
+    def test_the_best_that_is_quick_enough_else_the_fastest(
+        self, speeds: dict[str, float], model: str, quick: bool
+    ) -> None:
+        found = recommend([measured(*one) for one in speeds.items()], Trusted())
+        assert found.level is (Level.GOOD if quick else Level.NOTE)
+        assert found.data == {"model": model, "threads": 2, "quickEnough": quick}
+        assert f"Recommended: {model}: half of 30 keys." in found.says
+        assert ("None of the installed models answers within 700 ms" in found.says) != quick
 
     def test_a_setting_that_names_another_model_is_mentioned(self) -> None:
         found = recommend([measured("good", 100)], Trusted(model="large"))
         assert found.advice == 'Set `model = "good"` in config.toml, or remove `model`.'
 
-    def test_nothing_is_recommended_that_was_not_measured(self) -> None:
-        """A report without questions to the model is no measurement."""
-        assert recommend([], Trusted()) is None
-        assert measurement("good", {"latencyMs": {"typingModel": None}}) is None
+    def test_what_asked_the_model_for_nothing_is_no_measurement(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(
+            run, "short_bench", lambda *_: REPORT | {"latencyMs": {"typingModel": None, "cold": None}}
+        )
+        entry: Any = SimpleNamespace(card=SimpleNamespace(name="m", path=Path("/m.gguf")), fits=True)
+        [found] = run.speeds([entry], Trusted(), lambda _: None)
+        assert found.says == "m could not be timed: every answer came from memory."
 
 
 class TestModelsThatCannotRun:
@@ -510,37 +504,19 @@ class TestQuick:
         assert "Everything works." in second
 
 
-class TestReproducibility:
-    """Whether the same text gives the same probability."""
-
-    @pytest.mark.parametrize(
-        ("hardware", "accelerations", "data", "says"),
-        [
-            (
-                Hardware("b", exact=True),
-                [Acceleration()],
-                {"flashAttention": "off", "exact": True},
-                "to the last bit",
-            ),
-            (Hardware("b", exact=True), [], {"flashAttention": "off", "exact": True}, "to the last bit"),
-            (
-                Hardware("b"),
-                [Acceleration()],
-                {"flashAttention": "off", "exact": False},
-                "this engine has cached",
-            ),
-            (
-                Hardware("b", gpu=True, exact=True),
-                [Acceleration(gpu_layers=99)],
-                {"flashAttention": "automatic", "exact": False},
-                "On the GPU",
-            ),
-        ],
-        ids=["processor", "nothing tried yet", "prebuilt", "GPU"],
-    )
-    def test_the_mode_of_the_engine_is_said(
-        self, hardware: Hardware, accelerations: list[Acceleration], data: dict[str, object], says: str
-    ) -> None:
-        found = checks.reproducibility(hardware, [AccelerationChoice(one) for one in accelerations])
-        assert found.data == data
-        assert says in found.says
+@pytest.mark.parametrize(
+    ("hardware", "accelerations", "exact", "says"),
+    [
+        (Hardware("b", exact=True), [Acceleration()], True, "to the last bit"),
+        (Hardware("b", exact=True), [], True, "to the last bit"),
+        (Hardware("b"), [Acceleration()], False, "evaluated together"),
+        (Hardware("b", gpu=True, exact=True), [Acceleration(gpu_layers=99)], False, "uses the GPU"),
+    ],
+    ids=["processor", "nothing tried yet", "prebuilt", "GPU"],
+)
+def test_it_says_whether_the_same_text_gives_the_same_probability(
+    hardware: Hardware, accelerations: list[Acceleration], exact: bool, says: str
+) -> None:
+    found = checks.described(hardware, [AccelerationChoice(one) for one in accelerations])
+    assert found.data["exact"] is exact
+    assert says in found.says

@@ -10,8 +10,8 @@ import platform
 import shutil
 import sqlite3
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -21,14 +21,16 @@ import attrs
 
 from lsp_calib import __version__, home, lockfile
 from lsp_calib.badges import counted
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import LENT, Purpose, is_same_model
 from lsp_calib.commands.engine import layouts_for
 from lsp_calib.errors import LspCalibError, ModelError
-from lsp_calib.feedback.events import EventKind
 from lsp_calib.inference import backends, processor
 from lsp_calib.inference.backend import Hardware
 from lsp_calib.inference.local import compiler
 from lsp_calib.inference.models import sidecar
+from lsp_calib.inference.models.card import ModelCard
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
 from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
@@ -39,7 +41,11 @@ from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.installation import install_command
 from lsp_calib.settings import Trusted
 from lsp_calib.settings.table import TRUSTED
+from lsp_calib.syntax.languages import LANGUAGES
 
+DEFAULTS = Trusted()
+OTHER = "other"
+"""A language that nothing is known of, see `languages.bounded`."""
 # With less free space, writing the feedback store and the log may soon fail.
 _LEAST_FREE = 200 << 20
 _ENGINES = {
@@ -120,42 +126,33 @@ def engine(trusted: Trusted) -> Finding:
     return Finding("engine", says, data=data)
 
 
-def engine_mode() -> list[Finding]:
+def acceleration_used() -> list[Finding]:
     """How the library that runs models uses this machine; none if there is no such library."""
     try:
         hardware = backends.find().hardware()
     except ModelError:
         return []
-    choices = acceleration.remembered(acceleration.machine(hardware))
-    return [described(hardware, choices), reproducibility(hardware, choices)]
+    return [described(hardware, acceleration.remembered(acceleration.machine(hardware)))]
 
 
-def reproducibility(hardware: Hardware, choices: list[AccelerationChoice]) -> Finding:
-    """Whether a place gives the same probability however it is evaluated."""
+def described(hardware: Hardware, choices: Sequence[AccelerationChoice]) -> Finding:
+    """What llama.cpp uses, and whether a place gives the same probability however it is evaluated.
+
+    choices: the results of trials on this machine with this build.
+    """
     on_gpu = any(choice.acceleration.gpu_layers for choice in choices)
-    if on_gpu:
-        says = "On the GPU, probabilities depend a little on what is evaluated together."
-    elif hardware.exact:
-        says = "Flash attention is off: the same text gives the same probability, to the last bit."
-    else:
-        says = "Flash attention is off, but probabilities depend a little on what this engine has cached."
-    data = {"flashAttention": "automatic" if on_gpu else "off", "exact": hardware.exact and not on_gpu}
-    return Finding("reproducibility", says, data=data)
-
-
-def described(hardware: Hardware, choices: list[AccelerationChoice]) -> Finding:
-    """The finding. choices: the results of trials on this machine with this build."""
     data = {
         "build": hardware.build,
         "processor": processor.name(),
         "amx": hardware.amx,
         "gpu": hardware.gpu,
+        "exact": hardware.exact and not on_gpu,
         "chosen": sorted({choice.acceleration.name for choice in choices}),
         "failed": sorted({f"{one.name}: {one.how}" for choice in choices for one in choice.failed}),
     }
-    for choice in choices:
-        if choice.failed:
-            return note("acceleration", acceleration.failure(choice), _advice(hardware, choice), data=data)
+    failed = next((choice for choice in choices if choice.failed), None)
+    if failed is not None:
+        return note("acceleration", acceleration.failure(failed), _advice(hardware, failed), data=data)
     names = {choice.acceleration.name for choice in choices}
     if "gpu" in names:
         says = "llama.cpp uses the GPU, which was faster than the processor."
@@ -163,27 +160,25 @@ def described(hardware: Hardware, choices: list[AccelerationChoice]) -> Finding:
         says = "llama.cpp uses the processor, which was faster than the GPU."
     elif hardware.amx and names == {"cpu-without-amx"}:
         says = "llama.cpp runs without AMX, because it was slower with it."
-    elif hardware.amx and choices:
-        says = "llama.cpp uses all instructions of this processor, AMX included."
     elif processor.has_amx() and not hardware.amx:
-        return _without_amx(data)
-    else:
-        says = "llama.cpp uses all instructions of this processor."
-    return Finding("acceleration", says, data=data)
-
-
-def _without_amx(data: dict[str, object]) -> Finding:
-    says = "This processor has AMX, but llama.cpp was compiled without it."
-    if compiler.flags() == compiler.WITHOUT_AMX:
+        says = "This processor has AMX, but llama.cpp was compiled without it."
+        if compiler.flags() != compiler.WITHOUT_AMX:
+            return note("acceleration", says, f"Build it with AMX: `{_PREPARE}{_REBUILD}`.", data=data)
         says += " The installed compiler generates AMX code that crashes, so this is its fastest build."
         advice = f"Try a build with AMX and a newer compiler (GCC 14, Clang): `{_NEWER}`."
         return Finding("acceleration", says, advice, data=data)
-    return note("acceleration", says, f"Build it with AMX: `{_PREPARE}{_REBUILD}`.", data=data)
+    else:
+        says = "llama.cpp uses all instructions of this processor."
+    says += (
+        " The same text gives the same probability, to the last bit."
+        if data["exact"]
+        else " Probabilities depend a little on what is evaluated together."
+    )
+    return Finding("acceleration", says, data=data)
 
 
 def _advice(hardware: Hardware, choice: AccelerationChoice) -> str:
-    failed = {one.name for one in choice.failed}
-    if "gpu" in failed:
+    if "gpu" in {one.name for one in choice.failed}:
         return "Update the GPU's driver or the library, or set `gpuLayers = 0` in config.toml."
     without_amx = hardware.amx and choice.acceleration.amx is False and choice.acceleration.repack
     if without_amx and compiler.flags() != compiler.MENDED:
@@ -201,19 +196,17 @@ def state_folder() -> list[Finding]:
         return [problem("state", str(error), "Set LSP_CALIB_HOME to another folder.", fatal=True)]
     free = shutil.disk_usage(folder).free
     data = {"path": str(folder), "freeBytes": free}
-    found = [Finding("state", f"State lives in {folder}, readable by you alone.", data=data)]
+    move = "Set LSP_CALIB_HOME to a folder of yours on a disk of this machine."
+    wrong = []
     if not os.access(folder, os.W_OK):
-        says = f"{folder} cannot be written, so feedback cannot be kept."
-        advice = "Change its owner to your user, or set LSP_CALIB_HOME to another folder."
-        found = [problem("state", says, advice, data=data)]
+        wrong.append(problem("state", f"{folder} cannot be written, so feedback cannot be kept.", move))
     if free < _LEAST_FREE:
         says = f"The disk with {folder} has {free / 1e6:.0f} MB left."
-        found.append(problem("state", says, "Free some space."))
+        wrong.append(problem("state", says, "Free some space."))
     if os.name == "posix" and folder.stat().st_mode & 0o077:
         says = f"Other users can read {folder}; its file system does not support permissions."
-        advice = "Set LSP_CALIB_HOME to a folder on a disk of this machine."
-        found.append(problem("state", says, advice))
-    return found
+        wrong.append(problem("state", says, move))
+    return wrong or [Finding("state", f"State lives in {folder}, readable by you alone.", data=data)]
 
 
 def configuration(trusted: Trusted, problems: Sequence[str]) -> list[Finding]:
@@ -298,10 +291,6 @@ def feedback() -> Finding:
             shown, known = connection.execute(
                 "SELECT COUNT(*), (SELECT COUNT(correct) FROM labels) FROM suggestions"
             ).fetchone()
-            removed = connection.execute(
-                "SELECT kind, data, COUNT(*) FROM events WHERE kind IN (?, ?) GROUP BY kind, data",
-                (EventKind.WITHHELD.value, EventKind.CUT.value),
-            ).fetchall()
     except sqlite3.Error as error:
         return problem(
             "feedback",
@@ -309,15 +298,8 @@ def feedback() -> Finding:
             "The server moves a damaged store aside and starts a new one. To do so now, close your editors "
             "and move the file away.",
         )
-    counts = {kind.value: Counter[str]() for kind in (EventKind.WITHHELD, EventKind.CUT)}
-    for kind, event, n in removed:
-        counts[kind].update(dict.fromkeys(json.loads(event), n))
-    data = {"suggestions": shown, "labels": known, **counts}
     says = f"{counted(shown, 'suggestion')} remembered, {known:,} with a label."
-    for what, kind in (("Answers withheld", EventKind.WITHHELD), ("Ends of answers cut off", EventKind.CUT)):
-        if by_reason := counts[kind.value]:
-            says += f" {what}: {', '.join(f'{reason} {n}' for reason, n in by_reason.most_common())}."
-    return Finding("feedback", says, data=data)
+    return Finding("feedback", says, data={"suggestions": shown, "labels": known})
 
 
 def processes() -> Finding:
@@ -368,3 +350,98 @@ def _version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+def calibrators(usable: Sequence[Entry], trusted: Trusted = DEFAULTS) -> list[Finding]:
+    """The calibrators in force for each model, with the prompts that it gets on this machine, and files that
+    had to be skipped."""
+    store = CalibratorStore.open()
+    listed, skipped = store.listed()
+    in_force = [one.calibrator for one in listed if one.in_force]
+    layouts = layouts_for(trusted, store)
+    found: list[Finding] = []
+    for entry in usable:
+        card = entry.card
+        assert isinstance(card, ModelCard), "an inventory is of language models"
+        version = layouts.of_card(card, card.identity).version
+        own = [one for one in in_force if is_same_model(one.purpose.model, card.identity)]
+        python = Purpose(card.identity, version, "line", "python")
+        own = [one for one in own if one.purpose.task == "summary" or one.purpose.asks_like(python)]
+        # A language without a grammar stands for all of these.
+        served = {
+            language: store.choose(attrs.evolve(python, language=language)).calibrator
+            for language in (*LANGUAGES, OTHER)
+        }
+        found.append(_of_model(card.name, version, own, served))
+        # Where nothing is in force, something may be promised all the same.
+        for purpose in dict.fromkeys([python, *(one.purpose for one in own)]):
+            found += certificate(store, purpose, store.choose(purpose).calibrator)
+    advice = "Remove or replace the file. Until then another calibrator is used."
+    return found + [problem("calibrator", text, advice) for text in skipped]
+
+
+def _of_model(
+    name: str, version: str, own: Sequence[Calibrator], served: Mapping[str, Calibrator]
+) -> Finding:
+    """own: its calibrators in force. served: the calibrator of lines that each language gets."""
+    lines = [one for one in own if one.purpose.task == "line"]
+    summaries = [one for one in own if one.purpose.task == "summary"]
+    data = {
+        "model": name,
+        "prompt": version,
+        "calibrators": [
+            {"id": one.id, "task": one.purpose.task, "language": one.purpose.language, **_origin(one)}
+            for one in (*lines, *summaries)
+        ],
+        "languages": {language: _origin(one) for language, one in served.items()},
+    }
+    if not lines:
+        says = f"{name} is not calibrated: its lines have no probability, and their tier is review."
+        says += f" It has calibrators for {_words('summaries', summaries)}." if summaries else ""
+        advice = f"Run `lsp-calib calibrate PATH --model {name}`, or refit after using it for a while."
+        return note("calibrator", says, advice, data=data)
+    known = " and ".join(
+        _words(task, found) for task, found in (("lines", lines), ("summaries", summaries)) if found
+    )
+    rest = {language: one for language, one in served.items() if one.source in LENT}
+    named = sorted(one.purpose.language_name for language, one in rest.items() if language != OTHER)
+    how = f"pooled, {rest[OTHER].n:,} labels of other languages and windows"
+    how = how if rest[OTHER].source == "pooled" else "not calibrated, always marked review"
+    others = ", ".join([*named, "languages without a grammar"])
+    return Finding("calibrator", f"{name}: calibrators for {known}. Lines of {others}: {how}.", data=data)
+
+
+def _origin(one: Calibrator) -> dict[str, object]:
+    return {"source": one.source, "state": one.state, "n": one.n}
+
+
+def _words(task: str, found: Sequence[Calibrator]) -> str:
+    """Calibrators of one task, those that came about in the same way together."""
+    together: dict[str, list[Calibrator]] = defaultdict(list)
+    for one in found:
+        together[one.source_and_state].append(one)
+    parts = []
+    for origin, some in together.items():
+        names = sorted(one.purpose.language_name for one in some)
+        least, most = min(one.n for one in some), max(one.n for one in some)
+        labels = f"{most} labels" if least == most else f"{least} to {most} labels"
+        parts.append(f"{', '.join(names)} ({origin}, {labels})")
+    return f"{task} of {'; '.join(parts)}"
+
+
+def certificate(store: CalibratorStore, purpose: Purpose, calibrator: Calibrator) -> list[Finding]:
+    """What is promised of the tiers, where the policy is or was `risk`."""
+    try:
+        ledger = store.ledger(purpose)
+    except LspCalibError as error:
+        advice = "Remove the file: certificates then begin anew, with later labels."
+        return [problem("certificate", str(error), advice)]
+    if ledger.promise is None:
+        return []
+    data = ledger.to_wire(calibrator.id, ledger.promise)
+    name = f"{purpose.model.name}, {purpose.language}"
+    if data["certified"]:
+        return [Finding("certificate", f"{name}: certified: {data['reason']}.", data=data)]
+    says = f"{name}: nothing is certified to be accepted: {data['reason']}."
+    advice = "Labels come with use; `lsp-calib refit` asks for a certificate when there are enough."
+    return [note("certificate", says, advice, data=data)]
