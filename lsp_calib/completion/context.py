@@ -171,8 +171,7 @@ def in_data(cursor: Cursor) -> bool:
 
     Nobody types there, an answer is hardly ever right, and its prompt has several times as many tokens as one
     of code. So nothing is asked by itself there; a request by hand gets an answer. Takes microseconds,
-    whatever the document. On 1.4 million lines of installed packages and on the data among them:
-    `python tests/programs/data_lines.py`.
+    whatever the document.
     """
     line = cursor.lines[cursor.line]
     if len(line) >= _LONGEST_LINE:

@@ -23,7 +23,7 @@ from lsp_calib.inference.processor import default_threads
 
 # Sizes between are no faster: matrices are multiplied in blocks.
 SIZES = (4, 16, 32, 64, 128, 256, 512)
-# A step takes as long as so many more tokens would. (tests/programs/flash_attention.py, 2 threads, AVX-512,
+# A step takes as long as so many more tokens would. (2 threads, AVX-512,
 # behind 300 tokens: in steps of 4, 16, 32, 64, 128 a token costs SmolLM2 1.5, 1.13, 1.04, 1, 1.02 times as
 # much, Qwen 1.8, 1.12, 0.95, 1, 0.85; behind 900 SmolLM2 1.3, 0.9, 1.09, 1, 1.03, Qwen 2, 1.2, 1.08, 1, 1.)
 EXTRA = 4
