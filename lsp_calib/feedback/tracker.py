@@ -7,9 +7,7 @@ checkout or an agent does, tells nothing of what the user would have done.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 
 import attrs
@@ -20,8 +18,6 @@ from lsp_calib.feedback.tracked import Below, Copy, TrackedSuggestion
 from lsp_calib.lru import LRU
 from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Suggestion
-
-_log = logging.getLogger(__name__)
 
 # Suggestions followed per document until settled, and again as many for their survival.
 FOLLOWED_AT_MOST = 64
@@ -37,8 +33,9 @@ Remains = Callable[[Lines], Sequence[str]]
 
 @attrs.frozen
 class _Visit:
-    """The line that the user is on, and the episode of the suggestions shown there."""
+    """The line that the user is on since a suggestion was shown there, and the episode of those shown."""
 
+    uri: str
     line: int
     episode: str
 
@@ -72,49 +69,21 @@ class _Change:
 @attrs.define
 class _Document:
     """followed: not yet settled, oldest first. surviving: inserted, settled, recorded up to ten minutes.
-    visit: None once the user has moved on from the line where a suggestion was shown last. closing: it is not
-    open, and may be opened again at once."""
+    closing: it is not open, and may be opened again at once."""
 
     lines: Lines
     followed: dict[str, TrackedSuggestion] = attrs.field(factory=dict)
     surviving: LRU[str, TrackedSuggestion] = attrs.field(factory=lambda: LRU(FOLLOWED_AT_MOST))
-    visit: _Visit | None = None
     closing: _Closing | None = None
 
-    def all(self) -> Iterator[TrackedSuggestion]:
-        yield from self.followed.values()
-        yield from self.surviving.values()
-
-    def episode_at(self, line: int) -> str | None:
-        """The episode that a suggestion shown on this line now belongs to; None if it begins one.
-
-        A save or a time-out may settle earlier suggestions while the user stays on the line. Suggestions that
-        are not settled when the user comes back share their outcome with those shown then.
-        """
-        if self.visit is not None and self.visit.line == line:
-            return self.visit.episode
-        return next((one.episode for one in self.followed.values() if one.line == line), None)
+    def all(self) -> list[TrackedSuggestion]:
+        return [*self.followed.values(), *self.surviving.values()]
 
     def settle(self, one: TrackedSuggestion, now: float, how: How | None = None) -> Event:
         del self.followed[one.suggestion.id]
         if one.survives_at is not None:
             self.surviving[one.suggestion.id] = one
         return one.settled(now, how)
-
-    def each(
-        self, ones: Iterable[TrackedSuggestion], work: Callable[[TrackedSuggestion], Iterable[Event]]
-    ) -> list[Event]:
-        """The events that `work` gives for each suggestion. An error loses only the events of its own
-        suggestion."""
-        events: list[Event] = []
-        for one in list(ones):
-            try:
-                events += work(one)
-            except Exception:  # noqa: BLE001 - whatever it is, the labels of the others are not lost
-                _log.exception("A suggestion cannot be followed any further. It gets no label.")
-                self.followed.pop(one.suggestion.id, None)
-                self.surviving.pop(one.suggestion.id, None)
-        return events
 
 
 class Tracker:
@@ -128,6 +97,7 @@ class Tracker:
 
     def __init__(self) -> None:
         self._documents: dict[str, _Document] = {}
+        self._visit: _Visit | None = None
         self._recent: dict[str, _Change] = {}
         self._cells: dict[str, tuple[str, float]] = {}  # closed, with their notebook and when
 
@@ -169,7 +139,7 @@ class Tracker:
                 one.on_line(line, lines[line], now)
                 one.shown_again(suggestion, typed, now)
                 if one.line == line:
-                    document.visit = _Visit(line, one.episode)
+                    self._visit = _Visit(uri, line, one.episode)
             return events
         events.append(Event(suggestion.id, EventKind.SHOWN, now, dict(data)))
         # An empty document is one empty line, however the caller splits it.
@@ -179,8 +149,8 @@ class Tracker:
             return events
         initial = normalised_line(lines[line])
         document = self._documents.setdefault(uri, _Document(lines))
-        episode = document.episode_at(line) or suggestion.id
-        document.visit = _Visit(line, episode)
+        episode = self._episode_at(uri, line) or suggestion.id
+        self._visit = _Visit(uri, line, episode)
         one = TrackedSuggestion(
             *(suggestion, episode, line, initial, expected, now, initial),
             moments=Moments(Moment.of(suggestion, typed)),
@@ -255,12 +225,13 @@ class Tracker:
         if where.is_identity:
             return events
         document.lines = new
-        if document.visit is not None and not where.touches_only(document.visit.line):
-            document.visit = None
+        visit = self._visit
+        if visit is not None and visit.uri == uri and not where.touches_only(visit.line):
+            self._visit = None
         if by is By.USER:
             self._active(uri, None, now, but=document)
-        follow = partial(self._follow, uri, where, now, by)
-        events += document.each(document.all(), follow)
+        for one in document.all():
+            events += self._follow(uri, where, now, by, one)
         self._came(uri, where, now)
         return events
 
@@ -293,11 +264,10 @@ class Tracker:
         events = self.tick(now)
         document = self._documents.get(uri)
         if document is not None:
-            ones = [one for one in document.followed.values() if not one.is_open]
-            for one in ones:
-                one.marked = False
-            if by_hand:
-                events += document.each(ones, lambda one: one.saved(now))
+            for one in document.followed.values():
+                if not one.is_open:
+                    one.marked = False
+                    events += one.saved(now) if by_hand else []
         return events
 
     def closed(
@@ -348,7 +318,8 @@ class Tracker:
     def _renamed(self, old: str, uri: str, lines: Lines, now: float) -> list[Event]:
         """A document goes on under another URI."""
         document = self._documents.pop(old)
-        document.closing = document.visit = None
+        document.closing = None
+        self._leave(old)
         if uri in self._documents:  # it was shown one under the new name already
             into = self._documents[uri]
             into.followed = {**document.followed, **into.followed}
@@ -366,14 +337,12 @@ class Tracker:
         for left in document.followed.values():
             left.moved_on(closing.at)
         events = self.changed(uri, closing.remains(document.lines), now, by=By.FILE)
-
-        def settle(one: TrackedSuggestion) -> Iterator[Event]:
+        for one in list(document.followed.values()):
             stands = one.as_expected or one.text == before[one.suggestion.id]
             lost = one.missing is not None and one.missing.at == now
-            yield document.settle(one, now, None if stands and not lost else How.DISCARDED)
-
-        events += document.each(document.followed.values(), settle)
+            events.append(document.settle(one, now, None if stands and not lost else How.DISCARDED))
         self._documents.pop(uri, None)
+        self._leave(uri)
         self._forget_recent()
         return events
 
@@ -391,8 +360,8 @@ class Tracker:
                 if uri not in self._documents:
                     continue
             # Survivors first: suggestions that settle afterwards may replace the oldest of them.
-            for ones in (document.surviving, document.followed):
-                events += document.each(ones.values(), partial(self._due, document, now))
+            for one in [*document.surviving.values(), *document.followed.values()]:
+                events += self._due(document, now, one)
             self._forget_if_empty(uri)
         self._forget_recent()
         return events
@@ -440,10 +409,6 @@ class Tracker:
     def is_taken(self, suggestion_id: str) -> bool:
         """Whether a suggestion that is followed, or a part of it, was inserted at once and not typed."""
         return any(one.inserted_at is not None or one.in_parts for _, one in self._named(suggestion_id))
-
-    def follows(self, uri: str) -> bool:
-        """Whether anything is followed in a document."""
-        return uri in self._documents
 
     def place_of(self, suggestion_id: str) -> tuple[str, int] | None:
         """(URI, line) of a suggestion that is followed; None if it is not, or its line is gone."""
@@ -577,18 +542,36 @@ class Tracker:
         """Record activity on a line (None: unknown lines) of a document: the user is there, and has moved on
         from all others."""
         for other, document in self._documents.items():
-            if document is not but:
-                for one in document.followed.values():
-                    if other != uri or line is None or one.line != line:
-                        one.moved_on(now)
-                    else:
-                        one.returned(now)
-                if document.visit is not None and (other != uri or document.visit.line != line):
-                    document.visit = None
+            if document is but:
+                continue
+            for one in document.followed.values():
+                if other != uri or line is None or one.line != line:
+                    one.moved_on(now)
+                else:
+                    one.returned(now)
+        visit = self._visit
+        if visit is not None and (visit.uri != uri or (but is None and visit.line != line)):
+            self._visit = None
+
+    def _leave(self, uri: str) -> None:
+        if self._visit is not None and self._visit.uri == uri:
+            self._visit = None
+
+    def _episode_at(self, uri: str, line: int) -> str | None:
+        """The episode that a suggestion shown on this line now belongs to; None if it begins one.
+
+        A save or a time-out may settle earlier suggestions while the user stays on the line. Suggestions that
+        are not settled when the user comes back share their outcome with those shown then.
+        """
+        if self._visit is not None and (self._visit.uri, self._visit.line) == (uri, line):
+            return self._visit.episode
+        followed = self._documents[uri].followed.values()
+        return next((one.episode for one in followed if one.line == line), None)
 
     def _forget_if_empty(self, uri: str) -> None:
         document = self._documents[uri]
-        if not document.followed and not document.surviving and document.visit is None:
+        visited = self._visit is not None and self._visit.uri == uri
+        if not document.followed and not document.surviving and not visited:
             del self._documents[uri]
 
 

@@ -629,30 +629,6 @@ class TestManyAtOnce:
         assert [event.data["seconds"] for event in due] == list(SURVIVAL)
         assert editor.tracker.next_deadline() is not None
 
-    @pytest.mark.parametrize("call", ["tick", "changed", "saved"])
-    def test_an_error_in_one_entry_costs_the_others_nothing(
-        self, call: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        editor = Editor("x = ", "y = ", "z = ")
-        for line, identity in enumerate("abc"):
-            editor.show(line, "15", identity)
-        editor.become("x = 15", "y = 15", "z = 15")
-        broken = editor.tracker._documents[URI].followed["b"]
-        broken.changed_at = broken.inserted_at = broken.text = object()  # type: ignore[assignment]
-        editor.now += SETTLE_AFTER + 5
-        if call == "changed":
-            editor.events += editor.tracker.changed(URI, ["x = 15", "y = 1", "z = 15"], editor.now)
-        elif call == "saved":
-            editor.save()
-        for _ in range(2):
-            editor.now += SETTLE_AFTER + 5
-            editor.events += editor.tracker.tick(editor.now)
-        assert "cannot be followed any further" in caplog.text
-        editor.tracker.next_deadline()
-        if call != "saved":
-            editor.save()
-        assert {identity: editor.outcome(identity) for identity in editor.labels()} == {"a": KEPT, "c": KEPT}
-
 
 def test_a_moved_block_with_like_lines_keeps_its_label() -> None:
     """Told by the neighbour: the text alone stands in two places."""
