@@ -204,7 +204,6 @@ ALONE = {
         "test_a_file_full_of_repeated_lines_takes_milliseconds",
         "test_a_local_change_in_a_huge_document_takes_milliseconds",
     },
-    "test_pace.py": {"test_a_busy_program_takes_about_one_processor"},
     # Not for the time: a worker's folder is too deep for a socket, which then lies elsewhere.
     "test_shared_process.py": {"test_another_user_is_not_served"},
     "test_server_completion.py": {"test_the_menu_does_not_wait_for_a_slow_model"},

@@ -10,8 +10,8 @@ from typing import TypeVar
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.completion.prompt import LayoutChooser, WindowSize
+from lsp_calib.inference import open_engine
 from lsp_calib.inference.engine import Engine, EngineState
-from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.settings.tiers import tier_policy

@@ -28,9 +28,9 @@ from lsp_calib.errors import DataError, EngineDiedError, SettingsError
 from lsp_calib.evaluation.header import FeatureList, ObservationList, SimilarityList
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.runner import Plain
+from lsp_calib.inference import open_engine
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel
-from lsp_calib.inference.engines import open_engine
 from lsp_calib.values import Generation, ModelIdentity, Prompt, Token
 
 T = TypeVar("T")

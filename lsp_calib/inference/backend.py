@@ -6,13 +6,14 @@ any time.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import attrs
 
-from lsp_calib.errors import ModelFileError
+from lsp_calib.errors import ModelFileError, SettingsError
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.values import Distributions, Generation, Token
 
@@ -21,10 +22,6 @@ OnTokens = Callable[[list[Token]], None]
 
 class Interrupted(Exception):
     """The interrupt flag stopped a run. Nothing is lost: the next `advance` resumes it."""
-
-
-class Preempted(Interrupted):
-    """A run stopped to let another client take its turn."""
 
 
 EIGHT_BIT = "cpu-eight-bit"
@@ -79,15 +76,14 @@ class Hardware:
 class LoadOptions:
     """How a model is loaded.
 
-    context: positions for one document. threads: 0 chooses by measuring. mlock: keep the weights from being
-    swapped out. on_progress: called with the loaded fraction in [0, 1].
+    context: positions for one document. threads: 0 takes as many as physical cores. on_progress: called with
+    the loaded fraction in [0, 1].
     """
 
     path: Path
     context: int
     threads: int = 0
     acceleration: Acceleration = Acceleration()
-    mlock: bool = False
     on_progress: Callable[[float], None] = lambda _: None
 
 
@@ -121,13 +117,6 @@ class Run(Protocol):
         ...
 
 
-NOT_LOCKED = (
-    "The model is not locked in memory, so it may be swapped out: "
-    "the system does not allow it (see `ulimit -l`)."
-)
-"""A backend's note where `LoadOptions.mlock` had no effect."""
-
-
 T = TypeVar("T")
 
 
@@ -158,11 +147,6 @@ class Backend(Protocol):
     """Messages for the user about how it was loaded: "The GPU could not be used: ..."."""
 
     @property
-    def documents(self) -> int:
-        """How many prompts of interactive work stay in the cache side by side."""
-        ...
-
-    @property
     def counters(self) -> Counters: ...
 
     @property
@@ -174,13 +158,6 @@ class Backend(Protocol):
         """Make a run for a request; nothing is evaluated yet.
 
         on_tokens: called from `advance` with the tokens of a score, piece by piece; of a generation never.
-        """
-        ...
-
-    def share(self, left: Callable[[], float]) -> None:
-        """Let runs take turns: `advance` raises Preempted between two steps once `left` is 0.
-
-        left: seconds until it is another client's turn; infinite while there is no other one.
         """
         ...
 
@@ -208,3 +185,11 @@ class Factory(Protocol):
     def hardware(self) -> Hardware:
         """The hardware that this kind of backend finds on the machine."""
         ...
+
+
+def forced_library() -> str:
+    """The library that LSP_CALIB_ENGINE forces, "" for none. Raises SettingsError for one of another name."""
+    wanted = os.environ.get("LSP_CALIB_ENGINE", "")
+    if wanted not in ("", "local", "prebuilt"):
+        raise SettingsError(f"LSP_CALIB_ENGINE is {wanted!r}; it must be local or prebuilt.")
+    return wanted

@@ -1,4 +1,4 @@
-"""Which engine is wanted, as a value, and the addresses of remote servers. `engines` opens it.
+"""Which engine is wanted, as a value, and the addresses of remote servers.
 
 Imported before `initialize` is answered, so it needs nothing of an engine.
 """
@@ -42,16 +42,15 @@ class Remote:
 class EngineChoice:
     """Everything that decides which engine answers, and how. With `remote`, the other fields are not used.
 
-    model: a card's name or a GGUF file; None for the best installed one. threads: 0 chooses. gpu_layers:
-    None uses a GPU where it is faster. mlock: keep the weights from being swapped out. linger: seconds that
-    the model stays loaded after its last user.
+    model: a card's name or a GGUF file; None for the best installed one. threads: 0 takes as many as
+    physical cores. gpu_layers: None uses a GPU where it is faster. linger: seconds that the model stays
+    loaded after its last user.
     """
 
     model: str | None = None
     threads: int = 0
     gpu_layers: int | None = None
-    mlock: bool = False
-    linger: float = 10.0
+    linger: float = 300.0
     remote: Remote | None = None
 
 

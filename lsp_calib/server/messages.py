@@ -30,8 +30,8 @@ from pygls.protocol.language_server import lsp_method
 from lsp_calib import __version__
 from lsp_calib.badges import BADGES
 from lsp_calib.errors import LspCalibError
+from lsp_calib.inference import open_engine
 from lsp_calib.inference.engine import EngineState
-from lsp_calib.inference.engines import open_engine
 from lsp_calib.server.text import CalibWorkspace
 from lsp_calib.settings import Settings, Trusted, engine_choice
 

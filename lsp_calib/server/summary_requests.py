@@ -363,7 +363,7 @@ class SummaryRequests:
         """The summary of a function; "pending" if it is still being made after `patience` seconds.
 
         It is made at background priority: a completion interrupts it, and it resumes afterwards
-        (`inference.process.scheduler`). A remote server is asked for both at once.
+        (`inference.process.request_queue`). A remote server is asked for both at once.
         patience: None waits until it is made. None if it could not be made, or if the document is excluded.
         Its confidence is made with it (`summarization.service.SummaryService.summarize`).
         """

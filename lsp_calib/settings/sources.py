@@ -67,7 +67,6 @@ def engine_choice(trusted: Trusted) -> EngineChoice:
         model=trusted.model,
         threads=trusted.threads,
         gpu_layers=trusted.gpu_layers,
-        mlock=trusted.mlock,
         linger=of_the_user(trusted).model_idle_seconds,
         remote=remote,
     )

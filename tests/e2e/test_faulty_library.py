@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from real_server import PATIENCE, SERVER
 
-from lsp_calib.inference import backends
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.process import acceleration
+from lsp_calib.inference.process.acceleration import find_library
 from lsp_calib.tools.client import Editor
 
 pytest.importorskip("llama_cpp")
 pytestmark = [pytest.mark.model, pytest.mark.skipif(os.name != "posix", reason="signals")]
 # What can be tried with the default model here, and what is used where nothing is wrong.
-HARDWARE = backends.find().hardware()
+HARDWARE = find_library().hardware()
 CANDIDATES = acceleration.Question(HARDWARE, 0, slow_weights=True).candidates
 # Beside AMX or a GPU the speeds of trials decide between these, so that a busy moment does.
 PLAIN = tuple(one.name for one in CANDIDATES if one.repack)

@@ -61,8 +61,8 @@ from lsp_calib.evaluation.lines import (
     without_below,
 )
 from lsp_calib.evaluation.tasks import Task
+from lsp_calib.inference import open_engine
 from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.syntax import prose_lines
 from lsp_calib.values import Tier

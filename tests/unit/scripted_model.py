@@ -1,15 +1,14 @@
 """A model process with a backend that does as its prompts say. Everything but the model is the real thing.
 
 A prompt is words: `steps N` takes N steps of 10 ms, each of which makes a token; `stuck` never comes back;
-`die` ends the process; `bug` and `fail` raise. An answer says how often it was interrupted, and whether it
-had to give way. A model file called `bad` cannot be loaded, one called `slow` takes a while, and `narrow`
-has room for one document. `crash` and `killed` end the process that loads them, by SIGSEGV and SIGKILL;
-`repack` crashes unless weights are not repacked, and `tired` cannot be loaded the first time.
+`die` ends the process; `bug` and `fail` raise. An answer says how often it was interrupted. A model file
+called `bad` cannot be loaded, and one called `slow` takes a while. `crash` and `killed` end the process that
+loads them, by SIGSEGV and SIGKILL; `repack` crashes unless weights are not repacked, and `tired` cannot be
+loaded the first time.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import struct
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Counters, Hardware, Interrupted, LoadOptions, Preempted, Run
+from lsp_calib.inference.backend import Counters, Hardware, Interrupted, LoadOptions, Run
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.process import __main__ as process
 from lsp_calib.inference.process import starting
@@ -63,7 +62,7 @@ class ScriptedRun:
         self._scored = request.text if isinstance(request, ScoreRequest) else None
         self._words = request.prompt.segments[0][1].split()
         self._tokens: list[Token] = []
-        self._interruptions = self._turns = 0
+        self._interruptions = 0
         self._trial = request.prompt.version == "trial"
 
     def advance(self) -> Generation | None:
@@ -84,7 +83,7 @@ class ScriptedRun:
             case _:
                 raise EngineError("The script says that it fails.")
         return Generation(
-            f"{self._interruptions} interruptions" + (", gave way" if self._turns else ""),
+            f"{self._interruptions} interruptions",
             tuple(self._tokens),
             Stop.LINE,
             Timing(),
@@ -92,9 +91,6 @@ class ScriptedRun:
 
     def _do(self, steps: int, text: str) -> None:
         for at in range(len(self._tokens), steps):
-            if self._model.left() <= 0:
-                self._turns += 1
-                raise Preempted
             if self._model.stopped.wait(STEP):
                 self._interruptions += 1
                 raise Interrupted
@@ -123,8 +119,6 @@ class ScriptedModel:
         self.counters = Counters()
         self.threads = options.threads or 1
         self.stopped = threading.Event()
-        self.documents = 1 if options.path.stem == "narrow" else 3
-        self.left: Callable[[], float] = lambda: math.inf
         for tenth in range(10):
             options.on_progress((tenth + 1) / 10)
             if options.path.stem == "slow":
@@ -136,9 +130,6 @@ class ScriptedModel:
 
     def begin(self, request: Request | ScoreRequest, *, on_tokens: Callable[[list[Token]], None]) -> Run:
         return ScriptedRun(self, request, on_tokens)
-
-    def share(self, left: Callable[[], float]) -> None:
-        self.left = left
 
     def interrupt(self) -> None:
         self.stopped.set()

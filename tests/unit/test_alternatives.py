@@ -19,9 +19,9 @@ from lsp_calib.completion.alternatives import alternatives, branch_request, bran
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import offered
 from lsp_calib.completion.service import Completion, CompletionService
+from lsp_calib.inference import open_engine
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Engine, Observe, Request
-from lsp_calib.inference.engines import open_engine
 from lsp_calib.values import Generation, Observation, Prompt, Segment, Stop, Timing, Token
 
 REQUEST = Request(Prompt(((Segment.TEXT, "x"),), "", "v"), 64, observe=Observe.ENTROPY | Observe.MARGIN)

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from lsp_calib.errors import ModelError, SettingsError
-from lsp_calib.inference import backends
+from lsp_calib.inference.backend import forced_library
+from lsp_calib.inference.process.acceleration import find_library
 from lsp_calib.installation import install_command
 
 LOCAL = "lsp_calib.inference.local.llama"
@@ -30,7 +31,7 @@ def test_a_forced_engine_that_is_missing_is_named_with_the_variable(
     without(monkeypatch, module)
     monkeypatch.setenv("LSP_CALIB_ENGINE", wanted)
     with pytest.raises(ModelError) as caught:
-        backends.find()
+        find_library()
     said = str(caught.value)
     assert f"LSP_CALIB_ENGINE is {wanted}" in said
     assert f"{package} cannot be used" in said
@@ -44,7 +45,7 @@ def test_without_any_engine_both_packages_are_named(monkeypatch: pytest.MonkeyPa
     without(monkeypatch, LOCAL, PREBUILT)
     monkeypatch.delenv("LSP_CALIB_ENGINE", raising=False)
     with pytest.raises(ModelError, match="No inference engine is installed") as caught:
-        backends.find()
+        find_library()
     said = str(caught.value)
     assert f"`{install_command('local')}`" in said
     assert f"`{install_command('prebuilt')}`" in said
@@ -54,6 +55,6 @@ def test_without_any_engine_both_packages_are_named(monkeypatch: pytest.MonkeyPa
 def test_an_engine_of_another_name_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LSP_CALIB_ENGINE", "fast")
     with pytest.raises(SettingsError, match=r"LSP_CALIB_ENGINE is 'fast'.*local or prebuilt"):
-        backends.forced()
+        forced_library()
     with pytest.raises(ModelError, match="LSP_CALIB_ENGINE is 'fast'"):
-        backends.find()
+        find_library()

@@ -16,8 +16,8 @@ from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.completion.block import MOST_LINES, Scope, block_of, lines_of, may_begin, scope_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, CompletionService
+from lsp_calib.inference import open_engine
 from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.engines import open_engine
 from lsp_calib.values import Evidence, ModelIdentity, Tier
 
 

@@ -313,9 +313,9 @@ def test_a_file_in_the_place_of_another_folder_is_named(home: Path, name: str) -
 _ELSEWHERE = {
     *("filesystem.py", "power.py", "tools/client.py"),
     *("inference/processor.py", "inference/models/memory.py", "evaluation/paper/published.py"),
-    *("inference/local/thread_budget.py", "inference/local/compiler.py", "inference/prebuilt/server.py"),
+    "inference/local/compiler.py",
     *("inference/models/card.py", "inference/models/encoders.py", "inference/process/starting.py"),
-    *("inference/process/rendezvous.py", "report/markup.py", "evaluation/datasets/folder.py"),
+    *("inference/process/protocol.py", "report/markup.py", "evaluation/datasets/folder.py"),
     *("evaluation/covering_tests.py", "evaluation/datasets/pinned.py", "evaluation/datasets/registries.py"),
 }
 

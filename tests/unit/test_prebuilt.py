@@ -21,7 +21,7 @@ from llama_scene import LONG, ignore, request
 from llama_scene import generate as answer
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Interrupted, LoadOptions, Preempted
+from lsp_calib.inference.backend import Interrupted, LoadOptions
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
 from lsp_calib.values import Prompt, Segment, Stop
 
@@ -55,12 +55,12 @@ def model(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def everything(model: PrebuiltModel, text: str, forced: tuple[int, ...] = ()) -> dict[int, float]:
     """Log-probabilities of all tokens after a text and some tokens, evaluated as an answer's: one by one."""
-    server = model._machine.server
+    server = model._evaluator.server
     question = Question(top=server.size, allowed=server.tokenize(b"\n"))
     sequence, tokens = CachedSequence(INTERACTIVE_SEQUENCES), server.tokenize(text.encode())
     for size in range(len(forced) + 1):
         known = [*tokens, *forced[:size]]
-        reply = model._machine.ask(sequence, known, question, reuse=size > 0)
+        reply = model._evaluator.ask(sequence, known, question, reuse=size > 0)
     return dict(reply.top)
 
 
@@ -91,7 +91,7 @@ class TestAnswers:
         healed = answer(model, request(table, ' "\\fra', reuse=reuse))
         assert ' "\\fra' + healed.text == clean.text
         other = answer(model, request(table, ' "\\fro', reuse=reuse))
-        pieces = model._machine.vocabulary.pieces
+        pieces = model._evaluator.vocabulary.pieces
         assert [pieces[token] for token in other.healing] == [b' "\\']
         assert pieces[other.tokens[0].id].startswith(b"fro")
 
@@ -118,14 +118,14 @@ class TestAnswers:
     ) -> None:
         generation = answer(model, request(SOURCE, forced=forced))
         first = generation.tokens[0]
-        piece = model._machine.vocabulary.pieces[first.id]
+        piece = model._evaluator.vocabulary.pieces[first.id]
         cut = next(n for n in range(len(forced)) if piece.startswith(forced[n:].encode()))
         remaining = forced[cut:].encode()
         # Which tokens it chose before is not told: all ways to it are tried.
         before = model._server.tokenize(forced[:cut].encode())
         known = everything(model, SOURCE, before)
         exact = math.log(
-            math.fsum(math.exp(known[int(t)]) for t in model._machine.vocabulary.allowed(remaining))
+            math.fsum(math.exp(known[int(t)]) for t in model._evaluator.vocabulary.allowed(remaining))
         )
         assert first.typed_logprob == pytest.approx(exact, abs=0.012, rel=0.01)
         assert first.logprob == pytest.approx(known[first.id], abs=1e-3, rel=0.01)
@@ -182,10 +182,10 @@ class TestPrompts:
         (control,) = model._server.tokenize(b"<|im_end|>", control=True)
         assert tokens.count(control) == 1
         assert tokens[-1] == control
-        assert b"".join(model._machine.vocabulary.pieces[t] for t in tokens[:-1]) == b"<|im_end|>"
+        assert b"".join(model._evaluator.vocabulary.pieces[t] for t in tokens[:-1]) == b"<|im_end|>"
 
     def test_the_bytes_of_all_tokens_are_known(self, model: PrebuiltModel) -> None:
-        pieces = model._machine.vocabulary.pieces
+        pieces = model._evaluator.vocabulary.pieces
         text = "def f(x): return 'ü漢🙂'\n\t\x00"
         assert b"".join(pieces[token] for token in model._server.tokenize(text.encode())) == text.encode()
         assert not any(pieces[token] for token in model._server.tokenize(b"<|im_start|>", control=True))
@@ -231,21 +231,6 @@ class TestTheCache:
 
 @pytest.mark.model
 class TestInterruption:
-    def test_a_run_that_gives_way_goes_on_where_it_was(self, model: PrebuiltModel) -> None:
-        answer(model, request("else", most=1))
-        left = [1.0, 0.0]  # after a piece it is another one's turn
-        model.share(lambda: left.pop(0) if left else math.inf)
-        before = model.counters.prompt_tokens
-        run = model.begin(request(LONG, most=6), on_tokens=ignore)
-        with pytest.raises(Preempted):
-            run.advance()
-        assert model.counters.prompt_tokens > before
-        generation = run.advance()
-        assert generation is not None
-        assert generation.text
-        evaluated = model.counters.prompt_tokens - before
-        assert evaluated <= generation.timing.prompt_tokens, "nothing is evaluated twice"
-
     def test_an_interrupted_prompt_goes_on_where_it_was(self, model: PrebuiltModel) -> None:
         expected = answer(model, request(LONG, most=6, priority=Priority.BACKGROUND, reuse=False))
         answer(model, request(SOURCE, most=1, priority=Priority.BACKGROUND))  # takes the sequence

@@ -20,9 +20,16 @@ from lsp_calib.errors import (
     RequestCancelledError,
     SettingsError,
 )
-from lsp_calib.inference.choice import EngineChoice, Remote, base_url, in_the_clear, is_local, is_url
+from lsp_calib.inference import open_engine
+from lsp_calib.inference.choice import (
+    EngineChoice,
+    Remote,
+    base_url,
+    in_the_clear,
+    is_local,
+    is_url,
+)
 from lsp_calib.inference.engine import EngineState, Observe, Priority, Sampling
-from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.remote.engine import RemoteEngine
 from lsp_calib.values import Stop

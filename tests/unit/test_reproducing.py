@@ -11,7 +11,7 @@ import pytest
 
 from lsp_calib.inference.backend import Counters
 from lsp_calib.inference.engine import Request
-from lsp_calib.inference.generation.run import GenerationRun, Shared
+from lsp_calib.inference.generation.run import Evaluator, GenerationRun
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
 
@@ -39,7 +39,7 @@ class TableRun(GenerationRun):
         self.table = table
         self.asked: list[str] = []
         super().__init__(
-            Shared(VOCABULARY, 100, Counters()),
+            Evaluator(VOCABULARY, 100, Counters()),
             Request(Prompt(((Segment.TEXT, "x"),), forced, "test"), 8, lead=lead),
             [PIECES.index("x")],
         )

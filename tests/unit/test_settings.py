@@ -512,10 +512,10 @@ def test_a_remote_server_is_found_in_the_environment_and_the_users_file(
     assert (trusted.remote_url, trusted.remote_model) == ("http://localhost:8080", "environment")
     assert problems == []
     choice = engine_choice(attrs.evolve(trusted, model_idle_seconds=3.0))
-    assert choice == EngineChoice(
-        mlock=True, linger=3.0, remote=Remote("http://localhost:8080", "environment", None)
-    ), "the key is the file's server's"
-    assert engine_choice(Trusted("m", 2, 1)) == EngineChoice("m", 2, 1)
+    assert choice == EngineChoice(linger=3.0, remote=Remote("http://localhost:8080", "environment", None)), (
+        "the key is the file's server's"
+    )
+    assert engine_choice(Trusted("m", 2, 1)) == EngineChoice("m", 2, 1, linger=10.0)
 
 
 def test_a_model_that_is_named_above_a_remote_server_is_asked_on_this_machine(

@@ -72,7 +72,7 @@ def test_the_default_models_tokens_are_the_same_with_and_without(model_path: Pat
     from lsp_calib.inference.backend import Acceleration
     from lsp_calib.inference.local.native import Weights
 
-    weights = Weights(model_path, acceleration=Acceleration(), mlock=False, on_progress=lambda _: None)
+    weights = Weights(model_path, acceleration=Acceleration(), on_progress=lambda _: None)
     try:
         assert weights.tokenize.cuts
         for path in sorted(Path(lsp_calib.__file__).parent.rglob("*.py")):

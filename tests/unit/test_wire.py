@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Observe, Priority, Request, Sampling, ScoreRequest
-from lsp_calib.inference.process import wire
+from lsp_calib.inference.process import protocol
 from lsp_calib.values import Generation, Observation, Prompt, Segment, Softmax, Stop, Timing, Token
 
 anything = st.text(st.characters())  # lone surrogates included: editors do send them
@@ -77,68 +77,68 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-REQUEST = {"id": 7, **wire.request_to_wire(Request(Prompt(((Segment.TEXT, "a"),), "b", "v"), 8))}
+REQUEST = {"id": 7, **protocol.request_to_wire(Request(Prompt(((Segment.TEXT, "a"),), "b", "v"), 8))}
 GENERATION = msgspec.to_builtins(Generation("x", (Token(1, -0.5, 0.0, "x"),), Stop.LINE, Timing()))
 
-HELLO = wire.hello_to_wire(wire.Hello(2, 3, True, 4.5))
-LOADED = msgspec.to_builtins(wire.Loaded("abc", "an engine", ("a note",), 2, "cpu", tried=True))
+HELLO = protocol.hello_to_wire(protocol.Hello(2, 3, 4.5))
+LOADED = msgspec.to_builtins(protocol.Loaded("abc", "an engine", ("a note",), 2, "cpu", tried=True))
 
 
 PROMPT = REQUEST["request"]["prompt"]
 (TOKEN,) = GENERATION["tokens"]
 
 
-def with_change(change: dict[str, Any]) -> wire.Message:
+def with_change(change: dict[str, Any]) -> protocol.Message:
     """The request with other values of some fields, of the message or in it."""
     outer = {key: value for key, value in change.items() if key in REQUEST}
     inner = {key: value for key, value in change.items() if key not in REQUEST}
     return {**REQUEST, "request": {**REQUEST["request"], **inner}, **outer}
 
 
-def read_loaded(message: wire.Message) -> wire.Loaded:
-    return wire.read(message, wire.Loaded)
+def read_loaded(message: protocol.Message) -> protocol.Loaded:
+    return protocol.read(message, protocol.Loaded)
 
 
-def read_generation(message: wire.Message) -> Generation:
-    return wire.read(message, Generation)
+def read_generation(message: protocol.Message) -> Generation:
+    return protocol.read(message, Generation)
 
 
-def received(stream: bytes) -> list[wire.Message]:
+def received(stream: bytes) -> list[protocol.Message]:
     """The messages of a stream that ends."""
 
-    async def all_of_them() -> list[wire.Message]:
+    async def all_of_them() -> list[protocol.Message]:
         reader = asyncio.StreamReader()
         reader.feed_data(stream)
         reader.feed_eof()
-        messages: list[wire.Message] = []
+        messages: list[protocol.Message] = []
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
-                messages.append(await wire.receive(reader))
+                messages.append(await protocol.receive(reader))
         return messages
 
     return asyncio.run(all_of_them())
 
 
-def over_the_wire(message: wire.Message) -> wire.Message:
-    (only,) = received(wire.encode(message))
+def over_the_wire(message: protocol.Message) -> protocol.Message:
+    (only,) = received(protocol.encode(message))
     return only
 
 
 @given(st.integers(1, 2**40), requests)
 def test_a_request_arrives_as_it_was_sent(request_id: int, request: Request) -> None:
-    message = {"id": request_id, **wire.request_to_wire(request)}
-    assert wire.request_from_wire(over_the_wire(message)) == (request_id, request)
+    message = {"id": request_id, **protocol.request_to_wire(request)}
+    assert protocol.request_from_wire(over_the_wire(message)) == (request_id, request)
 
 
 @given(st.integers(1, 2**40), scores)
 def test_a_text_to_score_arrives_as_it_was_sent(request_id: int, request: ScoreRequest) -> None:
-    message = {"id": request_id, **wire.request_to_wire(request)}
-    assert wire.request_from_wire(over_the_wire(message)) == (request_id, request)
+    message = {"id": request_id, **protocol.request_to_wire(request)}
+    assert protocol.request_from_wire(over_the_wire(message)) == (request_id, request)
 
 
 def test_greeting_and_welcome_arrive_as_they_were_sent() -> None:
-    assert wire.hello_from_wire(over_the_wire(HELLO)) == wire.Hello(2, 3, True, 4.5)
-    assert read_loaded(over_the_wire(LOADED)) == wire.Loaded(
+    assert protocol.hello_from_wire(over_the_wire(HELLO)) == protocol.Hello(2, 3, 4.5)
+    assert read_loaded(over_the_wire(LOADED)) == protocol.Loaded(
         "abc", "an engine", ("a note",), 2, "cpu", tried=True
     )
 
@@ -150,12 +150,12 @@ def test_a_generation_arrives_as_it_was_sent_to_the_last_bit(generation: Generat
 
 @given(st.lists(st.dictionaries(st.text(), st.integers()), max_size=5))
 def test_frames_follow_each_other_on_one_stream(messages: list[dict[str, int]]) -> None:
-    assert received(b"".join(wire.encode(message) for message in messages)) == messages
+    assert received(b"".join(protocol.encode(message) for message in messages)) == messages
 
 
 @given(st.data())
 def test_a_stream_that_ends_inside_a_frame_has_no_message(data: st.DataObject) -> None:
-    frame = wire.encode(REQUEST)
+    frame = protocol.encode(REQUEST)
     cut = data.draw(st.integers(0, len(frame) - 1))
     assert received(frame[:cut]) == []
 
@@ -176,7 +176,7 @@ def test_random_bytes_are_no_message_or_an_engine_error(garbage: bytes) -> None:
 )
 def test_a_body_that_is_no_object_is_an_engine_error(body: bytes) -> None:
     with pytest.raises(EngineError, match="broke their protocol"):
-        wire.decode(body)
+        received(struct.pack(">I", len(body)) + body)
 
 
 def test_a_frame_that_claims_too_much_is_refused_before_it_is_read() -> None:
@@ -184,10 +184,10 @@ def test_a_frame_that_claims_too_much_is_refused_before_it_is_read() -> None:
 
     async def read() -> None:
         reader = asyncio.StreamReader()
-        reader.feed_data(struct.pack(">I", wire.MOST_BYTES + 1) + b"{}")
-        await asyncio.wait_for(wire.receive(reader), 20)
+        reader.feed_data(struct.pack(">I", protocol.MOST_BYTES + 1) + b"{}")
+        await asyncio.wait_for(protocol.receive(reader), 20)
 
-    with pytest.raises(EngineError, match=str(wire.MOST_BYTES)):
+    with pytest.raises(EngineError, match=str(protocol.MOST_BYTES)):
         asyncio.run(read())
 
 
@@ -197,7 +197,7 @@ def test_a_request_without_one_of_its_fields_is_an_engine_error(field: str) -> N
     asked = {key: value for key, value in REQUEST["request"].items() if key != field}
     message = {key: value for key, value in {**REQUEST, "request": asked}.items() if key != field}
     with pytest.raises(EngineError, match="request"):
-        wire.request_from_wire(message)
+        protocol.request_from_wire(message)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_request_without_one_of_its_fields_is_an_engine_error(field: str) -> N
 )
 def test_a_request_with_a_field_of_another_type_is_an_engine_error(change: dict[str, Any]) -> None:
     with pytest.raises(EngineError, match="request"):
-        wire.request_from_wire(with_change(change))
+        protocol.request_from_wire(with_change(change))
 
 
 @pytest.mark.parametrize(
@@ -278,23 +278,23 @@ def test_whatever_stands_in_an_answer_it_is_read_or_an_engine_error(field: str, 
 @given(st.dictionaries(st.sampled_from([*REQUEST, *REQUEST["request"]]), json_values))
 def test_whatever_stands_in_a_request_it_is_read_or_an_engine_error(message: dict[str, Any]) -> None:
     try:
-        request_id, request = wire.request_from_wire(with_change(message))
+        request_id, request = protocol.request_from_wire(with_change(message))
     except EngineError:
         return
-    json.dumps({"id": request_id, **wire.request_to_wire(request)})
+    json.dumps({"id": request_id, **protocol.request_to_wire(request)})
 
 
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (wire.hello_from_wire, HELLO),
+        (protocol.hello_from_wire, HELLO),
         (read_loaded, LOADED),
     ],
     ids=["hello", "ready"],
 )
 @given(data=st.data())
 def test_whatever_stands_in_other_messages_they_are_read_or_an_engine_error(
-    read: Callable[[wire.Message], object], message: wire.Message, data: st.DataObject
+    read: Callable[[protocol.Message], object], message: protocol.Message, data: st.DataObject
 ) -> None:
     field = data.draw(st.sampled_from(sorted(message.keys() - {"event"})))
     with contextlib.suppress(EngineError):
@@ -305,9 +305,9 @@ def test_whatever_stands_in_other_messages_they_are_read_or_an_engine_error(
 
 def test_another_protocol_is_not_talked() -> None:
     with pytest.raises(EngineError, match="incompatible protocol versions"):
-        wire.hello_from_wire({**HELLO, "protocol": wire.PROTOCOL + 1})
+        protocol.hello_from_wire({**HELLO, "protocol": protocol.PROTOCOL + 1})
 
 
 def test_a_message_that_is_too_long_is_not_sent() -> None:
     with pytest.raises(EngineError, match="too long"):
-        wire.encode({"text": "x" * wire.MOST_BYTES})
+        protocol.encode({"text": "x" * protocol.MOST_BYTES})

@@ -181,9 +181,11 @@ class _Fork:
     ended: bool
 
 
-class Shared:
-    """The objects that all runs of a model share. positions: of the context, for a prompt and its answer.
-    counters: of the engine, to which runs add."""
+class Evaluator:
+    """The parts of a loaded model that all its runs share.
+
+    positions: of the context, for a prompt and its answer. counters: of the engine, to which runs add.
+    """
 
     def __init__(self, vocabulary: Vocabulary, positions: int, counters: Counters) -> None:
         self.vocabulary = vocabulary
@@ -199,10 +201,10 @@ class GenerationRun(ABC):
     prompt: its tokens, which leave some positions free.
     """
 
-    def __init__(self, shared: Shared, request: Request, prompt: list[int]) -> None:
+    def __init__(self, evaluator: Evaluator, request: Request, prompt: list[int]) -> None:
         self._request = request
-        self._pieces = shared.vocabulary.pieces
-        self._counters = shared.counters
+        self._pieces = evaluator.vocabulary.pieces
+        self._counters = evaluator.counters
         self._prompt = len(prompt)
         self._tokens = prompt.copy()  # and the given and the generated ones, as they come
         self._builder = self._begun()
@@ -213,7 +215,7 @@ class GenerationRun(ABC):
             self._lead = b""  # the given tokens, as of an alternative, have left it already
         # Forced characters may take tokens of their own; they do not use up `max_tokens`.
         forced = len(request.prompt.forced.encode("utf-8", "replace"))
-        self._most = min(request.max_tokens + forced, shared.positions - len(prompt))
+        self._most = min(request.max_tokens + forced, evaluator.positions - len(prompt))
         self._chosen = 0
         self._reused: int | None = None
         self._doubt = ""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import llama_cpp
@@ -14,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Counters, Interrupted, Preempted
+from lsp_calib.inference.backend import Counters, Interrupted
 from lsp_calib.inference.engine import Priority
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, reusable
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
-from lsp_calib.inference.local.thread_budget import BatchSizer, ThreadBudget
+from lsp_calib.inference.local.steps import Alarm, StepSizer, ThreadRule
 from lsp_calib.inference.models.memory import count_sequences
+from lsp_calib.inference.processor import default_threads
 
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it
 
@@ -35,7 +35,7 @@ class Decoder:
 
     context: positions of each sequence, at most as many as the model was trained on. Each sequence has a
     stream of its own, so that tokens cached in one do not slow down attention in the others.
-    threads: a fixed number, or 0 to choose by measuring. Raises ModelFileError if there is no memory for it.
+    threads: 0 takes `default_threads`. Raises ModelFileError if there is no memory for it.
     """
 
     def __init__(self, weights: Weights, *, context: int, threads: int, on_gpu: bool) -> None:
@@ -43,10 +43,12 @@ class Decoder:
         self._can_drop_part = False
         self.counters = Counters()
         self.steady, self._largest = (_GPU, _GPU) if on_gpu else (_CPU_STEADY, _CPU_LARGEST)
-        self._steps = BatchSizer(self._largest)
+        self._steps = StepSizer(self._largest)
         self.positions = min(context, weights.trained_context) if weights.trained_context > 0 else context
-        self._pace = ThreadBudget(threads, self.abort.stop_step)
-        self.threads = self._pace.most
+        self.threads = threads or default_threads()
+        self._rule = ThreadRule(self.threads)
+        self._stalled = False
+        self._alarm = Alarm(self._stop_step) if self.threads > 1 else None
 
         sequences = count_sequences(weights.kv_bytes * self.positions)
         params = llama_cpp.llama_context_default_params()
@@ -72,7 +74,6 @@ class Decoder:
         self._set_up_batch()
         self._sequences = [CachedSequence(id) for id in range(sequences)]
         self._uses = itertools.count(1)
-        self.turn_left: Callable[[], float] = lambda: math.inf
         try:
             self._can_drop_part = self._warm_up()
         except EngineError as error:
@@ -107,12 +108,11 @@ class Decoder:
     def resume(self) -> None:
         """A run begins or resumes: take the interruption back."""
         self.abort.clear()
-        self._pace.run_begins()
         self._steps.begins(time.perf_counter())
 
     def step(self, *, urgent: bool) -> int:
         """Tokens of a prompt to evaluate next. urgent: a user waits for them."""
-        return self._steps.size(time.perf_counter(), urgent=urgent, left=self.turn_left())
+        return self._steps.size(time.perf_counter(), urgent=urgent)
 
     def reuse(self, sequence: CachedSequence, tokens: Sequence[int], together: int, most: int) -> int:
         """Keep what is `reusable` for `tokens`; returns the number of tokens kept."""
@@ -133,13 +133,11 @@ class Decoder:
         outputs: the number of last tokens whose logits are wanted. ahead: count them as evaluated ahead.
         state: keep the last state as well. llama.cpp then computes the logits after all tokens: for one token
         at a time that is no more work, for many it is.
-        Raises Interrupted, after which `sequence` holds the finished tokens, Preempted, or EngineError.
+        Raises Interrupted, after which `sequence` holds the finished tokens, or EngineError.
         """
         if self.abort.is_set():
             self._steps.interrupted(time.perf_counter())
             raise Interrupted
-        if self.turn_left() <= 0:
-            raise Preempted
         count, before = len(tokens), len(sequence.tokens)
         self._token[:count] = tokens
         np.add(self._count[:count], before, out=self._position[:count])
@@ -157,28 +155,31 @@ class Decoder:
                     f"llama.cpp could not evaluate the prompt (code {code}): {native_log().last_words()} "
                     "Ask again; if it keeps failing, restart the model."
                 )
-            if self.abort.is_set() or not self._pace.stalled:
+            if self.abort.is_set() or not self._stalled:
                 self._steps.interrupted(time.perf_counter())
                 raise Interrupted
             # The step waited for a processor that other programs use: repeat it with fewer threads.
             self._drop(sequence, before)
-            self._pace.give_way(self.threads)
+            self._rule.stalled(self.threads)
         sequence.tokens += tokens
         if count > 1 and sequence.together == before:
             sequence.together += count
 
     def _take_step(self, count: int, *, ahead: bool) -> int:
         """Evaluate the batch once; returns llama.cpp's code."""
-        threads = self._pace.threads(count)
+        threads = self._rule.threads()
         if threads != self.threads:
             llama_cpp.llama_set_n_threads(self._context, threads, threads)
             self.threads = threads
-        self._pace.begin(threads, count, may_stop=self._can_drop_part)
+        self._stalled = False
+        if self._alarm is not None and self._can_drop_part:  # otherwise the step could not be repeated
+            self._alarm.begin(self._rule.limit(threads, count))
         start = time.perf_counter()
         code = int(llama_cpp.llama_decode(self._context, self._batch))
         llama_cpp.llama_synchronize(self._context)
         seconds = time.perf_counter() - start
-        self._pace.end()
+        if self._alarm is not None:
+            self._alarm.end()
         self.abort.allow_step()
         if ahead:
             self.counters.ahead_ms += 1e3 * seconds
@@ -186,8 +187,13 @@ class Decoder:
             self.counters.decode_ms += 1e3 * seconds
         if code == 0:
             self._steps.took(count, seconds)
-            self._pace.took(threads, count, seconds)
+            self._rule.took(threads, count, seconds)
         return code
+
+    def _stop_step(self) -> None:
+        """The alarm's: the running step is taken again with fewer threads."""
+        self._stalled = True
+        self.abort.stop_step()
 
     def logits(self, index: int) -> NDArray[np.float32]:
         """The logits after the last decode's token `index` (-1: the last). Valid until the next decode."""
@@ -207,7 +213,8 @@ class Decoder:
         return np.array(row, np.float32)
 
     def close(self) -> None:
-        self._pace.close()
+        if self._alarm is not None:
+            self._alarm.close()
         llama_cpp.llama_free(self._context)
 
     def _set_up_batch(self) -> None:

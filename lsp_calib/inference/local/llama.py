@@ -14,7 +14,6 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -24,12 +23,12 @@ from filelock import BaseFileLock
 from lsp_calib import home, lockfile
 from lsp_calib.errors import EngineError, ModelFileError, SettingsError
 from lsp_calib.inference import processor
-from lsp_calib.inference.backend import NOT_LOCKED, Hardware, LoadOptions, OnTokens, Run, load_anyhow
+from lsp_calib.inference.backend import Hardware, LoadOptions, OnTokens, Run, load_anyhow
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.inference.generation.run import prompt_tokens, room_for_prompt
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
-from lsp_calib.inference.local.run import AheadRun, LocalGenerationRun, Machine, ScoreRun
+from lsp_calib.inference.local.run import AheadRun, LocalEvaluator, LocalGenerationRun, ScoreRun
 from lsp_calib.inference.models import converted, gguf
 from lsp_calib.values import Prompt
 
@@ -117,7 +116,7 @@ class LlamaModel:
     """A loaded model with a KV cache for several documents.
 
     Raises ModelFileError, with llama.cpp's own words, if it cannot be loaded. Where the GPU cannot be used,
-    or the weights cannot be locked in memory, it works without and says so in `notes`.
+    it works without and says so in `notes`.
     """
 
     def __init__(self, options: LoadOptions) -> None:
@@ -128,11 +127,10 @@ class LlamaModel:
         native_log().listen()  # loading gives its causes there
         llama_cpp.llama_backend_init()
         weights, decoder = self._load(options)
-        self._machine = Machine(weights, decoder)
+        self._evaluator = LocalEvaluator(weights, decoder)
         self._decoder = decoder
         self._weights = weights
         self.counters = decoder.counters
-        self.documents = decoder.documents
         self.positions = decoder.positions
 
     @staticmethod
@@ -159,17 +157,13 @@ class LlamaModel:
         if isinstance(request, ScoreRequest):
             text = list(self._weights.tokenize(request.text.encode("utf-8", "replace")))
             prompt = self._tokenize_prompt(request.prompt, self.positions - len(text))
-            return ScoreRun(self._machine, request, prompt, text, on_tokens=on_tokens)
+            return ScoreRun(self._evaluator, request, prompt, text, on_tokens=on_tokens)
         prompt = self._tokenize_prompt(request.prompt, room_for_prompt(self.positions, request.max_tokens))
         if any(not 0 <= token < self._weights.size for token in request.given):
             raise EngineError("Unknown token id in `given`. Use the ids of this model.")
         if not request.max_tokens:
-            return AheadRun(self._machine, prompt)
-        return LocalGenerationRun(self._machine, request, prompt)
-
-    def share(self, left: Callable[[], float]) -> None:
-        """Let runs take turns: a run raises Preempted between two steps once `left`, in seconds, is 0."""
-        self._decoder.turn_left = left
+            return AheadRun(self._evaluator, prompt)
+        return LocalGenerationRun(self._evaluator, request, prompt)
 
     def interrupt(self) -> None:
         """Stop the running `advance`, or the next one at its start. For any thread."""
@@ -188,7 +182,7 @@ class LlamaModel:
         """The model on the GPU where that was asked for and works, else on the processor."""
         if options.acceleration.eight_bit:
             options = self._converted(options)
-        loaded = load_anyhow(
+        return load_anyhow(
             _open,
             options,
             self.notes,
@@ -196,9 +190,6 @@ class LlamaModel:
             advice="llama-cpp-python was built without support for one. Build it again with it (for example "
             'CMAKE_ARGS="-DGGML_CUDA=on"), or set gpuLayers to 0.',
         )
-        if options.mlock and "mlock" in native_log().last_words().lower():
-            self.notes.append(NOT_LOCKED)
-        return loaded
 
     def _converted(self, options: LoadOptions) -> LoadOptions:
         """With the file of the converted weights; with the model's own, and a note, if there can be none."""
@@ -228,7 +219,6 @@ def _open(options: LoadOptions) -> tuple[Weights, Decoder]:
     weights = Weights(
         options.path,
         acceleration=options.acceleration,
-        mlock=options.mlock,
         on_progress=options.on_progress,
     )
     try:

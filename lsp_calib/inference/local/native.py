@@ -147,13 +147,12 @@ class Weights:
     """
 
     def __init__(
-        self, path: Path, *, acceleration: Acceleration, mlock: bool, on_progress: Callable[[float], None]
+        self, path: Path, *, acceleration: Acceleration, on_progress: Callable[[float], None]
     ) -> None:
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers = acceleration.gpu_layers
         params.use_extra_bufts = acceleration.repack
         params.use_mmap = True
-        params.use_mlock = mlock
 
         def progress(fraction: float, _: ctypes.c_void_p) -> bool:
             on_progress(fraction)

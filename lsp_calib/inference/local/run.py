@@ -19,7 +19,7 @@ from lsp_calib.errors import EngineError
 from lsp_calib.inference.backend import OnTokens
 from lsp_calib.inference.engine import Observe, Priority, Request, ScoreRequest
 from lsp_calib.inference.generation.kv_cache import CachedSequence
-from lsp_calib.inference.generation.run import GenerationRun, Shared, text_decoder
+from lsp_calib.inference.generation.run import Evaluator, GenerationRun, text_decoder
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.values import Distributions, Generation, Observation, Softmax, Stop, Timing, Token
 
@@ -255,7 +255,7 @@ class Observer:
         return np.union1d(self._vocabulary.line_ends(), ends)
 
 
-class Machine(Shared):
+class LocalEvaluator(Evaluator):
     """The weights, their vocabulary, and the one decoder."""
 
     def __init__(self, weights: Weights, decoder: Decoder) -> None:
@@ -306,35 +306,35 @@ class Machine(Shared):
 class AheadRun:
     """A prompt evaluated for later requests. prompt: its tokens."""
 
-    def __init__(self, machine: Machine, prompt: list[int]) -> None:
-        self._machine = machine
+    def __init__(self, evaluator: LocalEvaluator, prompt: list[int]) -> None:
+        self._evaluator = evaluator
         self._tokens = prompt
 
     def advance(self) -> Generation:
         """Continue until the end. Raises Interrupted (call again to resume), EngineError."""
-        decoder = self._machine.decoder
+        decoder = self._evaluator.decoder
         # Not in the sequence that the latest interactive request used.
         if decoder.documents > 1:
             sequence = decoder.sequence_ahead(self._tokens)
             sequence.owner = self
-            self._machine.evaluate(sequence, self._tokens, 0, Priority.IDLE)
+            self._evaluator.evaluate(sequence, self._tokens, 0, Priority.IDLE)
         return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
 
 
 class LocalGenerationRun(GenerationRun):
     """One generation. prompt: its tokens (not empty), which leave room for an answer in the context."""
 
-    def __init__(self, machine: Machine, request: Request, prompt: list[int]) -> None:
-        super().__init__(machine, request, prompt)
-        self._machine = machine
+    def __init__(self, evaluator: LocalEvaluator, request: Request, prompt: list[int]) -> None:
+        super().__init__(evaluator, request, prompt)
+        self._evaluator = evaluator
         sampling = request.sampling
         self._random = np.random.default_rng(sampling.seed) if sampling and sampling.temperature > 0 else None
         self._state: NDArray[np.float32] | None = None
-        if any(machine.weights.ends_text(token) for token in request.given):
+        if any(evaluator.weights.ends_text(token) for token in request.given):
             self._builder.stop = Stop.END_OF_TEXT
 
     def _generate(self) -> None:
-        decoder = self._machine.decoder
+        decoder = self._evaluator.decoder
         sequence = decoder.sequence(self._request.priority, self._tokens, self._request.document)
         if not (self._request.reuse or sequence.owner is self or self._continues(sequence.owner)):
             decoder.reuse(sequence, [], 0, 0)
@@ -378,58 +378,58 @@ class LocalGenerationRun(GenerationRun):
         """
         self._state = None
         decoder, prompt, priority = (
-            self._machine.decoder,
+            self._evaluator.decoder,
             self._tokens[: self._prompt],
             self._request.priority,
         )
         decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
         if len(sequence.tokens) < self._prompt:
             outputs = int(not self._generated)
-            self._machine.evaluate(sequence, prompt, outputs, priority if self._request.reuse else None)
+            self._evaluator.evaluate(sequence, prompt, outputs, priority if self._request.reuse else None)
         for token in self._tokens[len(sequence.tokens) :]:
             self._decode(sequence, token)
 
     def _decode(self, sequence: CachedSequence, token: int) -> None:
         """Evaluate one token of the answer."""
-        decoder = self._machine.decoder
+        decoder = self._evaluator.decoder
         wanted = Observe.STATE in self._request.observe
         decoder.decode(sequence, [token], 1, state=wanted)
         self._state = decoder.state() if wanted else None
 
     def _choose(self) -> None:
         """Choose the next token from the last logits."""
-        machine, wanted = self._machine, self._request.observe
+        evaluator, wanted = self._evaluator, self._request.observe
         remaining, required = self._builder.remaining, self._required
-        logits = machine.decoder.logits(-1)
+        logits = evaluator.decoder.logits(-1)
         # Observe first: what follows overwrites the distribution's arrays.
-        distribution = machine.distribution(logits)
+        distribution = evaluator.distribution(logits)
         words = self._request.words
-        answer = machine.observer.answer(words, logits, distribution) if words else None
+        answer = evaluator.observer.answer(words, logits, distribution) if words else None
         typed_logprob = 0.0
         if required:
-            allowed = machine.vocabulary.allowed(required)
+            allowed = evaluator.vocabulary.allowed(required)
             among = logits[allowed]
             if required != remaining:  # with a lead forced, the end of the line is no choice of the model
                 wanted &= ~Observe.NEWLINE
-            seen = machine.observer.observe(wanted, distribution, among, allowed, remaining)
+            seen = evaluator.observer.observe(wanted, distribution, among, allowed, remaining)
             id = int(allowed[self._pick(among)])
             if remaining:
                 # What is typed is known, and the lead is not: its tokens count against all that could come.
-                typed = among if required == remaining else logits[machine.vocabulary.allowed(remaining)]
-                agreeing = machine.normaliser.distribution(typed)
+                typed = among if required == remaining else logits[evaluator.vocabulary.allowed(remaining)]
+                agreeing = evaluator.normaliser.distribution(typed)
                 typed_logprob = min(agreeing.log_sum_exp - distribution.log_sum_exp, 0.0)
         else:
-            seen = machine.observer.observe(wanted, distribution, logits)
+            seen = evaluator.observer.observe(wanted, distribution, logits)
             id = self._pick(logits)
         if answer is not None:
             seen = attrs.evolve(seen or Observation(), words=answer.words, likeliest=answer.likeliest)
 
         def token(id: int, seen: Observation | None) -> Token:
             logprob = min(float(logits[id]) - distribution.log_sum_exp, 0.0)
-            softmax = machine.softmax(logits, id, self._request.temperatures)
+            softmax = evaluator.softmax(logits, id, self._request.temperatures)
             return Token(id, logprob, typed_logprob, "", softmax, seen)
 
-        ended = machine.weights.ends_text(id)
+        ended = evaluator.weights.ends_text(id)
         if required and self._random is None:
             # Beside a choice that is not among the allowed ones there is no second.
             alone = seen and Observation(entropy=seen.entropy)
@@ -442,7 +442,7 @@ class LocalGenerationRun(GenerationRun):
         sampling = self._request.sampling
         if sampling is None or self._random is None:
             return int(logits.argmax())
-        return self._machine.normaliser.draw(logits, sampling.temperature, self._random.random())
+        return self._evaluator.normaliser.draw(logits, sampling.temperature, self._random.random())
 
 
 class ScoreRun:
@@ -450,14 +450,14 @@ class ScoreRun:
 
     def __init__(
         self,
-        machine: Machine,
+        evaluator: LocalEvaluator,
         request: ScoreRequest,
         prompt: list[int],
         text: list[int],
         *,
         on_tokens: OnTokens,
     ) -> None:
-        self._machine = machine
+        self._evaluator = evaluator
         self._request = request
         self._on_tokens = on_tokens
         self._prompt = len(prompt)
@@ -466,7 +466,7 @@ class ScoreRun:
         self._characters = text_decoder()
         self._scored = 0
         self._counting = [
-            Counting(machine.normaliser, machine.weights.size, temperature, request.above)
+            Counting(evaluator.normaliser, evaluator.weights.size, temperature, request.above)
             for temperature in request.temperatures
             if request.above is not None
         ]
@@ -477,7 +477,7 @@ class ScoreRun:
         return tuple(one.told() for one in self._counting) or None
 
     def _score(self) -> None:
-        decoder = self._machine.decoder
+        decoder = self._evaluator.decoder
         if self._scored == len(self._text):
             return
         sequence = decoder.sequence(self._request.priority, self._tokens[:-1])
@@ -488,7 +488,7 @@ class ScoreRun:
             size = accompanied(decoder.steady, end - start)
             # A last one is evaluated once more together with the one before it, whose row is not told again.
             again = int(end - start == 1 and start > 0)
-            self._machine.evaluate(sequence, self._tokens[: start - again], 0, None)
+            self._evaluator.evaluate(sequence, self._tokens[: start - again], 0, None)
             chunk = self._tokens[start - again : min(start + size, end)]
             decoder.decode(sequence, chunk, len(chunk))
             decoder.counters.prompt_tokens += len(chunk)
@@ -502,16 +502,16 @@ class ScoreRun:
     def _count(self, rows: range) -> None:
         """Count the distributions in these rows of the last decode."""
         for at, row in enumerate(rows, self._scored):
-            logits = self._machine.decoder.logits(row)
-            self._machine.distribution(logits)  # refuses one that is not finite
+            logits = self._evaluator.decoder.logits(row)
+            self._evaluator.distribution(logits)  # refuses one that is not finite
             for one in self._counting:
                 one.add(logits, self._text[at])
 
     def _token(self, row: int, at: int) -> Token:
         """The scored token whose probabilities are in this row of the last decode. at: since `_scored`."""
-        machine = self._machine
+        evaluator = self._evaluator
         token = self._text[self._scored + at]
-        logits = machine.decoder.logits(row)
-        logprob = min(float(logits[token]) - machine.distribution(logits).log_sum_exp, 0.0)
-        text = self._characters.decode(machine.vocabulary.pieces[token])
-        return Token(token, logprob, 0.0, text, machine.softmax(logits, token, self._request.temperatures))
+        logits = evaluator.decoder.logits(row)
+        logprob = min(float(logits[token]) - evaluator.distribution(logits).log_sum_exp, 0.0)
+        text = self._characters.decode(evaluator.vocabulary.pieces[token])
+        return Token(token, logprob, 0.0, text, evaluator.softmax(logits, token, self._request.temperatures))

@@ -10,28 +10,26 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 import xllamacpp
 
 from lsp_calib.errors import EngineError, ModelError
 from lsp_calib.inference.backend import (
-    NOT_LOCKED,
     Counters,
     Hardware,
     Interrupted,
     LoadOptions,
     OnTokens,
-    Preempted,
     Run,
     load_anyhow,
 )
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
-from lsp_calib.inference.generation.run import GenerationRun, Shared, prompt_tokens, room_for_prompt
+from lsp_calib.inference.generation.run import Evaluator, GenerationRun, prompt_tokens, room_for_prompt
 from lsp_calib.inference.generation.vocabulary import Vocabulary
-from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server, has_gpu, locked_memory
+from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server, has_gpu
 from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Token
 
@@ -75,7 +73,7 @@ class PieceSize:
             self._each_ms += 0.3 * (milliseconds / tokens - self._each_ms)
 
 
-class Machine(Shared):
+class PrebuiltEvaluator(Evaluator):
     """The server, its vocabulary, its cached sequences as far as known."""
 
     def __init__(self, server: Server, vocabulary: Vocabulary) -> None:
@@ -83,7 +81,6 @@ class Machine(Shared):
         self.server = server
         self.interrupted = False
         self.piece = PieceSize()
-        self.turn_left: Callable[[], float] = lambda: math.inf
         self._uses = 0
         self._interactive = [CachedSequence(index) for index in range(INTERACTIVE_SEQUENCES)]
         self._background = CachedSequence(INTERACTIVE_SEQUENCES)
@@ -102,11 +99,9 @@ class Machine(Shared):
     def ask(
         self, sequence: CachedSequence, tokens: Sequence[int], question: Question, *, reuse: bool
     ) -> Reply:
-        """`Server.ask`, with its cost counted. Raises Interrupted, Preempted before anything is evaluated."""
+        """`Server.ask`, with its cost counted. Raises Interrupted before anything is evaluated."""
         if self.interrupted:
             raise Interrupted
-        if self.turn_left() <= 0:
-            raise Preempted
         sequence.tokens = []  # if it fails, the content is unknown
         reply = self.server.ask(tokens, sequence.id, question, reuse=reuse)
         sequence.tokens = list(tokens)
@@ -118,15 +113,15 @@ class Machine(Shared):
 class PrebuiltGenerationRun(GenerationRun):
     """One generation after the tokens of its prompt, one question to the server for each token."""
 
-    def __init__(self, machine: Machine, request: Request, prompt: list[int]) -> None:
-        super().__init__(machine, request, prompt)
-        self._machine = machine
+    def __init__(self, evaluator: PrebuiltEvaluator, request: Request, prompt: list[int]) -> None:
+        super().__init__(evaluator, request, prompt)
+        self._evaluator = evaluator
         self._temperature = request.sampling.temperature if request.sampling else 0.0
         self._evaluated = 0  # of the tokens, where nothing may be reused
 
     def _generate(self) -> None:
         while not self._over:
-            sequence = self._machine.sequence(self._request.priority, self._tokens, self._request.document)
+            sequence = self._evaluator.sequence(self._request.priority, self._tokens, self._request.document)
             self._evaluate(sequence)
             self._choose(sequence)
 
@@ -139,19 +134,19 @@ class PrebuiltGenerationRun(GenerationRun):
                 self._evaluated = 0  # another request took the sequence meanwhile
             if steady and not self._evaluated:
                 known = 0
-            size = _STEADY_PIECE if steady else self._machine.piece.tokens
+            size = _STEADY_PIECE if steady else self._evaluator.piece.tokens
             if len(self._tokens) - known <= size:
                 return
             self._ask(sequence, self._tokens[: known + size], Question())
 
     def _ask(self, sequence: CachedSequence, tokens: Sequence[int], question: Question) -> Reply:
         afresh = not self._request.reuse and not self._evaluated
-        reply = self._machine.ask(sequence, tokens, question, reuse=not afresh)
+        reply = self._evaluator.ask(sequence, tokens, question, reuse=not afresh)
         if self._reused is None:
             self._reused = reply.reused
         if len(tokens) > self._evaluated:  # otherwise the same question was repeated
             # A token after the first costs the evaluation of the one before it: no part of the prompt.
-            self._machine.counters.prompt_tokens += reply.evaluated - (1 if self._chosen else 0)
+            self._evaluator.counters.prompt_tokens += reply.evaluated - (1 if self._chosen else 0)
         self._evaluated = len(tokens)
         return reply
 
@@ -160,7 +155,7 @@ class PrebuiltGenerationRun(GenerationRun):
         builder, pieces = self._builder, self._pieces
         allowed: tuple[int, ...] = ()
         if builder.remaining:
-            allowed = tuple(self._machine.vocabulary.allowed(builder.remaining).tolist())
+            allowed = tuple(self._evaluator.vocabulary.allowed(builder.remaining).tolist())
             single = len(allowed) == 1 and self._fork is None
             if single and len(pieces[allowed[0]]) <= len(builder.remaining):
                 # Do not ask: there is no choice, and the token is not part of the answer.
@@ -209,8 +204,8 @@ class PrebuiltGenerationRun(GenerationRun):
         """
         drawn = question.temperature > 0
         everything = drawn or question.allowed
-        newline = self._machine.server.tokenize(b"\n")[:1]
-        listing = Question(top=self._machine.server.size if everything else _TOP, allowed=newline)
+        newline = self._evaluator.server.tokenize(b"\n")[:1]
+        listing = Question(top=self._evaluator.server.size if everything else _TOP, allowed=newline)
         listed = self._ask(sequence, self._tokens, listing).top
         if not listed:
             raise EngineError(
@@ -304,14 +299,14 @@ class PrebuiltModel:
             self._server = self._load(options)
             options.on_progress(_LOADED)
             self._bos, self._begins_with_bos = self._server.bos()
-            self._machine = Machine(self._server, Vocabulary(self._server.pieces(), self._server.tokenize))
+            self._evaluator = PrebuiltEvaluator(
+                self._server, Vocabulary(self._server.pieces(), self._server.tokenize)
+            )
         except EngineError as error:
             raise ModelError(str(error)) from error
-        self.counters = self._machine.counters
+        self.counters = self._evaluator.counters
         self.threads, self.positions = self._server.threads, self._server.positions
         options.on_progress(1.0)
-
-    documents = INTERACTIVE_SEQUENCES
 
     @staticmethod
     def hardware() -> Hardware:
@@ -333,19 +328,15 @@ class PrebuiltModel:
             )
         room = room_for_prompt(self.positions, request.max_tokens)
         prompt = self._tokenize_prompt(request.prompt, room)
-        return PrebuiltGenerationRun(self._machine, request, prompt)
-
-    def share(self, left: Callable[[], float]) -> None:
-        """Let runs take turns: a run raises Preempted between two pieces once `left`, in seconds, is 0."""
-        self._machine.turn_left = left
+        return PrebuiltGenerationRun(self._evaluator, request, prompt)
 
     def interrupt(self) -> None:
         """Stop the running `advance`, or the next one at its start. For any thread."""
-        self._machine.interrupted = True
+        self._evaluator.interrupted = True
 
     def resume(self) -> None:
         """Take the interruption back."""
-        self._machine.interrupted = False
+        self._evaluator.interrupted = False
 
     def close(self) -> None:
         """Free the model. Nothing of it may be used any more."""
@@ -353,7 +344,7 @@ class PrebuiltModel:
 
     def _load(self, options: LoadOptions) -> Server:
         """The model on the GPU where that was asked for and works, else on the processor."""
-        server = load_anyhow(
+        return load_anyhow(
             lambda options: Server(options, sequences=SEQUENCES),
             options,
             self.notes,
@@ -361,9 +352,6 @@ class PrebuiltModel:
             advice="this build of xllamacpp has no support for one, or found none. Its project page says "
             "where builds for CUDA, ROCm and Vulkan are. Install one, or set gpuLayers to 0.",
         )
-        if options.mlock and locked_memory() == 0:
-            self.notes.append(NOT_LOCKED)
-        return server
 
     def _tokenize_prompt(self, prompt: Prompt, room: int) -> list[int]:
         bos, begins = self._bos, self._begins_with_bos

@@ -108,7 +108,6 @@ class Server:
         self.tokenize = functools.lru_cache(maxsize=64)(self._tokenize)
 
     def _parameters(self, options: LoadOptions, sequences: int) -> xllamacpp.CommonParams:
-        modes = xllamacpp.llama_load_mode
         params = xllamacpp.CommonParams()
         params.model.path = str(options.path)
         params.n_ctx = options.context * sequences
@@ -120,7 +119,7 @@ class Server:
             params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.fit_params = False  # otherwise it changes the requested parameters
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
-        params.load_mode = modes.LLAMA_LOAD_MODE_MMAP_MLOCK if options.mlock else modes.LLAMA_LOAD_MODE_MMAP
+        params.load_mode = xllamacpp.llama_load_mode.LLAMA_LOAD_MODE_MMAP
         # Each request names its sequence; nothing is copied aside for later, nothing shifted.
         params.cache_ram_mib = 0
         params.cache_idle_slots = False
@@ -233,14 +232,6 @@ def has_gpu() -> bool:
     """Whether this build of xllamacpp found a device beside the processor."""
     processor = xllamacpp.ggml_backend_dev_type.GGML_BACKEND_DEVICE_TYPE_CPU
     return any(device["type"] != processor for device in xllamacpp.get_device_info())
-
-
-def locked_memory() -> int | None:
-    """Bytes of this process that cannot be swapped out; None where the system does not say."""
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/self/status").read_text("ascii", "replace").splitlines()
-        return 1024 * int(next(line for line in lines if line.startswith("VmLck:")).split()[1])
-    return None
 
 
 def _reply(answer: dict[str, Any]) -> Reply:

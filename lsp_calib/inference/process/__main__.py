@@ -2,6 +2,10 @@
 
 It holds a lock for its life; a process that does not get it ends at once. It serves the clients that connect
 to its socket, and ends some seconds after the last of them, however that one ended.
+
+One thread serves clients (`Broker`), also while the decoding thread (`Worker.serve`) is in native code.
+Nothing that one client sends or fails to read harms another. Nothing here polls: an idle process uses no
+processor time.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import faulthandler
+import itertools
 import os
 import socket
 import stat
@@ -19,19 +24,19 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import attrs
+import msgspec
 
 from lsp_calib import home, lockfile
-from lsp_calib.errors import LspCalibError
+from lsp_calib.errors import EngineError, LspCalibError
 from lsp_calib.files import FULL, why
-from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
 from lsp_calib.inference.models import converted, gguf, sidecar
-from lsp_calib.inference.process import acceleration, rendezvous, wire
-from lsp_calib.inference.process.broker import Broker
-from lsp_calib.inference.process.rendezvous import Rendezvous
+from lsp_calib.inference.process import acceleration, protocol
+from lsp_calib.inference.process.protocol import Place
+from lsp_calib.inference.process.request_queue import Worker
 
 # Its log is emptied at the start when it has more bytes than this.
 _MOST_LOG = 1 << 20
@@ -39,7 +44,7 @@ _MOST_LOG = 1 << 20
 Find = Callable[[], Factory]
 
 
-def main(find: Find = backends.find) -> None:
+def main(find: Find = acceleration.find_library) -> None:
     """find: returns the backend's factory; its import takes a second, so it is called with the lock held."""
     home.leave_no_core()
     home.close_memory()
@@ -50,6 +55,7 @@ def main(find: Find = backends.find) -> None:
     parser.add_argument("--sha256", default="")
     parser.add_argument("--size", type=int, default=0)
     parser.add_argument("--context", type=int, default=0)
+    parser.add_argument("--place", default="")
     parser.add_argument("--careful", action="store_true")
     parser.add_argument("--avoid", action="append", default=[])
     parser.add_argument("--trial", default="")
@@ -65,32 +71,244 @@ def main(find: Find = backends.find) -> None:
         os._exit(0)  # a driver's clean-up proves nothing
 
     try:
-        where = rendezvous.place(arguments.model, arguments.context)
-        if lockfile.take(where.lock) is None:
-            sys.exit(rendezvous.LOST)
+        place = Place.named(arguments.place)
+        if lockfile.take(place.lock) is None:
+            sys.exit(protocol.LOST)
         _trim_log()
         faulthandler.enable()
-        listening = rendezvous.listen(where)
+        listening = protocol.listen(place)
     except (OSError, LspCalibError) as error:
-        _tell(rendezvous.UNABLE + _why_unable(error))
+        _say(protocol.UNABLE + _why_unable(error))
         sys.exit(1)
-    _tell(rendezvous.LISTENING)
+    _say(protocol.LISTENING)
     os.dup2(2, 1)  # the output of native code goes to the log
 
     code = 1
     try:
-        code = asyncio.run(_serve(arguments, find, where, listening))
+        code = asyncio.run(_serve(arguments, find, place, listening))
     except Exception:  # noqa: BLE001 - the last chance to report it
         traceback.print_exc()
     finally:
         _end(code)
 
 
+# Seconds: for a first client to connect, for a client's hello, for the last messages to be sent.
+_FIRST_CLIENT = 30.0
+_GREETING = 10.0
+_LAST_WORDS = 1.0
+# Seconds that the process lingers where no client has said otherwise.
+_LINGER = 10.0
+# Seconds of waiting for another client's work after which a client is told that the model is busy.
+_BUSY_AFTER = 1.0
+# A client that does not read is disconnected when so many bytes are unsent.
+_MOST_UNREAD = 4 << 20
+_MOST_JOBS = 1024
+
+
+@attrs.define(eq=False)
+class _Client:
+    """busy: whether it was told that its work waits for another client's."""
+
+    id: int
+    writer: asyncio.StreamWriter
+    busy: bool = False
+
+
+class Broker:
+    """The clients of one model process.
+
+    options: set to the options of the first client. Another thread calls `worker.serve` once the model is
+    loaded; it may call `loading`, `loaded` and `failed`.
+    """
+
+    def __init__(self, place: Place, options: Future[protocol.Options]) -> None:
+        self.worker = Worker(self._answer)
+        self._place = place
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._clients: dict[int, _Client] = {}
+        self._ids = itertools.count(1)
+        self._over = asyncio.Event()
+        self._exit_code = 0
+        self._linger = _LINGER
+        self._leaving: asyncio.TimerHandle | None = None
+        # How loading goes, or went: the message for a client that joins now.
+        self._news: protocol.Message | None = None
+
+    async def serve(self, listening: socket.socket) -> int:
+        """Serve clients until the process is to end; returns its exit code."""
+        self._leaving = self._loop.call_later(_FIRST_CLIENT, self._end, 0, "")
+        start: Callable[..., Any] = asyncio.start_server
+        if self._place.socket is not None:
+            start = asyncio.start_unix_server
+        server = await start(self._connected, sock=listening)
+        await self._over.wait()
+        # From now on a client finds no process here, and starts another.
+        protocol.clear(self._place)
+        server.close()
+        writers = [client.writer for client in self._clients.values()]
+        for writer in writers:
+            writer.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
+        return self._exit_code
+
+    # From the other thread.
+
+    def loading(self, fraction: float) -> None:
+        self._later(self._announce, {"event": "loading", "fraction": fraction})
+
+    def loaded(self, loaded: protocol.Loaded) -> None:
+        self._later(self._announce, {"event": "ready", **msgspec.to_builtins(loaded)})
+
+    def failed(self, kind: str, message: str) -> None:
+        """Tell all clients, or the first one if none has connected yet, and end."""
+        self._later(self._announce, {"event": "failed", "kind": kind, "message": message})
+
+    def _answer(self, client: int, message: protocol.Message) -> None:
+        self._later(self._pass_on, client, message)
+
+    def _later(self, call: Callable[..., None], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is about to end
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    # From here on: the listening thread.
+
+    def _announce(self, news: protocol.Message) -> None:
+        self._news = news
+        self._tell_news(*self._clients.values())
+
+    def _tell_news(self, *clients: _Client) -> None:
+        """Tell clients the news. The process ends once any has heard that loading failed."""
+        if self._news is None:
+            return
+        for client in clients:
+            self._send(client, self._news)
+        if clients and self._news["event"] == "failed":
+            self._end(1, "")
+
+    def _pass_on(self, client_id: int, message: protocol.Message) -> None:
+        client = self._clients.get(client_id)
+        if client is None:
+            return
+        if client.busy:
+            client.busy = False
+            self._send(client, {"event": "free"})
+        self._send(client, message)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = None
+        try:
+            async with asyncio.timeout(_GREETING):
+                if not await protocol.admit(self._place, reader, writer):
+                    return
+                hello = protocol.hello_from_wire(await protocol.receive(reader))
+            client = self._join(writer, hello)
+            while True:
+                self._handle(client, await protocol.receive(reader))
+        except EngineError as error:
+            sys.stderr.write(f"A client was disconnected: {error}\n")
+            sys.stderr.flush()
+            with contextlib.suppress(OSError):
+                writer.write(protocol.encode({"event": "error", "message": str(error)}))
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # the client has gone, or sent nothing in time
+        finally:
+            if client is not None:
+                self._leave(client)
+            writer.close()
+
+    def _join(self, writer: asyncio.StreamWriter, hello: protocol.Hello) -> _Client:
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        if hello.linger is not None:
+            self._linger = hello.linger
+        if not self._options.done():
+            self._options.set_result(protocol.Options(hello.threads, hello.gpu_layers))
+        client = _Client(next(self._ids), writer)
+        self._clients[client.id] = client
+        in_force = msgspec.to_builtins(self._options.result())
+        self._send(client, {"event": "welcome", "pid": os.getpid(), **in_force})
+        self._tell_news(client)
+        return client
+
+    def _leave(self, client: _Client) -> None:
+        del self._clients[client.id]
+        self.worker.drop_client(client.id)
+        if not self._clients and self._leaving is None:
+            self._leaving = self._loop.call_later(self._linger, self._end, 0, "")
+
+    def _handle(self, client: _Client, message: protocol.Message) -> None:
+        """Raises EngineError for an invalid message."""
+        match message.get("op"):
+            case "generate" | "score":
+                self._put(client, message)
+            case "cancel":
+                self.worker.cancel(client.id, _id(message))
+            case "stats":
+                stats = msgspec.to_builtins(self.worker.stats(len(self._clients)))
+                self._send(client, {"id": _id(message), "stats": stats})
+            case "restart":
+                self._send(client, {"event": "bye", "message": "The model is being restarted."})
+                self._end(0, "The model was restarted from another window. The next request starts it.")
+            case other:
+                raise EngineError(f"The model process received the unknown operation {str(other)[:40]!r}.")
+
+    def _put(self, client: _Client, message: protocol.Message) -> None:
+        request_id, request = protocol.request_from_wire(message)
+        if self.worker.jobs(client.id) >= _MOST_JOBS:
+            words = f"{_MOST_JOBS} requests are already waiting for the model. Cancel some, or wait."
+            self._send(client, {"id": request_id, "error": "failed", "message": words})
+            return
+        try:
+            superseded = self.worker.put(client.id, request_id, request)
+        except ValueError as error:
+            raise EngineError(f"The model process received an invalid request: {error}.") from error
+        for older in superseded:
+            words = "A newer request for the same document took its place."
+            self._send(client, {"id": older, "error": "superseded", "message": words})
+        if len(self._clients) > 1:
+            self._loop.call_later(_BUSY_AFTER, self._still_waits, client, request_id)
+
+    def _still_waits(self, client: _Client, request_id: int) -> None:
+        """Tell a client whose request has long waited for another client's work."""
+        if not client.busy and self.worker.is_blocked(client.id, request_id):
+            client.busy = True
+            self._send(client, {"event": "busy"})
+
+    def _send(self, client: _Client, message: protocol.Message) -> None:
+        transport = client.writer.transport
+        if transport.get_write_buffer_size() > _MOST_UNREAD:
+            transport.abort()  # which ends its reading task, and it leaves
+            return
+        try:
+            frame = protocol.encode(message)
+        except EngineError as error:
+            frame = protocol.encode({"id": message.get("id"), "error": "failed", "message": str(error)})
+        client.writer.write(frame)
+
+    def _end(self, code: int, words: str) -> None:
+        if words:
+            for client in list(self._clients.values()):
+                self._send(client, {"event": "bye", "message": words})  # only the first counts
+        self._exit_code = code
+        self._over.set()
+
+
+def _id(message: protocol.Message) -> int:
+    request_id = message.get("id")
+    if not isinstance(request_id, int) or isinstance(request_id, bool):
+        raise EngineError("The model process received a message without an id.")
+    return request_id
+
+
 async def _serve(
-    arguments: argparse.Namespace, find: Find, where: Rendezvous, listening_socket: socket.socket
+    arguments: argparse.Namespace, find: Find, place: Place, listening_socket: socket.socket
 ) -> int:
-    options: Future[wire.Options] = Future()
-    broker = Broker(where, options)
+    options: Future[protocol.Options] = Future()
+    broker = Broker(place, options)
 
     def work() -> None:
         try:
@@ -103,7 +321,7 @@ async def _serve(
         else:
             return
         # Without this thread no request is answered. The clients notice the end and start another process.
-        rendezvous.clear(where)
+        protocol.clear(place)
         _end(1)
 
     threading.Thread(target=work, name="decoding", daemon=True).start()
@@ -111,7 +329,7 @@ async def _serve(
 
 
 def _load(
-    arguments: argparse.Namespace, find: Find, options: Future[wire.Options], broker: Broker
+    arguments: argparse.Namespace, find: Find, options: Future[protocol.Options], broker: Broker
 ) -> Backend | None:
     """The loaded model; None, after telling the clients, if it cannot be loaded."""
     path: Path = arguments.model
@@ -135,7 +353,6 @@ def _load(
             path=path,
             context=arguments.context,
             threads=wanted.threads,
-            mlock=wanted.mlock,
             on_progress=progress,
         )
         slow = converted.slow(path)
@@ -144,11 +361,11 @@ def _load(
         backend = factory(attrs.evolve(load, acceleration=choice.acceleration))
     except (LspCalibError, OSError) as error:
         said = f"The model cannot be loaded: {error}." if isinstance(error, OSError) else str(error)
-        broker.failed(wire.kind_of(error), said)
+        broker.failed(protocol.kind_of(error), said)
         return None
     notes = tuple(filter(None, (acceleration.note(choice), *backend.notes)))
     used = choice.acceleration.name
-    broker.loaded(wire.Loaded(sha256, backend.name, notes, backend.threads, used, tried=choice.was_tried))
+    broker.loaded(protocol.Loaded(sha256, backend.name, notes, backend.threads, used, tried=choice.was_tried))
     return backend
 
 
@@ -185,7 +402,7 @@ def _trim_log() -> None:
             os.ftruncate(2, 0)
 
 
-def _tell(line: str) -> None:
+def _say(line: str) -> None:
     """Write a line to the starter, which may be gone while others use this process."""
     with contextlib.suppress(OSError):
         os.write(1, f"{line}\n".encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Chooses the hardware features with which a model runs: the fastest that work.
+"""Chooses the library that runs a model, and the hardware features it uses: the fastest that work.
 
 Compiled libraries can crash on hardware they were never tried on: GCC 12 compiles llama.cpp's code for AMX
 wrongly, drivers of GPUs fail. So doubtful features are tried in a process of their own (`attempt`) before the
@@ -20,14 +20,57 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from lsp_calib.errors import ModelError, ModelFileError
+from lsp_calib.errors import ModelError, ModelFileError, SettingsError
 from lsp_calib.inference import processor
-from lsp_calib.inference.backend import Acceleration, Backend, Factory, Hardware, LoadOptions
+from lsp_calib.inference.backend import Acceleration, Backend, Factory, Hardware, LoadOptions, forced_library
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.process import starting
 from lsp_calib.installation import install_command
 from lsp_calib.values import Generation, Prompt, Segment
+
+# An installed library may fail to load: it is for another system, or the processor is too old for it.
+_UNUSABLE = (ImportError, OSError, RuntimeError)
+
+
+def find_library() -> Factory:
+    """llama.cpp's compiled binding where it is installed, else the prebuilt one; LSP_CALIB_ENGINE ("local",
+    "prebuilt") forces one. Its import takes a moment.
+
+    Raises ModelError, which names the packages to install, if there is none.
+    """
+    try:
+        wanted = forced_library()
+    except SettingsError as error:
+        raise ModelError(str(error)) from error
+    missing, remedies = [], []
+    if wanted != "prebuilt":
+        try:
+            from lsp_calib.inference.local.llama import LlamaModel
+        except _UNUSABLE as error:
+            missing.append(f"llama-cpp-python cannot be used ({error})")
+            remedies.append(f"`{install_command('local')}` (the fast one; it needs a C compiler)")
+        else:
+            return LlamaModel
+    if wanted != "local":
+        try:
+            from lsp_calib.inference.prebuilt.model import PrebuiltModel
+        except _UNUSABLE as error:
+            missing.append(f"xllamacpp cannot be used ({error})")
+            remedies.append(f"`{install_command('prebuilt')}` (ready-made)")
+        else:
+            return PrebuiltModel
+    if wanted:
+        # The other one may well be there.
+        raise ModelError(
+            f"LSP_CALIB_ENGINE is {wanted}, and {missing[0]}. In the environment of lsp-calib, run "
+            f"{remedies[0]}, or unset LSP_CALIB_ENGINE: then any that is installed is used."
+        )
+    raise ModelError(
+        f"No inference engine is installed: {'; '.join(missing)}. "
+        f"In the environment of lsp-calib, run {' or '.join(remedies)}."
+    )
+
 
 MEMORY = ".acceleration.json"
 # More layers than any model has.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import math
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from lsp_calib import lockfile
 from lsp_calib.errors import (
@@ -20,12 +22,14 @@ from lsp_calib.errors import (
     ModelError,
     ModelFileError,
     SettingsError,
+    SupersededError,
     copy_error,
 )
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import (
     EngineState,
     LoadedModel,
+    Priority,
     Request,
     ScoreRequest,
     StateListener,
@@ -33,58 +37,216 @@ from lsp_calib.inference.engine import (
 )
 from lsp_calib.inference.models.card import ModelCard
 from lsp_calib.inference.models.cards import choose
-from lsp_calib.inference.process import rendezvous, starting, wire
-from lsp_calib.inference.process.connection import DOUBT, GONE, Connection, heard_within, outcome
-from lsp_calib.inference.process.rendezvous import Rendezvous
-from lsp_calib.inference.process.starting import Child, Failure, RestartPolicy
+from lsp_calib.inference.process import protocol, starting
+from lsp_calib.inference.process.protocol import Place
+from lsp_calib.inference.process.starting import Child, RestartPolicy
 from lsp_calib.values import Distributions, Generation, ModelIdentity, Token
 
 logger = logging.getLogger(__name__)
 
-# Seconds for a process to start listening and to say welcome; longer than one that listens is given.
+# Seconds for a process to start listening and to say welcome.
 _PATIENCE = 30.0
-# A process that was started is not where it should be: so often by chance, as while another one ends.
-_CHANCE = 3
-# Seconds after which a process is started again that said why it cannot run.
-_RETRY = 10.0
-# No request will fare better.
-_OTHER_VERSION = (
-    "The model process that was started is of another version: lsp-calib was installed anew while this "
-    "program ran. Restart the language server."
-)
+# Seconds for the answer to a request, from when the model is loaded, and for the next piece of a scored text.
+# Work in the background waits for all other work.
+_INTERACTIVE, _BACKGROUND = 60.0, 600.0
+# Seconds until the next try: where there is no usable model, where the system could not run the process, and
+# where the process could not load the model.
+_AGAIN, _UNABLE, _NOT_LOADED = 2.0, 10.0, 60.0
 # Seconds for a process to end after it was asked to, before it is killed.
 _END = 2.0
+_LAST = ("generation", "scored", "stats", "error")
+T = TypeVar("T")
 
 
-class _StartsAgain(EngineDiedError):
+class _StartsAgainError(EngineDiedError):
     """The process died; requests that waited for it wait for the next one."""
+
+
+async def _outcome(future: asyncio.Future[T]) -> T:
+    """The result of a future with several waiters. Each gets an exception of its own."""
+    await asyncio.wait({future})
+    if not future.cancelled() and isinstance(error := future.exception(), LspCalibError):
+        raise copy_error(error)
+    return future.result()
+
+
+class Inbox:
+    """The messages to one request, in order."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self._messages: asyncio.Queue[protocol.Message | LspCalibError] = asyncio.Queue()
+
+    def put(self, message: protocol.Message | LspCalibError) -> None:
+        self.over = not isinstance(message, dict) or any(key in message for key in _LAST)
+        self._messages.put_nowait(message)
+
+    async def next(self, seconds: float = _BACKGROUND) -> protocol.Message:
+        """Raises the request's error: DeadlineError, EngineError, or the ModelError that prevents loading."""
+        try:
+            async with asyncio.timeout(seconds):
+                message = await self._messages.get()
+        except TimeoutError as error:
+            raise DeadlineError(
+                f"The model process did not answer within {seconds:g} s: it is stopped, or the machine is "
+                "overloaded. Ask again, or restart the model (`lsp-calib.restartModel`)."
+            ) from error
+        if isinstance(message, LspCalibError):
+            raise message
+        if "error" in message:
+            kind = SupersededError if message["error"] == "superseded" else EngineError
+            raise kind(str(message.get("message")))
+        return message
+
+
+class ProcessConnection:
+    """Open until one side closes it. `open` makes one.
+
+    pid, options: of the process, and how its model was loaded. ready: resolved when the model is loaded, or
+    with the ModelError that prevents loading. ended: resolved once the connection is over and every request
+    has its result. farewell: the process's message when it was asked to end.
+    """
+
+    def __init__(
+        self,
+        streams: protocol.Streams,
+        welcome: protocol.Message,
+        on_event: Callable[[ProcessConnection, protocol.Message], None],
+        explain: Callable[[ProcessConnection], Awaitable[LspCalibError]],
+    ) -> None:
+        self._reader, self._writer = streams
+        self.pid = int(welcome["pid"])
+        self.options = protocol.read(welcome, protocol.Options)
+        self.farewell = ""
+        self.gone = False
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[protocol.Loaded] = loop.create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self._ids = itertools.count(1)
+        self._asked: dict[int, Inbox] = {}
+        self._on_event = on_event
+        self._explain = explain
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def open(
+        cls,
+        place: Place,
+        hello: protocol.Hello,
+        on_event: Callable[[ProcessConnection, protocol.Message], None],
+        explain: Callable[[ProcessConnection], Awaitable[LspCalibError]],
+    ) -> ProcessConnection:
+        """Connect, and wait for the welcome.
+
+        on_event: receives every message that answers no request. explain: gives the error of requests in
+        flight when the connection ends. Raises OSError if no process listens, EngineError if its messages are
+        invalid.
+        """
+        reader, writer = await protocol.connect(place)
+        try:
+            writer.write(protocol.encode(protocol.hello_to_wire(hello)))
+            welcome = await protocol.receive(reader)
+            if welcome.get("event") != "welcome":
+                raise EngineError(
+                    str(welcome.get("message") or "The model process sent no welcome. Restart the model.")
+                )
+            return cls((reader, writer), welcome, on_event, explain)
+        except asyncio.IncompleteReadError as error:
+            writer.close()
+            raise ConnectionResetError("it has just gone") from error
+        except (KeyError, TypeError, ValueError) as error:
+            writer.close()
+            raise EngineError(f"The model process sent a welcome that cannot be read: {error!r}.") from error
+        except BaseException:
+            writer.close()
+            raise
+
+    @contextlib.contextmanager
+    def ask(self, message: protocol.Message) -> Iterator[Inbox]:
+        """Send a message with a new id. Leaving before the last answer cancels the request.
+
+        Raises EngineError if the message is too long, EngineDiedError if the connection is over.
+        """
+        request_id = next(self._ids)
+        frame = protocol.encode({"id": request_id, **message})
+        if self.gone:
+            raise EngineDiedError("The model process has just ended. The next request starts it again.")
+        inbox = self._asked[request_id] = Inbox()
+        self._writer.write(frame)
+        try:
+            yield inbox
+        finally:
+            del self._asked[request_id]
+            if not inbox.over:
+                self.send({"op": "cancel", "id": request_id})
+
+    def send(self, message: protocol.Message) -> None:
+        if not self.gone and not self._writer.is_closing():
+            self._writer.write(protocol.encode(message))
+
+    async def close(self) -> None:
+        """Once this returns, every request has its result."""
+        # Not `close`: that waits until the process has read everything, even if it does not read.
+        self._writer.transport.abort()
+        await asyncio.shield(self._reading)
+
+    async def _read(self) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, EngineError):
+            while True:
+                self._receive(await protocol.receive(self._reader))
+        self.gone = True
+        self._writer.close()
+        error = await self._explain(self)
+        if not self.ready.done():
+            self.ready.set_exception(error)
+            self.ready.exception()  # it may have no waiter: asyncio must not report it as well
+        for inbox in self._asked.values():
+            if not inbox.over:
+                inbox.put(copy_error(error))
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+        self.ended.set_result(None)
+
+    def _receive(self, message: protocol.Message) -> None:
+        event = message.get("event")
+        if event is None:
+            inbox = self._asked.get(message.get("id", -1))
+            if inbox is not None and not inbox.over:
+                inbox.put(message)
+            return
+        if event == "ready" and not self.ready.done():
+            self.ready.set_result(protocol.read(message, protocol.Loaded))
+        elif event == "failed" and not self.ready.done():
+            self.ready.set_exception(protocol.failure(message))
+            self.ready.exception()
+        elif event == "bye":
+            self.farewell = self.farewell or str(message.get("message"))
+        self._on_event(self, message)
 
 
 class ModelProcess:
     """An `Engine`: the user's one process for a model, started by its first client.
 
-    Clients that need the same process meet at one place (`rendezvous.place`: of one model file, context,
-    engine, release and machine), where the holder of the lock serves them; each has its turn (`scheduler`).
-    It ends `linger` seconds after its last client.
+    Clients that need the same process meet at one place (`Place.of`: a model file, context, engine, release
+    and machine), where the holder of the lock serves them. It ends `linger` seconds after its last client.
 
     choice: the model, and how to load it if this is its first client. LSP_CALIB_LINGER in the environment
         overrides its `linger`.
-    on_state: told of loading, readiness and failure.
+    on_state: called at loading, readiness and failure.
     """
 
     def __init__(self, choice: EngineChoice, *, on_state: StateListener = ignore_state) -> None:
         self._wanted = choice.model
-        self._options = wire.Options(choice.threads, choice.gpu_layers, choice.mlock)
+        self._options = protocol.Options(choice.threads, choice.gpu_layers)
         self._linger = choice.linger
         self._on_state = on_state
-        self._connection: Connection | None = None
-        self._opening: asyncio.Task[Connection] | None = None
+        self._connection: ProcessConnection | None = None
+        self._opening: asyncio.Task[ProcessConnection] | None = None
         self._child: Child | None = None
         self._card: ModelCard | None = None
-        self._where: Rendezvous | None = None
+        self._place: Place | None = None
         self._deaths = RestartPolicy()
-        self._failure: Failure | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._failure: tuple[LspCalibError, float] | None = None  # and when another try is worth while
 
     @property
     def pid(self) -> int | None:
@@ -95,8 +257,7 @@ class ModelProcess:
         """Start the process if need be and wait until the model is loaded.
 
         A process that dies while it loads is started again (`starting.RestartPolicy`). Raises ModelError if
-        there is no usable model; again at each later call, without another try until the files of models
-        change; after three deaths until `restart`.
+        there is no usable model, and tries again some seconds later; after three deaths not until `restart`.
         """
         connection = await self._ready()
         assert self._card is not None
@@ -107,42 +268,36 @@ class ModelProcess:
     async def generate(self, request: Request) -> Generation:
         """Raises ModelError, EngineDiedError (the next request starts a new process), SupersededError,
         DeadlineError, EngineError."""
-        try:
-            # The time until the process is ready counts as well.
-            async with asyncio.timeout(request.deadline):
-                while True:
-                    connection = await self._ready()
-                    with contextlib.suppress(_StartsAgain):
-                        generation = await _generate(connection, request)
-                        break
-        except TimeoutError as error:
-            raise DeadlineError("The request was not answered in the time it was given.") from error
-        self._deaths.answered()
-        return generation
+        limit = request.deadline
+        if limit is None:
+            limit = _INTERACTIVE if request.priority is Priority.INTERACTIVE else _BACKGROUND
+        while True:
+            connection = await self._ready()
+            with contextlib.suppress(_StartsAgainError), self._asking(connection, request) as inbox:
+                message = await inbox.next(limit)
+                self._deaths.answered()
+                return protocol.read(message.get("generation"), Generation)
 
     async def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
         """Raises the same errors as `generate`."""
-        connection = await self._ready()
-        with connection.ask(wire.request_to_wire(request)) as inbox:
+        with self._asking(await self._ready(), request) as inbox:
             while "scored" not in (message := await inbox.next()):
-                for token in wire.read(message.get("tokens"), list[Token]):
+                for token in protocol.read(message.get("tokens"), list[Token]):
                     yield token
         self._deaths.answered()
 
     async def count(self, request: ScoreRequest) -> tuple[Distributions, ...]:
         """Raises the same errors as `generate`."""
-        connection = await self._ready()
-        with connection.ask(wire.request_to_wire(request)) as inbox:
-            while "scored" not in (message := await inbox.next()):
-                continue
+        with self._asking(await self._ready(), request) as inbox:
+            message = await inbox.next()
         self._deaths.answered()
-        return wire.read(message.get("counted"), tuple[Distributions, ...])
+        return protocol.read(message.get("counted"), tuple[Distributions, ...])
 
-    async def stats(self) -> wire.Stats:
+    async def stats(self) -> protocol.Stats:
         """The present and past work of the process, for all clients together. Starts it if need be."""
         connection = await self._ready()
         with connection.ask({"op": "stats"}) as inbox:
-            return wire.read((await inbox.next()).get("stats"), wire.Stats)
+            return protocol.read((await inbox.next()).get("stats"), protocol.Stats)
 
     async def restart(self) -> None:
         """Forget a failure and end the process, for all its clients; the next request starts a new one."""
@@ -161,21 +316,28 @@ class ModelProcess:
         if connection is not None:
             await connection.close()
 
-    async def _ready(self) -> Connection:
+    @staticmethod
+    def _asking(
+        connection: ProcessConnection, request: Request | ScoreRequest
+    ) -> contextlib.AbstractContextManager[Inbox]:
+        return connection.ask(protocol.request_to_wire(request))
+
+    async def _ready(self) -> ProcessConnection:
         """A connection to a process whose model is loaded."""
         while True:
-            with contextlib.suppress(_StartsAgain):
+            with contextlib.suppress(_StartsAgainError):
                 connection = await self._connected()
-                await outcome(connection.ready)
+                await _outcome(connection.ready)
                 return connection
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> ProcessConnection:
         if self._connection is not None and self._connection.gone:
             # The cause of its end is being determined; after too many deaths there is no other attempt.
             await asyncio.shield(self._connection.ended)
         if self._failure is not None:
-            if not self._failure.is_over(self._wanted):
-                raise copy_error(self._failure.error)
+            error, until = self._failure
+            if time.monotonic() < until:
+                raise copy_error(error)
             self._failure = None
         if self._connection is not None and not self._connection.gone:
             return self._connection
@@ -184,38 +346,38 @@ class ModelProcess:
             self._opening.add_done_callback(self._opened)
         opening = self._opening
         try:
-            return await outcome(opening)
+            return await _outcome(opening)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if opening.cancelled() and not (task is not None and task.cancelling()):
                 raise EngineDiedError("The engine was closed before it was ready.") from None
             raise
 
-    def _opened(self, opening: asyncio.Task[Connection]) -> None:
+    def _opened(self, opening: asyncio.Task[ProcessConnection]) -> None:
         if self._opening is opening:
             self._opening = None
         if not opening.cancelled():
             opening.exception()  # nothing may be left that awaits it
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> ProcessConnection:
         try:
             await asyncio.sleep(self._deaths.back_off)
             if self._deaths.last:
-                self._tell_loading(0.0)
+                self._report_loading(0.0)
             else:
                 self._on_state(EngineState.STARTING, "Starting the model.", None)
             # Reading cards and looking for files touches the disk: not on the event loop.
             card, path = await asyncio.to_thread(choose, self._wanted)
-            where = await asyncio.to_thread(rendezvous.place, path, card.context)
-            self._card, self._where = card, where
-            connection = await self._meet(where, card, path)
+            place = await asyncio.to_thread(Place.of, path, card.context)
+            self._card, self._place = card, place
+            connection = await self._meet(place, card, path)
         except EngineDiedError:
             raise
         except OSError as error:
             raise self._unable(f"The model cannot be started: {error}.") from error
         except LspCalibError as error:
             if self._failure is None:  # it was not given up after too many deaths
-                self._fail(error)
+                self._fail(error, _AGAIN)
             raise
         self._connection = connection
         if connection.options != self._options:
@@ -227,31 +389,25 @@ class ModelProcess:
             )
         return connection
 
-    async def _meet(self, where: Rendezvous, card: ModelCard, path: Path) -> Connection:
+    async def _meet(self, place: Place, card: ModelCard, path: Path) -> ProcessConnection:
         """Connect; where no process listens, start one, and connect to it or to one started meanwhile.
 
-        Raises EngineDiedError if it ended before it listened or none comes to listen in time, EngineError if
-        those that are started belong to another version.
+        Raises EngineDiedError if it ended before it listened or none comes to listen in time.
         """
         wanted = self._options
-        hello = wire.Hello(wanted.threads, wanted.gpu_layers, wanted.mlock, _linger(self._linger))
-        pause, elsewhere = 0.02, 0
+        hello = protocol.Hello(wanted.threads, wanted.gpu_layers, _linger(self._linger))
+        pause = 0.02
         try:
             async with asyncio.timeout(_PATIENCE):
                 while True:
                     with contextlib.suppress(OSError):
-                        return await self._greet(where, hello)
-                    listening = await self._start(card, path)
-                    if await asyncio.to_thread(lockfile.holder, where.lock) is None:
-                        elsewhere += 1
-                        if elsewhere > _CHANCE:
-                            raise EngineError(_OTHER_VERSION)
-                    if not listening:
+                        return await ProcessConnection.open(place, hello, self._event, self._lost)
+                    if not await self._start(card, path, place):
                         # Another process has the lock: it is about to listen, or about to end.
                         await asyncio.sleep(pause)
                         pause = min(2 * pause, 0.5)
         except TimeoutError as error:
-            pid = await asyncio.to_thread(lockfile.holder, where.lock)
+            pid = await asyncio.to_thread(lockfile.holder, place.lock)
             if pid is None:
                 raise EngineDiedError(
                     f"The model process has not begun to listen for {_PATIENCE:.0f} s. Is the machine busy? "
@@ -263,57 +419,12 @@ class ModelProcess:
                 "(`lsp-calib.restartModel`), or end that process."
             ) from error
 
-    async def _greet(self, where: Rendezvous, hello: wire.Hello) -> Connection:
-        """Connect to the process that listens. One that says nothing is ended.
-
-        Raises OSError if none listens, EngineDiedError if it was ended.
-        """
-        try:
-            # The lock is not looked at before there is a doubt: a look keeps a process that starts from it.
-            async with heard_within(GONE, lambda: self._doubt(lockfile.holder(where.lock))):
-                return await Connection.open(where, hello, self._event, self._lost, self._silence)
-        except TimeoutError:
-            pid = await asyncio.to_thread(lockfile.holder, where.lock)
-            if pid is None:  # another program has the port of a process that is gone
-                raise ConnectionRefusedError(f"no model process has {where.lock}") from None
-            await self._kill(where.lock, pid)
-            raise self._died(None, silent=True) from None
-
-    def _doubt(self, pid: int | None) -> None:
-        self._on_state(
-            EngineState.BUSY,
-            f"The model process (number {pid}) has not reacted for {DOUBT} s: it is stopped, as by a "
-            f"debugger, or the machine is short of memory. After {GONE} s another one takes its place.",
-            None,
-        )
-
-    def _silence(self, connection: Connection, looks: int) -> None:
-        """The process does not react, or (no looks) reacts again."""
-        if looks == DOUBT:
-            self._doubt(connection.pid)
-        elif looks:
-            self._ending = asyncio.create_task(self._end_silent(connection))
-        elif connection.ready.done():
-            self._on_state(EngineState.READY, f"{self._title} reacts again.", None)
-
-    async def _end_silent(self, connection: Connection) -> None:
-        assert self._where is not None
-        await self._kill(self._where.lock, connection.pid)
-        await connection.close()
-
-    async def _kill(self, lock: Path, pid: int) -> None:
-        """Kill process `pid` if it holds the lock, and wait for its end: of several clients, one does."""
-        if await asyncio.to_thread(lockfile.kill_holder, lock, pid):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_END):
-                    await _freed(lock, pid)
-
-    async def _start(self, card: ModelCard, path: Path) -> bool:
+    async def _start(self, card: ModelCard, path: Path, place: Place) -> bool:
         """Start a process. True: it listens; False: another one has the lock.
 
         Raises EngineDiedError if it ended otherwise.
         """
-        child = self._child = Child(card, path, self._deaths.safety)
+        child = self._child = Child(card, path, place.name, self._deaths.safety)
         try:
             if await asyncio.wrap_future(child.listening):
                 return True
@@ -323,7 +434,7 @@ class ModelProcess:
             raise
         if child.problem:
             raise self._unable(child.problem)
-        if code != rendezvous.LOST:
+        if code != protocol.LOST:
             raise self._died(code)
         return False
 
@@ -331,17 +442,17 @@ class ModelProcess:
     def _title(self) -> str:
         return self._card.title if self._card else "The model"
 
-    def _tell_loading(self, fraction: float) -> None:
+    def _report_loading(self, fraction: float) -> None:
         safer = " It is started in a safer way." if self._deaths.safety.careful else ""
         again = f" again. {self._deaths.last}{safer}" if self._deaths.last else "."
         self._on_state(EngineState.LOADING, f"Loading {self._title}{again}", fraction)
 
-    def _event(self, connection: Connection, message: wire.Message) -> None:
+    def _event(self, connection: ProcessConnection, message: protocol.Message) -> None:
         """Handle a message that answers no request."""
         title = self._title
         match message.get("event"):
             case "loading":
-                self._tell_loading(float(message["fraction"]))
+                self._report_loading(float(message["fraction"]))
             case "ready":
                 loaded = connection.ready.result()
                 self._deaths.ready(loaded.acceleration, tried=loaded.tried)
@@ -349,11 +460,11 @@ class ModelProcess:
                     logger.warning("%s", note)
                 self._on_state(EngineState.READY, " ".join([f"{title} is ready.", *loaded.notes]), None)
             case "failed":
-                error = wire.failure(message)
+                error = protocol.failure(message)
                 if isinstance(error, EngineError):
                     self._unable(str(error))
                 else:
-                    self._fail(error)
+                    self._fail(error, _NOT_LOADED)
             case "busy":
                 self._on_state(EngineState.BUSY, f"{title} is busy with another window.", None)
             case "free":
@@ -361,14 +472,12 @@ class ModelProcess:
             case "error":
                 logger.error("The model process: %s", message.get("message"))
 
-    async def _lost(self, connection: Connection) -> LspCalibError:
+    async def _lost(self, connection: ProcessConnection) -> LspCalibError:
         """The error of requests in flight, now that the connection is over."""
         if connection is not self._connection:
             return EngineDiedError("The engine was closed during the request.")
         if self._failure is not None:
-            return self._failure.error
-        if connection.in_doubt:  # ended by this client or by another one
-            return self._died(None, silent=True)
+            return self._failure[0]
         if connection.farewell:
             self._on_state(EngineState.STARTING, connection.farewell, None)
             return EngineDiedError(connection.farewell)
@@ -379,64 +488,50 @@ class ModelProcess:
                 code = await asyncio.wait_for(asyncio.wrap_future(self._child.code), 1)
         return self._died(code)
 
-    def _died(self, code: int | None, *, silent: bool = False) -> LspCalibError:
+    def _died(self, code: int | None) -> LspCalibError:
         """Count a death and report it as LOADING; after too many, report ERROR and give up.
 
-        When it hears LOADING, a server loads the model again without waiting for a request
-        (`server.model`). silent: as for `RestartPolicy.died`.
+        When it hears LOADING, a server loads the model again without waiting for a request (`server.model`).
         """
-        message = self._deaths.died(code, silent=silent)
+        message = self._deaths.died(code)
         logger.error("%s Its log is %s.", message, starting.log_path())
         if self._deaths.too_many:
-            self._failure = Failure(ModelError(message))
-            self._on_state(EngineState.ERROR, message, None)
+            self._fail(ModelError(message), math.inf, EngineState.ERROR)
             return ModelError(message)
-        self._tell_loading(0.0)
-        return _StartsAgain(message) if self._deaths.at_once else EngineDiedError(message)
+        self._report_loading(0.0)
+        return _StartsAgainError(message) if self._deaths.at_once else EngineDiedError(message)
 
     def _unable(self, problem: str) -> EngineError:
-        """No process can run at the moment, as on a full disk: report it; later requests try again."""
+        """No process can run at the moment, as on a full disk."""
         logger.error("%s", problem)
         error = EngineError(problem)
-        self._failure = Failure(error, until=time.monotonic() + _RETRY)
-        self._on_state(EngineState.ERROR, problem, None)
+        self._fail(error, _UNABLE, EngineState.ERROR)
         return error
 
-    def _fail(self, error: LspCalibError) -> None:
-        self._failure = Failure.of(error, self._wanted)
+    def _fail(self, error: LspCalibError, seconds: float, state: EngineState | None = None) -> None:
+        """Report a failure. seconds: until a request tries again."""
+        self._failure = error, time.monotonic() + seconds
         no_model = isinstance(error, ModelError) and not isinstance(error, ModelFileError)
-        self._on_state(EngineState.NO_MODEL if no_model else EngineState.ERROR, str(error), None)
+        usual = EngineState.NO_MODEL if no_model else EngineState.ERROR
+        self._on_state(state or usual, str(error), None)
 
     async def _end_process(self) -> None:
         """Ask the process to end, if there is one; kill one that does not."""
-        if self._where is None:
+        if self._place is None:
             return
-        lock = self._where.lock
+        lock = self._place.lock
         pid = await asyncio.to_thread(lockfile.holder, lock)
         if pid is None:
             return
+        if self._connection is not None and not self._connection.gone:
+            self._connection.send({"op": "restart"})
+        elif not await asyncio.to_thread(lockfile.kill_holder, lock, pid):
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END):
-                await self._ask_to_end(self._where)
                 await _freed(lock, pid)
                 return
-        await self._kill(lock, pid)
-
-    async def _ask_to_end(self, where: Rendezvous) -> None:
-        connection = self._connection
-        if connection is None or connection.gone:
-            with contextlib.suppress(OSError, EngineError):
-                connection = await Connection.open(where, wire.NO_WISHES, lambda *_: None, self._lost)
-        if connection is not None:
-            connection.send({"op": "restart"})
-            await asyncio.shield(connection.ended)
-
-
-async def _generate(connection: Connection, request: Request) -> Generation:
-    with connection.ask(wire.request_to_wire(request)) as inbox:
-        while "generation" not in (message := await inbox.next()):
-            continue
-    return wire.read(message["generation"], Generation)
+        await asyncio.to_thread(lockfile.kill_holder, lock, pid)
 
 
 async def _freed(lock: Path, pid: int) -> None:

@@ -1,9 +1,9 @@
 """Starting the model process from a client, and how the client reacts to its death.
 
 A process outlives its client as long as others use it. One that dies is started again by the next request,
-or by the server in the meantime (`server.model`). One that dies while it loads, does not react, or whose
-native code crashes before the first answer, would leave its user waiting: it is started again at once, in a
-safer way where native code has crashed. After three deaths without an answer the client gives up.
+or by the server in the meantime (`server.model`). One that dies while it loads, or whose native code crashes
+before the first answer, would leave its user waiting: it is started again at once, in a safer way where
+native code has crashed. After three deaths without an answer the client gives up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -23,12 +22,12 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home
-from lsp_calib.errors import LspCalibError, ModelFileError, NoModelError, SettingsError
+from lsp_calib.errors import LspCalibError, ModelFileError
 from lsp_calib.files import open_file, why
 from lsp_calib.inference.backend import EIGHT_BIT
 from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.card import ModelCard
-from lsp_calib.inference.process import rendezvous
+from lsp_calib.inference.process import protocol
 from lsp_calib.installation import install_command
 
 logger = logging.getLogger(__name__)
@@ -70,13 +69,14 @@ class Child:
     The futures are those of `concurrent.futures`: cancelling a waiter does not cancel them.
     """
 
-    def __init__(self, card: ModelCard, path: Path, safety: Safety = Safety()) -> None:
-        """Raises OSError if it cannot be started."""
+    def __init__(self, card: ModelCard, path: Path, place: str, safety: Safety = Safety()) -> None:
+        """Raises OSError if it cannot be started. place: the name of the one where it is to listen."""
         command = [
             *(sys.executable, *PROGRAM, f"--model={path.absolute()}"),
             *("--sha256", card.sha256, "--size", str(card.size), "--context", str(card.context)),
             *(["--careful"] if safety.careful else []),
             *(f"--avoid={name}" for name in safety.avoid),
+            f"--place={place}",
         ]
         self.problem = ""
         self.listening: Future[bool] = Future()
@@ -113,9 +113,9 @@ class Child:
         assert output is not None
         with output:
             said = output.readline(_LONGEST).decode("utf-8", "replace").strip()
-        listening = said == rendezvous.LISTENING
-        if said.startswith(rendezvous.UNABLE):
-            self.problem = said.removeprefix(rendezvous.UNABLE)
+        listening = said == protocol.LISTENING
+        if said.startswith(protocol.UNABLE):
+            self.problem = said.removeprefix(protocol.UNABLE)
         self.listening.set_result(listening)
         if not listening:
             try:
@@ -173,49 +173,6 @@ def _log_file() -> Iterator[int]:
         os.close(descriptor)
 
 
-_Files = frozenset[tuple[str, int, int]]
-
-
-@attrs.frozen
-class Failure:
-    """files: those of models, as they were when it happened; None if it has nothing to do with them.
-
-    until: the moment, on the monotonic clock, from which on another try is worth while; None: there is none.
-    """
-
-    error: LspCalibError
-    files: _Files | None = None
-    until: float | None = None
-
-    @classmethod
-    def of(cls, error: LspCalibError, wanted: str | None) -> Failure:
-        """wanted: the model that was asked for, as for `choose`."""
-        of_files = isinstance(error, NoModelError | ModelFileError | SettingsError)
-        return cls(error, _files(wanted) if of_files else None)
-
-    def is_over(self, wanted: str | None) -> bool:
-        """Whether another try is worth while: a model was pulled, removed or replaced, or time has passed."""
-        if self.until is not None:
-            return time.monotonic() >= self.until
-        return self.files is not None and self.files != _files(wanted)
-
-
-def _files(wanted: str | None) -> _Files:
-    """The files that can be models: names, sizes and times."""
-    found = set()
-    try:
-        entries = [path for path in (home.state_dir() / "models").iterdir() if path.suffix == ".gguf"]
-    except OSError:
-        entries = []
-    for path in (*entries, *([Path(wanted)] if wanted else [])):
-        try:
-            status = path.expanduser().stat()
-        except (OSError, ValueError, RuntimeError):  # the last: there is no home
-            continue
-        found.add((str(path), status.st_size, status.st_mtime_ns))
-    return frozenset(found)
-
-
 # After so many deaths without one answer between them, another start would not help.
 _MOST = 3
 # Seconds before a start, by the number of deaths just before it.
@@ -271,16 +228,12 @@ class RestartPolicy:
         self.at_once = False
         self.safety = Safety()
 
-    def died(self, code: int | None, *, silent: bool = False) -> str:
-        """Count a death and return a message for the user.
-
-        code: the exit code, None if it is not known. silent: the process was ended because it did not react.
-        """
+    def died(self, code: int | None) -> str:
+        """Count a death and return a message for the user. code: the exit code, None if it is not known."""
         self._count += 1
         ended = "" if code is None else f" ({how(code)})"
-        ended = " (it did not react)" if silent else ended
         native = crashed(code) and not self._answered
-        self.at_once = native or silent or not self._loaded
+        self.at_once = native or not self._loaded
         if native:
             # An acceleration that crashed although its trial succeeded is not used again; nor is one that the
             # model can do without at little cost.
@@ -294,8 +247,6 @@ class RestartPolicy:
             advice = _SMALLER if killed(code) else _otherwise()
             return f"The model process ended {self._count} times before it answered{ended}. {advice}"
         self.last = f"The model process ended unexpectedly{ended}."
-        if silent:
-            self.last = "The model process did not react, as one that is stopped, and was ended."
         if not self.at_once:
             next_ = "The next request starts it again."
         elif self.safety.careful:

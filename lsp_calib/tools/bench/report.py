@@ -18,7 +18,7 @@ from rich.table import Table
 
 from lsp_calib import __version__
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.inference.process.wire import Stats
+from lsp_calib.inference.process.protocol import Stats
 from lsp_calib.terminal import Console
 
 FORMAT = 3

@@ -21,7 +21,7 @@ from lsp_calib.errors import EngineError, LspCalibError, ModelError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.inference.process.client import ModelProcess
-from lsp_calib.inference.process.wire import Stats
+from lsp_calib.inference.process.protocol import Stats
 from lsp_calib.server.follow_ups import AHEAD_PAUSE
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.client import SERVER, Editor
@@ -132,7 +132,6 @@ async def served(
         "trusted": {
             "threads": trusted.threads,
             "gpuLayers": trusted.gpu_layers,
-            "mlock": trusted.mlock,
         },
     }
     began = time.perf_counter()
@@ -167,7 +166,6 @@ async def _probe(scratch: Scratch) -> AsyncIterator[ModelProcess]:
                 str(scratch.model),
                 threads=trusted.threads,
                 gpu_layers=trusted.gpu_layers,
-                mlock=trusted.mlock,
                 linger=0.0,
             )
         )

@@ -26,7 +26,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import LENT, Purpose, is_same_model
 from lsp_calib.commands.engine import layouts_for
 from lsp_calib.errors import LspCalibError, ModelError
-from lsp_calib.inference import backends, processor
+from lsp_calib.inference import processor
 from lsp_calib.inference.backend import Hardware
 from lsp_calib.inference.local import compiler
 from lsp_calib.inference.models import sidecar
@@ -113,7 +113,7 @@ def engine(trusted: Trusted) -> Finding:
     ]
     data: dict[str, Any] = {"installed": versions, "chosen": None}
     try:
-        factory = backends.find()
+        factory = acceleration.find_library()
     except ModelError as error:
         if trusted.remote_url:
             return note("engine", "No engine is installed here; the remote server is used.", data=data)
@@ -129,7 +129,7 @@ def engine(trusted: Trusted) -> Finding:
 def acceleration_used() -> list[Finding]:
     """How the library that runs models uses this machine; none if there is no such library."""
     try:
-        hardware = backends.find().hardware()
+        hardware = acceleration.find_library().hardware()
     except ModelError:
         return []
     return [described(hardware, acceleration.remembered(acceleration.machine(hardware)))]

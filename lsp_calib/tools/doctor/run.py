@@ -13,7 +13,7 @@ import attrs
 from rich.text import Text
 
 from lsp_calib.errors import EngineDiedError, LspCalibError, ModelError
-from lsp_calib.inference.engines import open_engine
+from lsp_calib.inference import open_engine
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.inference.models.speeds import LATENCY_BUDGET, is_quiet
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted

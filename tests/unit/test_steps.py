@@ -1,163 +1,180 @@
-"""A decode beside others, simulated: it gives way within a step, and its steps suit who interrupts."""
+"""Steps of a decode: they suit a user who interrupts, and give way to other programs within one step."""
 
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.local.thread_budget import SIZES, BatchSizer, Contention
+from lsp_calib.inference.local.steps import HOLD, SIZES, Alarm, StepSizer, ThreadRule
 
 # Seconds a token by number of threads, as measured with Qwen 1.5B on 2 processors.
 QUIET = {1: 0.045, 2: 0.027}
 # One of two processors is taken: two threads wait for each other at every operation.
 BESIDE = {1: 0.047, 2: 1.5}
+PATIENCE = 20.0
 
 
-class Machine:
-    """Two processors, of which others take some; time passes as decodes take it."""
+class Processors:
+    """Two processors, of which others may take one; time passes as decodes take it."""
 
-    def __init__(self, *, tells: bool, seed: int = 0) -> None:
-        self.contention = Contention(2)
-        self.tells = tells
+    def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.now = 0.0
         self.stalls = 0
+        self.rule = ThreadRule(2, lambda: self.now)
 
-    def token(self, cost: dict[int, float], others: float) -> float:
+    def token(self, cost: dict[int, float]) -> float:
         """Decode one token; returns the seconds it took in all, stopped steps included."""
         began = self.now
         while True:
-            threads = min(2, self.contention.cap)
+            threads = self.rule.threads()
             seconds = cost[threads] * self.random.uniform(0.98, 1.08)
-            limit = self.contention.limit(threads, 1)
+            limit = self.rule.limit(threads, 1)
             if seconds <= limit:
                 break
             self.now += limit
             self.stalls += 1
-            self.contention.stalled(self.now, threads)
+            self.rule.stalled(threads)
         self.now += seconds
-        self.contention.took(threads, 1, seconds)
-        self.contention.measured(self.now, 2 - others if self.tells else None)
+        self.rule.took(threads, 1, seconds)
         return self.now - began
 
-    def tokens(self, times: int, cost: dict[int, float], others: float = 0.0) -> list[float]:
-        return [self.token(cost, others) for _ in range(times)]
+    def tokens(self, times: int, cost: dict[int, float]) -> list[float]:
+        return [self.token(cost) for _ in range(times)]
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("tells", [True, False], ids=["kernel", "time alone"])
 class TestTwoProcessors:
-    def test_on_a_quiet_machine_nothing_is_stopped_and_all_are_used(self, tells: bool, seed: int) -> None:
-        machine = Machine(tells=tells, seed=seed)
+    def test_on_a_quiet_machine_nothing_is_stopped_and_all_are_used(self, seed: int) -> None:
+        machine = Processors(seed)
         machine.tokens(2000, QUIET)
         assert machine.stalls == 0
-        assert machine.contention.cap == 2
+        assert machine.rule.threads() == 2
 
-    def test_beside_another_program_it_gives_way_within_one_step(self, tells: bool, seed: int) -> None:
-        machine = Machine(tells=tells, seed=seed)
+    def test_beside_another_program_it_gives_way_within_one_step(self, seed: int) -> None:
+        machine = Processors(seed)
         machine.tokens(200, QUIET)
-        first = machine.token(BESIDE, 1.0)
-        assert machine.contention.cap == 1
+        first = machine.token(BESIDE)
+        assert machine.rule.threads() == 1
         # What the stopped step cost, and the same with one thread.
         assert first < (2.5 * 1.08 + 2.0) * QUIET[2]
-        taken = machine.tokens(2000, BESIDE, 1.0)
+        taken = machine.tokens(2000, BESIDE)
         assert sum(taken) < 1.05 * 2000 * BESIDE[1] * 1.08
 
-    def test_it_comes_back_when_the_other_program_has_ended(self, tells: bool, seed: int) -> None:
-        machine = Machine(tells=tells, seed=seed)
+    def test_it_comes_back_when_the_other_program_has_ended(self, seed: int) -> None:
+        machine = Processors(seed)
         machine.tokens(200, QUIET)
-        machine.tokens(1000, BESIDE, 1.0)
+        machine.tokens(1000, BESIDE)
         ended = machine.now
-        while machine.contention.cap < 2:
-            machine.token(QUIET, 0.0)
-        assert machine.now - ended < 5.0
+        while machine.rule.threads() < 2:
+            machine.token(QUIET)
+        assert machine.now - ended <= HOLD + 1.0
 
 
-class TestWhatTheKernelTells:
-    def test_a_program_that_was_there_before_the_run_is_seen_before_the_first_step(self) -> None:
-        contention = Contention(2)
-        contention.measured(1.0, 1.0)
-        assert contention.cap == 1
-
-    @pytest.mark.parametrize("others", [0.1, 0.3, 0.6])
-    def test_a_program_that_runs_now_and_then_is_not_worth_a_processor(self, others: float) -> None:
-        contention = Contention(2)
-        contention.measured(1.0, 2 - others)
-        assert contention.cap == 2
-
-    def test_after_a_stall_threads_come_back_only_after_a_while(self) -> None:
-        """What runs at a nice level in another session takes its share, and does not count as busy."""
-        contention = Contention(2)
-        now = holds = 0.0
-        for _ in range(6):
-            contention.stalled(now, 2)
-            began = now
-            while contention.cap < 2:
-                now += 0.05
-                contention.measured(now, 2.0)
-            holds = now - began
-        assert 3.5 < holds < 4.5
-
-    def test_of_many_processors_only_those_that_are_taken_are_left(self) -> None:
-        contention = Contention(8)
-        contention.measured(1.0, 5.0)
-        assert contention.cap == 5
-        contention.stalled(1.1, 5, 3.0)
-        assert contention.cap == 3
-        contention.measured(10.0, 8.0)
-        assert contention.cap == 8
+def test_each_stall_halves_the_threads_for_4_seconds() -> None:
+    now = [0.0]
+    rule = ThreadRule(8, lambda: now[0])
+    seen = []
+    for _ in range(5):
+        seen.append(rule.threads())
+        rule.stalled(rule.threads())
+    assert seen == [8, 4, 2, 1, 1]
+    now[0] = 3.9
+    assert rule.threads() == 1
+    now[0] = 4.0
+    assert rule.threads() == 8
 
 
-def test_steps_that_are_slower_but_do_not_stall_are_noticed() -> None:
-    contention = Contention(2)
-    for _ in range(50):
-        assert not contention.took(1, 1, 0.045)
-        assert not contention.took(2, 1, 0.027)
-    assert any(contention.took(2, 1, 0.06) for _ in range(10))
+def test_a_step_that_could_not_be_stopped_counts_as_stalled_and_not_as_usual() -> None:
+    rule = ThreadRule(2, lambda: 0.0)
+    for _ in range(20):
+        rule.took(2, 1, 0.027)
+    limit = rule.limit(2, 1)
+    rule.took(2, 1, 1.5)
+    assert rule.threads() == 1
+    assert rule.limit(2, 1) == limit
 
 
 def test_a_long_step_is_not_a_stalled_one() -> None:
-    contention = Contention(2)
+    rule = ThreadRule(2, lambda: 0.0)
     for _ in range(20):
-        contention.took(2, 1, 0.027)
-        contention.took(2, 64, 64 * 0.006)
-    assert contention.limit(2, 128) > 128 * 0.006
-    assert contention.limit(2, 1) < 0.1
-    assert contention.limit(1, 1) == math.inf
+        rule.took(2, 1, 0.027)
+        rule.took(2, 64, 64 * 0.006)
+    assert rule.limit(2, 128) > 128 * 0.006
+    assert rule.limit(2, 1) < 0.1
+    assert rule.limit(1, 1) == math.inf
 
 
 @given(
     most=st.integers(1, 64),
-    events=st.lists(
-        st.one_of(
-            st.tuples(st.just("took"), st.integers(1, 512), st.floats(1e-4, 10)),
-            st.tuples(st.just("stalled"), st.none() | st.floats(-4, 70), st.floats(0, 5)),
-            st.tuples(st.just("measured"), st.none() | st.floats(-4, 70), st.floats(0, 5)),
-        ),
-        max_size=60,
+    steps=st.lists(
+        st.tuples(st.integers(1, 512), st.floats(1e-4, 10), st.booleans(), st.floats(0, 5)), max_size=60
     ),
 )
 def test_whatever_happens_there_is_a_thread_and_never_more_than_allowed(
-    most: int,
-    events: list[tuple[str, float | None, float]],
+    most: int, steps: list[tuple[int, float, bool, float]]
 ) -> None:
-    contention = Contention(most)
-    now = 0.0
-    for what, first, second in events:
-        if what == "took":
-            contention.took(contention.cap, int(first or 1), second)
+    now = [0.0]
+    rule = ThreadRule(most, lambda: now[0])
+    for tokens, seconds, stalls, later in steps:
+        threads = rule.threads()
+        assert 1 <= threads <= most
+        assert rule.limit(threads, tokens) > 0
+        now[0] += later
+        if stalls:
+            rule.stalled(threads)
         else:
-            now += second
-            if what == "stalled":
-                contention.stalled(now, contention.cap, first)
-            else:
-                contention.measured(now, first)
-        assert 1 <= contention.cap <= most
-        assert contention.limit(contention.cap, 1) > 0
+            rule.took(threads, tokens, seconds)
+
+
+@pytest.fixture
+def rung() -> Iterator[tuple[Alarm, list[float]]]:
+    times: list[float] = []
+    alarm = Alarm(lambda: times.append(time.perf_counter()))
+    yield alarm, times
+    alarm.close()
+
+
+class TestAlarm:
+    def test_a_step_that_takes_too_long_is_reported_once(self, rung: tuple[Alarm, list[float]]) -> None:
+        alarm, times = rung
+        for steps in (1, 2):
+            began = time.perf_counter()
+            alarm.begin(0.02)
+            while len(times) < steps and time.perf_counter() < began + PATIENCE:
+                time.sleep(0.01)
+            time.sleep(0.05)
+            alarm.end()
+            assert len(times) == steps
+            assert times[-1] - began >= 0.02
+
+    def test_steps_that_keep_to_their_limit_are_not_reported(self, rung: tuple[Alarm, list[float]]) -> None:
+        alarm, times = rung
+        for _ in range(2000):
+            alarm.begin(PATIENCE)
+            alarm.end()
+        assert times == []
+
+    def test_a_step_that_has_ended_is_never_reported(self) -> None:
+        """Whenever it rings, the step that it is about is still under way."""
+        running = [False]
+        rung: list[bool] = []
+        alarm = Alarm(lambda: rung.append(running[0]))
+        for _ in range(300):
+            running[0] = True
+            alarm.begin(0.0002)
+            time.sleep(0.0003)
+            alarm.end()
+            running[0] = False
+        alarm.close()
+        assert rung
+        assert all(rung)
 
 
 LARGEST = 128
@@ -168,7 +185,7 @@ class Scene:
     """Prompts that are evaluated on a clock of their own. each: seconds of a token; a step costs 4 more."""
 
     def __init__(self, each: float, largest: int = LARGEST) -> None:
-        self.steps = BatchSizer(largest)
+        self.steps = StepSizer(largest)
         self.each = each
         self.now = 100.0
         self.done = 0
@@ -247,15 +264,6 @@ def test_an_interruption_counts_until_the_next_run_has_come_to_its_end(each: flo
     assert careful == SIZES[0] or (careful + 4) * each <= 0.5 * gap * (1 + 1e-6)
     scene.steps.begins(scene.now)
     assert scene.steps.size(scene.now, urgent=True) == calm.steps.size(calm.now, urgent=True)
-
-
-@given(each, st.floats(0.0, 2.0))
-def test_who_shares_the_model_takes_no_step_longer_than_its_turn(each: float, left: float) -> None:
-    scene = Scene(each)
-    scene.steps.begins(scene.now)
-    size = scene.steps.size(scene.now, urgent=True, left=left)
-    assert size == 16 or (size + 4) * each <= left * (1 + 1e-6)
-    assert size <= scene.steps.size(scene.now, urgent=True)
 
 
 def test_an_interruption_that_is_long_past_counts_no_more() -> None:

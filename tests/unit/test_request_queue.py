@@ -5,149 +5,120 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lsp_calib.inference.engine import Priority
-from lsp_calib.inference.process.scheduler import Effect, Job, Key, Scheduler
+from lsp_calib.inference.process.request_queue import Effect, Job, Key, Queue
 
 TYPING, BEHIND, IDLE = Priority
 
 
-def taken(scheduler: Scheduler) -> Job:
-    job = scheduler.take()
+def taken(queue: Queue) -> Job:
+    job = queue.take()
     assert job is not None
     return job
 
 
-def run_all(scheduler: Scheduler) -> list[Key]:
+def run_all(queue: Queue) -> list[Key]:
     """The order in which what waits is worked off."""
     order = []
-    while (job := scheduler.take()) is not None:
+    while (job := queue.take()) is not None:
         order.append(job.key)
-        assert scheduler.finished()
+        assert queue.finished()
     return order
 
 
 class TestTurns:
     def test_interactive_work_goes_before_background_work(self) -> None:
-        scheduler = Scheduler()
+        queue = Queue()
         for job in (Job(1, 1, BEHIND), Job(1, 2, TYPING), Job(2, 1, BEHIND), Job(2, 2, TYPING)):
-            scheduler.put(job)
-        assert run_all(scheduler) == [(1, 2), (2, 2), (1, 1), (2, 1)]
+            queue.put(job)
+        assert run_all(queue) == [(1, 2), (2, 2), (1, 1), (2, 1)]
 
     def test_a_prompt_for_the_next_key_is_evaluated_before_a_summary_and_interrupts_it(self) -> None:
         """Its document may be a hover away from being summarised: completions lose nothing by that."""
-        scheduler = Scheduler()
-        ahead = Job(1, 2, Priority.IDLE, prepares=True)
-        scheduler.put(Job(1, 1, BEHIND))
-        taken(scheduler)
-        assert scheduler.put(Job(1, 4, Priority.IDLE)) == Effect()
-        assert scheduler.put(ahead).interrupt
-        assert scheduler.stopped()
-        assert taken(scheduler) is ahead
-        assert scheduler.put(Job(2, 1, BEHIND)) == Effect(), "a summary does not interrupt it"
-        assert scheduler.put(Job(1, 3, TYPING)).interrupt, "a key does"
-        assert scheduler.stopped()
-        assert run_all(scheduler) == [(1, 3), (1, 2), (1, 1), (2, 1), (1, 4)]
+        queue = Queue()
+        ahead = Job(1, 2, Priority.IDLE, ahead=True)
+        queue.put(Job(1, 1, BEHIND))
+        taken(queue)
+        assert queue.put(Job(1, 4, Priority.IDLE)) == Effect()
+        assert queue.put(ahead).interrupt
+        queue.stopped()
+        assert taken(queue) is ahead
+        assert queue.put(Job(2, 1, BEHIND)) == Effect(), "a summary does not interrupt it"
+        assert queue.put(Job(1, 3, TYPING)).interrupt, "a key does"
+        queue.stopped()
+        assert run_all(queue) == [(1, 3), (1, 2), (1, 1), (2, 1), (1, 4)]
 
     def test_clients_take_turns_whoever_asks_for_more(self) -> None:
-        scheduler = Scheduler()
+        queue = Queue()
         for number in range(4):
-            scheduler.put(Job(1, number, BEHIND))
+            queue.put(Job(1, number, BEHIND))
         for number in range(2):
-            scheduler.put(Job(2, number, BEHIND))
-        assert run_all(scheduler) == [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (1, 3)]
+            queue.put(Job(2, number, BEHIND))
+        assert run_all(queue) == [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (1, 3)]
 
     def test_background_work_does_not_cost_a_client_its_turn_when_it_types(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, BEHIND))
-        assert run_all(scheduler) == [(1, 1)]
-        scheduler.put(Job(2, 1, TYPING))
-        assert run_all(scheduler) == [(2, 1)]
-        scheduler.put(Job(2, 2, TYPING))
-        scheduler.put(Job(1, 2, TYPING))
-        assert run_all(scheduler) == [(1, 2), (2, 2)]
+        queue = Queue()
+        queue.put(Job(1, 1, BEHIND))
+        assert run_all(queue) == [(1, 1)]
+        queue.put(Job(2, 1, TYPING))
+        assert run_all(queue) == [(2, 1)]
+        queue.put(Job(2, 2, TYPING))
+        queue.put(Job(1, 2, TYPING))
+        assert run_all(queue) == [(1, 2), (2, 2)]
 
     def test_background_work_that_was_interrupted_goes_on_before_other_background_work(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, BEHIND))
-        taken(scheduler)
-        scheduler.put(Job(2, 1, BEHIND))
-        assert scheduler.put(Job(3, 1, TYPING)).interrupt
-        assert scheduler.stopped()
-        assert run_all(scheduler) == [(3, 1), (1, 1), (2, 1)]
+        queue = Queue()
+        queue.put(Job(1, 1, BEHIND))
+        taken(queue)
+        queue.put(Job(2, 1, BEHIND))
+        assert queue.put(Job(3, 1, TYPING)).interrupt
+        queue.stopped()
+        assert run_all(queue) == [(3, 1), (1, 1), (2, 1)]
 
     def test_interactive_work_is_not_interrupted_by_that_of_other_clients(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING, "a"))
-        taken(scheduler)
-        assert scheduler.put(Job(2, 1, TYPING, "a")) == Effect()
-        assert scheduler.put(Job(2, 2, BEHIND)) == Effect()
-        assert scheduler.put(Job(1, 2, TYPING)) == Effect(), "for no document: nobody is there"
+        queue = Queue()
+        queue.put(Job(1, 1, TYPING, "a"))
+        taken(queue)
+        assert queue.put(Job(2, 1, TYPING, "a")) == Effect()
+        assert queue.put(Job(2, 2, BEHIND)) == Effect()
+        assert queue.put(Job(1, 2, TYPING)) == Effect(), "for no document: nobody is there"
 
     def test_the_newest_request_of_a_client_goes_first_and_interrupts_that_for_another_document(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING, "a"))
-        taken(scheduler)
-        assert scheduler.put(Job(1, 2, TYPING, "b")) == Effect(interrupt=True)
-        assert scheduler.put(Job(1, 3, TYPING, "c")) == Effect(interrupt=True)
-        assert scheduler.stopped(), "it is wanted all the same"
-        assert run_all(scheduler) == [(1, 3), (1, 2), (1, 1)]
-
-
-class TestGivingWay:
-    def test_interactive_work_gives_way_to_that_of_other_clients_alone(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING))
-        assert not scheduler.others(), "nothing runs"
-        taken(scheduler)
-        for job in (Job(1, 2, TYPING), Job(2, 1, BEHIND), Job(2, 2, IDLE)):
-            scheduler.put(job)
-        assert not scheduler.others()
-        scheduler.put(Job(2, 3, TYPING))
-        assert scheduler.others()
-
-    def test_what_gave_way_goes_on_at_its_clients_next_turn_before_newer_requests(self) -> None:
-        scheduler = Scheduler()
-        scheduler.put(Job(1, 1, TYPING))
-        taken(scheduler)
-        for job in (Job(1, 2, TYPING), Job(2, 1, TYPING), Job(2, 2, TYPING)):
-            scheduler.put(job)
-        assert scheduler.stopped(gave_way=True)
-        assert run_all(scheduler) == [(2, 1), (1, 1), (2, 2), (1, 2)]
+        queue = Queue()
+        queue.put(Job(1, 1, TYPING, "a"))
+        taken(queue)
+        assert queue.put(Job(1, 2, TYPING, "b")) == Effect(interrupt=True)
+        assert queue.put(Job(1, 3, TYPING, "c")) == Effect(interrupt=True)
+        queue.stopped()  # it is wanted all the same
+        assert run_all(queue) == [(1, 3), (1, 2), (1, 1)]
 
 
 def test_idle_work_goes_last_and_gives_way_to_all_other() -> None:
-    scheduler = Scheduler()
+    queue = Queue()
     for job in (Job(1, 1, IDLE), Job(1, 2, IDLE)):
-        scheduler.put(job)
-    assert taken(scheduler).key == (1, 1)
-    assert scheduler.put(Job(1, 3, BEHIND)).interrupt
-    assert scheduler.stopped()
-    assert taken(scheduler).key == (1, 3)
-    assert scheduler.put(Job(1, 4, TYPING)).interrupt
-    assert scheduler.stopped()
-    scheduler.put(Job(2, 1, BEHIND))
+        queue.put(job)
+    assert taken(queue).key == (1, 1)
+    assert queue.put(Job(1, 3, BEHIND)).interrupt
+    queue.stopped()
+    assert taken(queue).key == (1, 3)
+    assert queue.put(Job(1, 4, TYPING)).interrupt
+    queue.stopped()
+    queue.put(Job(2, 1, BEHIND))
     # Each that was interrupted goes on before others of its kind.
-    assert run_all(scheduler) == [(1, 4), (1, 3), (2, 1), (1, 1), (1, 2)]
+    assert run_all(queue) == [(1, 4), (1, 3), (2, 1), (1, 1), (1, 2)]
 
 
-def test_nobody_waits_for_idle_work() -> None:
-    scheduler = Scheduler()
-    scheduler.put(Job(1, 1, TYPING))
-    taken(scheduler)
-    scheduler.put(Job(2, 1, IDLE))
-    assert scheduler.blocked() == set()
-
-
-def test_who_waits_for_another_clients_work_is_blocked() -> None:
-    scheduler = Scheduler()
-    scheduler.put(Job(1, 1, TYPING))
-    assert scheduler.blocked() == set(), "nothing runs yet"
-    taken(scheduler)
-    scheduler.put(Job(1, 2, TYPING))
-    scheduler.put(Job(2, 1, TYPING))
-    assert scheduler.blocked() == {2}
-    assert scheduler.finished()
-    assert taken(scheduler).client == 2
-    assert scheduler.blocked() == {1}
+def test_what_waits_while_another_clients_work_runs_is_blocked() -> None:
+    queue = Queue()
+    queue.put(Job(1, 1, TYPING))
+    assert not queue.is_blocked((1, 1)), "nothing runs yet"
+    taken(queue)
+    for job in (Job(1, 2, TYPING), Job(2, 1, TYPING), Job(2, 2, IDLE)):
+        queue.put(job)
+    blocked = [key for key in ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1)) if queue.is_blocked(key)]
+    assert blocked == [(2, 1)], "nobody waits for idle work"
+    assert queue.finished()
+    assert taken(queue).client == 2
+    assert queue.is_blocked((1, 2))
 
 
 class Traffic(RuleBasedStateMachine):
@@ -155,7 +126,7 @@ class Traffic(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scheduler = Scheduler()
+        self.queue = Queue()
         self.live: dict[Key, Job] = {}
         self.running: Job | None = None  # in the model, wanted or not
         self.interrupt_pending = False
@@ -188,7 +159,7 @@ class Traffic(RuleBasedStateMachine):
     def ask(self, client: int, priority: Priority, document: str) -> None:
         self.number += 1
         job = Job(client, self.number, priority, document)
-        effect = self.scheduler.put(job)
+        effect = self.queue.put(job)
         rivals = {
             key
             for key, other in self.live.items()
@@ -211,13 +182,13 @@ class Traffic(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from([*self.live, (9, 9)]))
-        effect = self.scheduler.cancel(key)
+        effect = self.queue.cancel(key)
         assert {job.key for job in effect.dropped} == {key} & self.live.keys()
         self.follow(effect)
 
     @rule(client=st.integers(1, 3))
     def go(self, client: int) -> None:
-        effect = self.scheduler.drop_client(client)
+        effect = self.queue.drop_client(client)
         assert {job.key for job in effect.dropped} == {key for key in self.live if key[0] == client}
         self.follow(effect)
         self.passed_over.pop(client, None)
@@ -227,7 +198,7 @@ class Traffic(RuleBasedStateMachine):
     @precondition(lambda self: self.running is None)
     @rule()
     def take(self) -> None:
-        job = self.scheduler.take()
+        job = self.queue.take()
         assert (job is None) == (not self.live)
         if job is None:
             return
@@ -255,28 +226,21 @@ class Traffic(RuleBasedStateMachine):
     @rule()
     def finish(self) -> None:
         assert self.running is not None
-        assert self.scheduler.finished() == (self.live.pop(self.running.key, None) is not None)
+        assert self.queue.finished() == (self.live.pop(self.running.key, None) is not None)
         self.running = None
 
     @precondition(lambda self: self.running is not None and self.interrupt_pending)
     @rule()
     def stop(self) -> None:
         assert self.running is not None
-        assert self.scheduler.stopped() == (self.running.key in self.live)
-        self.running = None
-
-    @precondition(lambda self: self.running is not None and self.scheduler.others())
-    @rule()
-    def give_way(self) -> None:
-        assert self.running is not None
-        assert self.scheduler.stopped(gave_way=True)
+        self.queue.stopped()
         self.running = None
 
     @invariant()
     def counts_agree(self) -> None:
         running = self.running is not None and self.running.key in self.live
-        assert (self.scheduler.running is not None) == running
-        assert self.scheduler.waiting == len(self.live) - running
+        assert (self.queue.running is not None) == running
+        assert self.queue.waiting == len(self.live) - running
         documents = [
             (job.client, job.document)
             for job in self.live.values()

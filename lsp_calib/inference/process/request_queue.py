@@ -1,0 +1,321 @@
+"""Which request the model answers next (`Queue`, pure), and the thread that answers them (`Worker`).
+
+- Interactive work goes first, then the prompts that are evaluated ahead for it, then background work, then
+  idle work. A new request interrupts a running one of a later kind in this order, which resumes afterwards.
+- Among clients, the one served longest ago is next; within a client, the oldest request.
+- Of a client's interactive requests for documents the newest goes first, and interrupts an older one that
+  runs: the user is there now. Of those for one document only the newest is wanted.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+
+import attrs
+import msgspec
+
+from lsp_calib.errors import EngineError
+from lsp_calib.inference.backend import Advanced, Backend, Counters, Interrupted, Run
+from lsp_calib.inference.engine import Priority, Request, ScoreRequest
+from lsp_calib.inference.process import protocol
+from lsp_calib.values import Token
+
+Key = tuple[int, int]
+
+
+@attrs.frozen
+class Job:
+    """The fields of a request that decide its place in the queue.
+
+    client, id: together they are the job's key; the newer of two requests of a client has the greater id.
+    ahead: it only evaluates the likely prompt of an interactive request to come. Behind a summary it would
+    come too late, and that request would pay.
+    """
+
+    client: int
+    id: int
+    priority: Priority
+    document: str = ""
+    ahead: bool = False
+
+    @property
+    def kind(self) -> tuple[Priority, bool]:
+        """The lowest goes first. A prompt evaluated ahead comes right after interactive work."""
+        return Priority.INTERACTIVE if self.ahead else self.priority, self.ahead
+
+    @property
+    def key(self) -> Key:
+        return self.client, self.id
+
+
+@attrs.frozen
+class Effect:
+    """The effect of a change. dropped: jobs to be answered with an error at once. interrupt: the running job
+    must stop, because it was dropped or because a more urgent one has come."""
+
+    dropped: tuple[Job, ...] = ()
+    interrupt: bool = False
+
+
+class Queue:
+    """The jobs that wait and the one that runs.
+
+    A running job that is dropped is neither reported as `running` nor counted any more, but occupies the
+    model until `stopped` or `finished` is called.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[Key, Job] = {}  # oldest first
+        self._running: Job | None = None
+        self._unwanted = False
+        # Interrupted jobs resume before others of their kind begin, whose prompts would evict theirs.
+        self._suspended: set[Key] = set()
+        self._served: dict[tuple[tuple[Priority, bool], int], int] = {}
+        self._turn = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def running(self) -> Job | None:
+        """The job that runs and is wanted."""
+        return None if self._unwanted else self._running
+
+    def jobs(self, client: int) -> int:
+        """How many jobs of a client wait or run."""
+        return sum(job.client == client for job in self._wanted())
+
+    def put(self, job: Job) -> Effect:
+        """A new job. Raises ValueError if there is one with its key."""
+        if any(other.key == job.key for other in self._wanted()):
+            raise ValueError(f"the id {job.id} is in use")
+        older = [one for one in self._wanted() if _compete(job, one) and job.document == one.document]
+        effect = self._drop(older)
+        self._waiting[job.key] = job
+        running = self.running
+        urgent = running is not None and (job.kind < running.kind or _compete(job, running))
+        return attrs.evolve(effect, interrupt=effect.interrupt or urgent)
+
+    def take(self) -> Job | None:
+        """The next job, which now runs; None if nothing waits."""
+        assert self._running is None, "one at a time"
+        if not self._waiting:
+            return None
+        first = min(
+            self._waiting.values(),
+            key=lambda one: (
+                one.kind,
+                one.key not in self._suspended,
+                self._served.get((one.kind, one.client), -1),
+            ),
+        )
+        rivals = [one for one in self._waiting.values() if _compete(one, first)]
+        job = max(rivals, key=lambda one: one.id, default=first)
+        del self._waiting[job.key]
+        self._suspended.discard(job.key)
+        self._turn += 1
+        self._served[job.kind, job.client] = self._turn
+        self._running, self._unwanted = job, False
+        return job
+
+    def stopped(self) -> None:
+        """The running job has stopped: it waits, and resumes later, unless it was dropped."""
+        job, wanted = self._end()
+        if wanted:
+            self._waiting[job.key] = job
+            if job.priority is not Priority.INTERACTIVE:
+                self._suspended.add(job.key)
+
+    def finished(self) -> bool:
+        """The running job is done. False: it was dropped, so its answer is not sent."""
+        return self._end()[1]
+
+    def cancel(self, key: Key) -> Effect:
+        return self._drop([job for job in self._wanted() if job.key == key])
+
+    def drop_client(self, client: int) -> Effect:
+        self._served = {key: turn for key, turn in self._served.items() if key[1] != client}
+        return self._drop([job for job in self._wanted() if job.client == client])
+
+    def is_blocked(self, key: Key) -> bool:
+        """Whether a job waits while another client's runs. Nobody waits for idle work."""
+        job, running = self._waiting.get(key), self.running
+        if job is None or running is None:
+            return False
+        return job.priority is not Priority.IDLE and job.client != running.client
+
+    def _wanted(self) -> list[Job]:
+        running = self.running
+        return [*self._waiting.values(), *([running] if running is not None else [])]
+
+    def _drop(self, jobs: list[Job]) -> Effect:
+        interrupt = False
+        for job in jobs:
+            if self._waiting.pop(job.key, None) is None:
+                self._unwanted = interrupt = True
+            self._suspended.discard(job.key)
+        return Effect(tuple(jobs), interrupt)
+
+    def _end(self) -> tuple[Job, bool]:
+        assert self._running is not None, "nothing runs"
+        ended = self._running, not self._unwanted
+        self._running, self._unwanted = None, False
+        return ended
+
+
+def _compete(one: Job, other: Job) -> bool:
+    """Whether both are a client's interactive requests for documents: the newer of them goes first."""
+    return (
+        one.client == other.client
+        and one.priority == other.priority == Priority.INTERACTIVE
+        and "" not in (one.document, other.document)
+    )
+
+
+@attrs.define(eq=False)
+class _Asked:
+    """A request and its state. since: when it came or stopped. waited: seconds in all."""
+
+    job: Job
+    request: Request | ScoreRequest
+    came: float
+    since: float
+    waited: float = 0.0
+    run: Run | None = None
+
+
+class Worker:
+    """Requests from the thread that serves clients, answered by the thread that calls `serve`.
+
+    Every change is made under one lock. While it is held, a new run is chosen and the old interruption
+    cleared, or the running one is looked up and interrupted: an interruption never reaches the wrong run.
+
+    send: called from `serve` with a client and a result for it; must not block.
+    """
+
+    def __init__(self, send: Callable[[int, protocol.Message], None]) -> None:
+        self._send = send
+        self._changed = threading.Condition()
+        self._queue = Queue()
+        self._asked: dict[Key, _Asked] = {}
+        self._backend: Backend | None = None
+        self._idle_since: float | None = time.monotonic()
+
+    # For the thread that serves clients.
+
+    def put(self, client: int, request_id: int, request: Request | ScoreRequest) -> list[int]:
+        """The ids of the client's requests that this one supersedes.
+
+        Raises ValueError if the client has a request of that id.
+        """
+        now = time.monotonic()
+        document, ahead = "", False
+        if isinstance(request, Request):
+            document = request.document
+            ahead = request.priority is Priority.IDLE and request.max_tokens == 0
+        job = Job(client, request_id, request.priority, document, ahead)
+        with self._changed:
+            superseded = self._drop(self._queue.put(job))
+            self._asked[job.key] = _Asked(job, request, came=now, since=now)
+            self._changed.notify()
+            return superseded
+
+    def cancel(self, client: int, request_id: int) -> None:
+        with self._changed:
+            self._drop(self._queue.cancel((client, request_id)))
+
+    def drop_client(self, client: int) -> None:
+        with self._changed:
+            self._drop(self._queue.drop_client(client))
+
+    def is_blocked(self, client: int, request_id: int) -> bool:
+        """Whether a request waits for another client's work."""
+        with self._changed:
+            return self._queue.is_blocked((client, request_id))
+
+    def jobs(self, client: int) -> int:
+        with self._changed:
+            return self._queue.jobs(client)
+
+    def stats(self, clients: int) -> protocol.Stats:
+        with self._changed:
+            backend = self._backend
+            counters = backend.counters if backend else Counters()
+            return protocol.Stats(
+                now=time.monotonic(),
+                idle_since=self._idle_since,
+                running=int(self._queue.running is not None),
+                waiting=self._queue.waiting,
+                clients=clients,
+                threads=backend.threads if backend else 0,
+                **attrs.asdict(counters),
+            )
+
+    def _drop(self, effect: Effect) -> list[int]:
+        for job in effect.dropped:
+            del self._asked[job.key]
+        if effect.interrupt and self._backend is not None:
+            self._backend.interrupt()
+        return [job.id for job in effect.dropped]
+
+    # For the decoding thread.
+
+    def serve(self, backend: Backend) -> None:
+        """Answer requests, for ever."""
+        with self._changed:
+            self._backend = backend
+        while True:
+            asked = self._next(backend)
+            try:
+                if asked.run is None:
+                    on_tokens = functools.partial(self._send_tokens, asked.job)
+                    asked.run = backend.begin(asked.request, on_tokens=on_tokens)
+                answer = asked.run.advance()
+            except Interrupted:
+                with self._changed:
+                    self._idle_since = asked.since = time.monotonic()
+                    self._queue.stopped()
+            except EngineError as error:
+                self._end(asked, {"error": "failed", "message": str(error)})
+            else:
+                self._end(asked, _result(asked, answer))
+
+    def _next(self, backend: Backend) -> _Asked:
+        """Wait for a request, and mark it as running."""
+        with self._changed:
+            while (job := self._queue.take()) is None:
+                self._changed.wait()
+            backend.resume()
+            self._idle_since = None
+            asked = self._asked[job.key]
+            asked.waited += time.monotonic() - asked.since
+            return asked
+
+    def _send_tokens(self, job: Job, tokens: list[Token]) -> None:
+        self._send(job.client, {"id": job.id, "tokens": msgspec.to_builtins(tokens)})
+
+    def _end(self, asked: _Asked, message: protocol.Message) -> None:
+        with self._changed:
+            wanted = self._queue.finished()
+            if wanted:
+                del self._asked[asked.job.key]
+            self._idle_since = time.monotonic()
+        if wanted:
+            self._send(asked.job.client, {"id": asked.job.id, **message})
+
+
+def _result(asked: _Asked, answer: Advanced) -> protocol.Message:
+    if answer is None:
+        return {"scored": True}
+    if isinstance(answer, tuple):
+        return {"scored": True, "counted": msgspec.to_builtins(answer)}
+    timing = attrs.evolve(
+        answer.timing,
+        queue_ms=1e3 * asked.waited,
+        total_ms=1e3 * (time.monotonic() - asked.came),
+    )
+    return {"generation": msgspec.to_builtins(attrs.evolve(answer, timing=timing))}
