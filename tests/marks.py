@@ -51,7 +51,6 @@ LONG = {
     "test_faulty_library.py": {
         "test_where_every_decode_crashes_the_demo_ends_with_the_sentence",
     },
-    "test_bench_raw.py": {"test_more_work_takes_longer"},
     # The whole demo, half a minute: its steps one by one are test_path.py's.
     "test_demo.py": {"test_without_a_model[False]", "TestReport"},
     "test_calibration_refit.py": {
@@ -122,8 +121,6 @@ LONG = {
         "test_held_out_projects_are_left_out_and_counted",
         "test_files_are_not_called_projects",
     },
-    "test_bench_run.py": {"TestBusyProcesses"},
-    "test_bench_report.py": {"TestSpreads"},
     "test_blind.py": {"TestCalibrate"},
     "test_block_calibration.py": {"test_the_documented_tables_are_those_of_the_record"},
     "test_calibrate_proof.py": {
@@ -194,7 +191,6 @@ LONG = {
 
 ALONE = {
     "test_calibration_metrics.py": {"test_intervals_are_reproducible_and_fast"},
-    "test_bench_raw.py": {"test_more_work_takes_longer"},
     "test_path.py": {
         "test_cancelling_frees_the_model",
         "test_initialize_is_little_more_than_importing_the_protocol",
