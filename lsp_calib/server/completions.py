@@ -55,8 +55,8 @@ from lsp_calib.server.events import Events
 from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Outcome, WorkAhead
 from lsp_calib.server.messages import Connection, has_inline_completion
 from lsp_calib.server.model import Model, Status
-from lsp_calib.server.suggestion_tracking import Refused, SuggestionTracking
 from lsp_calib.server.text import CalibDocument, path_of, path_of_folder
+from lsp_calib.server.tracking import Refused, SuggestionTracking
 from lsp_calib.settings import Settings
 from lsp_calib.values import Suggestion, new_suggestion_id
 from lsp_calib.workspace_files import address, folder_of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lsp_calib.completion.context import Cursor
     from lsp_calib.completion.postprocess import Removal
     from lsp_calib.completion.service import Completion
-    from lsp_calib.feedback.events import By, Event
+    from lsp_calib.feedback.events import By
     from lsp_calib.feedback.tracker import Remains
     from lsp_calib.inference.engine import LoadedModel
     from lsp_calib.server.text import CalibDocument, Changes
@@ -122,16 +122,6 @@ class CompletionWithheld:
 
 
 @attrs.frozen
-class SuggestionFirstShown:
-    """at: Unix seconds. events: as of `SuggestionsFollowed`, that it was shown among them."""
-
-    document: CalibDocument
-    completion: Completion
-    at: float
-    events: Sequence[Event]
-
-
-@attrs.frozen
 class SuggestionShown:
     """A suggestion is about to be shown, perhaps again. below: so many lines below its own show as well."""
 
@@ -153,13 +143,6 @@ class SuggestionInserted:
 
     uri: str
     line: int
-
-
-@attrs.frozen
-class SuggestionsFollowed:
-    """What happened to suggestions, in order: labels among it. Sent before a change is seen by others."""
-
-    events: Sequence[Event]
 
 
 @attrs.frozen

@@ -21,9 +21,9 @@ from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.report.page import write_page
 from lsp_calib.server.events import Events, SettingsChanged
-from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.model import Model, Status
+from lsp_calib.server.recorder import Recorder
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class ReportPage:
 
     _connection: Connection
     _estimator: ConfidenceEstimator
-    _recorder: FeedbackRecorder
+    _recorder: Recorder
     _status: Status
     _messages: UserMessages
     _folder: Path
@@ -87,7 +87,7 @@ class HidingNotice:
     _connection: Connection
     _model: Model
     _estimator: ConfidenceEstimator
-    _recorder: FeedbackRecorder
+    _recorder: Recorder
     _messages: UserMessages
     _events: Events
     _memory: Path

@@ -12,13 +12,13 @@ from lsp_calib.server.admission import Admission, LastRequests
 from lsp_calib.server.completions import Completions
 from lsp_calib.server.documents import Documents, FreedMemory
 from lsp_calib.server.events import Events, Idle, Pace
-from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.history import HidingNotice, ReportPage
-from lsp_calib.server.learning import Learning, WorkspaceCalibration
 from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
 from lsp_calib.server.model import Model, Status
-from lsp_calib.server.suggestion_tracking import Diagnostics, Refused, SuggestionTracking
+from lsp_calib.server.recorder import Recorder
+from lsp_calib.server.refits import Learning, WorkspaceCalibration
 from lsp_calib.server.summaries import Summaries
+from lsp_calib.server.tracking import Diagnostics, Refused, SuggestionTracking
 from lsp_calib.server.user_messages import SummaryProgress
 from lsp_calib.settings.tiers import tier_policy
 
@@ -60,10 +60,10 @@ class Session:
         self.admission = admission = Admission(connection, events)
         self.status = status = Status(connection, estimator, events)
         self.model = model = Model(connection, estimator, status, messages, LoadProgress(work_done), events)
-        self.recorder = recorder = FeedbackRecorder(connection, messages, events)
+        self.recorder = recorder = Recorder(connection, messages, events)
         self.documents = documents = Documents(connection, events)
         FreedMemory(idle, events)
-        self.suggestions = tracking = SuggestionTracking(events, connection.clock)
+        self.suggestions = tracking = SuggestionTracking(recorder, events, connection.clock)
         # After the tracking, which knows what a change has inserted; so do the edits of summaries.
         self.refused = refused = Refused(tracking, events)
         self.last_requests = last = LastRequests()

@@ -19,10 +19,9 @@ from lsp_calib.inference.engine import EngineState
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.events import Events, Idle
-from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.messages import Connection
 from lsp_calib.server.model import Model, Status
-from lsp_calib.server.suggestion_tracking import SuggestionTracking
+from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.summary_requests import (
     ExampleIndex,
     SummaryRequests,
@@ -31,6 +30,7 @@ from lsp_calib.server.summary_requests import (
     parse,
 )
 from lsp_calib.server.text import CalibDocument
+from lsp_calib.server.tracking import SuggestionTracking
 from lsp_calib.server.user_messages import SummaryProgress
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.insertion import Insertion, insertion
@@ -83,7 +83,7 @@ class Summaries:
     _admission: Admission
     _status: Status
     _tracking: SuggestionTracking
-    _recorder: FeedbackRecorder
+    _recorder: Recorder
     _progress: SummaryProgress
     _idle: Idle
     _events: Events

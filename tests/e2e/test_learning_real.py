@@ -16,7 +16,7 @@ from real_server import PATIENCE
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.home import private_folder
-from lsp_calib.server.learning import YES
+from lsp_calib.server.refits import YES
 from lsp_calib.tools.client import Document
 from lsp_calib.values import (
     CalibratorRef,

@@ -15,7 +15,7 @@ from pygls.exceptions import JsonRpcException
 from scripted_editor import Editor, capabilities, until
 
 import lsp_calib
-from lsp_calib.server.learning import YES
+from lsp_calib.server.refits import YES
 
 SOURCE = Path(lsp_calib.__file__).parent / "calibration" / "calibrators"
 SHORT = """

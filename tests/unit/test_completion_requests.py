@@ -17,8 +17,8 @@ from lsp_calib.server.admission import BULK_CHANGE, LOADING_AGAIN, LastRequests
 from lsp_calib.server.completions import Completions
 from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
-from lsp_calib.server.suggestion_tracking import Refused
 from lsp_calib.server.text import CalibDocument
+from lsp_calib.server.tracking import Refused
 from lsp_calib.settings import Settings, Trusted
 from lsp_calib.values import Evidence, ModelIdentity
 

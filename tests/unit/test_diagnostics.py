@@ -11,8 +11,8 @@ from feedback_scene import URI, suggestion
 from lsprotocol import types
 
 from lsp_calib.server.events import Events
-from lsp_calib.server.suggestion_tracking import Diagnostics
 from lsp_calib.server.text import CalibDocument
+from lsp_calib.server.tracking import Diagnostics
 from lsp_calib.settings import Settings
 
 

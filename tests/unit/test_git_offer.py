@@ -10,7 +10,7 @@ import pytest
 from lsprotocol import types
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.server.learning import NO, YES, GitOffer
+from lsp_calib.server.refits import NO, YES, GitOffer
 
 
 class User:

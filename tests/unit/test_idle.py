@@ -15,7 +15,7 @@ from lsp_calib.errors import DataError
 from lsp_calib.feedback.personalisation import LEAST_NEW
 from lsp_calib.server import events as on
 from lsp_calib.server.events import WORK, Events, Idle, Pace
-from lsp_calib.server.learning import Learning
+from lsp_calib.server.refits import Learning
 
 PACE = Pace(summaries=0.1, refit=0.2, watch=0.02)
 TYPING = on.CompletionRequested(URI, Cursor.at(("x",), 0, 1, "python"))

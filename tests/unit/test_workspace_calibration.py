@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lsp_calib.errors import SettingsError
-from lsp_calib.server.learning import WorkspaceCalibration
+from lsp_calib.server.refits import WorkspaceCalibration
 
 
 class NeverShown:

@@ -56,7 +56,7 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.calibrateWorkspace")
     async def calibrate_workspace(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         """Fit a calibrator on lines of the workspace folder, or on those that the user has committed."""
-        from lsp_calib.server.learning import CalibrationWish
+        from lsp_calib.server.refits import CalibrationWish
 
         wanted = _calibration(arguments)
         return await ls.session.learning.calibrate(CalibrationWish.of(ls, **wanted))
@@ -224,7 +224,7 @@ def _place(arguments: Arguments) -> tuple[str, types.Position]:
 
 def _calibration(arguments: Arguments) -> dict[str, Any]:
     """The document, the number of lines and where they come from, as `CalibrationWish.of` takes them."""
-    from lsp_calib.server.learning import SAMPLES
+    from lsp_calib.server.refits import SAMPLES
 
     words = (
         f'"uri" (of a document), "task" ("line"), "samples" ({FEWEST_SAMPLES} to {MOST_SAMPLES}) and '

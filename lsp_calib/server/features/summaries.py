@@ -209,7 +209,7 @@ async def _summaries(
 
 
 def _reviews(diagnostics: Sequence[types.Diagnostic]) -> Iterator[types.CodeAction]:
-    from lsp_calib.server.suggestion_tracking import SOURCE
+    from lsp_calib.server.tracking import SOURCE
 
     for one in diagnostics:
         identity = one.data.get("id") if isinstance(one.data, dict) else None

@@ -19,6 +19,7 @@ from lsp_calib.lru import LRU
 from lsp_calib.server import events as on
 from lsp_calib.server.events import Clock, Events
 from lsp_calib.server.messages import Connection, pulls_diagnostics
+from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.text import CalibDocument, Changes, part_of_line, whole_line
 from lsp_calib.settings import Settings
 from lsp_calib.text_lines import indentation_of, same_line
@@ -26,40 +27,22 @@ from lsp_calib.values import Suggestion
 
 logger = logging.getLogger(__name__)
 
-# Seconds until the next attempt after an error.
-RETRY = 5.0
 # Suggestions whose doubtful span is remembered: more than are on screen, and followed, at once.
 _SPANS = 1000
 # Settled suggestions that are known for it: more than the memory of completions holds of many documents.
 _SETTLED = 4000
 
 
-class Forwards:
-    """A monotonic wall clock. Otherwise a clock that is set back would delay labels by as long, and mark
-    suggestions that were read as unread. clock: seconds since the epoch."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._behind, self._last = 0.0, clock()
-
-    def __call__(self) -> float:
-        now = self._clock() + self._behind
-        if now < self._last:
-            self._behind += self._last - now
-            now = self._last
-        self._last = now
-        return now
-
-
 class SuggestionTracking:
-    """Follows suggestions from the moment when they are shown until they are settled, and says what happens.
+    """Follows suggestions from the moment when they are shown until they are settled, and has what happens
+    recorded.
 
     clock: seconds since the epoch, as all times are.
     """
 
-    def __init__(self, events: Events, clock: Clock = time.time, *, retry: float = RETRY) -> None:
-        self._retry = retry
-        self._now = Forwards(clock)
+    def __init__(self, recorder: Recorder, events: Events, clock: Clock = time.time) -> None:
+        self._recorder = recorder
+        self._now = clock
         self._events = events
         self._tracker = Tracker()
         self._timer: asyncio.TimerHandle | None = None
@@ -114,8 +97,10 @@ class SuggestionTracking:
         else:
             self._spans.pop(suggestion.id, None)  # what was in doubt is typed
         if first:
-            self._events.send(on.SuggestionFirstShown(document, completion, now, events))
-        self._report(events, uri, sent=first)
+            self._recorder.shown(document, completion, now, events)
+        else:
+            self._recorder.record(events)
+        self._conclude(events, uri)
         below = block.text.count("\n") if block else 0
         self._events.send(on.SuggestionShown(uri, completion, below))
         return True
@@ -202,10 +187,12 @@ class SuggestionTracking:
             self._report(self._tracker.closed(uri, self._now(), left), uri)
         self._report(self._tracker.finish(self._now()))
 
-    def _report(self, events: Sequence[Event], uri: str | None = None, *, sent: bool = False) -> None:
-        """Say what has happened to suggestions. sent: it was said before that it is to be recorded."""
-        if events and not sent:
-            self._events.send(on.SuggestionsFollowed(events))
+    def _report(self, events: Sequence[Event], uri: str | None = None) -> None:
+        """Record what has happened to suggestions, and what follows from it."""
+        self._recorder.record(events)
+        self._conclude(events, uri)
+
+    def _conclude(self, events: Sequence[Event], uri: str | None) -> None:
         settled = [one.label for one in events if one.label is not None and one.label.settled]
         if labels := sum(label.correct is not None for label in settled):
             self._events.send(on.LabelsRecorded(labels))
@@ -226,25 +213,20 @@ class SuggestionTracking:
                 self._marked.pop(uri, None)
             self._events.send(on.MarksChanged(uri))
 
-    def _schedule(self, *, not_before: float = 0.0) -> None:
-        """Set the timer to the tracker's next deadline, but at least `not_before` seconds from now."""
+    def _schedule(self) -> None:
+        """Set the timer to the tracker's next deadline."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         deadline = self._tracker.next_deadline()
         if deadline is not None:
             # Slightly late rather than slightly early, so that one wake-up is enough.
-            delay = max(deadline - self._now(), not_before) + 0.01
+            delay = max(deadline - self._now(), 0.0) + 0.01
             self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        try:
-            self._report(self._tracker.tick(self._now()))
-        except Exception:
-            # Without a timer no later suggestion would settle on its own.
-            logger.exception("Due events could not be recorded. The next attempt is in %s s.", self._retry)
-            self._schedule(not_before=self._retry)
+        self._report(self._tracker.tick(self._now()))
 
 
 # Suggestions that are remembered of a document: more than a user goes back to by undoing.

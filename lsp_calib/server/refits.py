@@ -37,9 +37,9 @@ from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.server import events as on
 from lsp_calib.server.events import Events, Idle, Pace
-from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.model import Model, Status
+from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.text import path_of_folder
 from lsp_calib.server.user_messages import ProgressBar
 from lsp_calib.settings.tiers import tier_policy
@@ -341,7 +341,7 @@ class Learning:
     _connection: Connection
     _model: Model
     _estimator: ConfidenceEstimator
-    _recorder: FeedbackRecorder
+    _recorder: Recorder
     _calibration: WorkspaceCalibration
     _status: Status
     _messages: UserMessages

@@ -31,7 +31,7 @@ _DAY = 86_400.0
 T = TypeVar("T")
 
 
-class FeedbackRecorder:
+class Recorder:
     """Owns the thread of the feedback store: writes keep their order and never delay a keystroke.
 
     It keeps nothing while the settings turn feedback off, or once it is stopped. The store is opened on that
@@ -47,8 +47,6 @@ class FeedbackRecorder:
         self._reported_damage: Path | None = None
         self._expires_at = 0.0
         self._stopped = self._closed = False
-        events.on(on.SuggestionFirstShown, self._first_shown)
-        events.on(on.SuggestionsFollowed, lambda one: self.record(one.events))
         events.on(on.SuggestionMade, self._made)
         events.on(on.CompletionWithheld, self._withheld)
 
@@ -59,15 +57,18 @@ class FeedbackRecorder:
         """Keep nothing new."""
         self._stopped = True
 
-    def _first_shown(self, first: on.SuggestionFirstShown) -> None:
+    def shown(
+        self, document: CalibDocument, completion: Completion, at: float, events: Sequence[Event]
+    ) -> None:
+        """Keep a suggestion that is shown for the first time. at: Unix seconds. events: that it is, and what
+        this means for others."""
         self._expire_daily()
-        completion = first.completion
         self._record(
-            *(first.document, completion, completion.expected_line, first.at),
+            *(document, completion, completion.expected_line, at),
             shown_probability=completion.shown_probability,
             typed=completion.typed,
             was_hidden=completion.was_hidden,
-            events=first.events,
+            events=events,
         )
 
     def summary_shown(self, document: CalibDocument, summary: Summary, line: str, at: float) -> None:
