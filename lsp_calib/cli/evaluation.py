@@ -14,7 +14,6 @@ from lsp_calib.cli.shared import (
     LINES_OBSERVED,
     SOURCE,
     Group,
-    LongCommand,
     asking_of,
     default_output,
     json_option,
@@ -23,7 +22,6 @@ from lsp_calib.cli.shared import (
     no_suffix_option,
     observe_option,
     quiet_option,
-    refuse_with_records,
     resamples_option,
     run_options,
     run_or_replay,
@@ -53,7 +51,7 @@ def evaluate() -> None:
     """Measure models: the tables that the documentation quotes."""
 
 
-@evaluate.command(cls=LongCommand)
+@evaluate.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=SOURCE)
 @language_option
 @click.option("--samples", type=click.IntRange(0), default=400, show_default=True, help="Lines to complete.")
@@ -172,7 +170,7 @@ def line(
     run_or_replay("line", tested if tests else task, options)
 
 
-@evaluate.command(cls=LongCommand)
+@evaluate.command()
 @_data_dir
 @click.option(
     "--samples", type=click.IntRange(20), help="Number of lines, drawn at random; default: all 1,033."
@@ -189,7 +187,7 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
     run_or_replay("infill", lambda seed: infill_task(data_dir, samples, seed, tests=tests), options)
 
 
-@evaluate.command(cls=LongCommand)
+@evaluate.command()
 @click.option(
     "--set",
     "name",
@@ -210,7 +208,7 @@ def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: 
     run_or_replay("synthesis", lambda seed: synthesis_task(name, data_dir, samples, seed, warn), options)
 
 
-@evaluate.command(cls=LongCommand)
+@evaluate.command()
 @click.option(
     "--set",
     "name",
@@ -230,7 +228,7 @@ def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any
     run_or_replay("repair", lambda seed: repair_task(known, data_dir, samples, seed), options)
 
 
-@evaluate.command(cls=LongCommand)
+@evaluate.command()
 @_data_dir
 @click.option(
     "--positions",
@@ -275,7 +273,7 @@ def confidence(as_json: bool, **options: Any) -> None:
     show(compare_evidence(**options), as_json=as_json)
 
 
-@evaluate.command(cls=LongCommand)
+@evaluate.command()
 @click.option(
     "--study",
     type=click.Choice(["spiess", "virk", "full-ece", "all"]),
@@ -307,16 +305,11 @@ def paper(as_json: bool, quiet: bool, threads: int, data_dir: Path | None, **opt
     their claims hold."""
     from lsp_calib.commands.paper import decode_missing, repeat_studies
 
-    if options["records"] is not None:
-        refuse_with_records(
-            "With --records the answers in that folder count as they are, and no model is asked: {options} "
-            "would change nothing. Leave that out; or leave --records out."
-        )
-    elif options["output"] is None:
+    if options["records"] is None and options["output"] is None:
         raise SettingsError(
             "Name the --records to repeat the studies on; or an --output folder, to ask a model for them."
         )
-    else:
+    if options["records"] is None:
         folder: Path = options["output"] / "records"
         named = {name: options[name] for name in ("model", "seed")}
         asking = asking_of({**named, "threads": threads}, quiet=quiet or as_json)
@@ -338,7 +331,7 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
     show(report, as_json=as_json)
 
 
-@evaluate.command(cls=LongCommand)
+@evaluate.command()
 @_data_dir
 @click.option(
     "--language",

@@ -17,7 +17,6 @@ from lsp_calib.cli.shared import (
     SOURCE,
     Command,
     Group,
-    LongCommand,
     asking_of,
     engine_given,
     held_out_option,
@@ -28,7 +27,6 @@ from lsp_calib.cli.shared import (
     observe_option,
     print_json,
     quiet_option,
-    refuse_with_records,
     remote_option,
     said,
     seed_option,
@@ -90,7 +88,7 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
         raise click.BadParameter(f"it must be a day such as 2026-01-31, not {day!r}.") from None
 
 
-@click.command(cls=LongCommand)
+@click.command(cls=Command)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=SOURCE)
 @click.option(
     "--task",
@@ -192,14 +190,6 @@ def calibrate(
 
     if not from_git and (authors or commits):
         raise SettingsError("--author and --commits choose commits: add --from-git, or leave them out.")
-    if options["records"] is not None and not options["paths"]:
-        # The seed chooses what is held out of records, and nothing else.
-        seed = ("seed",) if not options["held_out"] else ()
-        refuse_with_records(
-            "Without PATH a calibrator is fitted on the answers in --records, and no model is asked: "
-            "{options} would change nothing. Leave that out; or name source (PATH...), to ask a model.",
-            seed,
-        )
     wish = FromGit(authors, commits or FromGit().commits) if from_git else None
     if sources is not None:
         tell(recompute(options["records"], options["paths"], sources, options["model"]))

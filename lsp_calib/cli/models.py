@@ -9,7 +9,6 @@ import click
 from lsp_calib.cli.shared import (
     FOLDER,
     Group,
-    LongCommand,
     json_option,
     model_argument,
     print_json,
@@ -39,7 +38,7 @@ def models_list(as_json: bool) -> None:
     show_sentences(wire, [HEADER, *(row(entry, best) for entry in entries)], as_json=as_json)
 
 
-@models.command(cls=LongCommand)
+@models.command()
 @click.argument("name")
 @json_option
 def pull(name: str, as_json: bool) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -16,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from lsp_calib.characters import shown
-from lsp_calib.errors import SettingsError, StoppedError
+from lsp_calib.errors import SettingsError
 
 if TYPE_CHECKING:
     from lsp_calib.evaluation.collect import AskingOptions
@@ -36,49 +33,6 @@ class Command(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.context_settings = {"help_option_names": ["-h", "--help"], **self.context_settings}
-
-
-class LongCommand(Command):
-    """A command that works for minutes or hours: a signal to end it does so as Ctrl-C does.
-
-    What is done is kept, what it started is ended, and the exit status is 128 + the signal's number.
-    """
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _ended_in_order():
-            return super().invoke(ctx)
-
-
-@contextlib.contextmanager
-def _ended_in_order() -> Iterator[None]:
-    caught: list[int] = []
-
-    def stop(number: int, _frame: object) -> None:
-        caught.append(number)
-        raise KeyboardInterrupt
-
-    # SIGHUP: the terminal was closed. A signal that is ignored (nohup) stays so.
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-    if threading.current_thread() is not threading.main_thread():
-        # Python lets only the main one see to signals; the program around a command elsewhere ends it.
-        numbers = []
-    try:
-        for number in numbers:
-            signal.signal(number, stop)
-        yield
-    except StoppedError as error:
-        if caught:
-            error.exit_code = 128 + caught[0]
-        raise
-    except (KeyboardInterrupt, OSError):
-        # What is drawn on a terminal that was closed fails.
-        if caught:
-            raise SystemExit(128 + caught[0]) from None
-        raise
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
 
 
 class Group(Command, click.Group):
@@ -354,31 +308,6 @@ def said(option: str) -> Any:
     return None if given in (None, ParameterSource.DEFAULT) else context.params[option]
 
 
-# What these options say is how items are drawn and a model is asked for them.
-_DRAWING = ("samples", "no_suffix", "behind_openers", "new_lines", "first", "exclude", "data_dir")
-_ASKING = (*_DRAWING, "observe", "augment", "tests", "environment")
-_WORKERS = ("remotes", "model_per_job", "jobs", "threads")
-
-
-def refuse_with_records(why: str, also: Sequence[str] = ()) -> None:
-    """Raises SettingsError if the user gave options that cannot count where records are there and no model is
-    asked. why: a sentence that says so, and what to do. also: further options, by parameter."""
-    parameters = {option.name: option for option in click.get_current_context().command.params}
-    given = [
-        _as_typed(parameters[name])
-        for name in (*_ASKING, *_WORKERS, *also)
-        if name in parameters and said(name) is not None
-    ]
-    if given:
-        raise SettingsError(why.format(options=", ".join(given)))
-
-
-def _as_typed(option: click.Parameter) -> str:
-    """An option as the user would write it; one of two forms, the one that was given."""
-    value = click.get_current_context().params[option.name or ""]
-    return option.secondary_opts[0] if value is False and option.secondary_opts else option.opts[0]
-
-
 def default_output(name: str) -> Path:
     """The folder of a task's records and tables, where none is named."""
     return Path("lsp-calib-eval") / name
@@ -389,11 +318,6 @@ def run_or_replay(name: str, make_task: Callable[[int], Any], options: dict[str,
     from lsp_calib.commands.evaluate import ScoringOptions, replay
     from lsp_calib.commands.evaluate import evaluate as run
 
-    if options["records"] is not None:
-        refuse_with_records(
-            "With --records the answers in FILE are scored as they are, and no model is asked: {options} "
-            "would change nothing. Leave that out; or leave --records out, to ask a model."
-        )
     as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
     records, asking = options.pop("records"), asking_of(options, quiet=quiet or as_json)
     scoring = ScoringOptions(**options)

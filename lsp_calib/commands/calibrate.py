@@ -38,7 +38,6 @@ from lsp_calib.commands.feedback import feedback_store
 from lsp_calib.commands.records import (
     check_output,
     check_place,
-    check_question,
     collect_records,
     remove_unfinished,
     unfinished,
@@ -231,7 +230,6 @@ def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
     elif options.records is not None:
         header, kept = read_records(options.records)
         check_header(options.records, header, options.task, options.language)
-        check_question(options.records, header, asking.model, asking.window)
         if asking.held_out is not None:
             apart = asking.apart([record.group for record in kept])
             header = attrs.evolve(header, held_out=tuple(sorted(apart)))

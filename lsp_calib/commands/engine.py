@@ -12,7 +12,6 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.completion.prompt import LayoutChooser, WindowSize
 from lsp_calib.inference import open_engine
 from lsp_calib.inference.engine import Engine, EngineState
-from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.settings.tiers import tier_policy
 
@@ -68,15 +67,3 @@ def with_engine(ask: Callable[[Engine], Awaitable[T]], trusted: Trusted, say: Sa
             await engine.close()
 
     return asyncio.run(run())
-
-
-# Tokens a second of a model of a billion parameters on two cores, times a billion.
-_PROMPT, _GENERATION = 250e9, 58e9
-
-
-def forecast(card: ModelCard, prompt: float, answer: float) -> str:
-    """About how long a model takes to read so many tokens and to write so many, in words."""
-    minutes = (prompt / _PROMPT + answer / _GENERATION) * card.parameters / 60
-    rounded = max(round(minutes), 1)
-    time = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{rounded} minute{'s' * (rounded != 1)}"
-    return f"about {time} on two cores"

@@ -19,7 +19,7 @@ import attrs
 from lsp_calib.calibration.similarity_threshold import Setting
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
-from lsp_calib.commands.records import check_question, collect_records, make_folder
+from lsp_calib.commands.records import collect_records, make_folder
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import ablation, report
@@ -128,7 +128,6 @@ def replay(
     if header.task != task:
         raise DataError(f"{records} holds records of the task {header.task!r}, not of {task!r}.")
     check_header(records, header, None, language)
-    check_question(records, header, asking.model, asking.window)
     groups = [record.group for record in found]
     apart = frozenset(header.held_out).intersection(groups)
     if asking.held_out is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.badges import counted
-from lsp_calib.commands.engine import Say, forecast, settings_in_force
+from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.records import answers_left, make_folder
 from lsp_calib.errors import LspCalibError, StoppedError
 from lsp_calib.evaluation.collect import AskingOptions
@@ -99,15 +99,12 @@ def repeat_studies(
 class Run:
     """Answers that a study needs, as one of the other commands of `eval` makes them.
 
-    name: of the folder. items: how many. prompt, answer: tokens of each, about: those of questions about the
-    answer included. make: the task. observe: as for `AskingOptions`.
+    name: of the folder. items: how many. make: the task. observe: as for `AskingOptions`.
     """
 
     study: str
     name: str
     items: int
-    prompt: int
-    answer: int
     make: Callable[[], Task]
     observe: frozenset[str] = frozenset()
 
@@ -122,23 +119,23 @@ def runs(study: str, data_dir: Path | None, seed: int, say: Say) -> list[Run]:
     def size(name: str) -> int:
         return data_set(name).records
 
-    def synthesis(name: str, prompt: int, answer: int) -> Run:
+    def synthesis(name: str) -> Run:
         make = partial(synthesis_task, name, data_dir, None, seed, say)
-        return Run("spiess", f"synthesis-{name}", size(name), 3 * prompt, answer + 20, make, ask)
+        return Run("spiess", f"synthesis-{name}", size(name), make, ask)
 
     def repair(name: str) -> Run:
         make = partial(repair_task, name, data_dir, None, seed)
-        return Run("spiess", f"repair-{name}", size(name), 750, 40, make, ask)
+        return Run("spiess", f"repair-{name}", size(name), make, ask)
 
     def summary(language: str) -> Run:
         make = partial(summary_task, data_dir, language, None, seed)
-        return Run("virk", f"summary-{language}", size(f"code-to-text-{language}"), 900, 20, make)
+        return Run("virk", f"summary-{language}", size(f"code-to-text-{language}"), make)
 
     infill = partial(infill_task, data_dir, None, seed)
     found = (
-        *(repair("defects4j"), synthesis("humaneval", 150, 120), summary("python"), summary("java")),
-        Run("spiess", "infill", size("humaneval-infilling"), 300, 12, infill),
-        *(synthesis("mbpp", 80, 60), repair("manysstubs4j")),
+        *(repair("defects4j"), synthesis("humaneval"), summary("python"), summary("java")),
+        Run("spiess", "infill", size("humaneval-infilling"), infill),
+        *(synthesis("mbpp"), repair("manysstubs4j")),
     )
     return [run for run in found if study in (run.study, "all")]
 
@@ -146,8 +143,9 @@ def runs(study: str, data_dir: Path | None, seed: int, say: Say) -> list[Run]:
 def decode_missing(study: str, folder: Path, asking: AskingOptions, data_dir: Path | None) -> None:
     """Ask a model for all answers of a study that `folder` does not hold yet; a stopped call goes on.
 
-    First the hours that are left are told. What cannot be asked for, such as for lack of an encoder, is told
-    and left out. Raises StoppedError when interrupted, and SettingsError or NoModelError without a model.
+    First the number of answers that are left is told. What cannot be asked for, such as for lack of an
+    encoder, is told and left out. Raises StoppedError when interrupted, and SettingsError or NoModelError
+    without a model.
     """
     from lsp_calib.commands.evaluate import RECORDS, TOKENS, count_tokens, evaluate
 
@@ -157,11 +155,9 @@ def decode_missing(study: str, folder: Path, asking: AskingOptions, data_dir: Pa
     wanted = runs(study, data_dir, asking.seed, say)
     left = {run.name: answers_left(folder / run.name / RECORDS, run.items) for run in wanted}
     counts = study in ("full-ece", "all") and not (folder / TOKEN / TOKENS).exists()
-    prompt = sum(run.prompt * left[run.name] for run in wanted) + (_POSITIONS if counts else 0)
-    answer = sum(run.answer * left[run.name] for run in wanted)
     say(
-        f"Missing in {folder}: {counted(sum(left.values()), 'answer')} of {card.name}, "
-        f"{forecast(card, prompt, answer)}. Stop at any time; the same command goes on."
+        f"Missing in {folder}: {counted(sum(left.values()), 'answer')} of {card.name}. Stop at any time; the "
+        "same command goes on."
     )
     for run in wanted:
         if not left[run.name]:

@@ -318,14 +318,10 @@ def check_header(path: Path, header: Header, task: str | None, language: str | N
     """Raises DataError if records are of another task or language than these, as far as they are said."""
     for what, wanted, found in (("task", task, header.task), ("language", language, header.language)):
         if wanted is not None and wanted != found:
-            raise contradiction(path, what, found, wanted)
-
-
-def contradiction(path: Path, what: str, found: str, wanted: str) -> DataError:
-    return DataError(
-        f"{path} holds records of the {what} {found!r}, not of {wanted!r}: the {what} of records is that of "
-        "the run that made them. Leave the option out, or name other records."
-    )
+            raise DataError(
+                f"{path} holds records of the {what} {found!r}, not of {wanted!r}: the {what} of records is "
+                "that of the run that made them. Leave the option out, or name other records."
+            )
 
 
 def write_records(path: Path, header: Header, records: Iterable[Record]) -> None:

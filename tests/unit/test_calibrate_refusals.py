@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -278,38 +277,6 @@ def test_samples_counts_answers(monkeypatch: pytest.MonkeyPatch, further: str, f
     assert len(asked) == 1, "nothing else is there"
 
 
-def test_the_time_is_told_before_the_model_is_asked(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: list[Path]
-) -> None:
-    def collect(*_: object, **__: object) -> Any:
-        raise AskedError
-
-    monkeypatch.setattr(records, "collect", collect)
-    card = load_cards()["smollm2-135m"]
-    assert home in card.path.parents
-    card.path.parent.mkdir()
-    card.path.touch()
-    speed = "on two cores"
-    few = "To be asked for: 60 answers of smollm2-135m, about 1 minute"
-    many = r"To be asked for: 1,\d{3} answers of smollm2-135m, about \d+ minutes"
-    for folder in folders:
-        more = (f"{folder.name}_{n} = compute({n}, 'price')\n" for n in range(600))
-        (folder / "b.py").write_text("".join(more))
-    for samples, sentence in (("60", few), ("1500", many)):
-        options = [*folders, "--samples", samples, "--model", "smollm2-135m"]
-        assert re.search(f"^lsp-calib: {sentence} {re.escape(speed)}", run(*options).stderr, re.MULTILINE)
-        assert "asked for" not in run(*options, "--quiet").stderr
-    # Records of an earlier run, in a file that is complete: only the others are asked for.
-    task = line_task(folders, 60, 0, once=True)
-    found = made_up(len(task.items))
-    there = [attrs.evolve(record, item=item) for record, (item, _) in zip(found, task.items, strict=True)]
-    for known, sentence in ((15, f"{len(there) - 15} answers"), (len(there), "")):
-        write_records(tmp_path / "r.jsonl", HEADER, there[:known])
-        options = [*folders, "--samples", "60", "--model", "smollm2-135m", "--records", tmp_path / "r.jsonl"]
-        said = run(*options).stderr
-        assert f"asked for: {sentence}" in said if sentence else "asked for" not in said
-
-
 @pytest.fixture
 def summaries(monkeypatch: pytest.MonkeyPatch) -> None:
     """`eval summary` asks for these functions, without the data."""
@@ -375,81 +342,6 @@ def test_options_that_contradict_the_records_are_refused(tmp_path: Path) -> None
     assert "not of" not in run_eval("summary", "--records", path).stderr
     said = run_eval("summary", "--records", path, "--language", "python").stderr
     assert "language 'java', not of 'python'" in said
-
-
-def test_a_model_or_window_that_contradicts_the_records_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    own, other = tmp_path / "m.gguf", tmp_path / "n.gguf"
-    for file in (own, other):
-        file.write_bytes(b"GGUF")
-
-    def both(*options: object) -> str:
-        """What is said, without records that this would be the first complaint of."""
-        results = run("--records", path, *options), run_eval("line", "--records", path, *options)
-        assert all(result.exit_code == DataError.exit_code for result in results)
-        said = ["not of" in result.stderr for result in results]
-        assert said[0] == said[1]
-        return results[0].stderr if said[0] else ""
-
-    write_records(path, header(), [])
-    assert f"{path} holds records of the model 'm', not of 'smollm2-135m'" in both("--model", "smollm2-135m")
-    assert "records of the model 'm', not of" in both("--model", other)
-    assert "records of the window 'small', not of 'large'" in both("--window", "large")
-    for options in ((), ("--model", "m"), ("--model", own), ("--window", "small"), ("--window", "auto")):
-        assert not both(*options)
-    write_records(path, header("line-prefix-large-1"), [])
-    assert "records of the window 'large', not of 'small'" in both("--window", "small")
-    assert not both("--window", "large")
-    # A card's name, and the name of its file.
-    card = load_cards()["smollm2-135m"]
-    write_records(path, header(model=card.name), [])
-    file = tmp_path / card.file
-    file.write_bytes(b"GGUF")
-    assert not both("--model", card.name)
-    assert not both("--model", file)
-    assert "'m'" in both("--model", "m")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *(["--samples", "60"], ["--no-suffix", "0"], ["--observe", "margin"], ["--threads", "0"]),
-        *(["--jobs", "2"], ["--model-per-job"], ["--remote", "http://127.0.0.1:9"]),
-    ],
-    ids="".join,
-)
-def test_options_that_cannot_count_with_records_alone_are_refused(kept: Path, options: list[str]) -> None:
-    """Also those that are given with their default: it was meant to do something."""
-    for result in (run("--records", kept, *options), run_eval("line", "--records", kept, *options)):
-        assert result.exit_code == SettingsError.exit_code
-        assert f"no model is asked: {options[0]} would change nothing" in result.stderr
-
-
-def test_what_cannot_count_is_named_for_each_command(kept: Path) -> None:
-    assert "--exclude, --jobs would" in run("--records", kept, "--jobs", "2", "--exclude", "a").stderr
-    for option in ("--tests", "--no-tests"):
-        assert f"{option} would" in run_eval("infill", "--records", kept, option).stderr
-    assert "--augment would" in run_eval("summary", "--records", kept, "--augment").stderr
-
-
-def test_a_seed_counts_with_records_where_something_is_drawn_with_it(tmp_path: Path) -> None:
-    """The resamples of `eval`; of `calibrate` only what is held out."""
-    path = tmp_path / "r.jsonl"
-    write_records(path, HEADER, made_up(60, 4))
-    assert "--seed would change nothing" in run("--records", path, "--seed", "3").stderr
-    assert run("--records", path, "--seed", "3", "--held-out", "1", "--quiet").exit_code == 0
-    assert run_eval("line", "--records", path, "--seed", "3", "--resamples", "20").exit_code == 0
-
-
-def test_a_large_window_that_does_not_fit_contradicts_no_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is small then, in the run that made them as well."""
-    card = attrs.evolve(load_cards()["smollm2-135m"], context=1000)
-    monkeypatch.setattr("lsp_calib.commands.records.load_cards", lambda: {card.name: card})
-    path = tmp_path / "r.jsonl"
-    write_records(path, header(Layout.of(card, WindowSize.LARGE).version, model=card.name), [])
-    assert "not of" not in run("--records", path, "--window", "large").stderr
 
 
 def test_eval_says_whether_nothing_or_too_much_was_given(tmp_path: Path) -> None:

@@ -2,11 +2,7 @@
 
 import hashlib
 import http.server
-import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -306,42 +302,6 @@ class TestAnInterruption:
         host.answers = answers
         assert download.pull(CARD, silent).path.read_bytes() == CONTENT
         assert len(host.requests) == 3
-
-    @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-    def test_by_a_signal_keeps_what_came_and_nothing_else(
-        self, host: Host, home: Path, number: signal.Signals
-    ) -> None:
-        if signal.getsignal(number) == signal.SIG_IGN:
-            pytest.skip(
-                "the tests were started by a program that ignores it, such as nohup, and so does a pull"
-            )
-        begun, free = threading.Event(), threading.Event()
-
-        def answers(asked: Asked) -> None:
-            asked.head(200, Content_Length=98_000_000, ETag='"one"')
-            asked.wfile.write(CONTENT)
-            asked.wfile.flush()
-            begun.set()
-            free.wait(60)
-
-        host.answers = answers
-        command = [sys.executable, "-m", "lsp_calib", "models", "pull", "qwen2.5-coder-0.5b", "--json"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            try:
-                assert begun.wait(60)
-                part = home / "models" / f".pull-{QWEN}.part"
-                end = time.monotonic() + 60
-                while not (part.exists() and part.stat().st_size):
-                    assert time.monotonic() < end
-                    time.sleep(0.01)
-                process.send_signal(number)
-                process.communicate(timeout=60)
-            finally:
-                process.kill()
-                free.set()
-        assert process.returncode == 128 + number
-        assert left_behind(home) == [f".pull-{QWEN}.json", f".pull-{QWEN}.part"]
 
     def test_by_another_program_that_takes_the_file_away_is_noticed(self, host: Host, home: Path) -> None:
         """The rest alone would have the right running checksum."""
