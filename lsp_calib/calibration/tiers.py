@@ -1,7 +1,4 @@
-"""From a calibrated probability to a recommended action: by threshold, by risk, or by cost.
-
-Which policy it is follows from what a user and a workspace have set; the stricter of the two counts.
-"""
+"""From a calibrated probability to a recommended action: by threshold, or by risk."""
 
 from __future__ import annotations
 
@@ -105,7 +102,9 @@ class RiskPolicy(Policy):
 
     def __attrs_post_init__(self) -> None:
         certify([], [], self.risk, self.delta)  # checks the two
-        _check_shares(self)
+        for name in ("accept_from", "reject_below"):
+            if not 0.0 <= (share := getattr(self, name)) <= 1.0:
+                raise DataError(f"{name} must lie in [0, 1], not {share}.")
         given = self.certificate
         if given.risk > self.risk or given.delta > self.delta:
             raise DataError(
@@ -140,59 +139,6 @@ class RiskPolicy(Policy):
         return attrs.evolve(self, certificate=withheld)
 
 
-@attrs.frozen
-class CostPolicy(Policy):
-    """Tiers by cost: the action that is cheapest on average, with costs in reviews.
-
-    wrong_accepted: the cost of accepting a wrong suggestion. right_rejected: the cost of rejecting a right
-        one. Both at least 0 and not both 0, where reading a suggestion with care costs 1.
-    With probability p accepting costs (1 - p) wrong_accepted, rejecting p right_rejected, reviewing 1. Equal
-    costs go to the milder tier. The tiers are best if the probabilities are right, but nothing is certified.
-    accept_from, reject_below: in [0, 1]; nothing below the first is accepted and all below the second is
-        rejected, whatever it costs.
-    Raises DataError on other costs or numbers. Source: Elkan 2001; Chow 1970 (the reject option).
-    """
-
-    wrong_accepted: float = 5.0
-    right_rejected: float = 3.0
-    name: str = "balanced"
-    accept_from: float = attrs.field(default=0.0, kw_only=True)
-    reject_below: float = attrs.field(default=0.0, kw_only=True)
-    raised: Raised = attrs.field(default=(0.0, 0.0), kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        _check_shares(self)
-        costs = (self.wrong_accepted, self.right_rejected)
-        if not all(0.0 <= cost < float("inf") for cost in costs) or sum(costs) == 0.0:
-            raise DataError(f"Costs must be finite, at least 0, and not both 0; they are {costs}.")
-
-    @property
-    def thresholds(self) -> tuple[float, float]:
-        """Reject below the first, accept from the second; equal where reviewing never pays.
-
-        >>> CostPolicy(5.0, 4.0).thresholds
-        (0.25, 0.8)
-        """
-        reject = 1.0 / self.right_rejected if self.right_rejected > 1.0 else 1.0
-        accept = 1.0 - 1.0 / self.wrong_accepted if self.wrong_accepted > 1.0 else 0.0
-        if reject >= accept:
-            reject = accept = self.wrong_accepted / (self.wrong_accepted + self.right_rejected)
-        reject = max(reject, self.reject_below)
-        return reject, max(accept, self.accept_from, reject)
-
-    def _more(self, tier: Tier) -> str:  # noqa: ARG002 (whatever it is)
-        return (
-            f" (a wrong one accepted costs {self.wrong_accepted:g} reviews, "
-            f"a right one rejected {self.right_rejected:g})"
-        )
-
-
-def _check_shares(policy: RiskPolicy | CostPolicy) -> None:
-    for name in ("accept_from", "reject_below"):
-        if not 0.0 <= (share := getattr(policy, name)) <= 1.0:
-            raise DataError(f"{name} must lie in [0, 1], not {share}.")
-
-
 # Each suits a use: `cautious` critical code, `balanced` accepting at a glance, `lenient` lines that are read
 # anyway. A threshold t is best where a wrong unread line costs 1 / (1 - t) readings: 10, 4.5 and 3.
 # Of what is accepted about 95, 91 and 85 % or more are right, out of fold (docs/confidence.md); of what is
@@ -211,15 +157,6 @@ RISK_PRESETS: MappingProxyType[str, RiskPolicy] = MappingProxyType(
         "cautious": RiskPolicy(risk=0.05, delta=0.05, reject_below=0.4, name="cautious"),
         "balanced": RiskPolicy(reject_below=0.25),
         "lenient": RiskPolicy(risk=0.2, delta=0.2, reject_below=0.1, name="lenient"),
-    }
-)
-
-# Near the thresholds above: accept from 90, 78 and 67 %, reject below 40, 25 and 10 %.
-COST_PRESETS: MappingProxyType[str, CostPolicy] = MappingProxyType(
-    {
-        "cautious": CostPolicy(wrong_accepted=10.0, right_rejected=2.5, name="cautious"),
-        "balanced": CostPolicy(wrong_accepted=4.5, right_rejected=4.0),
-        "lenient": CostPolicy(wrong_accepted=3.0, right_rejected=10.0, name="lenient"),
     }
 )
 
@@ -321,87 +258,31 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-PolicyName = Literal["threshold", "risk", "cost"]
+def policy_of(
+    policy: Literal["threshold", "risk"] | None = None,
+    preset: str | None = None,
+    accept_from: float | None = None,
+    reject_below: float | None = None,
+) -> Policy:
+    """The policy that the user's settings of these names ask for; None: not set.
 
-# From the mildest on.
-_STRICTNESS = ("lenient", "balanced", "cautious")
-
-
-@attrs.frozen(kw_only=True)
-class TierWishes:
-    """The settings of the tiers from one place; None: not set. The numbers are those of `TierPolicy`,
-    `RiskPolicy` and `CostPolicy`."""
-
-    policy: PolicyName | None = None
-    preset: str | None = None
-    accept_from: float | None = None
-    reject_below: float | None = None
-    risk: float | None = None
-    delta: float | None = None
-    wrong_accepted: float | None = None
-    right_rejected: float | None = None
-
-
-@attrs.frozen
-class TooMild:
-    """A wish of a workspace that does not count.
-
-    key: without `tiers.`. held: the value that holds instead. words: the wishes that count, to follow "can".
+    A threshold beyond the preset's other one takes that along. By risk, the certificate says from where on
+    something is accepted; a threshold of the user's only raises that.
     """
-
-    key: str
-    wished: str | float
-    held: str | float
-    words: str
-
-
-def policy_of(own: TierWishes, wished: TierWishes = TierWishes()) -> tuple[Policy, list[TooMild]]:
-    """The policy, and the wishes that are not followed.
-
-    own: the user's settings. wished: those that may come from a workspace; no probability gets a milder tier
-    than by the user's alone. A workspace may ask for a certificate where the user does not, never the other
-    way round.
-    """
-    refused: list[TooMild] = []
-    name, preset = own.policy or "threshold", own.preset or "balanced"
-    if wished.policy not in (None, "risk", name):
-        refused.append(TooMild("policy", wished.policy, name, 'only choose "risk"'))
-    by_risk = "risk" in (wished.policy, name)
-    wished_preset = wished.preset
-    if wished_preset is not None and _STRICTNESS.index(wished_preset) < _STRICTNESS.index(preset):
-        refused.append(TooMild("preset", wished_preset, preset, "only choose a stricter one"))
-        wished_preset = None
-
-    accept, reject = _thresholds(name, preset, own)
-    usual_accept, usual_reject = _thresholds(name, preset, TierWishes())
-    stricter = wished_preset or preset
-    stricter_accept, stricter_reject = _thresholds(name, stricter, TierWishes())
-    raised = (
-        max(_above(reject, usual_reject), _above(wished.reject_below or 0.0, stricter_reject)),
-        max(_above(accept, usual_accept), _above(wished.accept_from or 0.0, stricter_accept)),
-    )
-    floors = None
-    if wished_preset is not None:
-        floors = _thresholds("cost" if name == "cost" else "threshold", wished_preset, TierWishes())
-    if wished.accept_from is not None:
-        accept = _raised("acceptFrom", wished.accept_from, own.accept_from, accept, refused)
-    elif floors is not None and not by_risk:
-        accept = max(accept, floors[0])
-    if wished.reject_below is not None:
-        reject = _raised("rejectBelow", wished.reject_below, own.reject_below, reject, refused)
-    elif floors is not None:
-        # As with the user's own: a lower `acceptFrom` takes the preset's other threshold along.
-        reject = max(reject, min(floors[1], 1.0 if wished.accept_from is None else wished.accept_from))
+    preset = preset or "balanced"
+    usual, by_risk = PRESETS[preset], policy == "risk"
+    usual_accept = 0.0 if by_risk else usual.accept_from
+    accept = usual_accept if accept_from is None else accept_from
+    reject = usual.reject_below if reject_below is None else reject_below
+    if accept_from is not None and reject_below is None and not by_risk:
+        reject = min(reject, accept)
+    raised = (_above(reject, usual.reject_below), _above(accept, usual_accept))
     accept = max(accept, reject)
-
-    policy: TierPolicy | RiskPolicy | CostPolicy
-    if by_risk:
-        policy = _by_risk(own, wished, (preset, stricter), (accept, reject), refused)
-    elif name == "cost":
-        policy = attrs.evolve(_by_cost(own, preset), accept_from=accept, reject_below=reject, name=stricter)
-    else:
-        policy = TierPolicy(accept_from=accept, reject_below=reject, name=stricter)
-    return attrs.evolve(policy, raised=raised), refused
+    if not by_risk:
+        return TierPolicy(accept_from=accept, reject_below=reject, name=preset, raised=raised)
+    base = RISK_PRESETS[preset]
+    uncovered = Certificate(reason="certificates cover single lines", n=0, risk=base.risk, delta=base.delta)
+    return attrs.evolve(base, certificate=uncovered, accept_from=accept, reject_below=reject, raised=raised)
 
 
 def _above(threshold: float, usual: float) -> float:
@@ -412,73 +293,13 @@ def _above(threshold: float, usual: float) -> float:
 def summary_policy(policy: Policy) -> Policy:
     """The policy of summaries beside one of lines: thresholds of their own, made stricter by the user's.
 
-    A preset never makes them milder; a threshold that the user or a workspace has raised above the preset's
+    A preset never makes them milder; a threshold that the user has raised above the preset's
     holds for summaries too. By risk no summary is accepted: certificates cover single lines.
     """
-    if not isinstance(policy, TierPolicy | RiskPolicy | CostPolicy):
+    if not isinstance(policy, TierPolicy | RiskPolicy):
         return policy
     base = SUMMARY_PRESETS.get(policy.name, SUMMARY_PRESETS["balanced"])
     reject_below, accept_from = map(max, base.thresholds, policy.raised)
     if isinstance(policy, RiskPolicy):
         return attrs.evolve(policy, reject_below=reject_below)
     return attrs.evolve(base, accept_from=max(accept_from, reject_below), reject_below=reject_below)
-
-
-def _thresholds(name: PolicyName, preset: str, own: TierWishes) -> tuple[float, float]:
-    """The probabilities from which the user's own settings accept, and below which they reject."""
-    if name == "cost":
-        reject, accept = _by_cost(own, preset).thresholds
-        return max(accept, own.accept_from or 0.0), max(reject, own.reject_below or 0.0)
-    accept = PRESETS[preset].accept_from if own.accept_from is None else own.accept_from
-    reject = PRESETS[preset].reject_below if own.reject_below is None else own.reject_below
-    if name == "risk":
-        # The certificate says from where on.
-        return own.accept_from or 0.0, reject
-    # A threshold beyond the preset's other one takes that along.
-    if own.accept_from is not None and own.reject_below is None:
-        reject = min(reject, accept)
-    return max(accept, reject), reject
-
-
-def _by_cost(own: TierWishes, preset: str) -> CostPolicy:
-    costs = COST_PRESETS[preset]
-    return attrs.evolve(
-        costs,
-        wrong_accepted=costs.wrong_accepted if own.wrong_accepted is None else own.wrong_accepted,
-        right_rejected=costs.right_rejected if own.right_rejected is None else own.right_rejected,
-    )
-
-
-def _by_risk(
-    own: TierWishes,
-    wished: TierWishes,
-    presets: tuple[str, str],
-    thresholds: tuple[float, float],
-    refused: list[TooMild],
-) -> RiskPolicy:
-    """presets: the user's and the stricter of the two. thresholds: accept from, reject below."""
-    mine, stricter = (RISK_PRESETS[preset] for preset in presets)
-    risk = _lowered("risk", wished.risk, own.risk, mine.risk, stricter.risk, refused)
-    delta = _lowered("delta", wished.delta, own.delta, mine.delta, stricter.delta, refused)
-    uncovered = Certificate(reason="certificates cover single lines", n=0, risk=risk, delta=delta)
-    accept, reject = thresholds
-    return RiskPolicy(risk, delta, reject, stricter.name, uncovered, accept_from=accept)
-
-
-def _raised(key: str, wished: float, own: float | None, held: float, refused: list[TooMild]) -> float:
-    """own: the user's value of this setting. held: the threshold by all of the user's settings."""
-    if wished < held and wished != own:
-        refused.append(TooMild(key, wished, held, "only raise it"))
-    return max(wished, held)
-
-
-def _lowered(
-    key: str, wished: float | None, own: float | None, preset: float, stricter: float, refused: list[TooMild]
-) -> float:
-    """preset, stricter: the values of the user's preset, and of the stricter one of the two."""
-    limit = preset if own is None else own
-    if wished is None:
-        return min(limit, stricter) if stricter != preset else limit
-    if wished > limit:
-        refused.append(TooMild(key, wished, limit, "only lower it"))
-    return min(wished, limit)

@@ -32,7 +32,7 @@ from lsp_calib.cli.shared import (
 from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
 
 if TYPE_CHECKING:
-    from lsp_calib.settings import Trusted
+    from lsp_calib.settings import Settings
 
 
 _GROUPS = {
@@ -138,6 +138,7 @@ def demo(as_json: bool, model: str | None) -> None:
 @click.option(
     "--window",
     type=click.Choice(["auto", "small", "large"]),
+    default="auto",
     help="How much the model is shown, as the setting `window`.",
 )
 def complete(
@@ -197,7 +198,7 @@ def summarize(
         print_suggestions([suggestion])
 
 
-def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) -> None:
+def _summarize_all(path: Path, given: Settings, *, as_json: bool, augment: bool) -> None:
     from lsp_calib.commands.printing import item_progress
     from lsp_calib.commands.suggestions import Overview, overview
 

@@ -17,7 +17,7 @@ from lsp_calib.errors import SettingsError
 
 if TYPE_CHECKING:
     from lsp_calib.evaluation.collect import AskingOptions
-    from lsp_calib.settings import Trusted
+    from lsp_calib.settings import Settings
 
 # ASCII digits, and fewer than Python converts.
 _COUNT = re.compile(r"[0-9]{1,18}")
@@ -89,18 +89,18 @@ def engine_given(
     *,
     threads: int = 0,
     gpu_layers: int | None = None,
-    window: Literal["auto", "small", "large"] | None = None,
-) -> Trusted:
+    window: Literal["auto", "small", "large"] = "auto",
+) -> Settings:
     """The settings of the command line that choose an engine, and what it is shown. model: the server's name
     if there is one."""
-    from lsp_calib.settings import Trusted
+    from lsp_calib.settings import Settings
 
-    # `--threads 0` overrides the places below, as no option does not.
-    given = frozenset(() if said("threads") is None else {"threads"})
+    # Named defaults such as `--threads 0` override the places below; options that are left out do not.
+    given = frozenset(name for name in ("threads", "window") if said(name) is not None)
     named: dict[str, Any] = (
         {"model": model} if remote is None else {"remote_url": remote, "remote_model": model}
     )
-    return Trusted(**named, threads=threads, gpu_layers=gpu_layers, window=window, given=given)
+    return Settings(**named, threads=threads, gpu_layers=gpu_layers, window=window, given=given)
 
 
 def place_in_file(text: str, *, column: bool) -> tuple[Path, int, int | None]:

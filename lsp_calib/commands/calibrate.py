@@ -57,7 +57,7 @@ from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
 from lsp_calib.evaluation.tasks import FEWEST, Task, check_groups, line_task, some_of
 from lsp_calib.exclusion import Exclusion
-from lsp_calib.settings import Trusted
+from lsp_calib.settings import Settings
 from lsp_calib.terminal import Console
 
 T = TypeVar("T")
@@ -221,7 +221,7 @@ def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
             check_place(options.records)
         # Problems with the settings are reported when the engine is opened.
         engine = settings_in_force(
-            Trusted(remote_url=next(iter(asking.workers.remotes), None), model=asking.model)
+            Settings(remote_url=next(iter(asking.workers.remotes), None), model=asking.model)
         )
         items = _items(options, engine, tell)
         if options.records is None:
@@ -237,9 +237,7 @@ def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
         raise SettingsError("Name the source to calibrate on (PATH...), or records to fit again (--records).")
     day = asking.created or header.created or datetime.date.today().isoformat()
     fit_on = [record for record in kept if record.group not in header.held_out]
-    # What is written to a file is for others: by the default, whatever this user prefers.
-    criterion = "" if output is not None else settings_in_force().criterion
-    fitted, shown = fit_records(header, kept, shipped=output is not None, created=day, criterion=criterion)
+    fitted, shown = fit_records(header, kept, shipped=output is not None, created=day)
     store = CalibratorStore.open()
     purpose = fitted.calibrator.purpose
     present = store.choose(purpose).calibrator
@@ -262,7 +260,7 @@ _MOST_ROUNDS = 3
 
 
 def _collected(
-    options: CalibrationOptions, items: Task, path: Path, engine: Trusted
+    options: CalibrationOptions, items: Task, path: Path, engine: Settings
 ) -> tuple[Header, list[Record]]:
     """The records of as many lines (functions) with an answer as are wanted, as far as the source has them.
 
@@ -316,7 +314,7 @@ def _counted(records: Iterable[Record]) -> list[Record]:
     return distinct(filter(_has_answer, records), told)
 
 
-def _items(options: CalibrationOptions, engine: Trusted, tell: Say) -> Task:
+def _items(options: CalibrationOptions, engine: Settings, tell: Say) -> Task:
     """The lines or functions to ask for. Raises DataError if they are too few, or of the blind set."""
     paths, samples, asking = options.paths, options.samples, options.asking
     unseen = (*engine.exclude, *options.exclude)
@@ -369,7 +367,7 @@ def _committed_task(
     return task
 
 
-def _kept_in(options: CalibrationOptions, items: Task, engine: Trusted) -> Path:
+def _kept_in(options: CalibrationOptions, items: Task, engine: Settings) -> Path:
     """The file of a calibration without --records: of all that says what is asked for."""
     asking, from_git = options.asking, options.from_git
     roots = sorted(str(path.resolve()) for path in options.paths)
@@ -396,11 +394,11 @@ def _put_in_force(
 
 
 def fit_records(
-    header: Header, records: list[Record], *, shipped: bool, created: str, criterion: str = ""
+    header: Header, records: list[Record], *, shipped: bool, created: str
 ) -> tuple[Fitted, list[Record]]:
     """A calibrator, and the records that it was fitted on: those of answers that would have been shown, in
     projects that are not held out. Each line counts once, unless the calibrator is to be shipped. created:
-    ISO date. criterion: of summaries; "": the default.
+    ISO date.
 
     Raises DataError if they are of another task, too few, or, to be shipped, of the blind set.
     """
@@ -418,8 +416,6 @@ def fit_records(
                 f"{FEWEST} are needed. Name more source."
             )
     purpose = Purpose(header.model, header.prompt_version, cast(TaskName, header.task), header.language)
-    if header.task == SUMMARY and criterion:
-        purpose = attrs.evolve(purpose, criterion=criterion)
     if shipped:
         for language in purpose.languages:
             refuse_blind(_projects({record.group for record in shown}), language)

@@ -46,8 +46,7 @@ from lsp_calib.files import exported
 from lsp_calib.inference.engine import Engine, LoadedModel
 from lsp_calib.inference.models.card import as_pulled, load_cards
 from lsp_calib.inference.models.inventory import inventory
-from lsp_calib.settings import Trusted
-from lsp_calib.settings.tiers import tier_policy
+from lsp_calib.settings import Settings, tier_policy
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as SUMMARY_VERSION
 from lsp_calib.terminal import Console
@@ -338,7 +337,7 @@ def import_and_try(path: Path, say: Say, *, install: bool) -> Imported:
     Raises LspCalibError.
     """
     with feedback_store() as store:
-        foreign = read_foreign(path, list(_uses(store)), settings_in_force().criterion)
+        foreign = read_foreign(path, list(_uses(store)))
         for sentence in provenance_words(foreign):
             say(sentence)
         return import_calibrator(foreign, store, CalibratorStore.open(), install=install)
@@ -401,7 +400,7 @@ def _uses(store: FeedbackStore) -> Iterator[Purpose]:
             yield Purpose(model, version, "summary", "")
 
 
-def refit_now(given: Trusted, say: Say) -> Refits:
+def refit_now(given: Settings, say: Say) -> Refits:
     """Refit from the feedback store, as `lsp-calib.refit` does. given, say: as for `settings_in_force`."""
     trusted = settings_in_force(given, say)
     wish = wish_of(trusted)
@@ -453,14 +452,14 @@ def _layout_of_labels(store: FeedbackStore, loaded: LoadedModel) -> Layout | Non
     return None if version is None else layouts[version]
 
 
-def wish_of(trusted: Trusted) -> Wish:
+def wish_of(trusted: Settings) -> Wish:
     """What the user's own settings promise of the tiers; without a policy there, what the editor last did.
 
-    An editor's settings alone name the measure: it stays.
+    The measure stays.
     """
     if trusted.policy is None:
         return "as before"
-    policy, _ = tier_policy(trusted)
+    policy = tier_policy(trusted)
     if not isinstance(policy, RiskPolicy):
         return None
     return Promise(risk=policy.risk, delta=policy.delta, measure=AS_BEFORE)

@@ -12,39 +12,36 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.completion.prompt import LayoutChooser, WindowSize
 from lsp_calib.inference import open_engine
 from lsp_calib.inference.engine import Engine, EngineState
-from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
-from lsp_calib.settings.tiers import tier_policy
+from lsp_calib.settings import Settings, engine_choice, resolve, tier_policy
 
 T = TypeVar("T")
 Say = Callable[[str], None]
 """Tells the user of something that does not stop the command, such as a wrong setting."""
 
 
-def settings_in_force(given: Trusted | None = None, say: Say = lambda _: None) -> Trusted:
+def settings_in_force(given: Settings | None = None, say: Say = lambda _: None) -> Settings:
     """The settings of the command line; the others come from the environment and the user's `config.toml`, as
     for the server. say: is called with each problem. Raises SettingsError if there is no state folder."""
-    trusted, problems = resolve_trusted(given or Trusted(), Trusted())
+    trusted, problems = resolve(given or Settings())
     for problem in problems:
         say(problem)
     return trusted
 
 
-def estimator_for(trusted: Trusted) -> ConfidenceEstimator:
+def estimator_for(trusted: Settings) -> ConfidenceEstimator:
     """Says how likely an answer is to be right, by the calibrators and the tiers in force for a command."""
-    policy, _ = tier_policy(trusted)
-    estimator = ConfidenceEstimator(CalibratorStore.open(), policy)
+    estimator = ConfidenceEstimator(CalibratorStore.open(), tier_policy(trusted))
     estimator.overrides = trusted.overrides
-    estimator.criterion = trusted.criterion
     return estimator
 
 
-def layouts_for(trusted: Trusted, store: CalibratorStore) -> LayoutChooser:
+def layouts_for(trusted: Settings, store: CalibratorStore) -> LayoutChooser:
     """Chooses the window that the user's own settings ask for, or else the best for model and machine."""
     wanted = None if trusted.window in (None, "auto") else WindowSize(trusted.window)
     return LayoutChooser(store.has_labels, lambda: wanted)
 
 
-def with_engine(ask: Callable[[Engine], Awaitable[T]], trusted: Trusted, say: Say) -> T:
+def with_engine(ask: Callable[[Engine], Awaitable[T]], trusted: Settings, say: Say) -> T:
     """Run `ask` with an engine that is closed afterwards: the model process, or a remote server.
 
     trusted: the settings in force. say: reports that a model is being loaded.

@@ -42,7 +42,7 @@ from lsp_calib.evaluation.thresholds import (
     shared_encoder,
 )
 from lsp_calib.files import replace_file
-from lsp_calib.settings import Trusted, engine_choice
+from lsp_calib.settings import Settings, engine_choice
 from lsp_calib.terminal import Console
 
 RECORDS, TOKENS = "records.jsonl", "token.jsonl"
@@ -184,7 +184,7 @@ def count_tokens(positions: int, data_dir: Path | None, output: Path, asking: As
     raises. output: the folder. SettingsError if it cannot be made, or for a remote engine."""
     from lsp_calib.evaluation import token_study
 
-    given = Trusted(model=asking.model, threads=asking.threads)
+    given = Settings(model=asking.model, threads=asking.threads)
     choice = engine_choice(settings_in_force(given, asking.say))
     if choice.remote is not None:
         raise SettingsError(

@@ -23,7 +23,7 @@ from lsp_calib.evaluation.report import print_tables
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.evaluation.token_study import TOKEN
 from lsp_calib.inference.models.cards import locate
-from lsp_calib.settings import Trusted, engine_choice
+from lsp_calib.settings import Settings, engine_choice
 from lsp_calib.terminal import Console
 
 
@@ -150,7 +150,7 @@ def decode_missing(study: str, folder: Path, asking: AskingOptions, data_dir: Pa
     from lsp_calib.commands.evaluate import RECORDS, TOKENS, count_tokens, evaluate
 
     say = asking.say
-    given = Trusted(model=asking.model, threads=asking.threads)
+    given = Settings(model=asking.model, threads=asking.threads)
     card, _ = locate(engine_choice(settings_in_force(given, say)).model)
     wanted = runs(study, data_dir, asking.seed, say)
     left = {run.name: answers_left(folder / run.name / RECORDS, run.items) for run in wanted}

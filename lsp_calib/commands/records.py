@@ -23,7 +23,7 @@ from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task
 from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.files import read_file
 from lsp_calib.inference.models.cards import locate
-from lsp_calib.settings import Trusted, engine_choice
+from lsp_calib.settings import Settings, engine_choice
 
 _DOING = {SUMMARY: "Summarising functions", SYNTHESIS: "Writing functions", REPAIR: "Repairing lines"}
 
@@ -31,9 +31,9 @@ _DOING = {SUMMARY: "Summarising functions", SYNTHESIS: "Writing functions", REPA
 def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`. Raises as `evaluation.collect.collect`."""
     if asking.workers.remotes:
-        given = Trusted(remote_url=asking.workers.remotes[0], remote_model=asking.model)
+        given = Settings(remote_url=asking.workers.remotes[0], remote_model=asking.model)
     else:
-        given = Trusted(model=asking.model, threads=asking.threads)
+        given = Settings(model=asking.model, threads=asking.threads)
     choice = engine_choice(settings_in_force(given, asking.say))
     doing = _DOING.get(task.name, "Completing lines")
     with item_progress(doing, quiet=asking.quiet, lines=asking.lines) as show:
@@ -90,7 +90,7 @@ def check_output(path: Path) -> None:
         ) from error
 
 
-def unfinished(question: Sequence[Any], engine: Trusted) -> Path:
+def unfinished(question: Sequence[Any], engine: Settings) -> Path:
     """The file that keeps the answers of a calibration without --records: the same one for the same command.
 
     question: all that says what is asked for, JSON types. engine: the settings in force.
@@ -107,7 +107,7 @@ def remove_unfinished(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _asked(engine: Trusted) -> tuple[str | None, ...]:
+def _asked(engine: Settings) -> tuple[str | None, ...]:
     """The model that is asked, by name: where none is set, the best installed one may be another tomorrow."""
     choice = engine_choice(engine)
     if choice.remote is not None:

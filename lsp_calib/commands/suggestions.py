@@ -29,7 +29,7 @@ from lsp_calib.files import read_file
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import family_of, name_of
 from lsp_calib.markdown import code_span, escape_markdown, escape_prose
-from lsp_calib.settings import Trusted
+from lsp_calib.settings import Settings
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
@@ -116,7 +116,7 @@ class RepositoryExamples:
         return not self._stopped.is_set()
 
 
-def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: Say) -> list[Suggestion]:
+def complete_at(path: Path, line: int, column: int | None, given: Settings, say: Say) -> list[Suggestion]:
     """Suggestions at a place, counted from 0; an empty list if the model has none, and the reason is said.
     Of one that goes over closers behind the place the part before them.
 
@@ -164,7 +164,7 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
     return with_engine(ask, trusted, say)
 
 
-def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bool = False) -> Suggestion:
+def summarize_at(path: Path, line: int, given: Settings, say: Say, *, augment: bool = False) -> Suggestion:
     """The summary of the innermost function that holds `line` (from 0).
 
     Documented functions of the file's repository are examples for it, unless a remote server is asked: only
@@ -295,7 +295,7 @@ class Overview:
 
 
 def overview(
-    root: Path, given: Trusted, say: Say, progress: Progress, into: Overview, *, augment: bool = False
+    root: Path, given: Settings, say: Say, progress: Progress, into: Overview, *, augment: bool = False
 ) -> None:
     """Summarise the functions of a file, or of the files below a folder, one after the other.
 

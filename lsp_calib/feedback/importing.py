@@ -65,11 +65,10 @@ class Imported:
         }
 
 
-def read_foreign(path: Path, uses: Sequence[Purpose], criterion: str = MOST_AGREE) -> Calibrator:
+def read_foreign(path: Path, uses: Sequence[Purpose]) -> Calibrator:
     """The calibrator in a file, if it says something here.
 
-    uses: the models and prompts that this user works with, whatever the language. criterion: by which this
-    user's summaries are judged.
+    uses: the models and prompts that this user works with, whatever the language.
     Raises CalibratorError for a file that is no calibrator, or one for another model, another version of its
     prompt, another criterion, or features that this version does not compute: with what to do.
     """
@@ -89,11 +88,10 @@ def read_foreign(path: Path, uses: Sequence[Purpose], criterion: str = MOST_AGRE
             names = ", ".join(in_one_line(name, 40) for name in unknown[:5])
             raise CalibratorError(f"{path} weighs features that are not known: {names}. It was not imported.")
     model = _used(calibrator, uses)
-    if calibrator.purpose.criterion not in ("", criterion):
+    if calibrator.purpose.criterion not in ("", MOST_AGREE):
         raise CalibratorError(
-            f"{calibrator.id} judges summaries by the criterion {calibrator.purpose.criterion}; yours is "
-            f"{criterion}, so it would never be used. Set `summary.criterion` to its criterion, or ask for "
-            "one of yours."
+            f"{calibrator.id} judges summaries by the criterion {calibrator.purpose.criterion}; here they "
+            f"are judged by {MOST_AGREE}, so it would never be used. Ask for one by that criterion."
         )
     if model.sha256 != calibrator.purpose.model.sha256:
         # One of the two names the model without a checksum. The labels here are stored under ours.

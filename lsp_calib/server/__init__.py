@@ -14,23 +14,23 @@ from lsp_calib.files import open_file
 
 if TYPE_CHECKING:
     from lsp_calib.server.app import CalibServer
-    from lsp_calib.settings import Trusted
+    from lsp_calib.settings import Settings
 
 
-def create_server(command_line: Trusted | None = None, *, trusts_editor: bool = False) -> CalibServer:
+def create_server(command_line: Settings | None = None, *, trusts_editor: bool = False) -> CalibServer:
     """A server with all features registered."""
     from lsp_calib.server import app
     from lsp_calib.server.features import commands, completions, documents, summaries
-    from lsp_calib.settings import Trusted
+    from lsp_calib.settings import Settings
 
-    server = app.CalibServer(command_line or Trusted(), trusts_editor=trusts_editor)
+    server = app.CalibServer(command_line or Settings(), trusts_editor=trusts_editor)
     for feature in (app, documents, completions, summaries, commands):
         feature.register(server)
     return server
 
 
 def serve(
-    command_line: Trusted | None = None, *, trusts_editor: bool = False, log_file: Path | None = None
+    command_line: Settings | None = None, *, trusts_editor: bool = False, log_file: Path | None = None
 ) -> None:
     """Serve one client over standard input and output, until it disconnects.
 

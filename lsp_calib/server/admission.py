@@ -87,11 +87,6 @@ SELECTED_ITEM = NoSuggestion(
     "several lines or belongs to another place. Close the menu, or select another item.",
 )
 
-ON_BATTERY = NoSuggestion(
-    "onBattery",
-    'The machine runs on its battery, and onBattery is "off". Set onBattery to "less" or "on".',
-    _BY_HAND,
-)
 BULK_CHANGE = NoSuggestion(
     "bulkChange",
     "The document had just changed in a way that is not typing: by many lines, in several places at once, by "
@@ -276,8 +271,7 @@ class Admission:
         events.on(SettingsChanged, lambda _: self.apply_settings())
 
     def apply_settings(self) -> None:
-        if self._connection.settings.on_battery != "on":
-            self._power.on_battery()  # so that it is known once it matters
+        self._power.on_battery()  # so that it is known once it matters
 
     def stop(self) -> None:
         """Admit nothing more."""
@@ -311,10 +305,7 @@ class Admission:
         """Why a request that the user has not made by hand is not answered now, None if it is."""
         if self.pause.message:
             return paused(self.pause.message)
-        settings = self._connection.settings
-        if not is_chosen(language, settings.languages):
-            return language_off(language)
-        return ON_BATTERY if settings.on_battery == "off" and self._power.on_battery() else None
+        return None if is_chosen(language, self._connection.settings.languages) else language_off(language)
 
     @property
     def in_comments(self) -> bool | None:
@@ -324,11 +315,8 @@ class Admission:
         return None if comments is None else comments == "on"
 
     def may_work_ahead(self) -> bool:
-        """Whether the model may work on what nobody has asked for yet: not in a pause, nor on battery
-        unless `onBattery` is on."""
-        if not self._open or self.pause.message:
-            return False
-        return self._connection.settings.on_battery == "on" or not self._power.on_battery()
+        """Whether the model may work on what nobody has asked for yet: not in a pause, nor on battery."""
+        return self._open and not self.pause.message and not self._power.on_battery()
 
     def excluded(self, document: CalibDocument) -> str:
         """Why a document is excluded, "" if it is not. The names of its file decide."""
@@ -337,7 +325,7 @@ class Admission:
     def exclusion(self) -> Exclusion:
         """Also for the pieces of other files in a prompt (`completion.related_code`,
         `summarization.workspace_examples`), where `workspace_files` leaves out more."""
-        return Exclusion((*self._connection.trusted.exclude, *self._connection.settings.exclude))
+        return Exclusion(self._connection.settings.exclude)
 
 
 class Pause:

@@ -18,8 +18,8 @@ from pygls.capabilities import get_capability
 from pygls.io_ import StdinAsyncReader, run_async
 
 from lsp_calib import home
-from lsp_calib import settings as settings_module
 from lsp_calib.server.messages import KNOWN, Connection, has_inline_completion
+from lsp_calib.settings import Settings, in_workspace, parse, resolve
 
 if TYPE_CHECKING:
     from lsp_calib.server.session import Session
@@ -60,12 +60,12 @@ class _Output:
 class CalibServer(Connection):
     """A connection that is served, and the features of its session."""
 
-    def __init__(self, command_line: settings_module.Trusted, *, trusts_editor: bool = False) -> None:
+    def __init__(self, command_line: Settings, *, trusts_editor: bool = False) -> None:
         super().__init__()
         self.command_line = command_line
         self._trusts_editor = trusts_editor
-        # Without an editor's and a workspace's; those of the start.
-        self.own_settings = self.initial_settings = self.settings
+        # Those of the start, beside which a workspace may set some.
+        self.initial_settings = self.settings
         # Requests for the settings: how many were made, and which one was answered last.
         self.settings_asked = self.settings_answered = 0
         # Seconds for work that is under way when the connection ends, such as writes to the feedback store.
@@ -92,12 +92,11 @@ class CalibServer(Connection):
             # Kate, Zed and Sublime Text merge what a checkout says into these options.
             problems.append(_NOT_TRUSTED)
             named = None
-        editor, more = settings_module.parse_trusted(named)
+        editor, more = parse(named)
         # Nothing works without a state folder: its error is the answer, so that the editor shows the reason.
-        self.trusted, still_more = settings_module.resolve_trusted(self.command_line, editor)
-        self.own_settings = settings_module.of_the_user(self.trusted)
-        self.initial_settings, wrong = settings_module.parse(options, self.own_settings, self.own_settings)
-        self.settings = self.initial_settings
+        own, still_more = resolve(self.command_line, editor)
+        self.settings, wrong = in_workspace(options, own)
+        self.initial_settings = self.settings
         self.problems = wrong + problems + more + still_more
         if self.settings.completion is False or (
             self.settings.completion == "auto" and has_inline_completion(params.capabilities)
@@ -187,10 +186,8 @@ class CalibServer(Connection):
         return True
 
     def _apply(self, raw: object) -> None:
-        # A workspace may change these settings, but not loosen the user's; none of them names a file or a
-        # host. A setting that is missing returns to its value at the start, also if an earlier change had set
-        # it.
-        self.settings, problems = settings_module.parse(raw, self.initial_settings, self.own_settings)
+        # A setting that is missing returns to its value at the start, also if an earlier change had set it.
+        self.settings, problems = in_workspace(raw, self.initial_settings)
         self.problems += problems
 
 

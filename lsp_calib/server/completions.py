@@ -193,7 +193,6 @@ class Completions:
         self._events.on(on.PauseChanged, lambda one: self.stop(paused(one.message)) if one.message else None)
         self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
         self._events.on(on.CalibratorChanged, lambda _: self.forget_replies())
-        self._events.on(on.AssessmentsOutdated, lambda _: self.forget_replies())
 
     async def newest(
         self,
@@ -614,30 +613,18 @@ class Completions:
         self, document: CalibDocument, cursor: Cursor, lead: str, before: _Before
     ) -> Reply | None:
         """Wait before the model is asked; the reply if it need not be asked any more."""
-        debounce = self._connection.settings.debounce_ms
-        pause = None if debounce is None else debounce / 1e3
-        ends: set[asyncio.Future[Any]] = set() if before.task is None else {before.task}
-        if pause is None:
-            pause = self._busy_pause if ends else 0.0
-        if pause and not before.hurry.is_set():
-            loop = asyncio.get_running_loop()
-            until = loop.time() + pause
-            hurry = asyncio.ensure_future(before.hurry.wait())
-            try:
-                await asyncio.wait({hurry, *ends}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-                if debounce is not None and not self._is_known(document, cursor, lead, before):
-                    # The user wants the model to be asked less often, and not only when it is free.
-                    await asyncio.wait({hurry}, timeout=max(until - loop.time(), 0.0))
-            finally:
-                hurry.cancel()
         if before.task is None:
             return None
+        if not before.hurry.is_set():
+            hurry = asyncio.ensure_future(before.hurry.wait())
+            ends: set[asyncio.Future[Any]] = {hurry, before.task}
+            try:
+                await asyncio.wait(ends, timeout=self._busy_pause, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                hurry.cancel()
         before.cancel()
         before.task = None
         return self._recall(document, cursor, lead, before.hurry.is_set())
-
-    def _is_known(self, document: CalibDocument, cursor: Cursor, lead: str, before: _Before) -> bool:
-        return self._recall(document, cursor, lead, before.hurry.is_set()) is not None
 
     def _made(
         self, document: CalibDocument, cursor: Cursor, lead: str, outcome: Outcome, *, keep: bool

@@ -191,11 +191,6 @@ class CalibratorChanged:
     ref: CalibratorRef
 
 
-@attrs.frozen
-class AssessmentsOutdated:
-    """What is remembered was assessed by another calibrator or policy than the one in force."""
-
-
 class Events:
     """Sends events to those who subscribed to their type, in the order of the subscriptions."""
 

@@ -411,7 +411,7 @@ class WorkAhead:
     def inserted(self, document: CalibDocument, line: int) -> None:
         """A suggestion was inserted in a line of a document: complete the next one."""
         # A request to another machine takes its time, and may cost money.
-        if not self._looks_ahead() or self._connection.trusted.remote_url is not None:
+        if not self._looks_ahead() or self._connection.settings.remote_url is not None:
             return
         self.give_way()
         lines, first = document.in_its_text()

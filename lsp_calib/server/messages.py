@@ -33,7 +33,7 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.inference import open_engine
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.server.text import CalibWorkspace
-from lsp_calib.settings import Settings, Trusted, engine_choice
+from lsp_calib.settings import Settings, engine_choice
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import Engine, StateListener
@@ -243,16 +243,20 @@ class ClientTraits:
     """What some editors do and their capabilities do not tell, by the name that each gives itself.
 
     draws_labels_alone: the completion menu shows label and kind of an item, and its detail only beside the
-    selected one. drops_results: the user sees nothing of what a command answers.
+    selected one. drops_results: the user sees nothing of what a command answers. hover_patience: seconds
+    that a hover waits for its summary.
     """
 
     draws_labels_alone: bool = False
     drops_results: bool = False
+    hover_patience: float = 3.0
 
 
 KNOWN = {
     # Tried with 25.07 (tests/editors/helix).
     "helix": ClientTraits(draws_labels_alone=True, drops_results=True),
+    # It shows hovers once all servers of a buffer have answered.
+    "neovim": ClientTraits(hover_patience=0.15),
 }
 """By `clientInfo.name`, in small letters."""
 
@@ -276,11 +280,10 @@ class Connection(LanguageServer):
             converter_factory=make_converter,
         )
         self.settings = Settings()
-        self.trusted = Trusted()
         self.problems: list[str] = []
         self.client_traits = ClientTraits()
         self.make_engine: Callable[[StateListener], Engine] = lambda on_state: open_engine(
-            engine_choice(self.trusted), on_state
+            engine_choice(self.settings), on_state
         )
         self.clock: Clock = time.time
         self.pace: Pace | None = None

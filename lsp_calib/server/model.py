@@ -210,7 +210,7 @@ class Model:
         try:
             loaded = await self.engine.ready()
             self._status.model = loaded.identity.name
-            is_local = self._connection.trusted.remote_url is None
+            is_local = self._connection.settings.remote_url is None
             if is_local and (self.loaded is None or self.loaded.identity != loaded.identity):
                 self._answers = Answers(loaded.card)
             self.loaded = loaded

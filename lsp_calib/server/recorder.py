@@ -181,7 +181,7 @@ class Recorder:
         self._expires_at = now + _DAY
         if not (self._enabled() or home.feedback_file().exists()):
             return
-        kept = self._connection.trusted.retention_days * _DAY
+        kept = self._connection.settings.retention_days * _DAY
         self._in_background(lambda store: self._expire(store, believed(store, now) - kept))
 
     def _expire(self, store: FeedbackStore, before: float) -> None:

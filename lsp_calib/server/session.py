@@ -16,11 +16,11 @@ from lsp_calib.server.history import HidingNotice, ReportPage
 from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
-from lsp_calib.server.refits import Learning, WorkspaceCalibration
+from lsp_calib.server.refits import Learning
 from lsp_calib.server.summaries import Summaries
 from lsp_calib.server.tracking import Diagnostics, Refused, SuggestionTracking
 from lsp_calib.server.user_messages import SummaryProgress
-from lsp_calib.settings.tiers import tier_policy
+from lsp_calib.settings import tier_policy
 
 
 class Session:
@@ -39,15 +39,15 @@ class Session:
         self.messages = messages = UserMessages(connection)
         estimator = ConfidenceEstimator(
             CalibratorStore.open(),
-            tier_policy(connection.trusted, connection.settings)[0],
+            tier_policy(connection.settings),
             lambda ref: events.send(on.CalibratorChanged(ref)),
             measure=connection.settings.measure,
         )
-        estimator.criterion = connection.trusted.criterion
+        estimator.overrides = connection.settings.overrides
 
         def warn_of_settings() -> None:
             problems, connection.problems = connection.problems, []
-            messages.warn(*problems, *tier_policy(connection.trusted, connection.settings)[1])
+            messages.warn(*problems)
 
         def complain() -> None:
             for complaint in estimator.complaints:
@@ -68,13 +68,11 @@ class Session:
         self.refused = refused = Refused(tracking, events)
         self.last_requests = last = LastRequests()
         self.diagnostics = Diagnostics(connection, tracking, events)
-        self._calibration = WorkspaceCalibration(work_done)
         self.learning = Learning(
             connection,
             model,
             estimator,
             recorder,
-            self._calibration,
             status=status,
             messages=messages,
             idle=idle,
@@ -117,7 +115,7 @@ class Session:
         asked when something is wanted of it."""
         self.admission.settings_known.set()
         self.settings_changed()
-        if self._connection.trusted.remote_url is None:
+        if self._connection.settings.remote_url is None:
             self.model.load()
 
     def settings_changed(self) -> None:
@@ -137,7 +135,6 @@ class Session:
         self.admission.stop()
         self.status.close()
         self.model.stop()
-        await self._calibration.close()
         await self._idle.close()
         await self.completions.close()
         await self.admission.close()

@@ -93,7 +93,6 @@ class Summaries:
         self._reported: set[str] = set()
         self._hovered = False
         self._place: tuple[str, int] | None = None
-        self._lenses = self._connection.settings.code_lens
         self._refresh: asyncio.TimerHandle | None = None
         self._examples = ExampleIndex(self._connection, self._admission, self._events)
         self.requests = SummaryRequests(
@@ -107,8 +106,6 @@ class Summaries:
         self._events.on(on.SummaryKnown, lambda _: self._known())
         self._events.on(on.ModelLoaded, lambda one: self.requests.loaded(one.loaded.identity))
         self._events.on(on.CalibratorChanged, lambda _: self.requests.assess_again())
-        self._events.on(on.AssessmentsOutdated, lambda _: self.requests.assess_again())
-        self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
         self._events.on(on.DocumentOpened, lambda one: self._at(one.document.uri, 0))
         self._events.on(on.CompletionRequested, lambda one: self._at(one.uri, one.cursor.own_line))
         self._events.on(on.UserMoved, lambda one: self._at(one.uri, one.line))
@@ -237,20 +234,14 @@ class Summaries:
         # Who never looks at a summary pays nothing for summaries.
         is_wanted = settings.code_lens or (settings.hover and self._hovered)
         return (
-            settings.hover_ahead
-            and is_wanted
+            is_wanted
             # A request to another machine may cost money.
-            and self._connection.trusted.remote_url is None
+            and self._connection.settings.remote_url is None
             # Idle work loads no model.
             and self._status.state in (EngineState.READY, EngineState.BUSY)
             and self._admission.may_work_ahead()
             and self._admission.unwanted(language) is None
         )
-
-    def _settings_changed(self) -> None:
-        if self._connection.settings.code_lens != self._lenses:
-            self._lenses = self._connection.settings.code_lens
-            self._refresh_lenses()
 
     def _known(self) -> None:
         if self._connection.settings.code_lens and self._refresh is None:

@@ -38,8 +38,6 @@ from lsp_calib.workspace_files import is_left_out
 
 logger = logging.getLogger(__name__)
 
-Scope = Literal["signature", "function"]
-
 _MOST_NAMESAKES = 50
 
 
@@ -95,14 +93,13 @@ async def parse(*documents: CalibDocument) -> None:
         document.remember_functions(its_lines, its_functions)
 
 
-def target_at(document: CalibDocument, position: types.Position, scope: Scope) -> Target | None:
+def target_at(document: CalibDocument, position: types.Position) -> Target | None:
     """The function that a place is about, None if there is none.
 
     On a line of a signature it is that function; on the name of a call the one that is called, if exactly one
     function of this file or notebook has the name: which of several is meant only the language's own server
     knows.
-    Anywhere else in a body only with the scope "function": there every word has a hover of that server, which
-    ours would bury.
+    Nowhere else in a body: there every word has a hover of that server, which ours would bury.
     """
     line, column = place_in(document, position)
     lines, language = document.bare_lines, document.language
@@ -113,8 +110,6 @@ def target_at(document: CalibDocument, position: types.Position, scope: Scope) -
         called = [] if call is None else list(_called(call, document, language))
         if call is not None and len(called) == 1:
             return Target(*called[0], language, part_of_line(document, line, lines[line], *call.span))
-        if scope == "function":
-            function = _innermost(found, line)
     return None if function is None else Target.at_its_heading(document, function)
 
 
@@ -214,7 +209,7 @@ class ExampleIndex:
         root = path_of_folder(folder) if folder else None
         if root is None or path is None or not path.is_relative_to(root):
             return ()
-        if not has_grammar(language) or self._connection.trusted.remote_url is not None:
+        if not has_grammar(language) or self._connection.settings.remote_url is not None:
             return ()
         index = self._indexes.get(root)
         if index is None:

@@ -21,9 +21,8 @@ from lsp_calib.server.events import Clock, Events
 from lsp_calib.server.messages import Connection, pulls_diagnostics
 from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.text import CalibDocument, Changes, part_of_line, whole_line
-from lsp_calib.settings import Settings
 from lsp_calib.text_lines import indentation_of, same_line
-from lsp_calib.values import Suggestion
+from lsp_calib.values import Suggestion, Tier
 
 logger = logging.getLogger(__name__)
 
@@ -365,10 +364,9 @@ def _moved(line: int, text: int, region: tuple[int, int, int], lines: Sequence[s
 SOURCE = "lsp-calib"
 
 _SEVERITY = {
-    "error": types.DiagnosticSeverity.Error,
-    "warning": types.DiagnosticSeverity.Warning,
-    "information": types.DiagnosticSeverity.Information,
-    "hint": types.DiagnosticSeverity.Hint,
+    Tier.ACCEPT: types.DiagnosticSeverity.Hint,
+    Tier.REVIEW: types.DiagnosticSeverity.Hint,
+    Tier.REJECT: types.DiagnosticSeverity.Information,
 }
 
 
@@ -380,21 +378,19 @@ class Diagnostics:
         self._tracking = tracking
         self._pulls = pulls_diagnostics(connection.client_capabilities)
         events.on(on.MarksChanged, lambda one: self.refresh(one.uri))
-        events.on(on.SettingsChanged, lambda _: self.refresh(*tracking.marked()))
 
     def current(self, uri: str) -> list[types.Diagnostic]:
         """The diagnostics of a document; none if it is not open."""
-        settings = self._connection.settings
-        document = self._connection.open_document(uri) if settings.diagnostics else None
+        shown = self._connection.settings.diagnostics
+        document = self._connection.open_document(uri) if shown else None
         if document is None:
             return []
         lines = document.bare_lines
-        found = (
-            self._diagnostic(settings, document, line, lines[line], suggestion)
+        return [
+            self._diagnostic(document, line, lines[line], suggestion)
             for line, suggestion in self._tracking.inserted(uri)
             if line < len(lines)
-        )
-        return [diagnostic for diagnostic in found if diagnostic is not None]
+        ]
 
     def refresh(self, *uris: str) -> None:
         """Tell the client that the diagnostics of documents may have changed."""
@@ -406,22 +402,15 @@ class Diagnostics:
                 self._connection.text_document_publish_diagnostics(params)
 
     def _diagnostic(
-        self, settings: Settings, document: CalibDocument, line: int, text: str, suggestion: Suggestion
-    ) -> types.Diagnostic | None:
-        confidence = suggestion.confidence
-        severity = {
-            "accept": settings.severity_accept,
-            "review": settings.severity_review,
-            "reject": settings.severity_reject,
-        }[confidence.tier.value]
-        if severity == "off":
-            return None
+        self, document: CalibDocument, line: int, text: str, suggestion: Suggestion
+    ) -> types.Diagnostic:
+        tier = suggestion.confidence.tier
         span = self._tracking.doubtful(suggestion.id, text)
         return types.Diagnostic(
             range=part_of_line(document, line, text, *span) if span else whole_line(document, line, text),
             message=tier_and_reason(suggestion),
-            severity=_SEVERITY[severity],
-            code=confidence.tier.value,
+            severity=_SEVERITY[tier],
+            code=tier.value,
             source=SOURCE,
             data={"id": suggestion.id},
         )

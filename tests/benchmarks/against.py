@@ -30,7 +30,7 @@ from ratios import ratios, words
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import build_prompt
 from lsp_calib.inference.models import converted
-from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.settings import Settings, resolve
 from lsp_calib.tools.bench.report import percentile
 from lsp_calib.tools.bench.run import Typist, place_of
 from lsp_calib.tools.bench.server import Served, scratch_folder, served, settled, until_idle
@@ -160,7 +160,7 @@ async def type_edit(
 
 
 async def measure(given: argparse.Namespace) -> tuple[dict[str, Pairs], list[int]]:
-    trusted, _ = resolve_trusted(Trusted(model=given.model), Trusted())
+    trusted, _ = resolve(Settings(model=given.model))
     found, evaluated = {"loop": Pairs(), **({"peer": Pairs()} if given.peer else {})}, list[int]()
     async with contextlib.AsyncExitStack() as stack:
         scratch = stack.enter_context(scratch_folder(trusted))

@@ -24,7 +24,7 @@ from statistics import median
 import attrs
 from ratios import ratios, words
 
-from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.settings import Settings, resolve
 from lsp_calib.tools.bench.run import Typist
 from lsp_calib.tools.bench.server import Served, scratch_folder, served, until_idle
 from lsp_calib.tools.bench.trace import Edit, Kind, Step, load_trace
@@ -151,7 +151,7 @@ def busy(count: int) -> Iterator[None]:
             one.wait()
 
 
-async def measure(trusted: Trusted, beside: int, requests: int) -> dict[str, list[Asked]]:
+async def measure(trusted: Settings, beside: int, requests: int) -> dict[str, list[Asked]]:
     with scratch_folder(trusted) as scratch:
         # Nothing is evaluated ahead: it would run into the next key's time.
         async with served(scratch, ahead=False) as server:
@@ -171,7 +171,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    trusted, _ = resolve_trusted(Trusted(model=given.model), Trusted())
+    trusted, _ = resolve(Settings(model=given.model))
     found = asyncio.run(measure(trusted, given.beside, given.requests))
     quiet = found["quiet"]
     pairs = [(b.ms, q.ms) for b, q in zip(found["beside"], quiet, strict=True) if b.same_work(q)]

@@ -33,7 +33,7 @@ from lsp_calib.evaluation.lines import source_files
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import name_of
-from lsp_calib.settings import Trusted
+from lsp_calib.settings import Settings
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.service import SummaryService
@@ -77,7 +77,7 @@ def main() -> None:
     chosen = [
         one for language in languages if (one := choose(projects_of(given.folders, language), language))
     ]
-    trusted = settings_in_force(Trusted(model=given.model, threads=given.threads), tell)
+    trusted = settings_in_force(Settings(model=given.model, threads=given.threads), tell)
 
     async def ask(engine: Engine) -> list[dict[str, Any]]:
         service = SummaryService(engine, estimator_for(trusted), installed_encoder())

@@ -9,18 +9,19 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from lsp_calib.settings.kinds import THE_USERS
-from lsp_calib.settings.table import TRUSTED, WORKSPACE, Setting
+from lsp_calib.settings import SETTINGS, Setting
 
 # What counts of each folder of a workspace with several. A server has one value of the others for all.
 PER_FOLDER = ("exclude",)
+# What is about one machine, in VS Code under `lspCalib.trusted`: it is not synchronised with others.
+OF_MACHINE = ("model", "threads", "gpuLayers", "remote", "feedback.retentionDays")
 # The groups of the documentation, and the first parts of the keys in each. The rest choose the model.
 GROUPS = {
     "completions": (
-        *("inlineCompletion", "completion", "multiline", "window", "prefetch", "debounceMs", "languages"),
-        *("comments", "onBattery", "hideBelow", "sure"),
+        *("inlineCompletion", "completion", "multiline", "window", "prefetch", "languages"),
+        *("comments", "hideBelow", "sure"),
     ),
-    "summaries": ("hover", "codeLens", "summary"),
+    "summaries": ("hover", "codeLens"),
     "tiers": ("tiers", "confidence", "diagnostics"),
     "learning": ("autoRefit", "feedback", "exclude"),
     "model": (),
@@ -28,9 +29,9 @@ GROUPS = {
 
 
 def markdown_tables() -> dict[str, str]:
-    """A table in Markdown for each group of settings. † marks those that a workspace cannot set."""
+    """A table in Markdown for each group of settings. ‡ marks those that a workspace can set."""
     tables: dict[str, list[Setting]] = {name: [] for name in GROUPS}
-    for key, setting in {**TRUSTED, **WORKSPACE}.items():
+    for key, setting in SETTINGS.items():
         first = key.partition(".")[0]
         name = next((name for name, parts in GROUPS.items() if first in parts), "model")
         tables[name].append(setting)
@@ -40,17 +41,17 @@ def markdown_tables() -> dict[str, str]:
 def vscode_properties() -> dict[str, dict[str, Any]]:
     """The settings as `contributes.configuration.properties` of a VS Code extension, by their full names.
 
-    Those that no workspace may change have the scope `machine`: VS Code takes them from none. The others have
-    `window`: VS Code says in the settings of a single folder that they do not count there. An unset one is
-    null: the server's default counts.
+    The scope of those that no workspace sets is `machine` or `application`: VS Code takes them from none. The
+    others have `window` or `resource`. An unset one is null: the server's default counts.
     """
-    workspace = {f"lspCalib.{key}": _property(setting) for key, setting in WORKSPACE.items()}
-    trusted = {
-        f"lspCalib.trusted.{key}": _property(setting, trusted=True)
-        for key, setting in TRUSTED.items()
-        if key not in WORKSPACE
-    }
-    return {**trusted, **workspace}
+    properties = {}
+    for key, setting in SETTINGS.items():
+        of_machine = key.startswith(OF_MACHINE)
+        scope = "machine" if of_machine else "application"
+        if setting.in_workspace:
+            scope = "resource" if key in PER_FOLDER else "window"
+        properties[f"lspCalib.{'trusted.' if of_machine else ''}{key}"] = _property(setting, scope)
+    return properties
 
 
 def _table(settings: Iterable[Setting]) -> str:
@@ -61,7 +62,7 @@ def _table(settings: Iterable[Setting]) -> str:
 def _row(setting: Setting) -> tuple[str, str, str, str]:
     also = ", ".join(f"`{name}`" for name in (setting.option, setting.variable) if name)
     return (
-        f"`{setting.key}`" + ("" if setting.key in WORKSPACE else " †") + (f" ({also})" if also else ""),
+        f"`{setting.key}`" + (" ‡" if setting.in_workspace else "") + (f" ({also})" if also else ""),
         _default(setting),
         setting.kind.words,
         setting.meaning + (f" ({setting.see})" if setting.see else ""),
@@ -70,23 +71,18 @@ def _row(setting: Setting) -> tuple[str, str, str, str]:
 
 def _default(setting: Setting) -> str:
     """What holds where nothing is set, as Markdown."""
-    value = setting.default
-    if isinstance(value, float):
-        value = int(value) if value.is_integer() else value
-    return setting.unset or f"`{json.dumps(value)}`"
+    return setting.unset or f"`{json.dumps(setting.default)}`"
 
 
-def _property(setting: Setting, *, trusted: bool = False) -> dict[str, Any]:
-    of_machine = trusted or setting.bound is THE_USERS
+def _property(setting: Setting, scope: str) -> dict[str, Any]:
     schema = setting.kind.schema
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    shared = "resource" if setting.key in PER_FOLDER else "window"
     words = f"{setting.meaning[0].upper()}{setting.meaning[1:]}. Default: {_default(setting)}."
     return {
         **schema,
         "type": [*types, "null"],
         **({"enum": [*schema["enum"], None]} if "enum" in schema else {}),
         "default": None,
-        "scope": "machine" if of_machine else shared,
-        "markdownDescription": words + (" Workspace settings cannot change it." if trusted else ""),
+        "scope": scope,
+        "markdownDescription": words,
     }

@@ -23,7 +23,7 @@ from lsprotocol import types
 from tree_sitter import Node, Parser
 
 from lsp_calib.languages import suffix_of
-from lsp_calib.settings import Trusted
+from lsp_calib.settings import Settings
 from lsp_calib.syntax.languages import rules_of
 from lsp_calib.tools.bench.server import Scratch, scratch_folder, served
 from lsp_calib.tools.client import Document, Editor
@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="print every answer")
     given = parser.parse_args()
     chosen = list(places(given.language))
-    with scratch_folder(attrs.evolve(Trusted(), model=given.model, threads=given.threads)) as scratch:
+    with scratch_folder(attrs.evolve(Settings(), model=given.model, threads=given.threads)) as scratch:
         found = asyncio.run(_all(scratch, chosen, others=not given.first, show=given.show))
     print(f"{given.model}\n\n| language | places | with an answer | answers | that add errors |")
     print("|---|---:|---:|---:|---:|")

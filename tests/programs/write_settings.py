@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference.md"
 EXTENSION = ROOT / "editor-configs" / "vscode" / "package.json"
 # The extension's own, which no server knows.
-OWN = ("lspCalib.server.path", "lspCalib.server.python", "lspCalib.serverPath", "lspCalib.badge.number")
+OWN = ("lspCalib.server.path", "lspCalib.server.python", "lspCalib.badge.number")
 # What a workspace can only add to counts in one that is not trusted, too.
 ALWAYS = ("lspCalib.exclude",)
 

@@ -41,6 +41,8 @@ PROGRAM = Path(__file__).with_name("scripted_server.py")
 FORK_SERVER = Path(__file__).with_name("fork_server.py")
 # Seconds. Nothing here takes long: an event that has not happened by then never will.
 PATIENCE = 60.0
+# What a workspace can set.
+WORKSPACE = ("languages", "exclude", "inlineCompletion", "inlineCompletion.enabled")
 
 
 @functools.cache
@@ -715,12 +717,22 @@ def environment(home: Path) -> dict[str, str]:
     return {**kept, "LSP_CALIB_HOME": str(home), "HOME": str(home)}
 
 
+def of_user(options: Any) -> Any:
+    """`initializationOptions` of a client that tells the user's own settings apart from a workspace's."""
+    if not isinstance(options, dict):
+        return options
+    free = {key: one for key, one in options.items() if key in WORKSPACE}
+    own = {key: one for key, one in options.items() if key not in (*WORKSPACE, "trusted")}
+    return {**free, "trusted": {**own, **options.get("trusted", {})}}
+
+
 async def start(
     folder: Path,
     script: Mapping[str, Any],
     *,
     client: types.ClientCapabilities | None = None,
     options: Any = None,
+    plain: bool = False,
     settings: Any = None,
     calibrated: bool = True,
     env: Mapping[str, str] | None = None,
@@ -733,6 +745,7 @@ async def start(
 ) -> Editor:
     """An editor connected to its own server.
 
+    options: the user's settings, sent as VS Code's client does (`of_user`), or as they are if `plain`.
     settings: what the editor answers to `workspace/configuration`. env: more for the server's environment.
     calibrated: with the calibrator of `install_calibrator`. initialized: with the handshake done. forked: see
     `command`. here: it is a thread of this process, for which this is patched. folders: of the workspace, as
@@ -762,7 +775,7 @@ async def start(
     params = types.InitializeParams(
         capabilities=connection.capabilities,
         process_id=os.getpid(),
-        initialization_options=options,
+        initialization_options=options if plain else of_user(options),
         client_info=types.ClientInfo(name) if name else None,
         root_uri=root,
         workspace_folders=[types.WorkspaceFolder(uri, uri.rpartition("/")[2]) for uri in folders] or None,

@@ -25,6 +25,7 @@ SCRIPT is a JSON file, all of its keys optional:
     format       fields of the card's `CompletionFormat`: a prefix and nothing else unless given
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.events.Pace`
+    hoverSeconds seconds that a hover waits for its summary
     summariesAfter  seconds after which summaries are made ahead; an hour unless given
     fileSeconds  how long the search for examples takes to read a file, at least
     supplies     the folder that lists mains adapters and batteries; none unless given
@@ -55,7 +56,8 @@ from lsp_calib import errors
 from lsp_calib import server as entry
 from lsp_calib.server import create_server
 from lsp_calib.server.app import CalibServer
-from lsp_calib.settings import Trusted
+from lsp_calib.server.messages import ClientTraits
+from lsp_calib.settings import Settings
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import Engine, LoadedModel, Request, StateListener
@@ -69,7 +71,7 @@ _HEAVY = ("numpy", "scipy", "sklearn", "tree_sitter", "llama_cpp", "sqlite3")
 class ScriptedEngine:
     """An `Engine`, like the model process in all but the model."""
 
-    def __init__(self, script: dict[str, Any], on_state: StateListener, trusted: Trusted) -> None:
+    def __init__(self, script: dict[str, Any], on_state: StateListener, trusted: Settings) -> None:
         from lsp_calib.inference.engine import EngineState
 
         self._script = script
@@ -290,7 +292,7 @@ def _pace(script: dict[str, Any]) -> Pace:
 
 def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServer:
     """A server with the script's engine. replace: like `setattr`, for what the whole process shares."""
-    server = create_server(Trusted(), trusts_editor=script.get("trustsEditor", True))
+    server = create_server(Settings(), trusts_editor=script.get("trustsEditor", True))
     if wire := script.get("wire"):
         _write_down(Path(wire), replace)
 
@@ -308,8 +310,10 @@ def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServ
 
             read = workspace_examples.lines_of
             replace(workspace_examples, "lines_of", lambda path: time.sleep(seconds) or read(path))
-        return ScriptedEngine(script, on_state, server.trusted)
+        return ScriptedEngine(script, on_state, server.settings)
 
+    if (patience := script.get("hoverSeconds")) is not None:
+        server.client_traits = ClientTraits(hover_patience=patience)
     server.pace = _pace(script)
     server.last_work = script.get("lastWork", server.last_work)
     server.settings_within = script.get("settingsWithin", server.settings_within)

@@ -112,19 +112,15 @@ async def test_the_same_lines_in_two_places_are_two_predictions(connect: Connect
     assert (second["text"], second["source"], second["id"] == first["id"]) == ("foo(bar)", "model", False)
 
 
-@pytest.mark.parametrize("change", ["policy", "hideBelow", "calibrator", "closed"])
+@pytest.mark.parametrize("change", ["calibrator", "closed"])
 async def test_what_is_out_of_date_is_forgotten(connect: Connect, change: str, tmp_path: Path) -> None:
     editor = await connect(FOO, settings={}, text="x = \n")
     first = await editor.suggestion(0, 4)
     if change == "calibrator":
         install_calibrator(tmp_path / "home", intercept=1.0)
-    elif change == "closed":
+    else:
         editor.close()
         editor.open("x = \n")
-    else:
-        editor.configure(
-            {"tiers": {"preset": "cautious"}} if change == "policy" else {"hideBelow": 0.1}, push=True
-        )
     await editor.in_order()
     for _ in range(2):  # a new calibrator is noticed with a request
         again = await editor.suggestion(0, 4)

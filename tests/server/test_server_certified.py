@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Connect
-from scripted_editor import Editor, capabilities, start, suggestions, until
+from scripted_editor import Editor, start, suggestions, until
 
 SCRIPT: dict[str, Any] = {
     "answers": {
@@ -134,16 +134,6 @@ async def test_drift_revokes_it_for_good_and_the_status_says_why(connect: Connec
     await again.leave()
 
 
-async def test_a_workspace_cannot_loosen_what_the_user_asked_for(connect: Connect) -> None:
-    options = {"trusted": {"tiers": {"policy": "risk", "risk": 0.05}}, "tiers": {"risk": 0.3}}
-    editor = await connect(SCRIPT, options=options, text="sure\npoor\n")
-    await editor.suggestion(0, 4)
-    assert (await certificate(editor))["risk"] == 0.05
-    await until(lambda: editor.messages, "the message")
-    (message,) = editor.messages
-    assert message.startswith("lspCalib.tiers.risk 0.3 does not count, 0.05 does")
-
-
 async def test_by_threshold_nothing_is_promised(connect: Connect) -> None:
     editor = await connect(SCRIPT, text="sure\n")
     suggestion = await editor.suggestion(0, 4)
@@ -188,17 +178,9 @@ async def test_no_refit_by_itself_where_it_is_turned_off(connect: Connect, tmp_p
     assert (await editor.suggestion(0, 4))["calibrator"] == before["calibrator"]
 
 
-async def test_overrides_are_stricter_where_language_or_path_fit_and_follow_the_settings(
-    connect: Connect,
-) -> None:
-    """Those of the user stay, whatever a workspace sends later."""
+async def test_overrides_are_stricter_where_language_or_path_fit(connect: Connect) -> None:
     mine = {"path": "crypto/**", "acceptFrom": 0.999}
-    editor = await connect(
-        SCRIPT,
-        client=capabilities(inline=True, configuration=True),
-        options={"trusted": {"tiers": {"overrides": [mine]}}},
-        settings={},
-    )
+    editor = await connect(SCRIPT, options={"tiers": {"overrides": [mine]}})
     secret, plain = "file:///project/crypto/keys.py", "file:///project/plain.py"
     for uri in (secret, plain):
         editor.open("sure\n", uri=uri)
@@ -206,17 +188,3 @@ async def test_overrides_are_stricter_where_language_or_path_fit_and_follow_the_
     suggestion = await editor.suggestion(0, 4, secret)
     assert suggestion["tier"] == "review"
     assert "below 99.9 %, as tiers.overrides has it here" in suggestion["reason"]
-    editor.configure({"tiers": {"overrides": [{"language": "python", "rejectBelow": 0.99}]}})
-    for _ in range(200):
-        tiers = [(await editor.suggestion(0, 4, uri))["tier"] for uri in (secret, plain)]
-        if tiers == ["reject", "reject"]:
-            break
-        await asyncio.sleep(0.02)
-    assert tiers == ["reject", "reject"]
-    editor.configure({"tiers": {"overrides": []}})
-    for _ in range(200):
-        tiers = [(await editor.suggestion(0, 4, uri))["tier"] for uri in (secret, plain)]
-        if tiers == ["review", "accept"]:
-            break
-        await asyncio.sleep(0.02)
-    assert tiers == ["review", "accept"]

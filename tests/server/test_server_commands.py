@@ -195,7 +195,7 @@ async def test_feedback_older_than_the_retention_is_deleted_in_pieces(connect: C
 
 
 async def test_it_is_deleted_while_no_feedback_is_kept_as_well(connect: Connect) -> None:
-    options = {"feedback": {"enabled": False}, "trusted": {"feedback": {"retentionDays": 30}}}
+    options = {"feedback": {"enabled": False, "retentionDays": 30}}
     editor = await connect(SCRIPT, options=options)
     learn(editor, 10, days_ago=1.5)
     learn(editor, 450, language="rust", days_ago=33)

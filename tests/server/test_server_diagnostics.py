@@ -102,8 +102,7 @@ async def test_typed_by_hand_is_not_marked(connect: Connect) -> None:
 
 
 async def test_severities(connect: Connect) -> None:
-    """Never a warning by default: no suggestion is a fault of the code. The user can turn each off, a
-    workspace raise it."""
+    """Never a warning: no suggestion is a fault of the code."""
     answers = {"a": {"text": "11", "logprobs": [-0.01]}, "c": {"text": "33", "logprobs": [-3.0]}}
     answers["b"] = {"text": "22", "logprobs": [-0.5]}
     editor = await connect({"answers": answers}, text="a\nb\nc\n")
@@ -116,25 +115,14 @@ async def test_severities(connect: Connect) -> None:
         "review": kinds.Hint,
         "reject": kinds.Information,
     }
-    severity = {"accept": "off", "review": "warning", "reject": "error"}
-    editor.configure({"diagnostics": {"enabled": False, "severity": severity}}, push=True)
-    assert {d.code: d.severity for d in await seen(editor)} == {
-        "accept": kinds.Hint,
-        "review": kinds.Warning,
-        "reject": kinds.Error,
-    }
-    # A setting that is no longer given has its value of the start, not its last one.
-    editor.configure({}, push=True)
-    assert {d.code for d in await seen(editor)} == {"accept", "review", "reject"}
 
 
 async def test_the_user_can_turn_marks_off(connect: Connect) -> None:
     answers = {"a": {"text": "11", "logprobs": [-0.01]}, "b": {"text": "22", "logprobs": [-0.5]}}
-    for mine, left in (({"severity": {"accept": "off"}}, {"review"}), ({"enabled": False}, set())):
-        options = {"trusted": {"diagnostics": mine}}
-        editor = await connect({"answers": answers}, options=options, text="a\nb\n")
-        for line, text in enumerate(("11", "22")):
-            await editor.suggestion(line, 1)
-            editor.insert(line, 1, text)
-        assert {d.code for d in await seen(editor)} == left
-        assert editor.messages == []
+    options = {"diagnostics": {"enabled": False}}
+    editor = await connect({"answers": answers}, options=options, text="a\nb\n")
+    for line, text in enumerate(("11", "22")):
+        await editor.suggestion(line, 1)
+        editor.insert(line, 1, text)
+    assert await seen(editor) == []
+    assert editor.messages == []

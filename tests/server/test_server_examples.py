@@ -21,7 +21,7 @@ TEXT = '''def price_of(items):
     """Old words of its own."""
     return sum(item.price for item in items)
 '''
-PATIENT = {"hover": {"budgetMs": 20_000}}
+PATIENT = {"hoverSeconds": 20}
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def prompt(editor: Editor, uri: str, line: int = 0) -> str:
 
 async def test_the_prompt_shows_functions_of_the_workspace(root: Path, connect: Connect) -> None:
     """The nearest last, without their documentation in the code; of the function itself, the code alone."""
-    editor = await connect(folders=[root.as_uri()], options=PATIENT)
+    editor = await connect(PATIENT, folders=[root.as_uri()])
     uri = (root / "bill.py").as_uri()
     (root / "bill.py").write_text(TEXT)
     editor.open(TEXT, uri=uri)
@@ -55,7 +55,7 @@ async def test_the_prompt_shows_functions_of_the_workspace(root: Path, connect: 
 
 
 async def test_open_documents_count_as_they_are_in_the_editor(root: Path, connect: Connect) -> None:
-    editor = await connect(folders=[root.as_uri()], options=PATIENT)
+    editor = await connect(PATIENT, folders=[root.as_uri()])
     shop, uri = (root / "app" / "shop.py").as_uri(), (root / "bill.py").as_uri()
     editor.open(SHOP.replace("some items", "the items in sight"), uri=shop)
     editor.open(TEXT, uri=uri)
@@ -70,7 +70,7 @@ async def test_what_no_model_may_see_is_not_shown(root: Path, connect: Connect) 
     (root / ".gitignore").write_text("ignored\n")
     (root / "ignored").mkdir()
     (root / "ignored" / "a.py").write_text(SHOP.replace("Sum the", "Ignored: sum the"))
-    editor = await connect(folders=[root.as_uri()], options={**PATIENT, "exclude": ["app/"]})
+    editor = await connect(PATIENT, folders=[root.as_uri()], options={"exclude": ["app/"]})
     uri = (root / "bill.py").as_uri()
     editor.open(TEXT, uri=uri)
     shown = await prompt(editor, uri)
@@ -84,7 +84,7 @@ async def test_a_document_that_git_ignores_is_no_example_while_it_is_open(
 ) -> None:
     (root / ".git").mkdir()
     (root / ".gitignore").write_text("app/\n")
-    editor = await connect(folders=[root.as_uri()], options=PATIENT)
+    editor = await connect(PATIENT, folders=[root.as_uri()])
     editor.open(SHOP, uri=(root / "app" / "shop.py").as_uri())
     uri = (root / "bill.py").as_uri()
     editor.open(TEXT, uri=uri)
@@ -95,7 +95,7 @@ async def test_a_document_that_git_ignores_is_no_example_while_it_is_open(
 async def test_outside_of_the_workspace_the_shipped_examples_are_shown(
     uri: str, root: Path, connect: Connect
 ) -> None:
-    editor = await connect(folders=[root.as_uri()], options=PATIENT)
+    editor = await connect(PATIENT, folders=[root.as_uri()])
     editor.open(TEXT, uri=uri)
     shown = await prompt(editor, uri)
     assert "Read a JSON file" in shown
@@ -103,7 +103,7 @@ async def test_outside_of_the_workspace_the_shipped_examples_are_shown(
 
 
 async def test_while_paused_no_workspace_is_read(root: Path, connect: Connect) -> None:
-    editor = await connect(folders=[root.as_uri()], options=PATIENT)
+    editor = await connect(PATIENT, folders=[root.as_uri()])
     uri = (root / "bill.py").as_uri()
     editor.open(TEXT, uri=uri)
     await editor.command("pause")
@@ -121,7 +121,7 @@ async def test_a_folder_of_any_name_is_read(root: Path, connect: Connect, name: 
         (folder / "app").mkdir(parents=True)
         (folder / "app" / "shop.py").write_text(SHOP.replace("Sum the prices of some items.", sentence))
     folder = root.with_name(name)
-    editor = await connect(folders=[folder.as_uri()], options=PATIENT)
+    editor = await connect(PATIENT, folders=[folder.as_uri()])
     uri = (folder / "bill.py").as_uri()
     editor.open(TEXT, uri=uri)
     assert "Sum the prices of some items." in await prompt(editor, uri)
@@ -129,7 +129,7 @@ async def test_a_folder_of_any_name_is_read(root: Path, connect: Connect, name: 
 
 async def test_the_root_of_an_editor_that_knows_of_no_folders_is_one(root: Path, connect: Connect) -> None:
     """As lsp-mode and vim-lsp send it."""
-    editor = await connect(root=root.as_uri(), options=PATIENT)
+    editor = await connect(PATIENT, root=root.as_uri())
     uri = (root / "bill.py").as_uri()
     editor.open(TEXT, uri=uri)
     assert "Sum the prices of some items." in await prompt(editor, uri)

@@ -251,15 +251,6 @@ async def test_turned_off_in_an_editor_that_has_the_menu_alone(connect: Connect)
     assert await editor.command("explain") is None
 
 
-async def test_turned_off_later_in_an_editor_that_has_the_menu_alone(connect: Connect) -> None:
-    editor = await connect({"otherwise": {"text": "x"}}, client=capabilities(), text="a")
-    assert await editor.command("explain") is None, "nothing is turned off"
-    editor.configure({"completion": {"enabled": False}}, push=True)
-    await editor.in_order()
-    assert not (await editor.complete(0, 1)).items
-    assert "completion.enabled" in await explained(editor, "off")
-
-
 async def test_the_menu_turned_off_beside_ghost_text_is_no_reason(connect: Connect) -> None:
     editor = await connect({"otherwise": {"text": "x"}}, options={"completion": {"enabled": False}}, text="a")
     assert await editor.command("explain") is None

@@ -13,7 +13,6 @@ import pytest
 from conftest import Connect
 from lsprotocol import types
 from scripted_editor import URI, Editor, capabilities, install_calibrator, suggestions, until
-from test_server_commands import learn
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -228,56 +227,12 @@ async def test_by_hand_beside_the_editors_own_request_at_the_same_place(connect:
     assert [item.insert_text for item in asked] == [" = 2"]
 
 
-async def test_the_limit_takes_effect_at_the_next_request(connect: Connect) -> None:
-    editor = await connect(SCRIPT, text=TEXT)
-    assert await shown(editor) == [0, 1, 2]
-    editor.configure({"hideBelow": 0.5}, push=True)
-    assert await shown(editor) == [0]
-    editor.configure({"hideBelow": False}, push=True)
-    assert await shown(editor) == [0, 1, 2]
-
-
 async def test_the_menu_hides_as_well(connect: Connect) -> None:
     editor = await connect(SCRIPT, client=capabilities(), options={"hideBelow": 0.5}, text=TEXT)
     assert len((await editor.menu(0, 4)).items) == 1
     assert not (await editor.complete(1, 4)).items
     await until(lambda: editor.engine.read("answered"), "the answer")
     assert not (await editor.complete(1, 4)).items
-
-
-async def test_the_user_is_told_once_what_it_would_have_hidden(connect: Connect) -> None:
-    """By their own history, for each new value of the setting; the next start does not repeat it."""
-    editor = await connect(SCRIPT)
-    learn(editor, 20)
-    labels = editor.rows(
-        "SELECT l.correct, s.logprobs FROM labels l JOIN suggestions s ON s.id = l.suggestion_id"
-    )
-
-    def expected(below: float) -> str:
-        """Each of the learned suggestions has one token."""
-        parts = []
-        for right, kind in ((0, "wrong"), (1, "right")):
-            confidences = [math.exp(json.loads(logprobs)[0]) for one, logprobs in labels if one == right]
-            hidden, n = sum(one < below for one in confidences), len(confidences)
-            parts.append(f"{100 * hidden / n:.0f} % of the {kind} ones ({hidden} of {n})")
-        last = "Of your last 20 labelled suggestions it would have hidden"
-        return f"hideBelow is {below:g}. {last} {' and '.join(parts)}."
-
-    editor.configure({"hideBelow": 0.6}, push=True)
-    editor.configure({"hideBelow": 0.6}, push=True)
-    await until(lambda: editor.messages, "the message")
-    editor.configure({"hideBelow": 0.4}, push=True)
-    await until(lambda: len(editor.messages) == 2, "the second message")
-    for below in (False, 0.4):  # turned off, the next limit is a new decision
-        editor.configure({"hideBelow": below}, push=True)
-    await until(lambda: len(editor.messages) == 3, "the third message")
-    assert editor.messages == [expected(0.6), expected(0.4), expected(0.4)]
-    assert editor.messages[0].split("hidden")[1] != editor.messages[1].split("hidden")[1]
-    assert editor.client.messages[0].type is types.MessageType.Info
-    await editor.leave()
-    again = await connect(SCRIPT, options={"hideBelow": 0.4})
-    await again.in_order()
-    assert again.messages == []
 
 
 async def test_without_feedback_there_is_no_history_and_no_store(connect: Connect) -> None:

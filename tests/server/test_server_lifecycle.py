@@ -100,8 +100,8 @@ async def test_a_client_that_dies_while_its_workspace_is_read_does_not_wait_for_
     root.mkdir()
     for n in range(500):
         (root / f"m{n}.py").write_text(f'def price_{n}(items):\n    """Sum {n} prices."""\n    return {n}\n')
-    script = SCRIPT | {"fileSeconds": 0.1, "lastWork": 60.0}
-    editor = await connect(script, folders=[root.as_uri()], options={"hover": {"budgetMs": 0}})
+    script = SCRIPT | {"fileSeconds": 0.1, "lastWork": 60.0, "hoverSeconds": 0}
+    editor = await connect(script, folders=[root.as_uri()])
     uri = (root / "bill.py").as_uri()
     editor.open("def bill(items):\n    return sum(items)\n", uri)
     await editor.hover(0, 5, uri)
@@ -147,9 +147,9 @@ async def test_pipes_in_the_workspace_and_the_state_folder_do_not_keep_the_serve
         os.mkfifo(pipe)
     home.chmod(0o700)
     editor = await connect(
-        SCRIPT | {"lastWork": 30.0},
+        SCRIPT | {"lastWork": 30.0, "hoverSeconds": 0},
         folders=[root.as_uri()],
-        options={"hover": {"budgetMs": 0}, "window": "large"},
+        options={"window": "large"},
     )
     uri = (root / "sub" / "bill.py").as_uri()
     editor.open("import q\n\n\ndef bill(items):\n    return sum(items)\n", uri)

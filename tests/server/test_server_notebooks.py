@@ -29,9 +29,11 @@ SCRIPT: dict[str, Any] = {
 }
 
 
-async def begin(connect: Connect, script: dict[str, Any] | None = None, **more: Any) -> Editor:
+async def begin(
+    connect: Connect, script: dict[str, Any] | None = None, options: Any = None, **more: Any
+) -> Editor:
     client = capabilities(inline=True, notebooks=True, **more)
-    return await connect({**SCRIPT, **(script or {})}, client=client)
+    return await connect({**SCRIPT, **(script or {})}, client=client, options=options)
 
 
 async def prompt(editor: Editor, line: int, character: int, uri: str) -> str:
@@ -44,8 +46,7 @@ async def prompt(editor: Editor, line: int, character: int, uri: str) -> str:
 @pytest.mark.parametrize("size", ["small", "large"])
 async def test_a_cell_is_shown_to_the_model_as_its_place_in_one_file(connect: Connect, size: str) -> None:
     """The code cells of its language, joined with empty lines; no text, no other language."""
-    editor = await begin(connect, {"format": FIM})
-    editor.configure({"completion": {"window": size}}, push=True)
+    editor = await begin(connect, {"format": FIM}, {"window": size})
     book = Notebook(editor, {"text": "# Scores", "a": SCORE, "b": USE, "c": LAST})
     book.put(2, "sql", "select *", language="sql")
     shown = await prompt(editor, 1, len(TYPED), book.cell_uri("b"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -15,11 +16,10 @@ ASKS = capabilities(inline=True, configuration=True)
 UNSURE = {"otherwise": {"text": "x", "logprobs": [-0.2]}}  # 0.82: accept if balanced, review if cautious
 WRONG: dict[str, Any] = {
     "tiers": {"preset": "reckless", "acceptFrom": 2},
-    "hover.budgetMs": "long",
-    "diagnostics": {"severity": {"accept": 4}},
+    "debounceMs": 40,
     "colour": "red",
+    "languages": 3,
 }
-NAMED = ("tiers.preset", "tiers.acceptFrom", "hover.budgetMs", "diagnostics.severity.accept", "colour")
 
 
 async def tier(editor: Editor) -> str:
@@ -27,27 +27,27 @@ async def tier(editor: Editor) -> str:
     return str((await editor.suggestion(0, 1))["tier"])
 
 
-@pytest.mark.parametrize("way", ["options", "configuration", "pushed", "both"])
-async def test_wrong_and_unknown_keys_are_named_in_one_message(connect: Connect, way: str) -> None:
-    """One message names every key that cannot be used; the defaults stand in their place."""
+@pytest.mark.parametrize("way", ["trusted", "options", "configuration", "pushed"])
+async def test_what_cannot_be_used_is_named_in_one_message(connect: Connect, way: str) -> None:
+    """Unknown, removed and wrong keys, and those that count only from the user."""
     editor = await connect(
         UNSURE,
-        client=capabilities(inline=True, configuration=way in ("configuration", "both")),
-        options=WRONG if way in ("options", "both") else None,
-        settings=WRONG if way in ("configuration", "both") else {},
+        client=ASKS if way == "configuration" else capabilities(inline=True),
+        options={"trusted": WRONG} if way == "trusted" else WRONG if way == "options" else None,
+        plain=True,
+        settings=WRONG if way == "configuration" else {},
     )
     if way == "pushed":
         editor.configure(WRONG, push=True)
     assert await tier(editor) == "accept"
     await until(lambda: editor.messages, "a message")
-    # The same problems again are not reported again.
-    editor.configure(WRONG, push=way in ("options", "pushed"))
+    editor.configure(WRONG if way in ("configuration", "pushed") else {}, push=way != "configuration")
     await editor.engine.until("asked")
     await editor.status()
     (message,) = editor.messages
-    assert [message.count(f"lspCalib.{key} ") for key in NAMED] == [1] * len(NAMED)
-    assert "'reckless'" in message
-    assert "cautious" in message  # what could be
+    for key in ("tiers.preset", "tiers.acceptFrom", "debounceMs", "colour", "lspCalib.*languages must"):
+        assert len(re.findall(key, message)) == 1, key
+    assert ("'reckless'" in message) == (way == "trusted")
 
 
 # Neovim sends an empty table of Lua as a list.
@@ -57,67 +57,56 @@ NOTHING: list[Any] = [{}, [], {"tiers": []}, {"trusted": []}]
 @pytest.mark.parametrize("options", [*NOTHING, [1], {"tiers": 3}, {"trusted": 3}])
 async def test_strange_options_do_no_harm(connect: Connect, options: Any) -> None:
     """`{}` and nothing are complete; what is no object is named, and the server starts all the same."""
-    editor = await connect(UNSURE, options=options)
+    editor = await connect(UNSURE, options=options, plain=True)
     assert await tier(editor) == "accept"
     await editor.status()
     assert len(editor.messages) == (0 if options in NOTHING else 1)
 
 
-async def test_initialization_options_are_applied(connect: Connect) -> None:
+async def test_the_users_settings_are_applied(connect: Connect) -> None:
     """Nested keys and dotted ones mean the same."""
     editor = await connect(UNSURE, options={"tiers.acceptFrom": 0.9, "tiers": {"rejectBelow": 0.85}})
     assert await tier(editor) == "reject"
     assert editor.messages == []
 
 
-async def test_the_configuration_of_the_editor_applies_from_the_start(connect: Connect) -> None:
+async def test_the_configuration_of_the_workspace_applies_from_the_start(connect: Connect) -> None:
     """What `workspace/configuration` answers counts, also for documents opened before the answer came."""
-    editor = await connect(UNSURE, client=ASKS, settings={"tiers": {"preset": "cautious"}}, initialized=False)
+    off = {"inlineCompletion": {"enabled": False}}
+    editor = await connect(UNSURE, client=ASKS, settings=off, initialized=False)
     editor.client.initialized(None)  # type: ignore[arg-type]
-    editor.open("b")  # in the same breath
+    editor.open("a")  # in the same breath
     await editor.engine.until("loading")
-    assert await tier(editor) == "review"
+    assert await editor.inline(0, 1) is None
 
 
 async def test_configuration_goes_over_options_and_changes_later(connect: Connect) -> None:
     """A change is fetched again; what is no longer set falls back to the options of the start."""
-    options = {"tiers": {"preset": "cautious"}}
-    editor = await connect(UNSURE, client=ASKS, options=options, settings={"tiers": {"preset": "balanced"}})
+    options = {"tiers": {"preset": "cautious"}, "inlineCompletion.enabled": False}
+    on = {"inlineCompletion": {"enabled": True}}
+    editor = await connect(UNSURE, client=ASKS, options=options, settings=on)
     await editor.engine.until("loading")
-    assert await tier(editor) == "accept"
-    editor.configure({"inlineCompletion": {"enabled": False}})
-    await editor.status()
-    await until_off(editor)
+    assert await tier(editor) == "review"
     editor.configure({})
+    await until_off(editor)
+    editor.configure(on)
     await until_on(editor)
-    assert await tier(editor) == "review"
     editor.configure(None)
-    assert await tier(editor) == "review"
+    await until_off(editor)
     assert editor.messages == []
 
 
 HOSTILE: dict[str, Any] = {
-    "tiers": {"acceptFrom": 0, "rejectBelow": 0, "preset": "lenient", "policy": "cost"},
-    "diagnostics": {"enabled": False, "severity": {"accept": "off", "review": "off", "reject": "off"}},
-    "confidence": {"measure": "total"},
-    "feedback": {"enabled": True},
+    "tiers": {"acceptFrom": 0, "rejectBelow": 0, "preset": "lenient", "policy": "threshold"},
+    "diagnostics": {"enabled": False},
+    "confidence": {"measure": "geometric-mean"},
+    "feedback": {"enabled": True, "retentionDays": 1},
     "autoRefit": True,
+    "hideBelow": 0.9,
     "exclude": [],
-    "modelIdleSeconds": 3600,
 }
-MINE: dict[str, Any] = {
-    "feedback": {"enabled": False},
-    "autoRefit": False,
-    "exclude": ["secret/**"],
-    "modelIdleSeconds": 3,
-}
+MINE: dict[str, Any] = {"feedback": {"enabled": False}, "autoRefit": False, "exclude": ["secret/**"]}
 POOR = {"otherwise": {"text": "x", "logprobs": [-1.0]}}  # 0.37: review, as by no preset it is accepted
-IN_WORKSPACE = (
-    *("tiers.acceptFrom 0 ", "tiers.rejectBelow 0 ", 'tiers.preset "lenient"', 'tiers.policy "cost"'),
-    *("diagnostics.enabled false", 'diagnostics.severity.accept "off"', 'diagnostics.severity.review "off"'),
-    *('diagnostics.severity.reject "off"', 'confidence.measure "total"'),
-    *("feedback.enabled true", "autoRefit true", "modelIdleSeconds 3600"),
-)
 
 
 @pytest.mark.parametrize("way", ["configuration", "pushed", "options"])
@@ -128,32 +117,27 @@ async def test_a_workspace_cannot_make_badges_green_nor_hide_marks(connect: Conn
         POOR,
         client=ASKS if way == "configuration" else capabilities(inline=True),
         options={**HOSTILE, **mine} if way == "options" else mine,
+        plain=True,
         settings=HOSTILE if way == "configuration" else {},
     )
     if way == "pushed":
         editor.configure(HOSTILE, push=True)
     await until(lambda: editor.messages, "a message")
     editor.open("a")
-    suggestion = await editor.suggestion(0, 1)
-    assert (suggestion["tier"], suggestion["measure"]) == ("review", "geometric-mean-first-4")
+    assert (await editor.suggestion(0, 1))["tier"] == "review"
     (message,) = editor.messages
-    for said in IN_WORKSPACE:
-        assert message.count(f"lspCalib.{said.strip()} does not count") == 1, said
-    assert "set tiers.acceptFrom in config.toml or in VS Code's user settings" in message
+    for key in ("acceptFrom", "rejectBelow", "preset", "policy"):
+        assert message.count(f"tiers.{key}") == 1
+    for key in (
+        "diagnostics.enabled",
+        "confidence.measure",
+        "feedback.retentionDays",
+        "autoRefit",
+        "hideBelow",
+    ):
+        assert message.count(key) == 1
+    assert "config.toml" in message
     assert not (editor.home / "feedback.db").exists()
-
-
-async def test_the_user_may_have_milder_tiers_than_a_workspace_could_ask_for(connect: Connect) -> None:
-    """In `config.toml` and in what an editor takes from its user alone; a workspace may be stricter."""
-    lenient = {"tiers": {"acceptFrom": 0.3, "rejectBelow": 0.1}}
-    editor = await connect(POOR, client=ASKS, options={"trusted": lenient}, settings=lenient)
-    await editor.engine.until("loading")
-    assert await tier(editor) == "accept"
-    assert editor.messages == []
-    editor.configure({"tiers": {"acceptFrom": 0.5}})
-    await editor.status()
-    assert await tier(editor) == "review"
-    assert editor.messages == []
 
 
 async def until_off(editor: Editor) -> None:
@@ -182,14 +166,14 @@ async def test_a_workspace_cannot_choose_the_model(connect: Connect) -> None:
     """Settings from a checkout name no file, host or command: `model` and `trusted` are ignored."""
     file = "/tmp/evil.gguf"
     evil = {"model": file, "trusted": {"model": file}, "trusted.model": file}
-    editor = await connect(UNSURE, client=ASKS, options={"model": file}, settings=evil)
+    editor = await connect(UNSURE, client=ASKS, options={"model": file}, plain=True, settings=evil)
     await editor.engine.until("loading")
     await tier(editor)
     editor.configure(evil)
     await editor.command("restartModel")
     await editor.engine.until("loading", 2)
     assert {entry["model"] for entry in editor.engine.read("made")} == {None}
-    assert "lspCalib.model is not a setting" in editor.messages[0]
+    assert "do not count here, where a workspace could bring them along: model." in editor.messages[0]
 
 
 async def test_settings_that_come_late_hold_from_then_on(connect: Connect) -> None:
@@ -221,7 +205,7 @@ async def test_settings_that_come_late_hold_from_then_on(connect: Connect) -> No
 async def test_an_editor_that_may_pass_on_a_workspaces_settings_is_not_trusted(connect: Connect) -> None:
     """Kate merges what `.kateproject` says into the options: only the command line makes them count."""
     evil = {"trusted": {"model": "/tmp/evil.gguf", "remote": {"url": "http://127.0.0.1:9/"}}}
-    editor = await connect({**UNSURE, "trustsEditor": False}, options=evil)
+    editor = await connect({**UNSURE, "trustsEditor": False}, options=evil, plain=True)
     await editor.engine.until("loading")
     assert {entry["model"] for entry in editor.engine.read("made")} == {None}
     (message,) = editor.messages
@@ -235,7 +219,7 @@ async def test_a_workspace_cannot_choose_where_code_is_sent(connect: Connect) ->
         remote = {"url": thief.url, "model": "smollm2-135m", "keyFile": "/etc/passwd"}
         evil: dict[str, Any] = {"remote": remote, "trusted": {"remote": remote}, "remote.url": thief.url}
         plain = {key: value for key, value in evil.items() if key != "trusted"}
-        editor = await connect(UNSURE, client=ASKS, options=plain, settings=evil)
+        editor = await connect(UNSURE, client=ASKS, options=plain, plain=True, settings=evil)
         await editor.engine.until("loading")
         await tier(editor)
         editor.configure(evil)
@@ -243,7 +227,7 @@ async def test_a_workspace_cannot_choose_where_code_is_sent(connect: Connect) ->
         await editor.command("restartModel")
         await editor.engine.until("loading", 2)
         assert {entry["remote"] for entry in editor.engine.read("made")} == {None}
-        assert "lspCalib.remote" in editor.messages[0]
+        assert "remote.url, remote.model, remote.keyFile" in editor.messages[0]
         assert thief.connections == 0
 
 

@@ -61,14 +61,6 @@ class TestPlaces:
         assert await editor.hover(5, 9) is None, "a word that is no call"
         assert await editor.hover(6, 10) is None
 
-    async def test_with_the_scope_function_a_body_shows_the_innermost_one(self, connect: Connect) -> None:
-        editor = await connect(SUMMARY, options={"hover.scope": "function"}, text=TEXT)
-        for line in (3, 6, 13):
-            assert await editor.hover(line, 9) is not None
-        assert len(asked(editor)) == 3
-        assert await editor.hover(0, 2) is None
-        assert await editor.hover(10, 0) is None
-
     async def test_a_moved_function_keeps_its_summary_and_a_changed_one_does_not(
         self, connect: Connect
     ) -> None:
@@ -85,7 +77,7 @@ class TestPlaces:
 async def test_a_hover_that_does_not_wait_shows_progress(connect: Connect, release: Path) -> None:
     """The name and what goes on at once; the progress ends with the summary; cancelling it stops the work."""
     slow = {"summary": {"text": "Return a number.", "heldUntil": str(release)}}
-    editor = await connect(slow, options={"hover.budgetMs": 0}, client=capabilities(progress=True), text=TEXT)
+    editor = await connect({**slow, "hoverSeconds": 0}, client=capabilities(progress=True), text=TEXT)
     first = await hovered(editor, 12, 5) or ""
     # Before that it may say that the model is being loaded.
     assert first.endswith("**free**: *summarising… hover again in a moment*")
@@ -107,9 +99,6 @@ async def test_a_hover_that_does_not_wait_shows_progress(connect: Connect, relea
     editor.client.window_work_done_progress_cancel(cancel)
     await editor.engine.until("cancelled")
     await until(lambda: isinstance(bar[-1], types.WorkDoneProgressEnd), "the end")
-    release.touch()
-    editor.configure({"hover": {"budgetMs": 5000}}, push=True)
-    assert (await hovered(editor, 12, 5) or "").startswith("Return a number")
 
 
 class TestAhead:
@@ -142,7 +131,7 @@ class TestAhead:
     async def test_a_key_stops_it_and_a_hover_keeps_it(self, connect: Connect, release: Path) -> None:
         release.touch()
         script = {"summary": {"text": "Return.", "heldUntil": str(release)}, "summariesAfter": 0.5}
-        editor = await connect(script, options={"hover.budgetMs": 20_000}, text=TEXT)
+        editor = await connect({**script, "hoverSeconds": 20}, text=TEXT)
         await hovered(editor, 12, 5)
         release.unlink()
         editor.insert(0, 0, "\n")
@@ -161,9 +150,7 @@ class TestAhead:
         assert len(editor.engine.read("cancelled")) == stopped
         assert asked(editor).count("append") == 2, "the hover waited for the idle work"
 
-    @pytest.mark.parametrize(
-        "options", [{"hover.ahead": False}, {"languages": ["go"]}, {"hover.enabled": False}]
-    )
+    @pytest.mark.parametrize("options", [{"languages": ["go"]}, {"hover.enabled": False}])
     async def test_where_it_is_off_nothing_is_made(self, connect: Connect, options: dict[str, Any]) -> None:
         editor = await connect({**SUMMARY, "summariesAfter": 0.02}, options=options, text=TEXT)
         await hovered(editor, 12, 5)
@@ -209,15 +196,6 @@ class TestLenses:
         assert lenses is not None
         title = "🟡 Return a number. (may say what its author would)"
         assert [lens.command.title for lens in lenses if lens.command][3] == title
-
-    async def test_lenses_are_refreshed_when_they_are_turned_on(self, connect: Connect) -> None:
-        refreshed: list[None] = []
-        editor = await connect(SUMMARY, client=capabilities(lenses=True))
-        editor.client.feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda _: refreshed.append(None))
-        editor.open(TEXT)
-        editor.configure({"codeLens": {"enabled": True}}, push=True)
-        await until(lambda: refreshed, "a refresh")
-        assert len(await editor.lenses() or []) == 4
 
 
 class TestActions:

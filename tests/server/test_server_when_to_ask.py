@@ -116,25 +116,12 @@ class TestBattery:
         supply(tmp_path / "supplies" / "BAT0", type="Battery", status="Discharging")
         return {**SCRIPT, "supplies": str(tmp_path / "supplies")}
 
-    async def test_off(self, connect: Connect, script: dict[str, Any]) -> None:
-        editor = await connect(script, options={"onBattery": "off"}, text="a\nb\n")
-        answer = await editor.inline(0, 1)
-        while answer is None or answer.items:  # until the first reading
-            answer = await editor.inline(0, 1)
-        assert "onBattery" in await refused(editor, 1, 1, "onBattery")
-        assert await by_hand(editor, 1, 1)
-
-    async def test_off_on_mains(self, connect: Connect, script: dict[str, Any], tmp_path: Path) -> None:
-        supply(tmp_path / "supplies" / "AC", online="1")
-        editor = await connect(script, options={"onBattery": "off"}, text="a\n")
-        for _ in range(3):
-            await editor.suggestion(0, 1)
-
-    @pytest.mark.parametrize(("setting", "asked"), [("less", 1), ("on", 2)])
-    async def test_less_is_no_work_ahead(
-        self, connect: Connect, script: dict[str, Any], setting: str, asked: int
+    @pytest.mark.parametrize(("mains", "asked"), [("0", 1), ("1", 2)])
+    async def test_there_is_no_work_ahead(
+        self, connect: Connect, script: dict[str, Any], tmp_path: Path, mains: str, asked: int
     ) -> None:
-        editor = await connect({**script, "otherwise": {"text": "xy"}}, options={"onBattery": setting})
+        supply(tmp_path / "supplies" / "AC", online=mains)
+        editor = await connect({**script, "otherwise": {"text": "xy"}})
         editor.open("a = \n\nb\n")
         await editor.suggestion(0, 4)
         await asyncio.sleep(0.2)
@@ -249,13 +236,3 @@ class TestData:
         assert await by_hand(editor, 0, len(line) // 2)
         assert (await editor.suggestion(0, len(line) // 2))["source"] == "memory", "it is there now"
         await editor.suggestion(1, 4)
-
-
-async def test_with_a_debounce_only_the_last_of_several_keys_is_asked_for(connect: Connect) -> None:
-    editor = await connect(SCRIPT, options={"debounceMs": 300}, text="abc\n")
-    early = [asyncio.ensure_future(editor.inline(0, column)) for column in (1, 2)]
-    await asyncio.sleep(0)  # they are sent first
-    last = await editor.suggestion(0, 3)
-    assert last["text"] == "x"
-    assert [await one for one in early] == [None, None]
-    assert [entry["line"] for entry in editor.engine.read("asked")] == ["abc"]

@@ -5,15 +5,13 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.certificates import certify
 from lsp_calib.calibration.tiers import (
-    COST_PRESETS,
     PRESETS,
     RISK_PRESETS,
-    CostPolicy,
     RiskPolicy,
     TierPolicy,
 )
@@ -132,7 +130,6 @@ def test_a_promise_holds_for_the_calibrator_it_was_made_for():
 def test_a_prior_is_not_accepted_whatever_was_promised():
     policy = RiskPolicy(certificate=certified())
     assert policy.decide(0.99, source="prior")[0] is Tier.REVIEW
-    assert CostPolicy().decide(0.99, source="prior")[0] is Tier.REVIEW
 
 
 def test_what_is_to_be_rejected_is_never_accepted():
@@ -151,49 +148,14 @@ def test_a_risk_policy_refuses_what_it_cannot_promise():
             RiskPolicy(**wrong)
 
 
-@given(
-    probability=st.floats(0.0, 1.0),
-    wrong=st.floats(0.0, 30.0),
-    missed=st.floats(0.0, 30.0),
-)
-def test_by_cost_the_cheapest_tier_wins(probability, wrong, missed):
-    assume(wrong + missed > 0.0)
-    tier, _ = CostPolicy(wrong, missed).decide(probability, source="shipped")
-    costs = {Tier.ACCEPT: (1 - probability) * wrong, Tier.REVIEW: 1.0, Tier.REJECT: probability * missed}
-    assert costs[tier] <= min(costs.values()) + 1e-9
-
-
-def test_by_cost_in_words():
-    policy = CostPolicy(5.0, 4.0)
-    assert policy.decide(0.8, source="shipped") == (
-        Tier.ACCEPT,
-        "about 80 % likely to be right; at least 80 % (a wrong one accepted costs 5 reviews, "
-        "a right one rejected 4)",
-    )
-    for p, tier in ((0.25, Tier.REVIEW), (0.24, Tier.REJECT), (None, Tier.REVIEW)):
-        assert policy.decide(p, source="shipped")[0] is tier
-
-
-@pytest.mark.parametrize("costs", [(-1.0, 1.0), (1.0, math.inf), (math.nan, 1.0), (0.0, 0.0)])
-def test_impossible_costs_are_refused(costs):
-    with pytest.raises(DataError, match="Costs"):
-        CostPolicy(*costs)
-
-
-def test_presets_by_risk_and_cost_get_stricter_under_the_same_names():
-    assert list(RISK_PRESETS) == list(COST_PRESETS) == list(PRESETS)
-    assert all(
-        policy.name == name for presets in (RISK_PRESETS, COST_PRESETS) for name, policy in presets.items()
-    )
+def test_presets_by_risk_get_stricter_under_the_same_names():
+    assert list(RISK_PRESETS) == list(PRESETS)
+    assert all(policy.name == name for name, policy in RISK_PRESETS.items())
     cautious, balanced, lenient = RISK_PRESETS.values()
     assert cautious.risk < balanced.risk < lenient.risk
     assert (balanced.risk, balanced.delta) == (0.1, 0.1)
     assert cautious.reject_below > balanced.reject_below > lenient.reject_below
-    for name, policy in COST_PRESETS.items():
-        reject, accept = policy.thresholds
-        assert accept == pytest.approx(PRESETS[name].accept_from, abs=0.01)
-        assert reject == pytest.approx(PRESETS[name].reject_below, abs=0.05)
-    assert not any(policy.certified for policy in [*PRESETS.values(), *COST_PRESETS.values()])
+    assert not any(policy.certified for policy in PRESETS.values())
 
 
 @given(threshold=st.floats(0.3, 1.0), near=st.sampled_from([0, 1, -1]), gap=st.floats(0.0, 1e-4))

@@ -384,7 +384,7 @@ class TestImport:
         file = str(written(tmp_path / "former.json", former))
         refused = invoke("import", file, "--install")
         assert refused.exit_code == 3
-        assert "by the criterion best-f1; yours is most-agree" in refused.stderr
+        assert "by the criterion best-f1; here they are judged by most-agree" in refused.stderr
         (state.state_dir() / "config.toml").write_text('[summary]\ncriterion = "best-f1"\n')
         wire = imported(file, "--install")
         assert wire["inForce"] is True

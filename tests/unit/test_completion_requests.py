@@ -19,7 +19,7 @@ from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.tracking import Refused
-from lsp_calib.settings import Settings, Trusted
+from lsp_calib.settings import Settings
 from lsp_calib.values import Evidence, ModelIdentity
 
 URI = "file:///a.py"
@@ -79,7 +79,6 @@ class Admission:
 
 def requests(
     service: Any,
-    pause: float | None = None,
     settled: Callable[[str], bool] = lambda _: False,
     *,
     is_loaded_again: bool = False,
@@ -87,10 +86,7 @@ def requests(
     **waits: float,
 ) -> Completions:
     events = Events()
-    debounce = None if pause is None else round(1e3 * pause)
-    connection: Any = SimpleNamespace(
-        settings=Settings(prefetch=False, hide_below=0.0, debounce_ms=debounce), trusted=Trusted()
-    )
+    connection: Any = SimpleNamespace(settings=Settings(prefetch=False, hide_below=0.0))
     tracking: Any = SimpleNamespace(
         is_elsewhere=lambda *_: False, is_settled=settled, is_taken=lambda _: False
     )
@@ -213,15 +209,6 @@ class TestPause:
         service.go.set()
         assert (await second)[0].suggestion.text == "other"
 
-    async def test_a_set_delay_holds_although_the_model_is_free(self) -> None:
-        service = Service("other")
-        _, second = await self.started(requests(service, pause=0.3), self.FIRST, self.SECOND)
-        await asyncio.sleep(0.05)
-        service.go.set()
-        assert service.asked == []
-        await second
-        assert service.asked == [2]
-
     async def test_an_answer_that_does_not_fit_is_no_reason_to_wait_on(self) -> None:
         service = Service("other")
         _, second = await self.started(requests(service, busy_pause=30.0), self.FIRST, self.SECOND)
@@ -231,7 +218,7 @@ class TestPause:
 
     async def test_who_asks_by_hand_does_not_wait(self) -> None:
         service = Service("other")
-        asked = requests(service, busy_pause=30.0, pause=30.0)
+        asked = requests(service, busy_pause=30.0)
         _, second = await self.started(asked, self.FIRST, self.SECOND, by_hand=True)
         while service.asked != [1, 2]:
             await asyncio.sleep(0.001)
@@ -241,7 +228,7 @@ class TestPause:
     async def test_nor_for_the_editors_own_request_at_the_same_place(self) -> None:
         service = Service("other")
         service.go.set()
-        asked = requests(service, pause=30.0)
+        asked = requests(service, busy_pause=30.0)
         (first,) = await self.started(asked, self.FIRST)
         answer = await asyncio.wait_for(asked.newest(DOCUMENT, self.FIRST, by_hand=True), 20)
         assert answer
@@ -249,32 +236,16 @@ class TestPause:
         assert await first
 
     @pytest.mark.parametrize("first_by_hand", [True, False])
-    @pytest.mark.parametrize("pause", [None, 0.3])
-    async def test_both_requests_at_one_place_are_answered(
-        self, first_by_hand: bool, pause: float | None
-    ) -> None:
+    async def test_both_requests_at_one_place_are_answered(self, first_by_hand: bool) -> None:
         service = Service("other")
         service.go.set()
-        asked = requests(service, pause=pause)
+        asked = requests(service)
         answers = await asyncio.gather(
             asked.newest(DOCUMENT, self.FIRST, by_hand=first_by_hand),
             asked.newest(DOCUMENT, self.FIRST, by_hand=True),
         )
         assert [bool(answer) for answer in answers] == [True, True]
         assert service.asked == [1]
-
-    async def test_a_pause_that_is_set_comes_before_every_question(self) -> None:
-        service = Service("other")
-        service.go.set()
-        asked = requests(service, pause=30.0)
-        first, second = await self.started(asked, self.FIRST, self.SECOND)
-        assert await first is None
-        assert service.asked == []
-        assert [task for task in asyncio.all_tasks() if "Completions._complete" in repr(task)] == [
-            asked._running[URI].task
-        ], "the first one will never ask"
-        asked.forget(URI)
-        assert await second is None
 
     @pytest.mark.parametrize("how", ["cancel", "forget", "close", "stop"])
     async def test_whatever_ends_it_ends_the_work_before_it_as_well(self, how: str) -> None:

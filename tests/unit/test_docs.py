@@ -20,7 +20,7 @@ from lsp_calib.calibration.binomial import least_trials, lower_tail
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.inference.models.card import load_cards
-from lsp_calib.settings.table import TRUSTED, WORKSPACE
+from lsp_calib.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -88,7 +88,7 @@ def test_every_command_is_documented() -> None:
 
 def test_every_setting_is_documented() -> None:
     text = (ROOT / "docs" / "reference.md").read_text("utf-8")
-    for key in (*WORKSPACE, *TRUSTED):
+    for key in SETTINGS:
         assert f"`{key}`" in text, key
 
 

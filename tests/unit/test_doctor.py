@@ -38,7 +38,7 @@ from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.languages import name_of
-from lsp_calib.settings import Trusted
+from lsp_calib.settings import Settings
 from lsp_calib.tools.doctor import checks, run
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
 from lsp_calib.tools.doctor.checks import Finding, Level, calibrators, certificate
@@ -286,14 +286,14 @@ class TestRecommendation:
     def test_the_best_that_is_quick_enough_else_the_fastest(
         self, speeds: dict[str, float], model: str, quick: bool
     ) -> None:
-        found = recommend([measured(*one) for one in speeds.items()], Trusted())
+        found = recommend([measured(*one) for one in speeds.items()], Settings())
         assert found.level is (Level.GOOD if quick else Level.NOTE)
         assert found.data == {"model": model, "threads": 2, "quickEnough": quick}
         assert f"Recommended: {model}: half of 30 keys." in found.says
         assert ("None of the installed models answers within 700 ms" in found.says) != quick
 
     def test_a_setting_that_names_another_model_is_mentioned(self) -> None:
-        found = recommend([measured("good", 100)], Trusted(model="large"))
+        found = recommend([measured("good", 100)], Settings(model="large"))
         assert found.advice == 'Set `model = "good"` in config.toml, or remove `model`.'
 
     def test_what_asked_the_model_for_nothing_is_no_measurement(
@@ -303,7 +303,7 @@ class TestRecommendation:
             run, "short_bench", lambda *_: REPORT | {"latencyMs": {"typingModel": None, "cold": None}}
         )
         entry: Any = SimpleNamespace(card=SimpleNamespace(name="m", path=Path("/m.gguf")), fits=True)
-        [found] = run.speeds([entry], Trusted(), lambda _: None)
+        [found] = run.speeds([entry], Settings(), lambda _: None)
         assert found.says == "m could not be timed: every answer came from memory."
 
 
@@ -329,7 +329,7 @@ class TestModelsThatCannotRun:
         named: str | None,
         usable: bool,
     ) -> None:
-        def bench(trusted: Trusted, _progress: object) -> dict[str, Any]:
+        def bench(trusted: Settings, _progress: object) -> dict[str, Any]:
             if Path(trusted.model or "").stem in failing:
                 raise error("The model process died.")
             return REPORT
@@ -339,10 +339,10 @@ class TestModelsThatCannotRun:
             SimpleNamespace(card=SimpleNamespace(name=name, path=Path(f"/{name}.gguf")), fits=True)
             for name in ("small", "good")
         ]
-        found = run.speeds(entries, Trusted(model=named), lambda _: None)
+        found = run.speeds(entries, Settings(model=named), lambda _: None)
         assert run.to_json(found)["usable"] is usable
         assert sum("could not be measured" in one.says for one in found) == len(failing)
-        elsewhere = run.speeds(entries, Trusted(model=named, remote_url="http://h/v1"), lambda _: None)
+        elsewhere = run.speeds(entries, Settings(model=named, remote_url="http://h/v1"), lambda _: None)
         assert run.to_json(elsewhere)["usable"]
 
 
@@ -371,7 +371,7 @@ class TestConfiguration:
 
     def test_without_settings_the_defaults_hold(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
-        (home / "config.toml").write_text("mlock = false\n")
+        (home / "config.toml").write_text("threads = 0\n")
         [finding] = about(doctor()[1], "configuration")
         assert finding["says"] == "All settings have their defaults."
         assert finding["data"] == {}

@@ -53,7 +53,7 @@ class Scene:
         self.root = root
         self.local = self.allowed = True
         connection: Any = SimpleNamespace(folder_of=lambda _: root.as_uri())
-        connection.trusted = self
+        connection.settings = self
         admission: Any = SimpleNamespace(exclusion=Exclusion, may_work_ahead=lambda: self.allowed)
         self.index = ExampleIndex(connection, admission, Events(), **options)
 

@@ -31,7 +31,7 @@ from lsp_calib.files import open_file, read_file, replace_file
 from lsp_calib.inference.models import gguf, sidecar
 from lsp_calib.inference.remote.server import read_key
 from lsp_calib.server import set_up_log
-from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.settings import Settings, resolve
 from lsp_calib.workspace_files import is_left_out, lines_of, walk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes are no files there")
@@ -214,8 +214,8 @@ class TestState:
     @pytest.mark.parametrize("kind", KINDS)
     def test_the_configuration(self, home: Path, kind: str) -> None:
         made(home / "config.toml", kind)
-        trusted, problems = at_once(lambda: resolve_trusted(Trusted(), Trusted()))
-        assert trusted == resolve_trusted(Trusted(), Trusted())[0]
+        trusted, problems = at_once(lambda: resolve(Settings()))
+        assert trusted == resolve(Settings())[0]
         assert KINDS[kind] in problems[0]
         assert "is ignored" in problems[0]
 
@@ -263,7 +263,7 @@ class TestDepth:
 
     def test_of_the_configuration(self, home: Path) -> None:
         (home / "config.toml").write_text(f"model = {self.DEEP}")
-        _, problems = resolve_trusted(Trusted(), Trusted())
+        _, problems = resolve(Settings())
         assert "is ignored: its values are nested too deeply." in problems[0]
 
     @pytest.mark.parametrize(

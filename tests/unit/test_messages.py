@@ -9,7 +9,7 @@ import click
 from write_messages import MESSAGES, as_text, messages
 
 from lsp_calib.cli import main
-from lsp_calib.settings.table import TRUSTED, WORKSPACE
+from lsp_calib.settings import SETTINGS
 
 FOUND = messages()
 TEXTS = [text for texts in FOUND.values() for text in texts]
@@ -42,7 +42,7 @@ def helps(command: click.Command) -> Iterator[str]:
 
 
 HELPS = [*dict.fromkeys(helps(main))]
-MEANINGS = [setting.meaning for setting in {**TRUSTED, **WORKSPACE}.values()]
+MEANINGS = [setting.meaning for setting in SETTINGS.values()]
 
 
 def test_a_message_ends_as_a_sentence() -> None:

@@ -28,7 +28,7 @@ from lsp_calib.calibration.calibrators.prefix_curve import (
 )
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.document import read, written
-from lsp_calib.calibration.tiers import CostPolicy, Policy, RiskPolicy, StricterPolicy, TierPolicy
+from lsp_calib.calibration.tiers import Policy, RiskPolicy, StricterPolicy, TierPolicy
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, as_part, longest
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix, prefixes
@@ -230,7 +230,6 @@ def test_a_part_is_shown_where_more_than_closers_follows_it(part: str, rest: str
 def test_the_lowest_probability_that_each_policy_accepts() -> None:
     policies: tuple[Policy, ...] = (
         TierPolicy(),
-        CostPolicy(),
         StricterPolicy(TierPolicy(), 0.9, 0.0),
         StricterPolicy(TierPolicy(), 0.0, 0.85),
     )

@@ -16,7 +16,7 @@ from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.settings import Trusted
+from lsp_calib.settings import Settings
 from lsp_calib.values import Evidence, ModelIdentity
 
 CARD = load_cards()["smollm2-135m"]
@@ -34,7 +34,7 @@ class Loaded:
 def without_a_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert home.is_dir()
 
-    def run(ask: Callable[[Any], Awaitable[Any]], _given: Trusted, _say: object) -> Any:
+    def run(ask: Callable[[Any], Awaitable[Any]], _given: Settings, _say: object) -> Any:
         return asyncio.run(ask(Loaded()))  # type: ignore[arg-type]
 
     monkeypatch.setattr(calibrators, "with_engine", run)
@@ -59,7 +59,7 @@ def write(home: Path, *versions: str, model: ModelIdentity = LOADED.identity) ->
 
 
 def languages() -> list[str]:
-    return [language for language, _ in calibrators.refit_now(Trusted(), print).results]
+    return [language for language, _ in calibrators.refit_now(Settings(), print).results]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_labels_of_another_model_say_nothing_of_the_window(home: Path) -> None:
 
 def test_without_labels_it_says_so(home: Path) -> None:
     assert home.is_dir()
-    (only,) = calibrators.refit_now(Trusted(), print).results
+    (only,) = calibrators.refit_now(Settings(), print).results
     assert only[0] == "python"
     assert (only[1].promoted, only[1].n) == (False, 0)
 
@@ -105,7 +105,7 @@ def test_without_labels_it_names_the_model_that_has_some(
 ) -> None:
     """The command takes the best installed model, and the editor another one."""
     write(home, SMALL, LARGE, model=model)
-    refits = calibrators.refit_now(Trusted(), print)
+    refits = calibrators.refit_now(Settings(), print)
     no_labels, elsewhere = refits.sentences()
     assert no_labels.startswith(f"{CARD.name}, python: the calibrator stays (0 labels)")
     assert elsewhere.startswith(f"6 labels are of {model.name}: ")
@@ -116,14 +116,14 @@ def test_without_labels_it_names_the_model_that_has_some(
 def test_of_several_models_with_labels_the_one_with_most_is_named(home: Path) -> None:
     write(home, SMALL, model=ModelIdentity("my-own", "Q4", "5c" * 32))
     write(home, SMALL, LARGE, model=OTHER)
-    (_, elsewhere) = calibrators.refit_now(Trusted(), print).sentences()
+    (_, elsewhere) = calibrators.refit_now(Settings(), print).sentences()
     assert elsewhere.startswith(f"6 labels are of {OTHER.name}, and others of 1 more: ")
 
 
 def test_with_labels_nothing_is_said_of_other_models(home: Path) -> None:
     write(home, SMALL)
     write(home, SMALL, LARGE, model=OTHER)
-    refits = calibrators.refit_now(Trusted(), print)
+    refits = calibrators.refit_now(Settings(), print)
     (only,) = refits.sentences()
     assert only.startswith(f"{CARD.name}, go: ")
     assert "note" not in refits.to_wire()

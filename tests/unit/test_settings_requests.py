@@ -10,7 +10,7 @@ import pytest
 from lsprotocol import types
 
 from lsp_calib.server.app import CalibServer, register
-from lsp_calib.settings import Trusted
+from lsp_calib.settings import Settings
 
 
 class AsksTwice(CalibServer):
@@ -20,7 +20,7 @@ class AsksTwice(CalibServer):
     client_capabilities: Any = SimpleNamespace(workspace=SimpleNamespace(configuration=True))
 
     def __init__(self, first: object, seconds: tuple[float, float]) -> None:
-        super().__init__(Trusted())
+        super().__init__(Settings())
         self.answers = list(zip((first, {"exclude": ["secret/**"]}), seconds, strict=True))
 
     async def workspace_configuration_async(self, *_: Any) -> list[object]:  # type: ignore[override]

@@ -28,7 +28,7 @@ from lsp_calib.errors import DataError, EngineDiedError
 from lsp_calib.inference.engine import Engine, EngineState, LoadedModel, Request, StateListener, ignore_state
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.markdown import code_span, escape_markdown, escape_prose
-from lsp_calib.settings import Trusted
+from lsp_calib.settings import Settings
 from lsp_calib.summarization import workspace_examples
 from lsp_calib.syntax import functions
 from lsp_calib.values import Generation, ModelIdentity, Stop, Timing, Token
@@ -71,7 +71,7 @@ def use(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
     def engine(text: str = "return 1", *, dies: bool = False) -> Scripted:
         scripted = Scripted(text, dies=dies)
 
-        def run(ask: Callable[[Any], Awaitable[Any]], _given: Trusted, _say: object) -> Any:
+        def run(ask: Callable[[Any], Awaitable[Any]], _given: Settings, _say: object) -> Any:
             return asyncio.run(ask(scripted))
 
         monkeypatch.setattr(suggestions, "with_engine", run)
@@ -85,11 +85,11 @@ def test_without_a_column_it_is_the_line_s_end(tmp_path: Path, use: Callable[...
     (tmp_path / "mine.py").write_bytes(b"\xef\xbb\xbfimport prices\ntotal = pri\n")
     asked = use()
     for column in (None, 11):
-        suggestions.complete_at(tmp_path / "mine.py", 1, column, Trusted(), print)
+        suggestions.complete_at(tmp_path / "mine.py", 1, column, Settings(), print)
     first, second = asked.prompts
     assert second == first
     with pytest.raises(DataError, match="Line 2 ends at column 12: there is no column 13"):
-        suggestions.complete_at(tmp_path / "mine.py", 1, 12, Trusted(), print)
+        suggestions.complete_at(tmp_path / "mine.py", 1, 12, Settings(), print)
     assert "\ufeff" not in "".join(text for _, text in first.segments)
     assert f"\n{first.segments[-1][1]}{first.forced}".endswith("\ntotal = pri")
 
@@ -131,9 +131,9 @@ def prompt(use: Callable[..., Scripted], monkeypatch: pytest.MonkeyPatch) -> Cal
     """The text of the prompt for a place."""
     engine = use()
 
-    def of(path: Path, given: Trusted | None = None, *, labels: bool = True) -> str:
+    def of(path: Path, given: Settings | None = None, *, labels: bool = True) -> str:
         monkeypatch.setattr(CalibratorStore, "has_labels", lambda *_: labels)
-        suggestions.complete_at(path, 5, None, given or Trusted(), print)
+        suggestions.complete_at(path, 5, None, given or Settings(), print)
         return engine.texts[-1]
 
     return of
@@ -155,8 +155,8 @@ def test_pieces_of_the_repository_are_shown(tmp_path: Path, prompt: Callable[...
     assert piece in shown
     assert "secret_discount" not in shown
     assert piece not in prompt(path, labels=False)
-    assert piece not in prompt(path, Trusted(remote_url="http://127.0.0.1:9/v1", remote_model="m"))
-    assert piece not in prompt(path, Trusted(exclude=("prices.py",)))
+    assert piece not in prompt(path, Settings(remote_url="http://127.0.0.1:9/v1", remote_model="m"))
+    assert piece not in prompt(path, Settings(exclude=("prices.py",)))
 
 
 def test_the_window_is_the_one_that_the_user_asks_for(
@@ -165,14 +165,14 @@ def test_the_window_is_the_one_that_the_user_asks_for(
     """On the command line before config.toml."""
     path, piece = write(tmp_path / "shop"), "0.1 * len(items)"
     assert piece not in prompt(path, labels=False)
-    assert piece in prompt(path, Trusted(window="large"), labels=False)
+    assert piece in prompt(path, Settings(window="large"), labels=False)
     (home / "config.toml").write_text('window = "small"\n')
     assert piece not in prompt(path)
-    assert piece in prompt(path, Trusted(window="auto"))
+    assert piece in prompt(path, Settings(window="auto", given=frozenset({"window"})))
 
 
 def test_the_option_of_the_window_is_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    given: list[Trusted] = []
+    given: list[Settings] = []
     monkeypatch.setattr(suggestions, "complete_at", lambda *arguments: given.append(arguments[3]) or [])
     (tmp_path / "a.py").write_text("a\n")
     for window in ("small", "large"):
@@ -216,7 +216,7 @@ def bill(tmp_path: Path) -> Path:
 async def test_a_remote_server_gets_the_text_of_the_file_alone(bill: Path) -> None:
     """The innermost function without its documentation, after the shipped examples."""
     async with serving() as server:
-        given = Trusted(remote_url=server.url)
+        given = Settings(remote_url=server.url)
         for line, code in ((2, "def price_of"), (4, "def inner")):
             suggestion = await asyncio.to_thread(summarize_at, bill, line, given, print)
             assert suggestion.text == "x"
@@ -240,10 +240,10 @@ async def test_augment_tells_repository_path_and_names(bill: Path) -> None:
 
 def test_examples_of_the_repository_are_shown(bill: Path, use: Callable[..., Scripted]) -> None:
     engine = use("Add a number.")
-    summarize_at(bill, 1, Trusted(), print)
+    summarize_at(bill, 1, Settings(), print)
     assert "Sum the prices of some items" in engine.texts[-1]
     (bill.parents[1] / "shop.py").unlink()
-    summarize_at(bill, 1, Trusted(), print)
+    summarize_at(bill, 1, Settings(), print)
     assert "Sum the prices of some items" not in engine.texts[-1]
 
 
@@ -304,7 +304,7 @@ async def test_stopping_keeps_what_is_done(tree: Path, monkeypatch: pytest.Monke
     """As by Ctrl-C between two functions: the page says how many there would have been."""
     real = suggestions.overview
 
-    def stopped(root: Path, given_: Trusted, say: Any, progress: Any, into: Overview, **more: Any) -> None:
+    def stopped(root: Path, given_: Settings, say: Any, progress: Any, into: Overview, **more: Any) -> None:
         def stop(done: int, all_: int) -> None:
             progress(done, all_)
             if done == 2:
@@ -433,7 +433,7 @@ def test_an_answer_comes_although_nobody_reads_that_a_model_is_loaded(
     async def answer(engine: Engine) -> Generation:
         return await asyncio.wait_for(engine.generate(ask("steps 2")), 60)
 
-    found = with_engine(answer, Trusted(model=install(monkeypatch, tmp_path)), full)
+    found = with_engine(answer, Settings(model=install(monkeypatch, tmp_path)), full)
     assert len(found.tokens) == 2
 
 

@@ -15,11 +15,8 @@ from lsp_calib import home
 from lsp_calib.badges import tier_sentence, tier_words
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, SUMMARY_CRITERIA
 from lsp_calib.calibration.tiers import SUMMARY_PRESETS
 from lsp_calib.confidence.features import FIT_FEATURES
-from lsp_calib.settings import Trusted, parse_trusted
-from lsp_calib.settings.table import TRUSTED, WORKSPACE
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, Tier
 
 CONFIDENCE: Confidence = suggestion("x").confidence
@@ -130,13 +127,3 @@ def test_one_calibrator_serves_both_languages_and_one_criterion(tmp_path: Path) 
     assert Calibrator.from_json(other.to_json()).purpose.criterion == "best-f1"
     assert other.id != shipped().id
     assert other.purpose.answers == "summaries of Java and Python, criterion best-f1"
-
-
-def test_the_setting_takes_the_criteria_that_there_are() -> None:
-    """The settings do not import what knows them: they are read before the first answer."""
-    criterion = TRUSTED["summary.criterion"]
-    assert criterion.default == MOST_AGREE
-    for name in SUMMARY_CRITERIA:
-        assert parse_trusted({"summary": {"criterion": name}}) == (Trusted(criterion=name), [])
-    assert parse_trusted({"summary": {"criterion": "mean"}})[1] != []
-    assert "summary.criterion" not in WORKSPACE, "a workspace must not say when a summary is good"

@@ -12,7 +12,7 @@ from test_calibration_calibrator import make, platt
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.certificates import certify
-from lsp_calib.calibration.tiers import COST_PRESETS, PRESETS, RiskPolicy, StricterPolicy
+from lsp_calib.calibration.tiers import PRESETS, RiskPolicy, StricterPolicy
 from lsp_calib.values import Evidence, Override, Tier
 
 CERTIFIED = RiskPolicy(certificate=certify([0.9] * 22, [True] * 22))
@@ -22,7 +22,7 @@ shares = st.floats(0, 1)
 
 
 @given(
-    st.sampled_from([*PRESETS.values(), *COST_PRESETS.values(), RiskPolicy(), CERTIFIED]),
+    st.sampled_from([*PRESETS.values(), RiskPolicy(), CERTIFIED]),
     shares,
     shares,
     st.none() | shares,

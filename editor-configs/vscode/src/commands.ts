@@ -1,8 +1,8 @@
 // The commands of the palette and of the status menu.
 
+import { delimiter, dirname } from 'node:path';
 import * as vscode from 'vscode';
 import type { BadgeView } from './badge';
-import { calibratedDocument } from './calibrated_document';
 import { run } from './install/process';
 import type { Installer } from './install/installer';
 import type { Session } from './session';
@@ -56,7 +56,7 @@ export class Commands {
       refit: () => this.refit(),
       rollback: () => this.rollback(),
       showReport: () => this.session.ask('lsp-calib.showReport'), // session.ts shows the page
-      calibrateWorkspace: () => this.calibrateWorkspace(),
+      terminal: () => this.terminal(),
       exportFeedback: () => this.exportFeedback(),
       purgeFeedback: () => this.purgeFeedback(),
       showStatus: () => this.showStatus(),
@@ -92,7 +92,7 @@ export class Commands {
       { label: '$(graph) Show report', command: 'showReport' },
       { label: '$(refresh) Refit the calibrator', command: 'refit' },
       { label: '$(discard) Take back the last calibrator', command: 'rollback' },
-      ...(vscode.workspace.isTrusted ? [{ label: '$(beaker) Calibrate on this workspace', command: 'calibrateWorkspace' }] : []),
+      { label: '$(terminal) Terminal for lsp-calib', command: 'terminal' },
       { label: '$(package) Pick a model', command: 'pickModel' },
       { label: '$(list-unordered) Status', command: 'showStatus' },
       { label: '$(debug-restart) Restart the server', command: 'restart' },
@@ -125,27 +125,19 @@ export class Commands {
     }
   }
 
-  /** Fits a calibrator on the workspace: the server shows its progress and says what came of it. */
-  private async calibrateWorkspace(): Promise<void> {
-    // `enablement` in package.json holds for the palette; what executes a command by its name passes it by.
-    if (!vscode.workspace.isTrusted) {
-      inform('Calibrating on a workspace is off in restricted mode. Trust the workspace first.');
-      return;
+  /** A terminal in the folder, with the server's program on the PATH. What is typed there is not run. */
+  private async terminal(): Promise<void> {
+    const { program } = this.session.found;
+    if (!program) {
+      return this.session.install();
     }
     const folder = await chosenFolder();
-    if (!folder) {
-      return;
-    }
-    const document = calibratedDocument(folder);
-    if (!document) {
-      inform(`Open a file of ${folder.name} in the language to calibrate, then run the command again.`);
-      return;
-    }
-    const what = `${folder.name} (${document.languageId})`;
-    const question = `Fit a calibrator on ${what}? The model completes 200 of its lines, which takes minutes to hours.`;
-    const detail = 'It goes on in the background: click its progress in the status bar to cancel it. The processor is busy meanwhile.';
-    if (await vscode.window.showInformationMessage(question, { modal: true, detail }, 'Calibrate')) {
-      await this.session.ask('lsp-calib.calibrateWorkspace', { uri: this.session.uriOf(document) });
+    if (folder) {
+      const env = { PATH: [dirname(program), process.env['PATH']].join(delimiter) };
+      const terminal = vscode.window.createTerminal({ name: 'lsp-calib', cwd: folder.uri, env });
+      terminal.show();
+      // Not the folder's name: shells differ in what they make of its characters.
+      terminal.sendText('lsp-calib calibrate .', false);
     }
   }
 

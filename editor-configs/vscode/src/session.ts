@@ -8,8 +8,7 @@ import type { LateAnswers } from './late';
 import type { ReportView } from './report';
 import { findServer, type Found } from './server/find';
 import { Restarts } from './server/restarts';
-import { initializationOptions, needRestart, ofAllPlaces, serverPath } from './settings';
-import { forServer, SECTION } from './settings_values';
+import { initializationOptions, needRestart, ofWorkspace, SECTION, serverPath } from './settings';
 import type { StatusItem } from './status';
 import type { Legend, Status } from './wire';
 
@@ -290,15 +289,8 @@ export class Session {
         },
       },
       workspace: {
-        configuration: async (params, token, next) => {
-          const answers = await next(params, token);
-          return Array.isArray(answers)
-            ? answers.map((answer: unknown, i) => {
-                const section = params.items[i]?.section;
-                return forServer(section, section === SECTION ? ofAllPlaces() : answer);
-              })
-            : answers;
-        },
+        // Nothing else is the server's to know.
+        configuration: ({ items }) => items.map(({ section }) => (section === SECTION ? ofWorkspace() : null)),
         didChangeConfiguration: (_sections, next) => next([SECTION]),
       },
     };

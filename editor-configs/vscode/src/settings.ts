@@ -1,49 +1,22 @@
-// The user's settings, and what a workspace has no say in.
+// The settings: the user's own, and the few that a workspace may set.
 
 import * as vscode from 'vscode';
 import { contributes } from '../package.json';
-import { initializationOptions as options, SECTION } from './settings_values';
 
-// What names a file or decides how the machine is used: taken from the user's own settings alone.
-const PREFIX = `${SECTION}.trusted.`;
-const TRUSTED = Object.keys(contributes.configuration.properties)
-  .filter((name) => name.startsWith(PREFIX))
-  .map((name) => name.slice(PREFIX.length));
-
-// What a workspace may set.
-const FREE = Object.entries(contributes.configuration.properties)
-  .filter(([, { scope }]) => scope !== 'machine')
-  .map(([name]) => name.slice(SECTION.length + 1));
-
-// The user's values of these are told apart: beside them a workspace's count only where they are stricter.
-const SHARED = [
-  'exclude',
-  'tiers.policy',
-  'tiers.preset',
-  'tiers.acceptFrom',
-  'tiers.rejectBelow',
-  'tiers.risk',
-  'tiers.confidence',
-  'tiers.overrides',
-  'feedback.enabled',
-  'autoRefit',
-  'diagnostics.enabled',
-  'diagnostics.severity.accept',
-  'diagnostics.severity.review',
-  'diagnostics.severity.reject',
-  'confidence.measure',
-  'hideBelow',
-  'modelIdleSeconds',
-];
-
-// What the server reads only when it starts. `completion.enabled` decides what it can do at all, which is said once.
-const AT_START = ['server', 'serverPath', 'trusted', 'completion.enabled', ...SHARED];
+export const SECTION = 'lspCalib';
+// The extension's own: no server knows them, and what some of them name is started.
+const OWN = ['server', 'badge'];
+// What a workspace may set, and what the server asks for again when it changes. All else it reads when it starts.
+const OF_WORKSPACE = ['languages', 'inlineCompletion.enabled', 'exclude'];
+const AT_START = Object.entries(contributes.configuration.properties)
+  .filter(([, { scope }]) => scope === 'machine' || scope === 'application')
+  .map(([name]) => name);
 
 /**
  * A setting as the user's own settings have it, or its default.
  *
- * VS Code keeps a workspace from changing declared keys of `"scope": "machine"`. A key that is not declared gets
- * through, so the workspace's values are not asked for in the first place.
+ * VS Code keeps a workspace from changing declared keys of `"scope": "machine"` and `"application"`. A key that is not declared
+ * gets through, so the workspace's values are not asked for in the first place.
  */
 function ofUser<T>(key: string): T | undefined {
   const found = vscode.workspace.getConfiguration(SECTION).inspect<T>(key);
@@ -52,7 +25,7 @@ function ofUser<T>(key: string): T | undefined {
 
 /** The program that the user wants started, by name or path; '' where they named none. */
 export function serverPath(): string {
-  return ofUser<string>('server.path') || ofUser<string>('serverPath') || '';
+  return ofUser<string>('server.path') || '';
 }
 
 /** The Python that the user wants the server installed with; '' where they named none. */
@@ -65,6 +38,17 @@ export function badgeHasNumber(): boolean {
   return vscode.workspace.getConfiguration(SECTION).get('badge.number') === true;
 }
 
+/** The object without unset (null) values, at every depth; undefined where nothing is left. */
+export function pruned(value: unknown): unknown {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+    return value ?? undefined;
+  }
+  const kept = Object.entries(value)
+    .map(([key, inner]) => [key, pruned(inner)] as const)
+    .filter(([, inner]) => inner !== undefined);
+  return kept.length > 0 ? Object.fromEntries(kept) : undefined;
+}
+
 /** The patterns of all places together: VS Code's value is that of one place, of the workspace rather than of its folders. */
 function excluded(): unknown {
   const said: unknown = vscode.workspace.getConfiguration(SECTION).get('exclude');
@@ -74,22 +58,31 @@ function excluded(): unknown {
   return patterns.length > 0 ? [...new Set(patterns)] : said;
 }
 
-/**
- * Section `lspCalib` for the server, with what every folder excludes.
- *
- * VS Code keeps back declared keys of a workspace that is not trusted. Of such a one nothing but `exclude` is asked for.
- */
-export function ofAllPlaces(): object {
-  const all: unknown = vscode.workspace.isTrusted
-    ? vscode.workspace.getConfiguration().get(SECTION)
-    : Object.fromEntries(FREE.map((key) => [key, ofUser(key)]));
-  return { ...(all as object | undefined), exclude: excluded() };
+/** The answer to `workspace/configuration`: what a workspace may set, as VS Code merges it, and what every folder excludes. */
+export function ofWorkspace(): object {
+  // VS Code keeps back what a workspace sets that is not trusted, but for `exclude`, which only adds.
+  const all = OF_WORKSPACE.map((key) => [key, vscode.workspace.getConfiguration(SECTION).get(key)] as const);
+  return (pruned({ ...Object.fromEntries(all), exclude: excluded() }) as object | undefined) ?? {};
 }
 
+/** `initializationOptions`: beside it all that the user's own settings say, also what no server knows, so that it is named. */
 export function initializationOptions(): object {
-  const trusted = TRUSTED.map((key) => [key, ofUser(`trusted.${key}`)] as const);
-  const own = SHARED.map((key) => [key, ofUser(key)] as const);
-  return options(ofAllPlaces(), Object.fromEntries(trusted), Object.fromEntries(own));
+  const { globalValue } = vscode.workspace.getConfiguration().inspect<Record<string, unknown>>(SECTION) ?? {};
+  const { trusted, ...all } = (pruned(globalValue) ?? {}) as Record<string, object>;
+  const own = Object.entries(all).filter(([key]) => !OWN.includes(key));
+  return { ...ofWorkspace(), trusted: { ...Object.fromEntries(own), ...together(all, trusted) } };
+}
+
+/** Settings of `lspCalib.trusted`, in groups that hold those of `lspCalib` as well. */
+function together(all: Record<string, object>, trusted: object = {}): object {
+  const groups = Object.entries(trusted) as [string, unknown][];
+  return Object.fromEntries(
+    groups.map(([key, value]) => [key, isGroup(value) && isGroup(all[key]) ? { ...all[key], ...value } : value]),
+  );
+}
+
+function isGroup(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 export async function setModel(name: string): Promise<void> {
@@ -98,5 +91,5 @@ export async function setModel(name: string): Promise<void> {
 
 /** Whether a change concerns what is only said when the server starts. */
 export function needRestart(event: vscode.ConfigurationChangeEvent): boolean {
-  return AT_START.some((key) => event.affectsConfiguration(`${SECTION}.${key}`));
+  return AT_START.some((name) => event.affectsConfiguration(name));
 }

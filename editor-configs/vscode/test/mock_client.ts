@@ -30,7 +30,7 @@ export class LanguageClient {
       revealOutputChannelOn?: number;
       middleware: {
         notebooks: { didSave(notebook: object, next: (notebook: object) => Promise<void>): Promise<void> };
-        workspace: { configuration(params: object, token: undefined, next: () => unknown[]): Promise<unknown> };
+        workspace: { configuration(params: object): unknown };
       };
     },
   ) {

@@ -56,14 +56,19 @@ export class ThemeColor {
 export const DecorationRangeBehavior = { ClosedClosed: 1 };
 export const Disposable = { from: () => nothing };
 
-function merged(section: string, scope?: object): Record<string, unknown> {
+function tree(valueOf: (values: Values) => unknown): Record<string, unknown> {
   const all: Record<string, unknown> = {};
-  for (const [name, { globalValue, workspaceValue, folderValues }] of settings) {
+  for (const [name, values] of settings) {
     const [, ...keys] = name.split('.');
     const last = keys.pop()!;
     const place = keys.reduce((inner, key) => (inner[key] ??= {}) as Record<string, unknown>, all);
-    place[last] = folderValues?.[`${scope}`] ?? workspaceValue ?? globalValue;
+    place[last] = valueOf(values);
   }
+  return all;
+}
+
+function merged(section: string, scope?: object): Record<string, unknown> {
+  const all = tree(({ globalValue, workspaceValue, folderValues }) => folderValues?.[`${scope}`] ?? workspaceValue ?? globalValue);
   return section === 'lspCalib' ? all : {};
 }
 
@@ -92,6 +97,7 @@ export const window = {
     return active.editor ?? (active.document && { document: active.document });
   },
   state: { focused: true },
+  createTerminal: vi.fn(),
   createTextEditorDecorationType: () => nothing,
   onDidChangeTextEditorSelection: on('selection'),
   onDidChangeActiveTextEditor: on('editor'),
@@ -113,14 +119,14 @@ export const workspace = {
   onWillSaveNotebookDocument: on('notebooks'),
   workspaceFolders: folders,
   textDocuments: documents,
-  getWorkspaceFolder: (uri: object) => folders.find((folder) => `${uri}`.startsWith(`${folder.uri}/`)),
   getConfiguration: (section?: string, scope?: object) => ({
     get: (path: string) =>
       (section ? path.split('.') : []).reduce<unknown>(
         (inner, key) => (inner as Record<string, unknown> | undefined)?.[key],
         merged(section ?? path, scope),
       ),
-    inspect: (key: string) => settings.get(`${section}.${key}`),
+    // Of a section: the object of its settings in each place.
+    inspect: (key: string) => (section ? settings.get(`${section}.${key}`) : { globalValue: tree((values) => values.globalValue) }),
   }),
 };
 export const commands = { registerCommand, executeCommand: vi.fn(async () => undefined) };

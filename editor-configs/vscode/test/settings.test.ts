@@ -1,76 +1,102 @@
-import { beforeEach, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ConfigurationChangeEvent } from 'vscode';
-import { initializationOptions, needRestart } from '../src/settings';
-import { folders, settings, trust } from './mock_vscode';
+import { capabilities, contributes } from '../package.json';
+import { initializationOptions, needRestart, ofWorkspace, pruned } from '../src/settings';
+import { folders, settings } from './mock_vscode';
 
 vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
 beforeEach(() => {
   settings.clear();
   folders.splice(0);
-  trust.given = true;
 });
 
 const change = (key: string) =>
   ({ affectsConfiguration: (asked: string) => `lspCalib.${key}`.startsWith(asked) }) as ConfigurationChangeEvent;
 
-it("tells the server the user's own values beside the workspace's", () => {
-  settings.set('lspCalib.feedback.enabled', { globalValue: false, workspaceValue: true });
-  settings.set('lspCalib.exclude', { globalValue: ['mine'], workspaceValue: ['its'] });
-  expect(initializationOptions()).toEqual({
-    feedback: { enabled: true },
-    exclude: ['its'],
-    trusted: { 'feedback.enabled': false, exclude: ['mine'] },
+describe('the server is told', () => {
+  it('nothing of what is unset', () => {
+    expect(pruned({ a: null, b: { c: null }, d: { e: 1, f: null }, g: [], h: false })).toEqual({ d: { e: 1 }, g: [], h: false });
+    expect(initializationOptions()).toEqual({ trusted: {} });
+    expect(ofWorkspace()).toEqual({});
+  });
+
+  it("all of the user's own values apart, also those that no server knows", () => {
+    settings.set('lspCalib.tiers.preset', { globalValue: 'cautious', workspaceValue: 'lenient' });
+    settings.set('lspCalib.debounceMs', { globalValue: 40 });
+    settings.set('lspCalib.feedback.enabled', { globalValue: false, workspaceValue: true });
+    settings.set('lspCalib.trusted.feedback.retentionDays', { globalValue: 30 });
+    settings.set('lspCalib.trusted.model', { globalValue: 'mine', workspaceValue: '/its' });
+    expect(initializationOptions()).toEqual({
+      trusted: { tiers: { preset: 'cautious' }, debounceMs: 40, feedback: { enabled: false, retentionDays: 30 }, model: 'mine' },
+    });
+  });
+
+  it('of a workspace only what a workspace may set', () => {
+    for (const key of ['tiers.preset', 'hideBelow', 'trusted.model', 'server.path', 'serverPath', 'model', 'ofALaterVersion']) {
+      settings.set(`lspCalib.${key}`, { workspaceValue: 'its' });
+    }
+    settings.set('lspCalib.languages', { globalValue: ['go'], workspaceValue: ['rust'] });
+    settings.set('lspCalib.inlineCompletion.enabled', { workspaceValue: false });
+    expect(ofWorkspace()).toEqual({ languages: ['rust'], 'inlineCompletion.enabled': false });
+    expect(initializationOptions()).toEqual({ ...ofWorkspace(), trusted: { languages: ['go'] } });
+  });
+
+  it('nothing of what the extension starts and how it looks', () => {
+    settings.set('lspCalib.server.path', { globalValue: '/x' });
+    settings.set('lspCalib.badge.number', { globalValue: true });
+    expect(initializationOptions()).toEqual({ trusted: {} });
+  });
+
+  it('what every folder of the workspace excludes, each pattern once', () => {
+    for (const name of ['a', 'b', 'c']) {
+      folders.push({ name, uri: { toString: () => `file:///${name}` } });
+    }
+    const folderValues = { 'file:///a': ['keys/**'], 'file:///b': ['*.csv', 'all/**'], 'file:///c': 'no list' };
+    settings.set('lspCalib.exclude', { globalValue: ['mine'], workspaceValue: ['all/**'], folderValues });
+    expect(initializationOptions()).toEqual({ exclude: ['all/**', 'keys/**', '*.csv'], trusted: { exclude: ['mine'] } });
+  });
+
+  it('a wrong value of `exclude`, which it names', () => {
+    settings.set('lspCalib.exclude', { workspaceValue: '*.js' });
+    expect(ofWorkspace()).toEqual({ exclude: '*.js' });
   });
 });
 
-it.each([
-  ['tiers.acceptFrom', 0.9, 0],
-  ['tiers.preset', 'cautious', 'lenient'],
-  ['diagnostics.severity.reject', 'error', 'off'],
-  ['hideBelow', 0.3, 0.01],
-])("tells the server the user's own %s, which a workspace can only make stricter", (key, mine, its) => {
-  settings.set(`lspCalib.${key}`, { globalValue: mine, workspaceValue: its });
-  expect(initializationOptions()).toMatchObject({ trusted: { [key]: mine } });
-  settings.set(`lspCalib.${key}`, { workspaceValue: its });
-  expect((initializationOptions() as { trusted: object }).trusted).toEqual({});
-});
-
-it('tells the server what every folder of the workspace excludes, each pattern once', () => {
-  for (const name of ['a', 'b', 'c']) {
-    folders.push({ name, uri: { toString: () => `file:///${name}` } });
-  }
-  const folderValues = { 'file:///a': ['keys/**'], 'file:///b': ['*.csv', 'all/**'], 'file:///c': 'no list' };
-  settings.set('lspCalib.exclude', { globalValue: ['mine'], workspaceValue: ['all/**'], folderValues });
-  expect(initializationOptions()).toEqual({
-    exclude: ['all/**', 'keys/**', '*.csv'],
-    trusted: { exclude: ['mine'] },
-  });
-});
-
-it('leaves a wrong value of `exclude` for the server to name', () => {
-  settings.set('lspCalib.exclude', { workspaceValue: '*.js' });
-  expect(initializationOptions()).toMatchObject({ exclude: '*.js' });
-});
-
-it('takes from a workspace that is not trusted only what it excludes, whatever VS Code lets through', () => {
-  trust.given = false;
-  settings.set('lspCalib.debounceMs', { globalValue: 40, workspaceValue: 0 });
-  settings.set('lspCalib.modelIdleSeconds', { globalValue: 60, workspaceValue: 3600 });
-  settings.set('lspCalib.ofALaterVersion', { workspaceValue: true });
-  settings.set('lspCalib.exclude', { globalValue: ['mine'], workspaceValue: ['its'] });
-  expect(initializationOptions()).toEqual({
-    debounceMs: 40,
-    exclude: ['its'],
-    trusted: { exclude: ['mine'], modelIdleSeconds: 60 },
-  });
-});
-
-it.each(['exclude', 'completion.enabled', 'feedback.enabled', 'tiers.preset', 'hideBelow', 'trusted.model', 'server.path'])(
+it.each(['completion.enabled', 'tiers.preset', 'hideBelow', 'window', 'trusted.model', 'server.path'])(
   'starts the server again when %s changes, which it reads only then',
   (key) => expect(needRestart(change(key))).toBe(true),
 );
 
-it.each(['debounceMs', 'inlineCompletion.enabled', 'languages', 'window'])(
-  'does not when %s changes, which it reads at any time',
-  (key) => expect(needRestart(change(key))).toBe(false),
+it.each(['exclude', 'inlineCompletion.enabled', 'languages', 'badge.number'])('does not when %s changes', (key) =>
+  expect(needRestart(change(key))).toBe(false),
 );
+
+describe('package.json', () => {
+  const properties = Object.entries(contributes.configuration.properties) as [string, { scope: string }][];
+
+  it('lets only the user choose programs, models, files and hosts', () => {
+    const named = properties.filter(([key]) => /\.(server|trusted)\./.test(key));
+    expect(named.map(([key]) => key)).toContain('lspCalib.trusted.remote.url');
+    expect(new Set(named.map(([, { scope }]) => scope))).toEqual(new Set(['machine']));
+  });
+
+  it('offers for a single folder only what counts of each: what is excluded', () => {
+    expect(properties.filter(([, { scope }]) => scope === 'resource').map(([key]) => key)).toEqual(['lspCalib.exclude']);
+  });
+
+  it('takes from a workspace that is not trusted only what it excludes', () => {
+    const free = properties.map(([key]) => key).filter((key) => !capabilities.untrustedWorkspaces.restrictedConfigurations.includes(key));
+    expect(free).toEqual(['lspCalib.exclude']);
+  });
+
+  it('has each command once, in every place that names one', () => {
+    const commands = contributes.commands.map(({ command }) => command);
+    expect(new Set(commands).size).toBe(commands.length);
+    const named = [
+      ...contributes.menus.commandPalette.map(({ command }) => command),
+      ...contributes.keybindings.map(({ command }) => command),
+      ...Array.from(JSON.stringify(contributes.walkthroughs).matchAll(/command:(lspCalib\.\w+)/g), ([, command]) => command!),
+    ];
+    expect(named.filter((command) => !commands.includes(command))).toEqual([]);
+  });
+});

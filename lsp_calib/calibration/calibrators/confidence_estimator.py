@@ -13,7 +13,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted, rank_probabilities
 from lsp_calib.calibration.calibrators.lent import note
 from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
-from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, Purpose
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.survival_curve import SurvivalCurve
 from lsp_calib.calibration.calibrators.usage import Usage
 from lsp_calib.calibration.certificates import Ledger, Promise
@@ -54,7 +54,7 @@ class ConfidenceEstimator:
     measure: which of a calibrator's curves is preferred, see `Calibrator.assess`; may be replaced as well.
     on_change: called when a different calibrator or certificate than before is found in force for a purpose,
         such as after a refit here, a command in a terminal or a change in another window of the editor.
-    overrides: stricter tiers in some places; criterion: of summaries; both may be replaced as well.
+    overrides: stricter tiers in some places; may be replaced as well.
     complaints: a sentence for each calibrator file that had to be skipped.
     """
 
@@ -70,7 +70,6 @@ class ConfidenceEstimator:
         self.policy: Policy = policy
         self.measure: Wanted = measure
         self.overrides: tuple[Override, ...] = ()
-        self.criterion: str = MOST_AGREE
         self.complaints: list[str] = []
         self._on_change = on_change
         self._chosen: dict[Purpose, _Chosen] = {}
@@ -84,7 +83,6 @@ class ConfidenceEstimator:
         doubt: why the log-probabilities cannot be trusted (`Generation.doubt`), or empty. With a doubt there
             is no confidence, the tier is review, and the doubt is the reason.
         """
-        purpose = self._judged(purpose)
         calibrator = self.calibrator(purpose)
         policy = self._policy_for(purpose)
         policy = summary_policy(policy) if purpose.task == "summary" else policy
@@ -246,11 +244,7 @@ class ConfidenceEstimator:
 
     def weighs(self, features: Collection[str], purpose: Purpose) -> bool:
         """Whether the calibrator in force weighs one of these features: others need not be computed."""
-        return self.calibrator(self._judged(purpose)).weighs(features)
-
-    def _judged(self, purpose: Purpose) -> Purpose:
-        """With the criterion that summaries are judged by here."""
-        return attrs.evolve(purpose, criterion=self.criterion) if purpose.task == "summary" else purpose
+        return self.calibrator(purpose).weighs(features)
 
     def certificate(self, calibrator_id: str) -> dict[str, Any] | None:
         """What is promised of the tiers of a calibrator in force, as it goes to the client.

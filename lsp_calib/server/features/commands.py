@@ -26,8 +26,6 @@ Arguments = tuple[Any, ...]
 _MOST_MINUTES = 10_080
 # The most that LSP's unsigned numbers can hold.
 _MOST = 2**31 - 1
-# Lines that a calibration on the workspace completes; the fewest are those of `lsp-calib calibrate`.
-FEWEST_SAMPLES, MOST_SAMPLES = 60, 5000
 
 
 def register(server: CalibServer) -> None:
@@ -52,14 +50,6 @@ def register(server: CalibServer) -> None:
         done = await ls.session.learning.refit()
         ls.show_result(f"Refit: {done['reason']}.")
         return done
-
-    @server.command("lsp-calib.calibrateWorkspace")
-    async def calibrate_workspace(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
-        """Fit a calibrator on lines of the workspace folder, or on those that the user has committed."""
-        from lsp_calib.server.refits import CalibrationWish
-
-        wanted = _calibration(arguments)
-        return await ls.session.learning.calibrate(CalibrationWish.of(ls, **wanted))
 
     @server.command("lsp-calib.rollbackCalibrator")
     async def rollback_calibrator(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
@@ -220,25 +210,6 @@ def _place(arguments: Arguments) -> tuple[str, types.Position]:
     if not isinstance(named, str) or not _is_count(line) or not _is_count(character):
         raise _wrong('the "uri" of a document and a "position", {"line", "character"} from 0')
     return named, types.Position(line, character)
-
-
-def _calibration(arguments: Arguments) -> dict[str, Any]:
-    """The document, the number of lines and where they come from, as `CalibrationWish.of` takes them."""
-    from lsp_calib.server.refits import SAMPLES
-
-    words = (
-        f'"uri" (of a document), "task" ("line"), "samples" ({FEWEST_SAMPLES} to {MOST_SAMPLES}) and '
-        '"fromGit" (true or false), each of which may be left out'
-    )
-    argument = arguments[0] if arguments and arguments[0] is not None else {}
-    if not isinstance(argument, dict):
-        raise _wrong(words)
-    named, task = argument.get("uri"), argument.get("task", "line")
-    samples, from_git = argument.get("samples", SAMPLES), argument.get("fromGit", False)
-    counts = _is_count(samples) and FEWEST_SAMPLES <= samples <= MOST_SAMPLES
-    if not (isinstance(named, str | None) and task == "line" and counts and isinstance(from_git, bool)):
-        raise _wrong(words)
-    return {"uri": named, "samples": samples, "from_git": from_git}
 
 
 def _optional(arguments: Arguments, key: str, fits: Callable[[object], bool], words: str) -> Any:

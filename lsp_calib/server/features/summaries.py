@@ -69,13 +69,12 @@ def register(server: CalibServer) -> None:
         await parse(*document.cells)
         if document.edits != edits:
             return None  # the place was one in the version before
-        target = target_at(document, params.position, ls.settings.hover_scope)
+        target = target_at(document, params.position)
         if target is None:
             return None
         summaries = ls.session.summaries
-        budget = ls.settings.hover_budget_ms / 1e3
         function = target.function
-        summary = await summaries.requests.of(target, patience=budget)
+        summary = await summaries.requests.of(target, patience=ls.client_traits.hover_patience)
         # Only now: work ahead on this very function is not stopped but waited for.
         summaries.hovered(target.document.uri, function.start)
         if summary is None:

@@ -17,7 +17,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.settings import Settings, resolve
 from lsp_calib.terminal import tell
 from lsp_calib.tools.bench.report import Cancelled, Notes, Place, Reading, is_empty, print_report, to_json
 from lsp_calib.tools.bench.server import Scratch, Served, scratch_folder, served, settled, until_idle
@@ -40,7 +40,7 @@ Say = Callable[[str], None]
 class Options:
     """steps: keystrokes to replay. cancels: requests to cancel. limit: in seconds; 0: none."""
 
-    trusted: Trusted = attrs.field(factory=Trusted)
+    trusted: Settings = attrs.field(factory=Settings)
     steps: int = 240
     cancels: int = 12
     limit: float = 600.0
@@ -56,7 +56,7 @@ def run(
     limit: float | None = None,
 ) -> int:
     """Measure and print; returns the exit code. None stands for the default. Raises LspCalibError."""
-    trusted, problems = resolve_trusted(Trusted(model=model, threads=threads), Trusted())
+    trusted, problems = resolve(Settings(model=model, threads=threads))
     for problem in problems:
         tell(f"lsp-calib: {problem}")
     options = Options(trusted, *((36, 3) if short else (240, 12)))
@@ -73,7 +73,7 @@ def run(
     return EngineError.exit_code if is_empty(report) else 0
 
 
-def short_bench(trusted: Trusted, say: Say) -> dict[str, Any]:
+def short_bench(trusted: Settings, say: Say) -> dict[str, Any]:
     """The report of the short form with typing alone, as `doctor` runs it.
 
     After the time limit it covers the readings so far. Raises LspCalibError if there are none,

@@ -23,7 +23,7 @@ from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.protocol import Stats
 from lsp_calib.server.follow_ups import AHEAD_PAUSE
-from lsp_calib.settings import Trusted
+from lsp_calib.settings import Settings
 from lsp_calib.tools.client import SERVER, Editor
 
 # Seconds; enough on a busy machine: to load the model, and to end the work that is under way.
@@ -49,12 +49,12 @@ class Scratch:
     chosen: ModelCard
     card: ModelCard
     model: Path
-    trusted: Trusted
+    trusted: Settings
     layout: Layout
 
 
 @contextlib.contextmanager
-def scratch_folder(trusted: Trusted) -> Iterator[Scratch]:
+def scratch_folder(trusted: Settings) -> Iterator[Scratch]:
     """A fresh state folder that knows the user's model and its checksum. Raises ModelError without one."""
     chosen, path = choose(trusted.model)
     path = path.absolute()

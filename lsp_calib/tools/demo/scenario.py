@@ -21,7 +21,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.completion.context import shared_ends
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
 from lsp_calib.inference.models.cards import choose
-from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.settings import Settings, resolve
 from lsp_calib.terminal import tell
 from lsp_calib.tools.client import SERVER, Document, Editor, suggestion_of
 from lsp_calib.tools.demo.screen import Screen
@@ -203,7 +203,7 @@ class _Demo:
         self.home = scratch / "home"
         self.folder = scratch / "project"
         self.folder.mkdir()
-        self.trusted, self.problems = resolve_trusted(Trusted(model=model), Trusted())
+        self.trusted, self.problems = resolve(Settings(model=model))
         self.editor = Editor()
 
     async def tell(self) -> None:

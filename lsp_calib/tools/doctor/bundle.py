@@ -21,7 +21,7 @@ from typing import Any
 
 from lsp_calib import errors, home
 from lsp_calib.files import exported, read_file
-from lsp_calib.settings.kinds import without_value
+from lsp_calib.settings import without_value
 
 _MOST_LINES = 2000
 _LINE = re.compile(

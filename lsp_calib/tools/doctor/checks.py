@@ -39,11 +39,10 @@ from lsp_calib.inference.models.speeds import slow_here
 from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.installation import install_command
-from lsp_calib.settings import Trusted
-from lsp_calib.settings.table import TRUSTED
+from lsp_calib.settings import SETTINGS, Settings
 from lsp_calib.syntax.languages import LANGUAGES
 
-DEFAULTS = Trusted()
+DEFAULTS = Settings()
 OTHER = "other"
 """A language that nothing is known of, see `languages.bounded`."""
 # With less free space, writing the feedback store and the log may soon fail.
@@ -103,7 +102,7 @@ def package() -> Finding:
     return Finding("package", says, data=data)
 
 
-def engine(trusted: Trusted) -> Finding:
+def engine(trusted: Settings) -> Finding:
     """The engine that would run a model, and the advantages of the others."""
     versions = {name: _version(name) for name in _ENGINES}
     missing = [
@@ -209,7 +208,7 @@ def state_folder() -> list[Finding]:
     return wrong or [Finding("state", f"State lives in {folder}, readable by you alone.", data=data)]
 
 
-def configuration(trusted: Trusted, problems: Sequence[str]) -> list[Finding]:
+def configuration(trusted: Settings, problems: Sequence[str]) -> list[Finding]:
     """The settings, and their problems."""
     set_ = _shown(trusted)
     listed = ", ".join(f"{key} = {_in_words(value)}" for key, value in set_.items())
@@ -221,7 +220,7 @@ def configuration(trusted: Trusted, problems: Sequence[str]) -> list[Finding]:
     return [Finding("configuration", says, data=set_), *wrong]
 
 
-def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
+def models(trusted: Settings) -> tuple[list[Finding], list[Entry]]:
     """The findings about installed models, and the usable models."""
     entries = [entry for entry in inventory() if entry.installed]
     usable = [entry for entry in entries if not entry.fault]
@@ -240,7 +239,7 @@ def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
     return found, usable
 
 
-def chosen(trusted: Trusted) -> list[Finding]:
+def chosen(trusted: Settings) -> list[Finding]:
     """The model and the window that the server would use now, and whether the model is slow here."""
     if trusted.remote_url:
         return []
@@ -323,14 +322,14 @@ def _model(entry: Entry) -> Finding:
     return Finding("model", f"{card.name} ({size}), about {entry.needs / 1e6:.0f} MB of memory.", data=data)
 
 
-def _shown(trusted: Trusted) -> dict[str, Any]:
+def _shown(trusted: Settings) -> dict[str, Any]:
     """The settings that differ from their defaults, by key, as JSON.
 
     Without the path of a key file, and of lists only how long they are: their patterns may name what is
     nobody's business, and a bundle is sent to others.
     """
     shown: dict[str, Any] = {}
-    for key, setting in TRUSTED.items():
+    for key, setting in SETTINGS.items():
         value = getattr(trusted, setting.attribute)
         if value == setting.default:
             continue
@@ -352,7 +351,7 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def calibrators(usable: Sequence[Entry], trusted: Trusted = DEFAULTS) -> list[Finding]:
+def calibrators(usable: Sequence[Entry], trusted: Settings = DEFAULTS) -> list[Finding]:
     """The calibrators in force for each model, with the prompts that it gets on this machine, and files that
     had to be skipped."""
     store = CalibratorStore.open()

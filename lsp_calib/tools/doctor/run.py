@@ -16,7 +16,7 @@ from lsp_calib.errors import EngineDiedError, LspCalibError, ModelError
 from lsp_calib.inference import open_engine
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.inference.models.speeds import LATENCY_BUDGET, is_quiet
-from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
+from lsp_calib.settings import Settings, engine_choice, resolve
 from lsp_calib.terminal import Console, tell
 from lsp_calib.tools.bench.run import short_bench
 from lsp_calib.tools.doctor import checks
@@ -26,7 +26,7 @@ from lsp_calib.tools.doctor.checks import Finding, Level, note, problem
 BUDGET_MS = 1e3 * LATENCY_BUDGET
 
 
-def speeds(usable: Sequence[Entry], trusted: Trusted, progress: Callable[[str], None]) -> list[Finding]:
+def speeds(usable: Sequence[Entry], trusted: Settings, progress: Callable[[str], None]) -> list[Finding]:
     """The speed of each model, or why it could not be measured, and the recommended model."""
     found = [_measured(entry, trusted, progress) for entry in usable if entry.fits is not False]
     measured = [finding for finding in found if "p50" in finding.data]
@@ -38,7 +38,7 @@ def speeds(usable: Sequence[Entry], trusted: Trusted, progress: Callable[[str], 
     return [*found, recommend(measured, trusted)] if measured else found
 
 
-def _measured(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> Finding:
+def _measured(entry: Entry, trusted: Settings, progress: Callable[[str], None]) -> Finding:
     """The short form of the bench with one model: of the keystrokes that asked it, but for the first one in a
     document or at another place."""
     name, quiet = entry.card.name, is_quiet()
@@ -73,7 +73,7 @@ def _measured(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -
     )
 
 
-def recommend(measured: Sequence[Finding], trusted: Trusted) -> Finding:
+def recommend(measured: Sequence[Finding], trusted: Settings) -> Finding:
     """The recommended model for this machine: the first that is quick enough, else the fastest.
 
     It is shown, and changes nothing. measured: of `_measured`, at least one, in order of preference.
@@ -137,7 +137,7 @@ def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
     found = [checks.package(), *checks.state_folder()]
     if any(finding.fatal for finding in found):
         return found  # all other checks need the state folder
-    trusted, problems = resolve_trusted(Trusted(), Trusted())
+    trusted, problems = resolve(Settings())
     engine = checks.engine(trusted)
     installed, usable = checks.models(trusted)
     found += [
@@ -157,7 +157,7 @@ def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
     return found
 
 
-def _remote(trusted: Trusted) -> Finding:
+def _remote(trusted: Settings) -> Finding:
     """Check whether the remote server in the settings answers."""
 
     async def ask() -> str:

@@ -54,23 +54,6 @@ local subcommands = {
   end },
   refit = { desc = 'refit the calibrator from what you kept and what you changed',
     run = function() ask('refit', nil, function(result) return words().refit(result) end) end },
-  calibrate = { desc = 'fit a calibrator on lines of the workspace, or on those that you have committed (git)',
-    complete = function() return { 'git' } end, run = function(from)
-      if from ~= '' and from ~= 'git' then return failure(':LspCalib calibrate takes git, or nothing.') end
-      answer('calibrating in the background; the status line shows how far it is, :LspCalib cancel stops it.')
-      -- The server says in a message what came of it.
-      ask('calibrateWorkspace', { { uri = vim.uri_from_bufnr(0), fromGit = from == 'git' } })
-    end },
-  cancel = { desc = 'stop a calibration or a download that is running', run = function()
-    local n = 0
-    for _, client in ipairs(vim.lsp.get_clients({ name = server().NAME })) do
-      for token in pairs(client.progress.pending) do
-        n = n + 1
-        server().notify(client, 'window/workDoneProgress/cancel', { token = token })
-      end
-    end
-    answer(n == 0 and 'nothing is running that can be stopped.' or 'stopping.')
-  end },
   rollback = { desc = 'take your calibrator out of force: back to the one before, or to the one named', run = function(id)
     ask('rollbackCalibrator', id ~= '' and { { id = id } } or nil, function(result) return result.message end)
   end },
@@ -132,7 +115,7 @@ local subcommands = {
 }
 
 -- The commands of the first version, by their subcommands.
-local ALIASES = { Refit = 'refit', Calibrate = 'calibrate', Rollback = 'rollback', Export = 'export', Report = 'report',
+local ALIASES = { Refit = 'refit', Rollback = 'rollback', Export = 'export', Report = 'report',
   Purge = 'purge', Status = 'status', Pause = 'pause', Resume = 'resume', InsertSummary = 'insert', Explain = 'explain' }
 
 local function names() return vim.fn.sort(vim.tbl_keys(subcommands)) end

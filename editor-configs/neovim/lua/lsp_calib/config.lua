@@ -4,29 +4,7 @@ local badges, notice = require('lsp_calib.badges'), require('lsp_calib.notice')
 local server, status = require('lsp_calib.server'), require('lsp_calib.status')
 local INSTALL = "pip install 'lsp-calib[local]' (or pipx), or name its path in cmd; then :LspCalib restart"
 local CMD = { 'lsp-calib', 'serve', '--trust-editor' }
--- The settings are the user's own, from init.lua. Of these the server is told so: in settings that an editor may take
--- from a workspace it would only accept stricter values.
-local OWN = { 'exclude', 'tiers.policy', 'tiers.preset', 'tiers.acceptFrom', 'tiers.rejectBelow', 'tiers.risk', 'tiers.confidence',
-  'tiers.overrides', 'feedback.enabled', 'autoRefit', 'diagnostics.enabled', 'diagnostics.severity.accept',
-  'diagnostics.severity.review', 'diagnostics.severity.reject', 'confidence.measure', 'hideBelow', 'modelIdleSeconds' }
--- Neovim shows hovers once all servers have answered: beside another, ours waits no longer than this for its summary.
-local SHARED_HOVER_MS = 150
 local started
-
---- Where another server answers hovers in a buffer, shorten the wait, unless the user has set it.
-local function share_hovers(buf)
-  local clients = vim.lsp.get_clients({ bufnr = buf })
-  local others = vim.iter(clients):any(function(client)
-    return client.name ~= server.NAME and client.server_capabilities.hoverProvider
-  end)
-  for _, client in ipairs(others and clients or {}) do
-    local ours = client.settings.lspCalib or {}
-    if client.name == server.NAME and ours['hover.budgetMs'] == nil and not vim.tbl_get(ours, 'hover', 'budgetMs') then
-      client.settings.lspCalib = vim.tbl_deep_extend('force', ours, { hover = { budgetMs = SHARED_HOVER_MS } })
-      server.notify(client, 'workspace/didChangeConfiguration', { settings = client.settings })
-    end
-  end
-end
 
 --- Autocommands and colours, once.
 local function start()
@@ -36,20 +14,7 @@ local function start()
   badges.set_highlights()
   status.suggestions().start(group)
   vim.api.nvim_create_autocmd('ColorScheme', { group = group, callback = badges.set_highlights })
-  vim.api.nvim_create_autocmd('LspAttach', { group = group, callback = function(ev) share_hovers(ev.buf) end })
   vim.api.nvim_create_autocmd('LspProgress', { group = group, callback = status.on_progress })
-end
-
---- The server offers to calibrate on commits. Neovim would ask in a prompt that takes the next keys: say how to do it
---- instead, and answer the server that nothing was chosen.
-local function on_question(_, params)
-  local commits = vim.iter(params.actions or {}):any(function(action) return action.title == 'Calibrate' end)
-  if commits and params.message:find('committed', 1, true) then
-    notice.tell('learn from your commits? :LspCalib calibrate git')
-  else
-    notice.tell(params.message)
-  end
-  return vim.NIL
 end
 
 local function on_message(_, params)
@@ -90,14 +55,11 @@ local function capabilities()
   return all
 end
 
---- The settings, with the user's own values told apart.
+--- The settings, as the user's own: they come from init.lua, not from a workspace.
 local function init_options(settings)
-  local trusted = {}
-  for _, key in ipairs(OWN) do
-    trusted[key] = settings[key] or vim.tbl_get(settings, unpack(vim.split(key, '.', { plain = true })))
-    if settings[key] == false then trusted[key] = false end
-  end
-  return vim.tbl_extend('force', settings, { trusted = vim.tbl_extend('keep', settings.trusted or {}, trusted) })
+  local own = vim.tbl_extend('force', {}, settings)
+  own.trusted = nil
+  return { trusted = vim.tbl_deep_extend('force', own, settings.trusted or {}) }
 end
 
 --- The configuration. opts: cmd and settings, as setup() takes them.
@@ -111,10 +73,9 @@ function M.make(opts)
   end
   vim.schedule(M.check_program)
   M.made = { -- no filetypes: all of them
-    cmd = cmd, root_markers = { '.git' }, init_options = init_options(opts.settings or {}), settings = { lspCalib = opts.settings },
+    cmd = cmd, root_markers = { '.git' }, init_options = init_options(opts.settings or {}),
     capabilities = capabilities(),
-    handlers = { ['lsp-calib/status'] = status.on_status, ['window/showMessage'] = on_message,
-      ['window/showMessageRequest'] = on_question },
+    handlers = { ['lsp-calib/status'] = status.on_status, ['window/showMessage'] = on_message },
     on_init = function(client)
       start()
       badges.take(client.server_capabilities)

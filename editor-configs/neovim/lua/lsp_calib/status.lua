@@ -1,7 +1,7 @@
 -- What each server last said of its state, and a few words of it for the status line.
 local M = {}
 local badges, server = require('lsp_calib.badges'), require('lsp_calib.server')
-local statuses, progress = {}, {} -- by client id; of a calibration or a download, in words
+local statuses, progress = {}, {} -- by client id; of loading, in words
 
 --- Neovim 0.12 has ghost text; before, there is the menu.
 function M.suggestions() return require(vim.lsp.inline_completion and 'lsp_calib.inline' or 'lsp_calib.menu') end
