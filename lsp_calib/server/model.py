@@ -24,6 +24,8 @@ from lsp_calib.server.events import Events
 from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
 from lsp_calib.values import CalibratorRef, Suggestion
 
+logger = logging.getLogger(__name__)
+
 # Suggestions that are recognised when they are sent to the client again.
 _REMEMBERED = 1000
 
@@ -46,9 +48,9 @@ class Status:
         self._withheld: Counter[Removal] = Counter()
         self._cut: Counter[Cut] = Counter()
         self._tiers: Counter[str] = Counter()
-        self._shown = LRU[str, None](_REMEMBERED)
-        self._kept_back = LRU[str, None](_REMEMBERED)
+        self._counted = LRU[tuple[str, str], None](_REMEMBERED)
         self._latencies: deque[float] = deque(maxlen=200)
+        self.answers: Answers | None = None  # of the model that is loaded here
         self.loads_again = False  # and has not answered since
         self._closed = False
         events.on(on.SuggestionMade, self.made)
@@ -71,13 +73,13 @@ class Status:
         if made.completion is not None:
             self.calibrator = made.suggestion.confidence.calibrator
             self._cut.update(made.completion.cuts)
+            if self.answers is not None and self.answers.took(made.suggestion.timing):
+                asyncio.get_running_loop().run_in_executor(None, self.answers.remember)
         self._latencies.append(made.suggestion.timing.total_ms)
 
     def hidden(self, suggestion: Suggestion) -> None:
         """A completion is not shown; perhaps again, while the user types its text."""
-        if suggestion.id not in self._kept_back:
-            self._kept_back[suggestion.id] = None
-            self._hidden += 1
+        self._hidden += self._is_first("hidden", suggestion)
 
     def withheld(self, removal: Removal) -> None:
         """Nothing of an answer of the model can be offered."""
@@ -86,10 +88,12 @@ class Status:
 
     def shown(self, suggestion: Suggestion) -> None:
         """A suggestion is sent to the client; perhaps again, while the user types its text."""
-        if suggestion.id in self._shown:
-            return
-        self._shown[suggestion.id] = None
-        self._tiers[suggestion.confidence.tier.value] += 1
+        self._tiers[suggestion.confidence.tier.value] += self._is_first("shown", suggestion)
+
+    def _is_first(self, what: str, suggestion: Suggestion) -> bool:
+        known = (what, suggestion.id) in self._counted
+        self._counted[what, suggestion.id] = None
+        return not known
 
     def _calibrator_changed(self, changed: on.CalibratorChanged) -> None:
         self.calibrator = changed.ref
@@ -112,7 +116,8 @@ class Status:
         return Latency(float(p50), float(p95))
 
     def to_wire(self) -> dict[str, Any]:
-        latency, ref = self.latency(), self.calibrator
+        ref, latency = self.calibrator, self.latency()
+        p50, p95 = (None, None) if latency is None else (round(latency.p50, 1), round(latency.p95, 1))
         state, message = self.state.value, self.message
         if self.pause and self.state not in (EngineState.NO_MODEL, EngineState.ERROR):
             state, message = "paused", self.pause
@@ -129,14 +134,8 @@ class Status:
             "hidden": self._hidden,
             "withheld": {removal.value: self._withheld[removal] for removal in Removal},
             "cut": {cut.value: self._cut[cut] for cut in Cut},
-            "latencyMs": {
-                "p50": None if latency is None else round(latency.p50, 1),
-                "p95": None if latency is None else round(latency.p95, 1),
-            },
+            "latencyMs": {"p50": p50, "p95": p95},
         }
-
-
-logger = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -157,13 +156,11 @@ class Model:
     def __attrs_post_init__(self) -> None:
         self._loading: asyncio.Task[None] | None = None
         self.loaded: LoadedModel | None = None
-        self._answers: Answers | None = None  # of the model that is loaded here
         self._closed = False
         self.layouts = LayoutChooser(self._estimator.store.has_labels, self._wanted_window)
         self.engine = self._connection.make_engine(self._engine_state)
         self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
-        self._events.on(on.SuggestionMade, self._made)
-        # Before anything is answered from what is remembered: nobody who answers subscribes earlier.
+        # Runs first, so that cached answers use the current calibrator.
         self._events.on(on.CompletionRequested, lambda _: self._estimator.reload())
         self._events.on(on.SummaryRequested, lambda _: self._estimator.reload())
 
@@ -203,8 +200,8 @@ class Model:
 
     def _languages(self) -> list[str]:
         """The languages of the open documents, the one opened last at the end; Python if there are none."""
-        opened = (document for document in self._connection.open_documents() if document.language_id)
-        return [one.language for one in opened if one.is_code] or ["python"]
+        opened = self._connection.open_documents()
+        return [one.language for one in opened if one.language_id and one.is_code] or ["python"]
 
     async def _load(self) -> None:
         try:
@@ -212,7 +209,7 @@ class Model:
             self._status.model = loaded.identity.name
             is_local = self._connection.settings.remote_url is None
             if is_local and (self.loaded is None or self.loaded.identity != loaded.identity):
-                self._answers = Answers(loaded.card)
+                self._status.answers = Answers(loaded.card)
             self.loaded = loaded
             for language in self._languages():
                 purpose = self._purpose_of(loaded, language)
@@ -235,11 +232,6 @@ class Model:
         self.layouts.settings_changed()
         if self.loaded is not None:
             self._status.window = self.layouts.size(self.loaded.card, self.loaded.identity)
-
-    def _made(self, made: on.SuggestionMade) -> None:
-        answers = self._answers
-        if made.completion is not None and answers is not None and answers.took(made.suggestion.timing):
-            asyncio.get_running_loop().run_in_executor(None, answers.remember)
 
     def _was_tried(self) -> bool:
         return not self._closed and (self._loading is None or self._loading.done())

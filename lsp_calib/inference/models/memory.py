@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 from pathlib import Path
 
 from lsp_calib.inference.models.card import ModelCard
@@ -34,14 +32,14 @@ def count_sequences(bytes_each: int) -> int:
 
 
 def available() -> int | None:
-    """Bytes that programs could still use, within a container's limit; None where that is unknown."""
-    if sys.platform == "win32":
-        return _windows("available")
-    limit, used = _container()
-    free = _least(_proc("MemAvailable"), None if limit is None else limit - used)
-    there = _installed()
-    # macOS does not report how much is free: half of all memory is assumed.
-    return there // 2 if free is None and there is not None else free
+    """Bytes that programs could still use, within a container's limit; None where that is unknown, as
+    anywhere but on Linux."""
+    with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        free = int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
+        left = _container()
+        return free if left is None else max(min(free, left), 0)
+    return None
 
 
 def fits(needs: int) -> bool | None:
@@ -50,27 +48,8 @@ def fits(needs: int) -> bool | None:
     return None if free is None else needs <= free
 
 
-def _least(*values: int | None) -> int | None:
-    return min((max(value, 0) for value in values if value is not None), default=None)
-
-
-def _proc(name: str) -> int | None:
-    """A line of Linux's /proc/meminfo, in bytes."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) << 10
-    return None
-
-
-def _installed() -> int | None:
-    with contextlib.suppress(AttributeError, OSError, ValueError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
-
-
-def _container(folder: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
-    """A control group's limit, None without one, and its use of that limit.
+def _container(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Bytes that a control group leaves; None without a limit.
 
     Pages of files that are not in use are not counted: the system drops them when memory is wanted.
     """
@@ -79,23 +58,6 @@ def _container(folder: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
         used = int((folder / "memory.current").read_text("ascii"))
         statistics = (folder / "memory.stat").read_text("ascii").splitlines()
         idle = sum(int(line.split()[1]) for line in statistics if line.startswith("inactive_file "))
-        return (None if limit == "max" else int(limit)), max(used - idle, 0)
+        return None if limit == "max" else int(limit) - max(used - idle, 0)
     except (OSError, ValueError, IndexError):
-        return None, 0
-
-
-def _windows(what: str) -> int | None:
-    import ctypes
-
-    class Status(ctypes.Structure):
-        _fields_ = (
-            ("length", ctypes.c_ulong),
-            ("load", ctypes.c_ulong),
-            ("total", ctypes.c_ulonglong),
-            ("available", ctypes.c_ulonglong),
-            ("rest", ctypes.c_ulonglong * 5),
-        )
-
-    status = Status(length=ctypes.sizeof(Status))
-    kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - exists on Windows alone
-    return int(getattr(status, what)) if kernel.GlobalMemoryStatusEx(ctypes.byref(status)) else None
+        return None
