@@ -344,5 +344,3 @@ def purge(before: str | None, workspace: Path | None, calibrators: bool, yes: bo
         tell(f"Removed: {counted(purged.suggestions, 'suggestion')}{more}.")
         for path in exports_kept():
             tell(f"An export of them stays: {path}. Delete it yourself if it is not wanted.")
-    if purged.unclear:
-        tell(purged.unclear)

@@ -104,19 +104,14 @@ def export_feedback(path: Path | None, stream: TextIO) -> int:
 
 @attrs.frozen
 class Purged:
-    """How many suggestions and files of calibrators were removed.
-
-    unclear: what stays although it may belong to the workspace, and what to do; "" if nothing does.
-    """
+    """How many suggestions and files of calibrators were removed."""
 
     suggestions: int
     calibrators: int
-    unclear: str = ""
 
 
 def purge_feedback(what: Purge) -> Purged:
     """Remove feedback. Raises LspCalibError."""
-    unclear = ""
     before = None if what.before is None else _midnight(what.before)
     with feedback_store() as store:
         if what.everything:
@@ -124,22 +119,9 @@ def purge_feedback(what: Purge) -> Purged:
         else:
             folders = None if what.workspace is None else addresses(what.workspace)
             n = store.purge(before=before, workspaces=folders)
-            unclear = "" if folders is None else _unclear(*store.older_than_key())
             removal.remove_report(home.state_dir())
     calibrators = removal.remove_calibrators(CalibratorStore.open().personal) if what.calibrators else 0
-    return Purged(n, calibrators, unclear)
-
-
-def _unclear(n: int, made: float) -> str:
-    """n: suggestions that are older than the key of the store, which was made at a time (Unix seconds)."""
-    if not n:
-        return ""
-    return (
-        f"Not removed: {counted(n, 'older suggestion')}. The key that named their workspaces is lost, so "
-        "nobody can tell whether they were shown in this folder. Remove all that is older with `lsp-calib "
-        f"feedback purge --before {words.iso_day(made + 86_400)}`, or everything with `lsp-calib feedback "
-        "purge`."
-    )
+    return Purged(n, calibrators)
 
 
 def exports_kept() -> list[Path]:

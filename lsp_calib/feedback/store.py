@@ -26,7 +26,6 @@ from lsp_calib.feedback.rows import (
     LabelledRow,
     alike,
     last_of_each,
-    latest,
 )
 from lsp_calib.feedback.store_file import AT_ONCE, KeyedHash, StoreFile, translated
 from lsp_calib.files import exported
@@ -38,9 +37,6 @@ from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 _DIGITS = 5
 # What the hashes are of: these names are part of them.
 _LINE, _WORKSPACE, _HALF = "line", "workspace", "half"
-# Seconds within which the first suggestion is stored: then its key is made.
-_MAKING = 300.0
-
 SETTLES_WITHIN = 7 * 86_400.0
 """Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
 
@@ -442,17 +438,6 @@ class FeedbackStore(StoreFile):
             )
         return n
 
-    def older_than_key(self) -> tuple[int, float]:
-        """How many suggestions with a workspace were shown before the key was made, and when that was.
-
-        Their hashes are another key's, which was lost: of which workspaces they are, nobody can tell.
-        """
-        with translated(self.path):
-            made = self._hash.made()
-        query = "SELECT COUNT(*) FROM suggestions WHERE workspace IS NOT NULL AND shown_at < ?"
-        ((n,),) = self.read(query, made - _MAKING)
-        return n, made
-
     def expire(self, before: float, *, most: int = 200) -> bool:
         """Delete suggestions shown before a time (Unix seconds), at most `most` of them.
 
@@ -469,15 +454,13 @@ class FeedbackStore(StoreFile):
 
         def delete(connection: sqlite3.Connection) -> bool:
             shown = "SELECT id FROM suggestions WHERE shown_at < ? ORDER BY shown_at LIMIT ?"
-            # Hints are events that may belong to suggestions not stored here. Events are numbered in order:
-            # the first are the oldest, and those of a suggestion that stays are not old. Only while the clock
-            # was ahead did it write later times before earlier ones: these are passed over.
+            # Hints are events that may belong to suggestions not stored here.
             hints = (
-                "SELECT suggestion_id FROM (SELECT * FROM events WHERE at < ? ORDER BY number LIMIT ?) e "
-                "WHERE at < ? AND NOT EXISTS (SELECT 1 FROM suggestions s WHERE s.id = e.suggestion_id)"
+                "SELECT e.suggestion_id FROM events e WHERE e.at < ? AND NOT EXISTS "
+                "(SELECT 1 FROM suggestions s WHERE s.id = e.suggestion_id) LIMIT ?"
             )
             more = forget(connection, shown, before, most)
-            return forget(connection, hints, latest(), most, before) or more
+            return forget(connection, hints, before, most) or more
 
         return self._write(delete)
 

@@ -50,11 +50,6 @@ class KeyedHash:
         message = f"{kind}\0{text}".encode("utf-8", "surrogatepass")
         return hmac.new(self._current(), message, hashlib.sha256).hexdigest()[:_DIGITS]
 
-    def made(self) -> float:
-        """When the key was made, in Unix seconds; 0 without one. Raises OSError."""
-        stamp = self._stamp()
-        return 0.0 if stamp is None else stamp[1] / 1e9
-
     def forget(self) -> None:
         """Remove the key: all hashes made with it are random numbers from now on. Raises OSError."""
         self._path.unlink(missing_ok=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import sqlite3
 import stat
 import time
@@ -233,22 +231,6 @@ class TestPurge:
         found = json.loads(invoke("purge", "--workspace", str(tmp_path / "link"), "--yes", "--json").stdout)
         assert found["n"] == 2
         assert json.loads(invoke("export").stdout)["id"] == "other"
-
-    def test_what_a_lost_key_has_made_unclear_is_said(self) -> None:
-        keep("old", workspace="file:///project", days=3)
-        key = state.state_dir() / "feedback.key"
-        day = time.time() - 2 * DAY
-        key.unlink()
-        keep("new", workspace="file:///project", days=1)
-        os.utime(key, (day, day))
-        result = invoke("purge", "--workspace", "/project", "--yes")
-        assert "Removed: 1 suggestion." in result.stderr
-        assert "Not removed: 1 older suggestion." in result.stderr
-        before = re.search(r"--before (\S+)`", result.stderr)
-        assert before is not None
-        invoke("purge", "--before", before[1], "--yes")
-        assert statistics()["suggestions"] == 0
-        assert "Not removed" not in invoke("purge", "--workspace", "/project", "--yes").stderr
 
     def test_json_does_not_ask(self) -> None:
         result = invoke("purge", "--json")

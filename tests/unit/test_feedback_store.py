@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -473,14 +472,6 @@ class TestRetention:
             pass
         assert store.counts().suggestions == 1
         assert store.counts().events == {"rejected": 9, "settled": 1, "shown": 1}
-
-    def test_hints_from_a_clock_that_was_ahead_keep_no_others(self, store: FeedbackStore) -> None:
-        ahead = time.time() + 1e8
-        store.record_events(Event(f"ahead-{n}", EventKind.WITHHELD, ahead) for n in range(20))
-        store.record_events(Event(f"old-{n}", EventKind.WITHHELD, 1000.0) for n in range(30))
-        while store.expire(2000.0, most=8):
-            pass
-        assert store.counts().events == {"withheld": 20}
 
     def test_what_is_forgotten_is_not_in_the_file(self, store: FeedbackStore, path: Path) -> None:
         fill(store, 50)
