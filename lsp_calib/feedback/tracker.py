@@ -206,10 +206,11 @@ class Tracker:
         lines: Sequence[str],
         now: float,
         *,
-        before: Sequence[str] | None = None,
+        where: LineMap | None = None,
         by: By = By.USER,
     ) -> list[Event]:
-        """The document was changed. lines: the whole document as it is now; before: as it was.
+        """The document was changed. lines: the whole document as it is now. where: to these from those of
+            before, if they are known.
 
         by: what a program does is no refusal, and no work on the document.
         """
@@ -218,10 +219,11 @@ class Tracker:
         if document is None:
             if by is By.USER:
                 self._active(uri, None, now)
-            if before is not None and self._documents:
-                self._came(uri, LineMap(tuple(before) or ("",), new), now)
+            if where is not None and self._documents:
+                self._came(uri, where, now)
             return events
-        where = LineMap(document.lines, new)
+        if where is None or where.old is not document.lines:
+            where = LineMap(document.lines, new)
         if where.is_identity:
             return events
         document.lines = new

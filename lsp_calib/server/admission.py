@@ -87,11 +87,6 @@ SELECTED_ITEM = NoSuggestion(
     "several lines or belongs to another place. Close the menu, or select another item.",
 )
 
-BULK_CHANGE = NoSuggestion(
-    "bulkChange",
-    "The document had just changed in a way that is not typing: by many lines, in several places at once, by "
-    "a formatter, or by undoing several steps. The next request gets a completion.",
-)
 IN_DATA = NoSuggestion(
     "data",
     "The cursor is inside data: encoded bytes, minified code, a table of numbers, a literal of 200 "

@@ -31,7 +31,6 @@ from lsp_calib.inference.engine import EngineState
 from lsp_calib.languages import suffix_of
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import (
-    BULK_CHANGE,
     COMMENT_BY_HAND,
     COMMENTS_OFF,
     IN_DATA,
@@ -50,7 +49,6 @@ from lsp_calib.server.admission import (
     failed,
     paused,
 )
-from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
 from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Outcome, WorkAhead
 from lsp_calib.server.messages import Connection, has_inline_completion
@@ -145,7 +143,6 @@ class Completions:
     _estimator: ConfidenceEstimator
     _admission: Admission
     _last: LastRequests
-    _documents: Documents
     _status: Status
     _tracking: SuggestionTracking
     _refused: Refused
@@ -263,8 +260,6 @@ class Completions:
         # One that is being cancelled may take a moment to end, and has no answer.
         same = run is not None and (run.cursor, run.lead) == (cursor, lead)
         if run is None or not same or run.task.done() or run.task.cancelling():
-            if not by_hand and self._documents.holds_back(uri):
-                return self._nothing(uri, cursor, BULK_CHANGE)
             if (kept := self._recall(document, cursor, lead, by_hand)) is not None:
                 self._stop(uri, cursor, lead)
                 return kept
@@ -459,7 +454,7 @@ class Completions:
     def _surroundings(self, uri: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
         """As `completion.related_code.Find`."""
         opened = [
-            OpenFile(path, document.lines_when_read)
+            OpenFile(path, document.bare_lines)
             for document in self._connection.open_documents()
             if document.notebook is None
             and address(document.uri) != address(uri)
@@ -479,7 +474,7 @@ class Completions:
     def _opened_beside(self, file: str) -> list[Sequence[str]]:
         """The lines of the other documents that are open, without excluded ones."""
         return [
-            document.lines_when_read
+            document.bare_lines
             for document in self._connection.open_documents()
             if document.file != file and not self._admission.excluded(document)
         ]

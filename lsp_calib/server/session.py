@@ -10,7 +10,7 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission, LastRequests
 from lsp_calib.server.completions import Completions
-from lsp_calib.server.documents import Documents, FreedMemory
+from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events, Idle, Pace
 from lsp_calib.server.history import HidingNotice, ReportPage
 from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
@@ -61,8 +61,7 @@ class Session:
         self.status = status = Status(connection, estimator, events)
         self.model = model = Model(connection, estimator, status, messages, LoadProgress(work_done), events)
         self.recorder = recorder = Recorder(connection, messages, events)
-        self.documents = documents = Documents(connection, events)
-        FreedMemory(idle, events)
+        self.documents = Documents(connection, events)
         self.suggestions = tracking = SuggestionTracking(recorder, events, connection.clock)
         # After the tracking, which knows what a change has inserted; so do the edits of summaries.
         self.refused = refused = Refused(tracking, events)
@@ -85,7 +84,6 @@ class Session:
             estimator,
             admission=admission,
             last=last,
-            documents=documents,
             status=status,
             tracking=tracking,
             refused=refused,

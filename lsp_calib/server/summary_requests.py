@@ -26,7 +26,7 @@ from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.events import Events
 from lsp_calib.server.messages import Connection
-from lsp_calib.server.text import CalibDocument, part_of_line, path_of, path_of_folder, place_in, whole_line
+from lsp_calib.server.text import CalibDocument, part_of_line, path_of, path_of_folder, whole_line
 from lsp_calib.server.user_messages import SummaryProgress
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
@@ -101,7 +101,7 @@ def target_at(document: CalibDocument, position: types.Position) -> Target | Non
     knows.
     Nowhere else in a body: there every word has a hover of that server, which ours would bury.
     """
-    line, column = place_in(document, position)
+    line, column = document.place_of(position)
     lines, language = document.bare_lines, document.language
     found = functions_of(document)
     function = next((one for one in found if one.start <= line < one.signature_end), None)
@@ -115,7 +115,7 @@ def target_at(document: CalibDocument, position: types.Position) -> Target | Non
 
 def function_around(document: CalibDocument, position: types.Position) -> Target | None:
     """The innermost function that holds a place, None if there is none."""
-    line, _ = place_in(document, position)
+    line, _ = document.place_of(position)
     function = _innermost(functions_of(document), line)
     return None if function is None else Target.at_its_heading(document, function)
 
@@ -223,7 +223,7 @@ class ExampleIndex:
             finally:
                 self._waiting -= 1
         opened = [
-            (one, one.document.edits, one.document.lines_when_read)
+            (one, one.document.edits, one.document.bare_lines)
             for one in self._open.values()
             if one.path.is_relative_to(root)
         ]
@@ -245,7 +245,7 @@ class ExampleIndex:
     async def _scan(self, scan: _Scan, index: WorkspaceExamples, path: Path, language: str) -> None:
         async with self._turn:
             opened = {
-                one.path.relative_to(index.root).as_posix(): one.document.lines_when_read
+                one.path.relative_to(index.root).as_posix(): one.document.bare_lines
                 for one in self._open.values()
                 if one.path.is_relative_to(index.root)
             }

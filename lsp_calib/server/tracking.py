@@ -128,7 +128,7 @@ class SuggestionTracking:
                 self._events.send(on.SuggestionInserted(*place))
 
     def _changed(self, one: on.DocumentChanged) -> None:
-        self.changed(one.document.uri, one.lines, before=one.changes.old, by=one.by)
+        self.changed(one.document.uri, one.lines, where=one.changes.where, by=one.by)
 
     def opened(self, document: CalibDocument, lines: Sequence[str]) -> None:
         """A document is open, which is no work on it, and so tells nothing of what is shown elsewhere."""
@@ -300,7 +300,8 @@ class Refused:
         document = self._documents.get(uri)
         if document is None or not changes.all:
             return
-        region = changes.region
+        where = changes.where
+        region = where.start, where.old_end, where.new_end
         moved = ((_moved(line, no.text, region, lines), no) for line, no in document.refused.items())
         document.refused = {
             line: no for line, no in moved if line is not None and hash(lines[line]) == no.text

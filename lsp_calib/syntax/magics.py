@@ -7,7 +7,6 @@ its `core.inputtransformer2`). A grammar of Python would find errors in them, an
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from lsp_calib.text_lines import indentation_of
 
@@ -54,67 +53,31 @@ class CommandLine(str):
     __hash__ = str.__hash__
 
 
-class _State(NamedTuple):
-    """What is open at the end of a line: brackets, a long string, the line itself over a backslash, and
-    whether a command goes on so."""
+def with_commands(lines: tuple[str, ...], language: str) -> tuple[str, ...]:
+    """The lines of a cell, those that the kernel takes for commands as `CommandLine`.
 
-    depth: int = 0
-    quote: str = ""
-    goes_on: bool = False
-    in_command: bool = False
-
-
-class CellReader:
-    """Tells commands from code in one cell. Of each version it reads the lines that have changed."""
-
-    def __init__(self) -> None:
-        self._lines: tuple[str, ...] = ()
-        self._read: list[str] = []
-        self._states: list[_State] = []
-
-    def read(self, lines: tuple[str, ...], language: str) -> tuple[str, ...]:
-        """The lines of the cell, those that the kernel takes for commands as `CommandLine`.
-
-        lines: without their ends; those that are the same objects as before are not read again. In all
-        languages but Python the result is `lines`.
-        """
-        if language != "python":
-            return lines
-        first = next((line for line in lines if line.strip()), "")
-        magic = _CELL_MAGIC.match(first)
-        if magic is not None and magic[1] not in _PYTHON_BELOW:
-            return tuple(map(CommandLine, lines))
-        self._update(lines)
-        return tuple(self._read)
-
-    def _update(self, lines: tuple[str, ...]) -> None:
-        old, longer = self._lines, len(lines) - len(self._lines)
-        most = min(len(old), len(lines))
-        head = next((at for at in range(most) if old[at] is not lines[at]), most)
-        tail = next((at for at in range(most - head) if old[-1 - at] is not lines[-1 - at]), most - head)
-        read, states = self._read[:head], self._states[:head]
-        state = states[-1] if states else _State()
-        for at in range(head, len(lines)):
-            before = at - longer - 1
-            if at >= len(lines) - tail and state == (self._states[before] if before >= 0 else _State()):
-                read += self._read[before + 1 :]
-                states += self._states[before + 1 :]
-                break
-            line, state = _next(lines[at], state)
-            read.append(line)
-            states.append(state)
-        self._lines, self._read, self._states = lines, read, states
-
-
-def _next(line: str, state: _State) -> tuple[str, _State]:
-    """A line as it is read behind others, and what is open at its end."""
-    goes_on = line.endswith("\\")
-    begins = not (state.depth or state.quote or state.goes_on or state.in_command)
-    code = "" if state.in_command else _read(line) if begins else None
-    if code is not None:
-        return CommandLine.reading(line, code), _State(in_command=goes_on)
-    depth, quote = _after(line, state.depth, state.quote)
-    return line, _State(depth, quote, goes_on)
+    lines: without their ends. In all languages but Python the result is `lines`.
+    """
+    if language != "python":
+        return lines
+    first = next((line for line in lines if line.strip()), "")
+    magic = _CELL_MAGIC.match(first)
+    if magic is not None and magic[1] not in _PYTHON_BELOW:
+        return tuple(map(CommandLine, lines))
+    found = list[str]()
+    # What is open at the end of the line above: brackets, a long string, the line itself over a backslash,
+    # and whether a command goes on so.
+    depth, quote, goes_on, in_command = 0, "", False, False
+    for line in lines:
+        begins = not (depth or quote or goes_on or in_command)
+        code = "" if in_command else _read(line) if begins else None
+        goes_on, in_command = line.endswith("\\"), False
+        if code is not None:
+            line, goes_on, in_command = CommandLine.reading(line, code), False, goes_on
+        else:
+            depth, quote = _after(line, depth, quote)
+        found.append(line)
+    return tuple(found)
 
 
 def _read(line: str) -> str | None:

@@ -131,35 +131,6 @@ class TestBattery:
         assert len(editor.engine.read("asked")) == asked
 
 
-class TestBulkChanges:
-    async def test_the_next_request_is_not_answered_and_the_one_after_it_is(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT, text=LINES)
-        editor.insert(3, 0, "pasted\n" * 9)
-        assert "not typing" in await refused(editor, 12, 0, "bulkChange")
-        await editor.suggestion(12, 0)
-        assert await editor.command("explain") is None
-
-    async def test_by_hand(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT, text=LINES)
-        editor.replace_all("another\n" * 20)
-        assert await by_hand(editor, 12, 0)
-
-    async def test_a_burst_of_undo_gets_nothing_not_even_from_memory(self, connect: Connect) -> None:
-        editor = await connect(SCRIPT, text="a\nb\n")
-        for column, word in ((1, "one"), (4, "two"), (7, "six")):
-            editor.insert(0, column, word)
-            await editor.suggestion(0, column + 3)
-        editor.insert(0, 10, "new")
-        editor.insert(0, 13, "new")
-        editor.change((0, 13), (0, 16), "")
-        editor.change((0, 10), (0, 13), "")
-        await refused(editor, 0, 10, "bulkChange")
-        assert (await editor.suggestion(0, 10))["source"] == "memory", "the next one gets it"
-        editor.change((0, 7), (0, 10), "")
-        await refused(editor, 0, 3, "bulkChange")
-        await editor.suggestion(0, 3)
-
-
 class TestRefused:
     """Undo and Escape mean no, until the line changes or the user asks by hand."""
 
@@ -193,7 +164,6 @@ class TestRefused:
         editor.insert(0, 4, "xyz")
         editor.save()
         editor.change((0, 4), (0, 7), "")
-        await refused(editor, 0, 4, "bulkChange")
         await refused(editor, 0, 4, "refused")
         editor.insert(0, 4, "x")
         assert (await editor.suggestion(0, 5))["text"] == "yz", "the line has changed: its rest may come"

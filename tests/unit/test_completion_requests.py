@@ -13,9 +13,8 @@ from feedback_scene import suggestion
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
-from lsp_calib.server.admission import BULK_CHANGE, LOADING_AGAIN, LastRequests
+from lsp_calib.server.admission import IN_DATA, LOADING_AGAIN, LastRequests
 from lsp_calib.server.completions import Completions
-from lsp_calib.server.documents import Documents
 from lsp_calib.server.events import Events
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.tracking import Refused
@@ -94,7 +93,6 @@ def requests(
     return Completions(
         *(connection, cast(Any, SimpleNamespace(loaded=object())), cast(Any, None)),
         admission=cast(Any, Admission()),
-        documents=Documents(connection, events),
         last=last or LastRequests(),
         tracking=tracking,
         refused=Refused(tracking, events),
@@ -257,7 +255,7 @@ class TestPause:
         elif how == "forget":
             asked.forget(URI)
         elif how == "stop":
-            asked.stop(BULK_CHANGE)
+            asked.stop(IN_DATA)
         else:
             await asked.close()
         await asyncio.wait({second})

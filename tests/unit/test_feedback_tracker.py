@@ -25,6 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.feedback.events import SETTLE_AFTER, SURVIVAL, UNREAD_BELOW, By, Event, EventKind, How
+from lsp_calib.feedback.lines import LineMap
 from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
 from lsp_calib.values import Sure
 
@@ -173,7 +174,9 @@ class TestWhereItWent:
         editor.put(0, "return x + 1")
         editor.put(0)
         editor.wait(SETTLE_AFTER + 1)
-        editor.events += editor.tracker.changed("file:///b.py", ["return x + 1"], editor.now, before=[""])
+        editor.events += editor.tracker.changed(
+            "file:///b.py", ["return x + 1"], editor.now, where=LineMap(("",), ("return x + 1",))
+        )
         assert editor.outcome() == EDITED
 
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor, text_above
 from lsp_calib.completion.features import DocumentIndex, text_features
 from lsp_calib.completion.service import Selected
 from lsp_calib.syntax import functions
-from lsp_calib.syntax.magics import CellReader, CommandLine
+from lsp_calib.syntax.magics import CommandLine, with_commands
 from lsp_calib.syntax.source_tree import code_of
-
-
-def with_commands(lines: tuple[str, ...], language: str) -> tuple[str, ...]:
-    return CellReader().read(lines, language)
 
 
 def read(text: str) -> list[str]:
@@ -98,37 +92,9 @@ def test_the_same_lines_as_commands_have_another_index() -> None:
     assert not DocumentIndex(shell).is_of(code)
 
 
-@given(st.data())
-def test_a_cell_that_is_edited_is_read_as_a_new_one(data: st.DataObject) -> None:
-    """Unchanged lines are the same objects, and are not read again."""
-    texts = st.sampled_from(
-        [
-            "x = (1",
-            ")",
-            "%pwd",
-            "!ls \\",
-            '"""',
-            "s = '''a",
-            "what?",
-            "'''",
-            "y = !ls",
-            "%%bash",
-            "%%time",
-            "",
-            "a \\",
-        ]
-    )
-    reader, lines = CellReader(), [str(one) for one in data.draw(st.lists(texts, max_size=6))]
-    for _ in range(4):
-        at = data.draw(st.integers(0, len(lines)))
-        last = data.draw(st.integers(at, len(lines)))
-        lines[at:last] = data.draw(st.lists(texts, max_size=2))
-        assert reader.read(tuple(lines), "python") == with_commands(tuple(lines), "python")
-
-
 def test_a_command_stays_one_without_its_closers() -> None:
     """Without what the editor closes by itself, and with the item of a menu in it."""
-    lines = CellReader().read(("%timeit np.sum()",), "python")
+    lines = with_commands(("%timeit np.sum()",), "python")
     cursor = Cursor.at(lines, 0, 15, "python").without_closers_behind()
     assert cursor.lines[0] == CommandLine.like(lines[0], "%timeit np.sum(")
     assert "broken" not in text_features(cursor, "x)")

@@ -24,7 +24,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentIndex, text_features
 from lsp_calib.syntax import python_source
 from lsp_calib.syntax.languages.gaps import NEWER_PYTHON, Gap
-from lsp_calib.syntax.magics import CellReader
+from lsp_calib.syntax.magics import with_commands
 from lsp_calib.syntax.python_source import PythonDocument
 from lsp_calib.text_lines import split_lines
 from tests.marks import repetitions
@@ -285,7 +285,7 @@ def test_commands_of_a_notebook_are_no_errors() -> None:
         "",
         "x = 1",
     )
-    lines = CellReader().read(cell, "python")
+    lines = with_commands(cell, "python")
     for text, expected in (
         ("    print(one)", 0.0),
         ('    print "x"', 1.0),
