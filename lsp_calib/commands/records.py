@@ -94,7 +94,7 @@ def unfinished(question: Sequence[Any], engine: Settings) -> Path:
     """The file that keeps the answers of a calibration without --records: the same one for the same command.
 
     question: all that says what is asked for, JSON types. engine: the settings in force.
-    Such files are in the state folder, with those of calibrations that an editor begins.
+    Such files are in the state folder.
     """
     parts = [__version__, *question, *_asked(engine)]
     digest = hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

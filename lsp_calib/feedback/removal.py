@@ -36,11 +36,7 @@ def believed(store: FeedbackStore, now: float) -> float:
 
 
 CALIBRATING = "calibrating"
-"""The folder with the records of calibrations that the editor began and that are not finished."""
-
-
-OFFERED = "git-offers"
-"""The file of the workspaces for which the user was asked whether to calibrate on commits."""
+"""The folder with the records of calibrations that are not finished."""
 
 
 def _empty_logs(state: Path) -> None:
@@ -66,8 +62,6 @@ def remove_everything(store: FeedbackStore, state: Path) -> int:
     n = store.purge()
     remove_report(state)
     shutil.rmtree(state / CALIBRATING, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        (state / OFFERED).unlink(missing_ok=True)
     _empty_logs(state)
     return n
 

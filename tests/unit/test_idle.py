@@ -134,15 +134,13 @@ class Scene:
         purposes = [SimpleNamespace(task="line")]
         connection: Any = SimpleNamespace(
             settings=SimpleNamespace(auto_refit=True),
-            workspace=SimpleNamespace(folders=[]),
-            trusted=SimpleNamespace(git_history=False),
         )
         fakes: Any = SimpleNamespace(
             language="python", purpose=purpose, promise=1, purposes=purposes, store=None, reload=lambda: None
         )
         recorder: Any = self.recorder
         self.learning = Learning(
-            *(connection, fakes, fakes, recorder, fakes),
+            *(connection, fakes, fakes, recorder),
             status=fakes,
             messages=fakes,
             idle=self.idle,

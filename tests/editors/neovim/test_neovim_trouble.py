@@ -13,13 +13,10 @@ from typing import Any
 import pytest
 from nvim import NO_NVIM, NVIM, Neovim, scripted
 
-from lsp_calib.feedback.removal import OFFERED
-
 pytestmark = pytest.mark.skipif(not NVIM, reason=NO_NVIM)
 
 LINE = {"text": "turn first", "tokens": ["turn", " first", ""], "logprobs": [-0.1, -0.1, 0.0]}
 SCRIPT: dict[str, Any] = {"answers": {"    re": LINE}}
-OFFER = "learn from your commits? :LspCalib calibrate git"
 
 
 def screen(nvim: Neovim) -> str:
@@ -40,27 +37,6 @@ def pids(nvim: Neovim) -> list[int]:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     return [int(pid) for pid in found.stdout.split()]
-
-
-def test_the_offer_of_git_history_takes_no_key(open_scripted, folder: Path, home: Path) -> None:
-    """Neovim would ask in a prompt that takes the next keys: they all reach the buffer."""
-    workspace = folder / "workspace"
-    workspace.mkdir()
-    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
-    file = workspace / "module.py"
-    file.write_text("def double(number):\n\n")
-    script = SCRIPT | {"afterLabels": {"soon": 0.1, "idle": 0.5}}
-    nvim = open_scripted(script, file, terminal=True)
-    nvim.keys("G$A    re")
-    nvim.says(OFFER)
-    nvim.type("moved = 1")
-    nvim.until("what was typed", lambda: nvim.line() == "    removed = 1")
-    assert nvim.lua("return vim.api.nvim_get_mode().mode") == "i"
-    nvim.type("\x1b")
-    nvim.until("the offer on the screen", lambda: OFFER in screen(nvim))
-    # The server has its answer: it offers no more, and nothing has begun.
-    assert (home / OFFERED).read_text()
-    assert not (home / "calibrating").exists()
 
 
 def test_a_long_message_takes_no_key_while_one_types(open_scripted) -> None:
