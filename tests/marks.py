@@ -176,7 +176,6 @@ LONG = {
     "test_text_features.py": {"test_regions_of_a_large_file_change_no_verdict_about_its_lines"},
     "test_tokenizer.py": {"test_the_default_models_tokens_are_the_same_with_and_without"},
     "test_item_worker.py": {"test_records_hold_what_was_asked_for"},
-    "test_converted_weights.py": {"test_damaged_ones_are_made_again"},
     "test_tests_pass.py": {"test_of_infilling_pass_and_others_do_not", "test_of_mbpp_pass_and_others_do_not"},
     "test_functions.py": {
         "test_hostile_source_neither_crashes_nor_hangs[ifs]",

@@ -44,7 +44,7 @@ from lsp_calib.feedback.personalisation import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import exported
 from lsp_calib.inference.engine import Engine, LoadedModel
-from lsp_calib.inference.models.card import as_pulled, load_cards
+from lsp_calib.inference.models.cards import as_pulled, load_cards
 from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.settings import Settings, tier_policy
 from lsp_calib.summarization.prompt import AUGMENTED

@@ -11,13 +11,11 @@ from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
 from lsp_calib.errors import NoModelError, SettingsError
 from lsp_calib.inference.models import download, sidecar
-from lsp_calib.inference.models.card import ModelCard, load_cards
-from lsp_calib.inference.models.cards import choose, locate
+from lsp_calib.inference.models.cards import ModelCard, choose, load_cards, locate
 from lsp_calib.inference.models.encoders import (
     DEFAULT,
     EncoderCard,
     load_encoders,
-    pull_encoder,
     verify_encoder,
 )
 from lsp_calib.inference.models.inventory import Entry, remove
@@ -69,7 +67,7 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
     """
     if (encoder := load_encoders().get(name)) is not None:
         with download_progress(encoder.title, quiet=quiet) as progress:
-            pull_encoder(encoder, progress)
+            download.pull_encoder(encoder, progress)
         return _of_encoder(encoder)
     card = _card(name)
     if card.notice:

@@ -23,7 +23,7 @@ from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header, json_line
 from lsp_calib.evaluation.records import Record, read_records, sources_of, write_records
 from lsp_calib.files import open_file, read_file, replace_file, sync_folder
-from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.json_text import parse_json
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as PLAIN

@@ -13,7 +13,7 @@ from typing import Annotated, Protocol
 import attrs
 from msgspec import Meta
 
-from lsp_calib.inference.models.card import ModelCard
+from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.values import Distributions, Generation, ModelIdentity, Prompt, Token
 
 # The bounds that a model process checks. NaN and the infinities are not within any; no context has as many

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
 from lsp_calib.inference.models.encoders import load_encoders
 

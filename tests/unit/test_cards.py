@@ -11,13 +11,14 @@ import pytest
 from lsp_calib import home as state
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
 from lsp_calib.inference.models import gguf, memory, speeds
-from lsp_calib.inference.models.card import chat_format, completion_format
 from lsp_calib.inference.models.cards import (
     ChatFormat,
     CompletionFormat,
     ModelCard,
     card_for_file,
+    chat_format,
     choose,
+    completion_format,
     load_cards,
 )
 from lsp_calib.values import Timing
@@ -195,7 +196,6 @@ def test_a_card_agrees_with_what_the_file_says_of_itself(model_path: Path, model
     metadata = gguf.inspect(model_path)
     assert metadata.quantisation == model_card.quantisation
     assert metadata.kv_bytes == model_card.kv_bytes
-    assert metadata.parameters == pytest.approx(model_card.parameters, rel=0.02)
     assert metadata.context_length >= model_card.context
     assert chat_format(metadata.chat_template) == model_card.chat
     assert completion_format(metadata.fim) == model_card.completion

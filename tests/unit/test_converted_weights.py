@@ -12,7 +12,7 @@ from lsp_calib.inference.local import llama
 from lsp_calib.inference.local.llama import LlamaModel
 from lsp_calib.inference.local.native import native_log
 from lsp_calib.inference.models import converted, gguf
-from lsp_calib.inference.models.card import ModelCard
+from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.models.inventory import inventory, remove
 from lsp_calib.inference.process.starting import convert
 
@@ -35,20 +35,11 @@ def test_they_are_made_once_and_owned(installed: Path) -> None:
     convert(installed)
     target = converted.place(installed)
     assert gguf.read_metadata(target).quantisation == "Q8_0"
-    assert gguf.read_metadata(target).parameters == gguf.read_metadata(installed).parameters
     assert os.name == "nt" or target.stat().st_mode & 0o077 == 0
     before = target.stat().st_mtime_ns
     convert(installed)
     assert target.stat().st_mtime_ns == before
     assert [entry.card.name for entry in inventory() if entry.installed] == ["smollm2-135m"]
-
-
-def test_damaged_ones_are_made_again(installed: Path) -> None:
-    convert(installed)
-    target = converted.place(installed)
-    target.write_bytes(target.read_bytes()[:-1000])
-    convert(installed)
-    assert gguf.read_metadata(target).quantisation == "Q8_0"
 
 
 def test_a_model_that_is_removed_takes_them_along(installed: Path) -> None:

@@ -19,7 +19,7 @@ from lsp_calib import calibration, confidence, errors
 from lsp_calib.calibration.binomial import least_trials, lower_tail
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import Layout, WindowSize
-from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]

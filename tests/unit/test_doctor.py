@@ -33,7 +33,7 @@ from lsp_calib.errors import DataError, EngineDiedError, EngineError, LspCalibEr
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.backend import Acceleration, Hardware
 from lsp_calib.inference.models import sidecar
-from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.inference.process.acceleration import AccelerationChoice

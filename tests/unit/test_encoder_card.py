@@ -17,9 +17,9 @@ from test_download import Publish, bring_from, index_fixture, publish_fixture, s
 from lsp_calib.cli import main
 from lsp_calib.errors import DownloadError, ModelFileError, NoModelError, SettingsError
 from lsp_calib.inference.models import encoders, inventory
-from lsp_calib.inference.models.card import Source, load_cards
-from lsp_calib.inference.models.cards import choose
-from lsp_calib.inference.models.encoders import EncoderCard, load_encoders, locate_encoder, pull_encoder
+from lsp_calib.inference.models.cards import Source, choose, load_cards
+from lsp_calib.inference.models.download import pull_encoder
+from lsp_calib.inference.models.encoders import EncoderCard, load_encoders, locate_encoder
 
 
 def invoke(*arguments: str) -> Result:
@@ -51,7 +51,7 @@ def test_it_is_never_a_language_model(home: Path) -> None:
     spoil(home)
     with pytest.raises(NoModelError, match="No model is installed"):
         choose(None)
-    with pytest.raises(SettingsError, match="compares sentences"):
+    with pytest.raises(SettingsError, match="no model called"):
         choose(CARD.name)
     with pytest.raises(ModelFileError):
         choose(str(CARD.model.path))

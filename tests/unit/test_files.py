@@ -314,7 +314,7 @@ _ELSEWHERE = {
     *("filesystem.py", "power.py", "tools/client.py"),
     *("inference/processor.py", "inference/models/memory.py", "evaluation/paper/published.py"),
     "inference/local/compiler.py",
-    *("inference/models/card.py", "inference/models/encoders.py", "inference/process/starting.py"),
+    *("inference/models/cards.py", "inference/models/encoders.py", "inference/process/starting.py"),
     *("inference/process/protocol.py", "report/markup.py", "evaluation/datasets/folder.py"),
     *("evaluation/covering_tests.py", "evaluation/datasets/pinned.py", "evaluation/datasets/registries.py"),
 }

@@ -1,5 +1,6 @@
 """A model file is looked at before native code sees it; what is wrong with it is named, with the file."""
 
+import contextlib
 import struct
 import tracemalloc
 from pathlib import Path
@@ -10,13 +11,13 @@ from hypothesis import strategies as st
 
 from lsp_calib.errors import ModelFileError
 from lsp_calib.inference.models import gguf, sidecar
-from lsp_calib.inference.models.gguf import Metadata, read_front, read_metadata
+from lsp_calib.inference.models.gguf import Metadata, read_metadata
 
 U32, STRING, ARRAY, U64 = 4, 8, 9, 10
 
 
-def header(magic: bytes = b"GGUF", version: int = 3, tensors: int = 0, pairs: int = 0) -> bytes:
-    return struct.pack("<4sIQQ", magic, version, tensors, pairs)
+def header(magic: bytes = b"GGUF", version: int = 3, pairs: int = 0) -> bytes:
+    return struct.pack("<4sIQQ", magic, version, 0, pairs)
 
 
 def text(value: str) -> bytes:
@@ -32,15 +33,9 @@ def pair(name: str, value: int | str | list[str]) -> bytes:
     return text(name) + struct.pack("<IIQ", ARRAY, STRING, len(value)) + b"".join(map(text, value))
 
 
-def tensor(name: str, shape: tuple[int, ...], kind: int = 0, offset: int = 0) -> bytes:
-    return text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape) + struct.pack("<IQ", kind, offset)
-
-
-def file_of(pairs: list[bytes], tensors: list[bytes] | None = None, data: bytes = b"") -> bytes:
-    """A whole file: header, pairs, tensor table, data at the next multiple of 32."""
-    tensors = tensors or []
-    front = header(tensors=len(tensors), pairs=len(pairs)) + b"".join(pairs) + b"".join(tensors)
-    return front + bytes(-len(front) % 32) + data
+def file_of(pairs: list[bytes]) -> bytes:
+    """Header and pairs."""
+    return header(pairs=len(pairs)) + b"".join(pairs)
 
 
 def written(folder: Path, content: bytes) -> Path:
@@ -68,9 +63,7 @@ MODEL = [
 
 class TestMetadata:
     def test_what_the_file_says_of_itself_is_read(self, tmp_path: Path) -> None:
-        path = written(
-            tmp_path, file_of(MODEL, [tensor("w", (32, 2)), tensor("v", (32,), 2, 256)], bytes(274))
-        )
+        path = written(tmp_path, file_of(MODEL))
         assert read_metadata(path) == Metadata(
             architecture="llama",
             name="A Model",
@@ -78,7 +71,7 @@ class TestMetadata:
             licence="mit",
             context_length=4096,
             chat_template="{{ messages }}",
-            parameters=96,
+            vocabulary=7,
             kv_bytes=2 * 2 * 4 * (8 + 8),
         )
 
@@ -128,7 +121,7 @@ class TestMetadata:
         metadata = read_metadata(model_path)
         assert (metadata.architecture, metadata.quantisation, metadata.fim) == ("llama", "Q4_1", ())
         assert "<|im_start|>" in metadata.chat_template
-        assert read_front(model_path).length < model_path.stat().st_size / 20
+        assert metadata.vocabulary == 49152
 
 
 class TestMemory:
@@ -139,14 +132,14 @@ class TestMemory:
         path = written(tmp_path, file_of([*MODEL, pair("tokenizer.ggml.fim_pre_token_id", 3)]))
         first = gguf.inspect(path)
         with monkeypatch.context() as patch:
-            patch.setattr(gguf, "read_front", lambda _: pytest.fail("the file was read again"))
+            patch.setattr(gguf, "read_metadata", lambda _: pytest.fail("the file was read again"))
             assert gguf.inspect(path) == first
             gguf.check_header(path)
         path.write_bytes(file_of([]))
         assert gguf.inspect(path) == Metadata()
 
     @pytest.mark.usefixtures("home")
-    @pytest.mark.parametrize("damage", [5, {}, {"parameters": "many"}, {"fim": 5}, {"colour": "red"}])
+    @pytest.mark.parametrize("damage", [5, {}, {"vocabulary": "many"}, {"fim": 5}, {"colour": "red"}])
     def test_what_is_remembered_wrongly_is_found_out_again(self, tmp_path: Path, damage: object) -> None:
         path = written(tmp_path, file_of(MODEL))
         sidecar.keep(path, "header", damage)
@@ -162,39 +155,26 @@ class TestMemory:
 
 HUGE = struct.pack("<Q", 2**30)
 FAULTS = {
-    "truncated: 0 bytes": b"",
-    "truncated: 23 bytes": header()[:23],
+    "it has 0 bytes": b"",
+    "it has 23 bytes": header()[:23],
     "begins with b'.PNG'": header(magic=b".PNG"),
     "not a GGUF file": b"<!DOCTYPE html><title>Not found</title>",
     "GGUF version 1": header(version=1),
     "GGUF version 4": header(version=4),
-    "big-endian": header(version=0x03000000),
-    "claims 100001 tensors": header(tensors=100_001),
-    "tensors and 10001 values": header(pairs=10_001),
+    "in little-endian order": header(version=0x03000000),
+    "claims 10001 values": header(pairs=10_001),
     "a key of 70000 bytes": header(pairs=1) + struct.pack("<Q", 70_000) + bytes(80_000),
     "describes more": header(pairs=1) + text("k") + struct.pack("<I", STRING) + HUGE,
     "claims 4000001 texts": header(pairs=1) + text("k") + struct.pack("<IIQ", ARRAY, STRING, 4_000_001),
     "is truncated": header(pairs=1) + text("k") + struct.pack("<II", ARRAY, U64) + HUGE,
-    "is an array of arrays": header(pairs=1) + text("k") + struct.pack("<IIQ", ARRAY, ARRAY, 1) + bytes(99),
+    "elements of type 9": header(pairs=1) + text("k") + struct.pack("<IIQ", ARRAY, ARRAY, 1) + bytes(99),
     "has type 13": header(pairs=1) + text("k") + struct.pack("<I", 13) + bytes(99),
     "elements of type 77": header(pairs=1) + text("k") + struct.pack("<IIQ", ARRAY, 77, 1) + bytes(99),
-    "'k' is there twice": file_of([pair("k", 1), pair("k", 2)]),
-    "alignment is 33": file_of([pair("general.alignment", 33)]),
-    "alignment is 0": file_of([pair("general.alignment", 0)]),
-    "has 9 dimensions": file_of([], [tensor("w", (1,) * 9)]),
-    "a tensor's name of 100 bytes": file_of([], [tensor("w" * 100, (1,))], bytes(64)),
-    "'w' is there twice": file_of([], [tensor("w", (1,)), tensor("w", (1,))], bytes(64)),
-    "not at a multiple of 32": file_of([], [tensor("w", (1,), offset=4)], bytes(64)),
-    "do not fill blocks of 256": file_of([], [tensor("w", (100, 256), 12)], bytes(64)),
-    f"has {2**80} elements": file_of([], [tensor("w", (2**40, 2**40), 12)], bytes(64)),
+    "claims 1048577 texts": header(pairs=1)
+    + text("tokenizer.ggml.tokens")
+    + struct.pack("<IIQ", ARRAY, STRING, (1 << 20) + 1),
+    "its header describes more": file_of(MODEL)[:-40],
 }
-BEYOND = [
-    file_of([], [tensor("w", (32,))], bytes(127)),
-    file_of([], [tensor("w", (32,), offset=32)], bytes(128)),
-    file_of([], [tensor("w", (256, 4), 12)], bytes(4 * 144 - 1)),
-    file_of([], [tensor("w", (1,), offset=2**63)], bytes(128)),
-    file_of(MODEL)[:-40],
-]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -206,18 +186,7 @@ def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, fault: str) -> Non
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("content", BEYOND)
-def test_a_file_that_ends_before_its_tensors_do_is_truncated(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(ModelFileError, match="truncated"):
-        read_metadata(written(tmp_path, content))
-
-
-def test_a_file_that_ends_with_its_last_tensor_is_whole(tmp_path: Path) -> None:
-    tensors = [tensor("w", (256, 4), 12), tensor("of a newer kind", (32,), 99, 576)]
-    assert read_metadata(written(tmp_path, file_of([], tensors, bytes(576)))).parameters == 1056
-
-
-@pytest.mark.parametrize("content", [b"short", header(magic=b"ZZZZ"), header(tensors=100_001), BEYOND[0]])
+@pytest.mark.parametrize("content", [b"short", header(magic=b"ZZZZ"), header(pairs=10_001)])
 def test_a_damaged_file_comes_with_the_commands_that_replace_it(
     tmp_path: Path, home: Path, content: bytes
 ) -> None:
@@ -266,7 +235,7 @@ def test_large_claims_cost_little_memory(tmp_path: Path, claim: bytes, fault: st
             with pytest.raises(ModelFileError, match=fault):
                 read_metadata(path)
         else:
-            assert read_metadata(path) == Metadata()
+            assert read_metadata(path).architecture == ""
         assert tracemalloc.get_traced_memory()[1] < most << 20
     finally:
         tracemalloc.stop()
@@ -284,7 +253,7 @@ def test_any_bytes_are_metadata_or_a_model_file_error(
     assert content.startswith(b"GGUF")
 
 
-WHOLE = file_of(MODEL, [tensor("w", (32, 2)), tensor("v", (32,), 2, 256)], bytes(274))
+WHOLE = file_of(MODEL)
 
 
 @given(
@@ -297,12 +266,8 @@ def test_any_damage_to_a_file_is_metadata_or_a_model_file_error(
     for place, value in flips:
         content[place] = value
     path = written(tmp_path_factory.getbasetemp(), bytes(content[: len(content) - cut]))
-    try:
-        metadata = read_metadata(path)
-    except ModelFileError:
-        return
-    # What passes is whole: its tensors (at least as large as one bit an element) are within the file.
-    assert metadata.parameters <= 8 * len(content)
+    with contextlib.suppress(ModelFileError):
+        read_metadata(path)
 
 
 @pytest.mark.parametrize(("size", "fault"), [(99, "truncated: 99 of 100"), (101, "longer than it should be")])

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize
-from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.cards import load_cards
 
 CARD = load_cards()["qwen2.5-coder-1.5b"]
 SMALL, LARGE = (Layout.of(CARD, size).version for size in (WindowSize.SMALL, WindowSize.LARGE))

@@ -15,7 +15,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.inference.backend import LoadOptions
 from lsp_calib.inference.engine import Observe, Request
-from lsp_calib.inference.models.card import ModelCard
+from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.values import Prompt, Segment
 
 llama = pytest.importorskip("lsp_calib.inference.local.llama")

@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 from lsp_calib.cli import main
 from lsp_calib.commands.models import recommended
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference.models.card import load_cards
-from lsp_calib.inference.models.cards import locate
+from lsp_calib.inference.models.cards import load_cards, locate
 from lsp_calib.inference.models.encoders import load_encoders
 from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.inference.models.speeds import LATENCY_BUDGET, Speed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.remote.prompt import (
     card_for_name,
     family,

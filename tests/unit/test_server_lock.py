@@ -11,7 +11,7 @@ import pytest
 from write_server_lock import BUILD, FOLDER, PLATFORMS, ROOT, download_size, groups, without_wheel
 from write_server_manifest import LOCKS, OFFERED, SIMILARITY, manifest
 
-from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.encoders import DEFAULT, load_encoders
 
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.M)

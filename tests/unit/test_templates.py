@@ -2,7 +2,7 @@
 
 import pytest
 
-from lsp_calib.inference.models.card import ChatFormat, chat_format, completion_format
+from lsp_calib.inference.models.cards import ChatFormat, chat_format, completion_format
 
 # The part of real templates that tells them apart.
 TEMPLATES = {

@@ -22,6 +22,7 @@ from filelock import BaseFileLock
 
 from lsp_calib import home, lockfile
 from lsp_calib.errors import EngineError, ModelFileError, SettingsError
+from lsp_calib.files import open_file
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import Hardware, LoadOptions, OnTokens, Run, load_anyhow
 from lsp_calib.inference.engine import Request, ScoreRequest
@@ -75,7 +76,7 @@ def convert_to_8_bits(path: Path) -> Path:
     """
     target = converted.place(path)
     with contextlib.suppress(ModelFileError, OSError):
-        gguf.check_header(target)  # it ends where its last tensor does
+        gguf.check_header(target)
         return target
     unfinished = converted.being_made(target)
     parameters = llama_cpp.llama_model_quantize_default_params()
@@ -93,8 +94,10 @@ def convert_to_8_bits(path: Path) -> Path:
         )
         if failed:
             raise ModelFileError(f"llama.cpp says: {native_log().last_words()}")
-        gguf.read_metadata(unfinished)  # on a full disk it may be cut short
+        gguf.read_metadata(unfinished)
         unfinished.chmod(0o600)
+        with os.fdopen(open_file(unfinished, os.O_RDWR), "rb+") as file:
+            os.fsync(file.fileno())  # a power cut must not leave a part of it under its name
         for old in converted.all_of(path):
             old.unlink(missing_ok=True)
         unfinished.replace(target)

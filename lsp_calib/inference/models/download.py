@@ -29,10 +29,10 @@ import httpx
 
 from lsp_calib import __version__
 from lsp_calib.errors import DownloadError, SettingsError
-from lsp_calib.files import open_file
-from lsp_calib.inference.models import partial, sidecar
-from lsp_calib.inference.models.card import FileCard, ModelCard, Source, as_pulled
-from lsp_calib.inference.models.partial import Part
+from lsp_calib.files import open_file, why
+from lsp_calib.inference.models import inventory, sidecar
+from lsp_calib.inference.models.cards import FileCard, ModelCard, Source, as_pulled
+from lsp_calib.inference.models.encoders import EncoderCard
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, all, what): bytes here so far, bytes of the model or 0, the name of the download."""
@@ -49,15 +49,11 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 class _Interrupted(Exception):
-    """A failure to retry; it becomes a DownloadError if retries fail.
+    """A failure to retry; it becomes a DownloadError if retries fail. wait: seconds the server asked for."""
 
-    wait: seconds the server asked for. hopeless: trying again at once will not help.
-    """
-
-    def __init__(self, words: str, *, wait: float = 0.0, hopeless: bool = False) -> None:
+    def __init__(self, words: str, *, wait: float = 0.0) -> None:
         super().__init__(words)
         self.wait = wait
-        self.hopeless = hopeless
 
 
 @attrs.frozen
@@ -127,96 +123,75 @@ class Pulled:
     checked: Checked
 
 
-def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Pulled:
-    """Download a card's file beside its place; after an interruption the next call resumes.
-
-    Raises DownloadError if the hub does not deliver, SettingsError for a bad HF_ENDPOINT.
-    """
-    endpoint = Endpoint.from_environment()
-    url = endpoint.url(source)
-    part = Part(card.path, str(url))
-    failures = 0
-    headers = {"User-Agent": f"lsp-calib/{__version__}", "Accept-Encoding": "identity"}
-    with _client(headers) as client:
-        delivery = _Delivery(client, endpoint, url, source, card, part, on_progress)
-        while True:
-            before = part.size
-            try:
-                if not part.size or part.size != card.size:  # else it came whole, and was not checked yet
-                    delivery.go_on()
-            except _Interrupted as error:
-                failures = 1 if part.size > before else failures + 1
-                if error.hopeless or failures >= _MOST_FAILURES:
-                    raise DownloadError(f"{error}{_kept(part)}") from error
-                time.sleep(min(max(error.wait, _PAUSE * 2 ** (failures - 1)), _LONGEST_PAUSE))
-                continue
-            wanted = card.sha256 or delivery.announced
-            path, again = part.finish(), part.resumed
-            try:
-                with os.fdopen(open_file(path), "rb") as file:
-                    actual = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError as error:
-                said = f"{path} cannot be read: {error.strerror or error}."
-                raise DownloadError(f"{said}{_kept(part)}") from error
-            if not wanted or actual == wanted:
-                part.forget_source()
-                return Pulled(path, actual, Checked.HUB if wanted else Checked.NOTHING)
-            part.discard()
-            if not again:
-                raise DownloadError(
-                    f"The file from {source.repo} on {url.host} has the wrong checksum: SHA-256 {actual}, "
-                    f"expected {wanted}. It was deleted."
-                )
-
-
 @attrs.define
-class _Delivery:
+class _Hub:
+    """One file of a hub, received into a part that stays where the download is interrupted.
+
+    announced: the checksum that the hub lists, "" where it lists none.
+    """
+
     _client: httpx.Client
     _endpoint: Endpoint
-    _url: httpx.URL
     _source: Source
     _card: FileCard
-    _part: Part
+    _part: Path
     _on_progress: Progress
     announced: str = ""
+    _etag: str = ""  # of the bytes that came in this run
+
+    @property
+    def size(self) -> int:
+        """Bytes received."""
+        return self._part.stat().st_size if self._part.exists() else 0
 
     def go_on(self) -> None:
         """Receive the missing bytes. Raises _Interrupted if that can be retried, else DownloadError."""
-        part = self._part
-        headers = {}
-        if part.size and part.validator:
-            headers = {"Range": f"bytes={part.size}-", "If-Range": part.validator}
+        here = self.size
         try:
-            with self._answer(headers) as response:
-                total = self._begin(response)
-                self._on_progress(part.size, total, self._source.repo)
-                for chunk in response.iter_raw() if part.size < total else ():
-                    if part.size + len(chunk) > total:
-                        raise DownloadError(f"{self._what()} sent more than the {total} bytes it announced.")
-                    part.append(chunk)
-                    self._on_progress(part.size, total, self._source.repo)
-        except (
-            httpx.ConnectError,
-            httpx.ConnectTimeout,
-            httpx.ProxyError,
-            httpx.UnsupportedProtocol,
-        ) as error:
-            raise _Interrupted(
-                f"{self._url.host} cannot be reached: {_said(error)}. HTTPS_PROXY names a proxy, HF_ENDPOINT "
-                "a mirror.",
-                hopeless=True,
+            rest = {"Range": f"bytes={here}-", **({"If-Range": self._etag} if self._etag else {})}
+            with self._answer(rest if here else {}) as response:
+                start, total = self._begin(response, here)
+                _room(self._part.parent, total - start, self._card.name)
+                self._on_progress(start, total, self._source.repo)
+                with open(self._part, "ab" if start else "wb", opener=_private) as file:
+                    for chunk in response.iter_raw():
+                        if start + len(chunk) > total:
+                            raise DownloadError(
+                                f"{self._what} sent more than the {total} bytes it announced."
+                            )
+                        file.write(chunk)
+                        start += len(chunk)
+                        self._on_progress(start, total, self._source.repo)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+            raise DownloadError(
+                f"{self._endpoint.base.host} cannot be reached: {_said(error)}. HTTPS_PROXY names a proxy, "
+                f"HF_ENDPOINT a mirror.{self.kept()}"
             ) from error
         except httpx.TimeoutException as error:
-            raise _Interrupted(f"{self._what()} sent nothing for {_TIMEOUT.read:.0f} s.") from error
+            raise _Interrupted(f"{self._what} sent nothing for {_TIMEOUT.read:.0f} s.") from error
         except httpx.TransportError as error:
-            raise _Interrupted(f"The connection to {self._url.host} broke: {_said(error)}.") from error
-        if part.size < total:
-            raise _Interrupted(f"{self._what()} sent {part.size} of {total} bytes.")
+            raise _Interrupted(f"The connection for {self._what} broke: {_said(error)}.") from error
+        except OSError as error:
+            raise DownloadError(
+                f"{self._part.parent} cannot be written: {why(error)}. Free some space, or set "
+                f"LSP_CALIB_HOME to another disk.{self.kept()}"
+            ) from error
+        if start < total:
+            raise _Interrupted(f"{self._what} sent {start} of {total} bytes.")
+
+    def kept(self) -> str:
+        if not self.size:
+            return ""
+        return f" The {self.size / 1e6:.0f} MB received are kept for the next `lsp-calib models pull`."
+
+    @property
+    def _what(self) -> str:
+        return f"{self._source.repo} on {self._endpoint.base.host}"
 
     @contextlib.contextmanager
     def _answer(self, headers: dict[str, str]) -> Iterator[httpx.Response]:
         """The answer at the end of all redirects."""
-        url = self._url
+        url = self._endpoint.url(self._source)
         for _ in range(_MOST_REDIRECTS):
             request = self._client.build_request(
                 "GET", url, headers={**headers, **self._endpoint.headers(url)}
@@ -229,14 +204,14 @@ class _Delivery:
                     return
                 url = url.join(response.headers["Location"])
             except httpx.InvalidURL as error:
-                raise DownloadError(f"{self._what()} redirects to an invalid URL.") from error
+                raise DownloadError(f"{self._what} redirects to an invalid URL.") from error
             finally:
                 response.close()
             if not self._endpoint.allows(url):
                 raise DownloadError(
-                    f"{self._what()} redirects to {url.scheme}://{url.host}, which is not encrypted."
+                    f"{self._what} redirects to {url.scheme}://{url.host}, which is not encrypted."
                 )
-        raise DownloadError(f"{self._what()} redirects too often.")
+        raise DownloadError(f"{self._what} redirects too often.")
 
     def _note_announcement(self, response: httpx.Response) -> None:
         """The checksum that the hub lists; a file with other bytes than the card's is not downloaded."""
@@ -245,57 +220,84 @@ class _Delivery:
             return
         self.announced = said
         if self._card.sha256 and said != self._card.sha256:
-            raise DownloadError(f"{self._what()} has changed: SHA-256 {said}, expected {self._card.sha256}.")
+            raise DownloadError(f"{self._what} has changed: SHA-256 {said}, expected {self._card.sha256}.")
 
-    def _begin(self, response: httpx.Response) -> int:
-        """Check the answer's headers and prepare the part; returns the size of the whole file in bytes."""
-        part = self._part
-        if response.status_code == 416 and response.headers.get("Content-Range") == f"bytes */{part.size}":
-            return part.size  # it came whole, and was not checked yet
+    def _begin(self, response: httpx.Response, here: int) -> tuple[int, int]:
+        """Where the answer's bytes begin in the file, and the bytes of the whole file."""
         self._refuse(response)
-        if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise DownloadError(f"{self._what()} answers in an encoding that was not requested.")
-        rest = response.status_code == 206
-        if rest:
-            start, total = _range(response.headers.get("Content-Range", ""))
-            if start != part.size:
-                part.discard()
-                raise _Interrupted(f"{self._what()} sent another part than was requested.")
-        else:
-            start, total = 0, _count(response.headers.get("Content-Length"))
+        rest = re.fullmatch(r"bytes ([0-9]{1,15})-[0-9]{1,15}/([0-9]{1,15})", _range_of(response))
+        start, total = (int(rest[1]), int(rest[2])) if rest else (0, _count(response, "Content-Length"))
+        if start not in (0, here) or response.headers.get("Content-Encoding", "identity") != "identity":
+            raise DownloadError(f"{self._what} sent something else than was requested.")
+        etag = response.headers.get("ETag", "")
+        if not start:
+            self._etag = "" if etag.startswith("W/") else etag
         if not total:
-            raise DownloadError(f"{self._what()} does not say how long the file is.")
+            raise DownloadError(f"{self._what} does not say how long the file is.")
         if self._card.size and total != self._card.size:
-            raise DownloadError(f"{self._what()} has {total} bytes, not the {self._card.size} expected.")
-        _room(part.path.parent, total - start, self._card.name)
-        if not rest:
-            part.restart(_validator(response))
-        return total
+            raise DownloadError(f"{self._what} has {total} bytes, not the {self._card.size} expected.")
+        return start, total
 
     def _refuse(self, response: httpx.Response) -> None:
         """Raise the error for an answer without the file."""
         code = response.status_code
         if code in (200, 206):
             return
-        if code == 416:
-            self._part.discard()
-            raise _Interrupted(f"{self._what()} has nothing after the part that is here.")
+        if code == 416:  # nothing comes after the part that is here: it is of another file
+            self._part.unlink(missing_ok=True)
+            raise _Interrupted(f"{self._what} has nothing after the part that is here.")
         if code == 429 or code >= 500:
-            wait = float(_count(response.headers.get("Retry-After")))
-            raise _Interrupted(f"{self._what()} is not available at the moment (HTTP {code}).", wait=wait)
+            wait = float(_count(response, "Retry-After"))
+            raise _Interrupted(f"{self._what} is not available at the moment (HTTP {code}).", wait=wait)
         if code in (401, 403):
             raise DownloadError(
-                f"Access to {self._what()} is restricted, or it no longer exists (HTTP {code}). Log in on "
+                f"Access to {self._what} is restricted, or it no longer exists (HTTP {code}). Log in on "
                 "the hub, accept its terms on its page, and set HF_TOKEN to a token of yours."
             )
-        if code in (404, 410):
-            raise DownloadError(
-                f"{self._url.host} has no {self._source.file} in {self._source.repo} (HTTP {code})."
-            )
-        raise DownloadError(f"{self._what()} cannot be downloaded (HTTP {code}).")
+        raise DownloadError(f"{self._what} does not give {self._source.file} (HTTP {code}).")
 
-    def _what(self) -> str:
-        return f"{self._source.repo} on {self._url.host}"
+
+def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Pulled:
+    """Download a card's file beside its place; after an interruption the next call resumes.
+
+    Raises DownloadError if the hub does not deliver, SettingsError for a bad HF_ENDPOINT.
+    """
+    endpoint = Endpoint.from_environment()
+    part = inventory.part_of(card.path)
+    if not card.sha256:  # nothing would tell whether the rest belongs to it
+        part.unlink(missing_ok=True)
+    headers = {"User-Agent": f"lsp-calib/{__version__}", "Accept-Encoding": "identity"}
+    with _client(headers) as client:
+        hub = _Hub(client, endpoint, source, card, part, on_progress)
+        mended, restarted, failures = hub.size > 0, False, 0
+        while True:
+            before = hub.size
+            try:
+                if not before or before != card.size:  # else it came whole, and was not checked yet
+                    hub.go_on()
+            except _Interrupted as error:
+                mended = mended or hub.size > 0
+                failures = 1 if hub.size > before else failures + 1
+                if failures >= _MOST_FAILURES:
+                    raise DownloadError(f"{error}{hub.kept()}") from error
+                time.sleep(min(max(error.wait, _PAUSE * 2 ** (failures - 1)), _LONGEST_PAUSE))
+                continue
+            wanted = card.sha256 or hub.announced
+            try:
+                with os.fdopen(open_file(part, os.O_RDWR), "rb+") as file:
+                    os.fsync(file.fileno())
+                    actual = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise DownloadError(f"{part} cannot be read: {why(error)}.{hub.kept()}") from error
+            if not wanted or actual == wanted:
+                return Pulled(part, actual, Checked.HUB if wanted else Checked.NOTHING)
+            part.unlink()
+            if restarted or not mended:
+                raise DownloadError(
+                    f"The file from {source.repo} on {endpoint.base.host} has the wrong checksum: SHA-256 "
+                    f"{actual}, expected {wanted}. It was deleted."
+                )
+            restarted = True  # a part was of another version
 
 
 def _room(folder: Path, wanted: int, name: str) -> None:
@@ -318,33 +320,21 @@ def _client(headers: dict[str, str]) -> httpx.Client:
         ) from error
 
 
-def _kept(part: Part) -> str:
-    if not part.size:
-        return ""
-    return f" The {part.size / 1e6:.0f} MB received are kept: the next `lsp-calib models pull` resumes there."
-
-
 def _said(error: Exception) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
-def _count(text: str | None) -> int:
-    return int(text) if text and re.fullmatch("[0-9]{1,15}", text) else 0
+def _count(response: httpx.Response, header: str) -> int:
+    text = response.headers.get(header, "")
+    return int(text) if re.fullmatch("[0-9]{1,15}", text) else 0
 
 
-def _range(text: str) -> tuple[int, int]:
-    """Start and total of a Content-Range; (-1, 0) if it is invalid."""
-    found = re.fullmatch(r"bytes ([0-9]{1,15})-[0-9]{1,15}/([0-9]{1,15})", text)
-    return (int(found[1]), int(found[2])) if found else (-1, 0)
+def _range_of(response: httpx.Response) -> str:
+    return str(response.headers.get("Content-Range", "")) if response.status_code == 206 else ""
 
 
-def _validator(response: httpx.Response) -> str:
-    """The identity of this version of the file: a strong ETag, else the date."""
-    etag: str = response.headers.get("ETag", "")
-    if etag and not etag.startswith("W/"):
-        return etag
-    date: str = response.headers.get("Last-Modified", "")
-    return date
+def _private(path: str, flags: int) -> int:
+    return open_file(Path(path), flags)
 
 
 _CHUNK = 1 << 20
@@ -435,9 +425,9 @@ def pull(card: FileCard, on_progress: Progress) -> Pulled:
     none delivers, ModelFileError if a file of the right size is there and has other bytes.
     """
     sidecar.models_folder()
-    with partial.locked([card.path], card.name):
+    with inventory.locked([card.path], card.name):
         with contextlib.suppress(OSError):
-            partial.delete(partial.leftovers(card.path))
+            inventory.delete(inventory.leftovers(card.path))
         known = as_pulled(card) if isinstance(card, ModelCard) else card
         checked = Checked.CARD if card.sha256 else Checked.FIRST_USE if known.sha256 else Checked.NOTHING
         if _is_there(known):
@@ -461,7 +451,7 @@ def _is_there(card: FileCard) -> bool:
 def _pull(card: FileCard, checked: Checked, on_progress: Progress) -> Pulled:
     complaints: list[str] = []
     for source in card.sources:
-        with partial.scratch_folder(card.path) as scratch:
+        with inventory.scratch_folder(card.path) as scratch:
             try:
                 fetched = _fetch(source, card, Path(scratch), on_progress)
             except DownloadError as error:
@@ -487,3 +477,18 @@ def _fetch(source: Source, card: FileCard, scratch: Path, on_progress: Progress)
             return Pulled(_from_index(source, card, scratch, on_progress), card.sha256, Checked.CARD)
         case _:
             raise DownloadError(f"Sources of kind {source.kind!r} are not supported by this version.")
+
+
+def pull_encoder(card: EncoderCard, on_progress: Progress) -> None:
+    """Get all files of an encoder, each from its first source that delivers it. Raises as `pull`.
+
+    A file that is there already is checked and kept, so a stopped pull goes on with what is missing.
+    """
+    before = 0
+    for file in card.files:
+
+        def show(done: int, _all: int, what: str, before: int = before) -> None:
+            on_progress(before + done, card.size, what)
+
+        pull(file, show)
+        before += file.size

@@ -6,7 +6,6 @@ An encoder is two files, the network and its tokenizer. Both have a checksum, an
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import attrs
 from lsp_calib import home
 from lsp_calib.errors import NoModelError, SettingsError
 from lsp_calib.inference.models import sidecar
-from lsp_calib.inference.models.card import FileCard, source_of
+from lsp_calib.inference.models.cards import FileCard, source_of
 
 DEFAULT = "minilm-l6-v2"
 
@@ -129,24 +128,6 @@ def verify_encoder(card: EncoderCard, *, fresh: bool = False) -> None:
                 f"{file.path} is missing. Run `lsp-calib models pull {card.name}` to get all of {card.name}."
             )
         sidecar.verify(file.path, file.sha256, fresh=fresh)
-
-
-def pull_encoder(card: EncoderCard, on_progress: Callable[[int, int, str], None]) -> None:
-    """Get all files of an encoder, each from its first source that delivers it. Raises as `download.pull`.
-
-    A file that is there already is checked and kept, so a stopped pull goes on with what is missing.
-    """
-    # The client for downloads takes a while to import, and the server reads this module when it starts.
-    from lsp_calib.inference.models import download
-
-    before = 0
-    for file in card.files:
-
-        def show(done: int, _all: int, what: str, before: int = before) -> None:
-            on_progress(before + done, card.size, what)
-
-        download.pull(file, show)
-        before += file.size
 
 
 def _read(path: Path) -> EncoderCard:

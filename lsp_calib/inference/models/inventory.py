@@ -1,20 +1,28 @@
-"""Lists the models on this machine, and removes one."""
+"""The models on this machine: lists them, removes one, and what pulls of one hold and leave."""
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from lsp_calib.errors import ModelFileError, SettingsError
-from lsp_calib.inference.models import converted, memory, partial, sidecar
-from lsp_calib.inference.models.card import ModelCard, load_cards
-from lsp_calib.inference.models.cards import card_for_file, own_card
+from lsp_calib import home, lockfile
+from lsp_calib.errors import DownloadError, ModelFileError, SettingsError
+from lsp_calib.inference.models import converted, memory, sidecar
+from lsp_calib.inference.models.cards import ModelCard, card_for_file, load_cards, own_card
 from lsp_calib.inference.models.encoders import EncoderCard, load_encoders
 from lsp_calib.inference.models.gguf import Metadata, inspect
 from lsp_calib.inference.models.speeds import Speed, known_speed
 
+# As `tempfile` makes them up: a longer ending belongs to a file with a longer name.
+_MADE_UP = re.compile("[a-z0-9_]{8}")
 # Architectures of files that complete nothing: image encoders, adapters, models of sentences and of speech.
 _NO_LANGUAGE = frozenset({"clip", "bert", "nomic-bert", "jina-bert-v2", "wavtokenizer-dec", "t5encoder"})
 
@@ -87,9 +95,9 @@ def remove(name: str) -> Path:
         paths = [named.path if named else _inside(sidecar.models_folder(), name)]
     if not any(map(_there, paths)):
         raise SettingsError(f"{named.name if named else paths[0]} is not installed.")
-    with partial.locked(paths, named.name if named else paths[0].name):
+    with locked(paths, named.name if named else paths[0].name):
         for path in paths:
-            partial.delete(_there(path))
+            delete(_there(path))
             sidecar.forget_first_use(path.name)
     return paths[0]
 
@@ -97,7 +105,7 @@ def remove(name: str) -> Path:
 def _there(path: Path) -> list[Path]:
     """All that there is of a model's file."""
     itself = [path] if path.is_symlink() or path.is_file() else []
-    return [*itself, *partial.remains(path), *converted.all_of(path), *converted.unfinished(path)]
+    return [*itself, *remains(path), *converted.all_of(path), *converted.unfinished(path)]
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -141,3 +149,53 @@ def _own(path: Path, cards: dict[str, ModelCard]) -> Entry:
         return _entry(card_for_file(path, cards))
     except ModelFileError as error:
         return _entry(own_card(path, Metadata()), str(error))
+
+
+@contextlib.contextmanager
+def locked(targets: Iterable[Path], name: str) -> Iterator[None]:
+    """Hold the locks of the pulls of these files. name: of the model that they are.
+
+    Raises DownloadError if one of them is being pulled, or removed.
+    """
+    with contextlib.ExitStack() as stack:
+        for target in targets:
+            lock = lockfile.take(home.run_folder() / f"pull-{target.name}.lock")
+            if lock is None:
+                raise DownloadError(
+                    f"Another lsp-calib is downloading {name}. Wait until it is done (`lsp-calib models "
+                    "list` says so) or end it, then try again."
+                )
+            stack.callback(lock.release)
+        yield
+
+
+def scratch_folder(target: Path) -> tempfile.TemporaryDirectory[str]:
+    """A new folder for the pull of a file, beside it: the last step is then a rename."""
+    return tempfile.TemporaryDirectory(prefix=f".pull-{target.name}.", dir=target.parent)
+
+
+def part_of(target: Path) -> Path:
+    """Where the bytes of a file that is being pulled lie, and stay until the rest comes."""
+    return target.with_name(f".pull-{target.name}.part")
+
+
+def leftovers(target: Path) -> list[Path]:
+    """The scratch folders of a file's pulls: of one that runs, and of those that were killed."""
+    start = f".pull-{target.name}."
+    found = target.parent.glob(f"{glob.escape(start)}*")
+    return [one for one in found if _MADE_UP.fullmatch(one.name.removeprefix(start)) and one.is_dir()]
+
+
+def remains(target: Path) -> list[Path]:
+    """All that unfinished pulls of a file have left."""
+    part = part_of(target)
+    return [*([part] if part.exists() else []), *leftovers(target)]
+
+
+def delete(paths: Iterable[Path]) -> None:
+    """Delete files, and folders with what is in them."""
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

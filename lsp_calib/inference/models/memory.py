@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from lsp_calib.inference.models.card import ModelCard
+from lsp_calib.inference.models.cards import BITS, ModelCard
 
 # Buffers for computing, the vocabulary's scores, the process itself.
 _OVERHEAD = 300 << 20
-# Bits a parameter takes in the usual quantisation, for models whose file is not here yet.
-_BITS = 4.9
 # Background work has one sequence of its own. Interactive work has three: two editors with a document each,
 # and one more for a prompt that begins elsewhere, which may be one that is evaluated ahead.
 _SEQUENCES = 4
@@ -21,7 +19,7 @@ _MOST_BYTES = 1 << 30
 def needed(card: ModelCard) -> int:
     """Bytes that the model takes when loaded: weights, caches, buffers. An estimate, rather high than low."""
     weights = card.path.stat().st_size if card.path.is_file() else card.size
-    weights = weights or int(card.parameters * _BITS / 8)
+    weights = weights or int(card.parameters * BITS / 8)
     cache = card.context * card.kv_bytes
     return weights + cache * count_sequences(cache) + _OVERHEAD
 

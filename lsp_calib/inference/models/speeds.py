@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from lsp_calib.inference.models import sidecar
-from lsp_calib.inference.models.card import ModelCard, load_cards
+from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.values import Timing
 
 _MEMORY = ".speed.json"

@@ -35,8 +35,7 @@ from lsp_calib.inference.engine import (
     StateListener,
     ignore_state,
 )
-from lsp_calib.inference.models.card import ModelCard
-from lsp_calib.inference.models.cards import choose
+from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import protocol, starting
 from lsp_calib.inference.process.protocol import Place
 from lsp_calib.inference.process.starting import Child, RestartPolicy

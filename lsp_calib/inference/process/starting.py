@@ -26,7 +26,7 @@ from lsp_calib.errors import LspCalibError, ModelFileError
 from lsp_calib.files import open_file, why
 from lsp_calib.inference.backend import EIGHT_BIT
 from lsp_calib.inference.models import converted
-from lsp_calib.inference.models.card import ModelCard
+from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process import protocol
 from lsp_calib.installation import install_command
 

@@ -32,7 +32,7 @@ from lsp_calib.inference.engine import (
     StateListener,
     ignore_state,
 )
-from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.remote.answer import Answer, Event, read_event, read_models
 from lsp_calib.inference.remote.prompt import (
     card_for_name,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from lsp_calib.inference.models.card import ChatFormat, CompletionFormat, ModelCard
+from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
 from lsp_calib.values import Prompt, Segment
 
 # Shapes of control tokens: <|im_end|>, DeepSeek's full-width <｜fim▁end｜>, <fim_middle>, CodeLlama's <MID>,

@@ -30,8 +30,7 @@ from lsp_calib.inference import processor
 from lsp_calib.inference.backend import Hardware
 from lsp_calib.inference.local import compiler
 from lsp_calib.inference.models import sidecar
-from lsp_calib.inference.models.card import ModelCard
-from lsp_calib.inference.models.cards import locate
+from lsp_calib.inference.models.cards import ModelCard, locate
 from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
 from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
