@@ -25,7 +25,6 @@ from lsp_calib.calibration.validation import (
     bootstrap_interval,
     calibrated_band,
 )
-from lsp_calib.commands.printing import reliability_text
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, sources_of
@@ -138,9 +137,6 @@ class Comparison:
             f"Skill after minus before: {format(self.gain, '+.2f')}. In brackets: 95 % intervals; for ECE, "
             "the range that a perfectly calibrated confidence would show."
         )
-        for title, side in (("Before", self.before), ("After", self.after)):
-            console.print(f"\n{title}")
-            console.print(reliability_text(side.confidence, self.correct), markup=False, highlight=False)
 
 
 def _share(chosen: BoolArray, correct: BoolArray) -> dict[str, Any]:

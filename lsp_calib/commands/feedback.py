@@ -7,7 +7,7 @@ import datetime
 import re
 import time
 import webbrowser
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -17,23 +17,19 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from lsp_calib import home
-from lsp_calib.badges import BADGES, counted, percent
+from lsp_calib.badges import BADGES, counted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.commands.printing import badge, bins_text
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.feedback import removal
-from lsp_calib.feedback.comparison import Accuracy, Comparison, Share
+from lsp_calib.feedback.comparison import Accuracy
 from lsp_calib.feedback.report import PAGE, FeedbackReport, make_report
-from lsp_calib.feedback.report_data import Part, Statistics, statistics
+from lsp_calib.feedback.report_data import Statistics, statistics
 from lsp_calib.feedback.store import FeedbackStore, export_file, export_to
 from lsp_calib.report import ThemeName, words
 from lsp_calib.report.page import write_page
 from lsp_calib.terminal import Console
 from lsp_calib.workspace_files import address
 
-# Heights of the bars of a line of numbers, from the lowest.
-_BARS = "▁▂▃▄▅▆▇█"
-VISITS = "visits with a label"
 _DRIVE = re.compile(r"(?<=^file:///)[A-Za-z](?=:)")
 
 
@@ -81,16 +77,12 @@ def print_statistics(found: Statistics) -> None:
         f"of them it is known what became of them, {found.correct:,} were right. {found.size / 1e6:.1f} MB.",
         soft_wrap=True,
     )
-    console.print(
-        "Shares are of visits to lines with a probability. In each row a visit counts once, by its first "
-        "label there.",
-        soft_wrap=True,
-    )
-    console.print(_tiers(found))
     for title, parts in (("language", found.languages), ("model", found.models), ("age", found.ages)):
-        console.print(_parts(title, parts))
+        of = ", ".join(f"{part.suggestions:,} {part.name}" for part in parts)
+        console.print(f"by {title}: {of}", soft_wrap=True)
     for title, counts in (("how they ended", found.labels), ("events", found.events)):
         console.print(f"{title}: {', '.join(f'{n} {name}' for name, n in counts.items())}", soft_wrap=True)
+    console.print("`lsp-calib report` shows whether the tiers kept their promises.", soft_wrap=True)
 
 
 def export_feedback(path: Path | None, stream: TextIO) -> int:
@@ -167,31 +159,6 @@ def _midnight(date: str) -> float:
         raise SettingsError(f"--before needs a date such as 2026-01-31, not {date!r}.") from error
 
 
-def _tiers(found: Statistics) -> Table:
-    table = Table("tier", VISITS, "promised", "kept", "95 % interval", title="Promised and kept")
-    for tier in found.tiers:
-        share = tier.share
-        if tier.promised is None or share.value is None or share.low is None or share.high is None:
-            table.add_row(badge(tier.name, None), "0", "", "", "")
-        else:
-            table.add_row(
-                badge(tier.name, tier.promised),
-                str(share.n),
-                percent(tier.promised),
-                percent(share.value),
-                f"{percent(share.low)} to {percent(share.high)}",
-            )
-    return table
-
-
-def _parts(title: str, parts: Iterable[Part]) -> Table:
-    table = Table(title, "suggestions", VISITS, "right")
-    for part in parts:
-        right = percent(part.right / part.visits) if part.visits else ""
-        table.add_row(part.name, str(part.suggestions), str(part.visits), right)
-    return table
-
-
 def current_report() -> FeedbackReport:
     """The report on the user's store. Raises LspCalibError."""
     with feedback_store() as store:
@@ -232,19 +199,21 @@ def print_report(report: FeedbackReport) -> None:
     for tier in report.tiers:
         if advice := words.advice(tier):
             console.print(Text(f"{tier.name}: {advice}"), soft_wrap=True)
-    if len(report.typed) > 1:
-        console.print(_outcomes("typed along", report.typed))
-    if report.accepted:
-        console.print(words.WHEN_ACCEPTED, soft_wrap=True)
-        console.print(_outcomes("when accepted", report.accepted))
     if report.comparison:
-        _print_comparison(report.comparison, console)
-    _print_periods(report, console)
+        console.print(" ".join(words.comparison(report.comparison)), soft_wrap=True)
     for name, found in (("language", report.languages), ("source", report.sources)):
         console.print(_outcomes(name, found))
-    if report.survival:
-        console.print(_survival(report))
-    _print_rest(report, console)
+    endings = "; ".join(
+        f"{n:,} {words.ENDINGS[name]}"
+        for name, n in report.statistics.labels.items()
+        if name in words.ENDINGS
+    )
+    console.print(f"how they ended: {endings}", soft_wrap=True)
+    console.print(
+        "`lsp-calib report --open` shows more as a page: the diagrams, the times, what is hidden, and your "
+        "calibrators.",
+        soft_wrap=True,
+    )
 
 
 def _outcomes(name: str, found: Sequence[Accuracy]) -> Table:
@@ -262,68 +231,3 @@ def _outcomes(name: str, found: Sequence[Accuracy]) -> Table:
             words.verdict(one),
         )
     return table
-
-
-def _print_comparison(found: Comparison, console: Console) -> None:
-    console.print(" ".join(words.comparison(found)), soft_wrap=True)
-    for title, one in (("before learning", found.before), ("in force", found.after)):
-        if not found.changed and one is found.before:
-            continue
-        console.print(
-            f"\n{title}: Brier {one.brier:.3f}, skill {words.signed(one.skill)}, log loss "
-            f"{one.log_loss:.3f}, calibration error {one.ece:.3f}",
-            soft_wrap=True,
-        )
-        console.print(Text(bins_text(one.bins)))
-
-
-def _print_periods(report: FeedbackReport, console: Console) -> None:
-    known = [one.outcome.skill for one in report.periods if one.outcome.skill is not None]
-    if len(known) < 2:
-        return
-    # From 0, "no better than the base rate", to 1.
-    bars = "".join(_BARS[min(max(int(skill * len(_BARS)), 0), len(_BARS) - 1)] for skill in known)
-    when = words.from_to(report.periods[0].start, report.periods[-1].end)
-    console.print(
-        f"\nskill over time (0 to 1), {when}: {bars}  {words.signed(known[0])} → {words.signed(known[-1])}",
-        soft_wrap=True,
-    )
-
-
-def _survival(report: FeedbackReport) -> Table:
-    times, rows = words.lasting(report.survival, _lasted)
-    table = Table("inserted", *times, title="Unchanged after")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _lasted(share: Share | None) -> str:
-    return f"{words.share(share.value)} of {share.n:,}" if share and share.n else "–"
-
-
-def _print_rest(report: FeedbackReport, console: Console) -> None:
-    endings = "; ".join(
-        f"{n:,} {words.ENDINGS[name]}"
-        for name, n in report.statistics.labels.items()
-        if name in words.ENDINGS
-    )
-    console.print(f"how they ended: {endings}", soft_wrap=True)
-    if report.costs:
-        table = Table(*words.COST_HEAD, title="What may go unread")
-        for cost in report.costs:
-            table.add_row(*words.cost_row(cost))
-        console.print(table)
-    console.print(words.explored(report.hidden), soft_wrap=True)
-    if report.hidden.limits:
-        table = Table("hideBelow", "wrong ones hidden", "right ones hidden")
-        for one in report.hidden.limits:
-            hidden = f"{one.wrong_hidden:,} of {one.wrong:,}", f"{one.right_hidden:,} of {one.right:,}"
-            table.add_row(words.limit(one.below), *hidden)
-        console.print(table)
-    own = [one for one in report.calibrators if words.is_own(one)]
-    console.print(
-        f"{counted(len(own), 'calibrator')} of your own; `lsp-calib calibrators list` has them all. "
-        "`lsp-calib report --open` shows all this as a page.",
-        soft_wrap=True,
-    )

@@ -1,4 +1,4 @@
-"""Before and after a calibration, and the reliability diagram of the terminal."""
+"""Before and after a calibration."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from rich.console import Console
 from lsp_calib.calibration.scores import auc, expected_calibration_error, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.commands.calibration_trial import Comparison
-from lsp_calib.commands.printing import reliability_text
-from lsp_calib.errors import DataError
 
 
 def drawn(n: int = 600, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -21,40 +19,6 @@ def drawn(n: int = 600, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     p = rng.beta(0.7, 0.8, n)
     return p, rng.random(n) < p
-
-
-class TestDiagram:
-    def test_a_bar_says_how_many_are_right_and_a_stroke_what_was_promised(self) -> None:
-        confidence = [0.05] * 20 + [0.75] * 40
-        correct = [False] * 20 + [True] * 10 + [False] * 30
-        head, *bins, legend = reliability_text(confidence, correct).split("\n")
-        assert head.split() == ["promised", "items", "right", "0", "%", "50", "%", "100", "%"]
-        assert len(bins) == 10
-        said = [" ".join(bins[at].split()) for at in (0, 1, 7)]
-        assert said == ["0 - 10 % 20 0 % │", "10 - 20 % 0", f"70 - 80 % 40 25 % - {'█' * 10} │"]
-        start = head.index("0 %")
-        assert bins[7].index("█") == start
-        assert bins[7].index("│") == start + 30
-        assert head.index("100 %") + len("100 %") == start + 40
-        assert "promised" in legend
-
-    def test_of_calibrated_confidences_few_bins_are_marked(self) -> None:
-        marked = 0
-        for seed in range(10):
-            lines = reliability_text(*drawn(seed=seed)).split("\n")[1:-1]
-            marked += sum(line[26:27] in ("+", "-") for line in lines)
-        assert marked <= 12  # of 100; 5 % are expected
-        p, y = drawn()
-        flattered = reliability_text(np.sqrt(p), y).split("\n")[1:-1]
-        assert sum(line[26:27] == "-" for line in flattered) >= 6
-
-    def test_it_fits_a_terminal(self) -> None:
-        for confidence, correct in (drawn(), ([0.999] * 3, [True] * 3), ([1.0, 0.0], [True, False])):
-            assert max(map(len, reliability_text(confidence, correct).split("\n"))) <= 80
-
-    def test_nothing_to_show_is_an_error(self) -> None:
-        with pytest.raises(DataError):
-            reliability_text([], [])
 
 
 class TestComparison:
@@ -90,4 +54,3 @@ class TestComparison:
         assert max(map(len, text.split("\n"))) <= 80
         assert "accept: share @ right" in text
         assert ("flatters" in text) == (not fresh)
-        assert text.count("promised   + more right") == 2

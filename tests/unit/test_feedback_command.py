@@ -90,7 +90,6 @@ class TestStats:
         assert tier["kept"] == pytest.approx(0.75)
         assert tier["low"] == pytest.approx(least_rate(3, 4, 0.975))
         assert tier["high"] == pytest.approx(1 - least_rate(1, 4, 0.975))
-        assert "75 %" in invoke("stats").output
 
     def test_a_language_a_model_and_an_age_count_as_a_tier_does(self) -> None:
         """The same labels were 75 % by tier and 23 % by language."""
@@ -103,12 +102,10 @@ class TestStats:
         for parts in ("languages", "models", "ages"):
             ((part),) = found[parts]
             assert (part["suggestions"], part["visits"], part["right"]) == (14, 4, 3), parts
-        lines = invoke("stats").output.splitlines()
-        assert any("14 suggestions shown" in line for line in lines)
-        assert sum("visits with a label" in line for line in lines) == 4, "each table says what it counts"
-        (python,) = [line for line in lines if "python" in line]
-        assert [cell.strip() for cell in python.split("│")[1:-1]] == ["python", "14", "4", "75 %"]
-        assert not any("23 %" in line for line in lines)
+        text = invoke("stats").output
+        assert "14 suggestions shown" in text
+        assert "by language: 14 python" in text
+        assert "`lsp-calib report` shows whether the tiers kept their promises." in text
 
     def test_what_had_no_probability_is_no_visit(self) -> None:
         """The tiers do not count it either."""
