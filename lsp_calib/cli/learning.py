@@ -165,14 +165,12 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
 @observe_option(LINES_OBSERVED)
 @worker_options
 @quiet_option
-@click.option("--progress", type=click.Choice(["bar", "lines"]), default="bar", hidden=True)  # for the server
 @json_option
 @model_option
 @threads_option
 def calibrate(
     as_json: bool,
     quiet: bool,
-    progress: str,
     sources: Path | None,
     from_git: bool,
     authors: tuple[str, ...],
@@ -195,7 +193,7 @@ def calibrate(
         tell(recompute(options["records"], options["paths"], sources, options["model"]))
         # Its vocabulary gave the records' answers, whatever its file is called.
         options["model"] = None
-    asking = asking_of(options, quiet=quiet or as_json, lines=progress == "lines")
+    asking = asking_of(options, quiet=quiet or as_json)
     options["task"] = said("task")
     show(run(CalibrationOptions(asking=asking, from_git=wish, **options), tell), as_json=as_json)
 

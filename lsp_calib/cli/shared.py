@@ -290,7 +290,7 @@ def run_options(observed: Sequence[str] = ()) -> Callable[[F], F]:
 _OF_ASKING = ("model", "threads", "seed", "held_out", "observe", "window", "augment", "created")
 
 
-def asking_of(options: dict[str, Any], *, quiet: bool, lines: bool = False) -> AskingOptions:
+def asking_of(options: dict[str, Any], *, quiet: bool) -> AskingOptions:
     """How a model is asked, by those of a command's options that say so: they are taken out of `options`."""
     from lsp_calib.evaluation.collect import ALONE, AskingOptions, Workers
 
@@ -298,7 +298,7 @@ def asking_of(options: dict[str, Any], *, quiet: bool, lines: bool = False) -> A
     if "jobs" in options:
         workers = Workers(**{name: options.pop(name) for name in ("jobs", "model_per_job", "remotes")})
     given = {name: options.pop(name) for name in _OF_ASKING if name in options}
-    return AskingOptions(**given, workers=workers, quiet=quiet, lines=lines, say=warn)
+    return AskingOptions(**given, workers=workers, quiet=quiet, say=warn)
 
 
 def said(option: str) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -69,14 +67,8 @@ def download_progress(
 
 
 @contextmanager
-def item_progress(title: str, *, quiet: bool, lines: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error unless `quiet`; yields the function that moves it: done, in all.
-
-    lines: write lines of JSON instead, for a program: {"done": 3, "all": 200}.
-    """
-    if lines:
-        yield lambda done, all_: print(json.dumps({"done": done, "all": all_}), file=sys.stderr, flush=True)
-        return
+def item_progress(title: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error unless `quiet`; yields the function that moves it: done, in all."""
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
         bar = progress.add_task(title, total=None)

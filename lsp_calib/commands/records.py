@@ -36,7 +36,7 @@ def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Head
         given = Settings(model=asking.model, threads=asking.threads)
     choice = engine_choice(settings_in_force(given, asking.say))
     doing = _DOING.get(task.name, "Completing lines")
-    with item_progress(doing, quiet=asking.quiet, lines=asking.lines) as show:
+    with item_progress(doing, quiet=asking.quiet) as show:
         return collect(task, choice, path, asking, show)
 
 

@@ -60,7 +60,7 @@ class AskingOptions:
     when it serves an editor. augment: as for `Summarising`; of lines it says nothing.
     created: ISO date for new records; None: today.
     say: reports settings that cannot be used, and answers that are there but do not count.
-    quiet: no progress on standard error. lines: progress as lines for a program.
+    quiet: no progress on standard error.
     """
 
     say: Callable[[str], None] = lambda _: None
@@ -74,7 +74,6 @@ class AskingOptions:
     augment: bool = False
     created: str | None = None
     quiet: bool = False
-    lines: bool = False
 
     def apart(self, groups: Sequence[str]) -> frozenset[str]:
         """The groups of items that are held out; none if their number is left to the records."""

@@ -128,7 +128,6 @@ async def typed_over(s: Session, e: Editor) -> None:
 @asking({"otherwise": SURE}, client=capabilities(inline=True, pull=True))
 async def marks_that_are_pulled(s: Session, e: Editor) -> None:
     await s.step(e.insert(4, 12, "net + tax"), e.pull())
-    await s.step(e.configure({"diagnostics": {"severity": {"accept": "hint"}}}, push=True), e.pull())
     await s.step(e.change((4, 12), (4, 15), "gross"), e.pull())
     await s.step(e.change((4, 0), (5, 0), ""), e.pull())
 
@@ -148,7 +147,6 @@ async def marks_that_are_pushed(s: Session, e: Editor) -> None:
 async def hidden_but_by_hand(s: Session, e: Editor) -> None:
     await s.step(e.command("explain", {"uri": URI}))
     await s.step(e.inline(4, 12, by_hand=True))
-    await s.step(e.configure({"hideBelow": 0.5}, push=True))
     await s.step(e.inline(4, 12))
 
 
@@ -259,21 +257,21 @@ async def excluded_and_off(s: Session, e: Editor) -> None:
 @session({"otherwise": SURE})
 async def settings_that_are_wrong(s: Session, e: Editor) -> None:
     e.open(CODE)
-    await s.step(e.configure({"tiers": {"acceptFrom": 3}, "nothing": 1}, push=True))
+    await s.step(e.configure({"tiers": {"acceptFrom": 0}, "nothing": 1, "debounceMs": 9}, push=True))
     await s.step(e.configure({"inlineCompletion": {"enabled": False}}, push=True), e.inline(4, 12))
     await s.step(e.command("explain"))
-    await s.step(e.configure({"tiers": {"acceptFrom": 0.97}}, push=True), e.inline(4, 12))
+    await s.step(e.configure({"languages": 5}, push=True), e.inline(4, 12))
 
 
 @asking(
     {"otherwise": SURE},
     client=capabilities(inline=True, configuration=True),
-    settings={"diagnostics": {"enabled": False}},
+    settings={"inlineCompletion": {"enabled": False}},
 )
 async def settings_that_are_fetched(s: Session, e: Editor) -> None:
-    await s.step(e.insert(4, 12, "net + tax"))
-    await s.step(e.configure({"diagnostics": {"enabled": True}}))
-    await s.step(e.insert(4, 21, " "))
+    await s.step(e.inline(4, 12))
+    await s.step(e.configure({"inlineCompletion": {"enabled": True}}))
+    await s.step(e.inline(4, 12))
 
 
 @asking({"otherwise": SURE, "clock": True})
@@ -303,7 +301,7 @@ async def after_labels(s: Session, e: Editor) -> None:
     await s.step(e.command("refit"))
 
 
-@asking({"otherwise": SURE}, options={"tiers": {"policy": "risk", "risk": 0.1}})
+@asking({"otherwise": SURE}, options={"tiers": {"policy": "risk"}})
 async def a_promise(s: Session, e: Editor) -> None:
     await s.step(
         e.configure({"confidence": {"measure": "mean"}, "tiers": {"policy": "risk"}}, push=True),
@@ -324,7 +322,6 @@ async def commands(s: Session, e: Editor) -> None:
     await s.step(e.command("exportFeedback"))
     await s.step(e.command("showReport"))
     await s.step(e.command("purgeFeedback"))
-    await s.step(e.command("calibrateWorkspace"))
     for name in ("accepted", "markReviewed", "pause", "insertSummary", "explain"):
         await s.step(e.command(name, {"id": 3, "minutes": "x", "uri": 7}))
 
@@ -363,7 +360,6 @@ async def lenses(s: Session, e: Editor) -> None:
     await s.step(e.command("showSummary", PLACE))
     await s.step(e.lenses())
     await s.step(e.command("reportSummary", PLACE), e.hover(3, 5))
-    await s.step(e.configure({"codeLens": {"enabled": False}}, push=True))
 
 
 @session(

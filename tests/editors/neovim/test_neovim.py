@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from nvim import NO_NVIM, NO_SERVER, NVIM, SERVER, SOURCE, Neovim
+from nvim import NO_NVIM, NO_SERVER, NVIM, SERVER, Neovim
 
 pytestmark = pytest.mark.skipif(not (NVIM and SERVER), reason=NO_NVIM or NO_SERVER)
 MODEL_SECONDS = 120.0  # the first answer waits for the model to load
@@ -88,23 +88,3 @@ def test_health_names_the_program_the_model_and_the_labels(nvim: Neovim) -> None
     assert "models installed: smollm2-135m" in text, text
     assert "0 of your suggestions have a label" in text, text
     assert "ERROR" not in text, text
-
-
-def test_a_calibration_shows_how_far_it_is_and_is_cancelled(
-    open_editor, folder: Path, home_with_model: Path
-) -> None:
-    workspace = folder / "workspace"
-    (workspace / ".git").mkdir(parents=True)
-    for n in range(12):
-        (workspace / f"module{n}.py").write_text(
-            SOURCE.replace("numbers", f"numbers, {n}") + "    return 1\n"
-        )
-    nvim = open_editor(workspace / "module0.py", server=SERVER, home=home_with_model)
-    statusline = "return require('lsp_calib').statusline()"
-    nvim.until("the model", lambda: "smollm2" in nvim.lua(statusline), MODEL_SECONDS)
-    nvim.keys(":LspCalib calibrate<CR>")
-    nvim.says("calibrating in the background")
-    nvim.until("how far it is", lambda: re.search(r"(…|\d+ %)$", nvim.lua(statusline)), MODEL_SECONDS)
-    nvim.keys("<CR>:LspCalib cancel<CR>")
-    nvim.says("The calibration was cancelled.", MODEL_SECONDS)
-    nvim.until("no progress", lambda: not re.search(r"(…|%)$", nvim.lua(statusline)))

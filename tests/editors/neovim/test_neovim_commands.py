@@ -103,7 +103,6 @@ def test_subcommands_and_their_arguments_are_completed(nvim: Neovim) -> None:
         return list(nvim.lua(f"return vim.fn.getcompletion([[{line}]], 'cmdline')"))
 
     assert completions("LspCalib re") == ["refit", "regenerate", "report", "restart", "resume", "reviewed"]
-    assert completions("LspCalib calibrate ") == ["git"]
     assert completions("LspCalib restart m") == ["model"]
     assert completions("LspCalib status ") == []
     said = command(nvim, "LspCalib nonsense", "there is no :LspCalib nonsense.")

@@ -494,19 +494,6 @@ def test_toggle_takes_suggestions_away_in_one_buffer(nvim: Neovim) -> None:
     assert nvim.suggested("0C    re")[0] == REST
 
 
-# A server inside Neovim that answers hovers.
-OTHER = """
-    local results = { initialize = { capabilities = { hoverProvider = true } } }
-    results['textDocument/hover'] = { contents = 'x' }
-    local function request(method, _, callback)
-      callback(nil, results[method])
-      return true, 1
-    end
-    local function yes() return true end
-    local function no() return false end
-    local rpc = { request = request, notify = yes, is_closing = no, terminate = no }
-    return vim.lsp.start({ name = 'other', cmd = function() return rpc end })
-"""
 OURS = "vim.lsp.get_clients({ name = 'lsp_calib' })[1]"
 HOVER = f"""
     local began, params = vim.uv.hrtime(), vim.lsp.util.make_position_params(0, 'utf-16')
@@ -515,17 +502,8 @@ HOVER = f"""
 """
 
 
-def test_a_hover_beside_another_server_does_not_make_it_wait(open_scripted, folder: Path) -> None:
+def test_a_hover_does_not_make_another_servers_wait(open_scripted, folder: Path) -> None:
+    """Neovim shows hovers once all servers have answered."""
     nvim = open_scripted({"summary": {"text": "Adds.", "heldUntil": str(folder / "never")}})
     nvim.keys("4G5|")
-    alone = nvim.lua(" ".join(HOVER.split()))
-    assert alone >= 3.0, "it waits for its summary"
-    nvim.lua(" ".join(OTHER.split()))
-    nvim.until(
-        "a shorter wait",
-        lambda: (
-            nvim.lua("return vim.lsp.get_clients({ name = 'lsp_calib' })[1].settings.lspCalib.hover.budgetMs")
-            == 150
-        ),
-    )
-    assert nvim.lua(" ".join(HOVER.split())) < alone / 2
+    assert nvim.lua(" ".join(HOVER.split())) < 2.0

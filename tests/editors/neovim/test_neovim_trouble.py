@@ -161,12 +161,11 @@ def test_a_relative_name_of_the_server_is_found_on_the_path_alone(open_scripted,
 
 
 def test_the_settings_of_setup_are_told_to_be_the_users_own(open_scripted) -> None:
-    """Settings that may come from a workspace could only be stricter."""
+    """A workspace could set few of them."""
     nvim = open_scripted(SCRIPT)
     trusted = nvim.lua(
         "return require('lsp_calib.config').make({ settings = { tiers = { preset = 'lenient' },"
-        " debounceMs = 5, diagnostics = { enabled = false }, ['feedback.enabled'] = false } })"
-        ".init_options.trusted"
+        " trusted = { model = 'm' }, ['feedback.enabled'] = false } }).init_options"
     )
-    assert trusted == {"tiers.preset": "lenient", "diagnostics.enabled": False, "feedback.enabled": False}
+    assert trusted == {"trusted": {"tiers": {"preset": "lenient"}, "model": "m", "feedback.enabled": False}}
     assert "--trust-editor" in nvim.lua("return require('lsp_calib.config').make({}).cmd")

@@ -65,7 +65,7 @@ def test_the_menu_of_the_status_bar_leads_to_everything(vscode: VSCode) -> None:
         "report",
         "Refit",
         "Take back",
-        "Calibrate",
+        "Terminal",
         "model",
     ):
         assert any(wanted in row for row in rows), (wanted, rows)
