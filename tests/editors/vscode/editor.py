@@ -404,19 +404,6 @@ class VSCode:
         entry.wait_for(timeout=1000 * SECONDS)
         entry.click()
 
-    def commands(self, title: str, *, other: str) -> list[str]:
-        """The commands that the palette offers for some words. other: one that it has, but not for them."""
-        self.keys("F1")
-        self.page.locator(".quick-input-widget input").first.wait_for(timeout=1000 * SECONDS)
-        self.page.keyboard.type(other)
-        self.until(f"the palette offers {other}", lambda: any(other in row for row in self.rows()))
-        self.keys(*["Backspace"] * len(other))
-        self.page.keyboard.type(title)
-        self.until(f"the palette shows {title}", lambda: not any(other in row for row in self.rows()))
-        found = self.rows()
-        self.keys("Escape")
-        return found
-
     def notifications(self) -> str:
         """What notifications say, in the corner or in the list that opens where there are several."""
         places = (".notifications-toasts", ".notifications-center.visible")
