@@ -120,8 +120,7 @@ def replay(
 ) -> EvaluationReport:
     """Score existing records, without a model.
 
-    asking: its model and window, and the language, are those that the records are said to be of. Raises
-    DataError if the records are of another task, language, model or window, or the thresholds are for other
+    Raises DataError if the records are of another task or language, or the thresholds are for other
     similarities.
     """
     header, found = read_records(records)
