@@ -21,14 +21,6 @@ _MOST = 256 << 20
 FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 """The numbers of the errors of a full disk, and of a user who may put no more on it."""
 
-_KINDS = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISLNK, "a link"),
-)
-
 
 def open_file(path: Path, flags: int = os.O_RDONLY, *, links: bool = True, mode: int = 0o600) -> int:
     """A descriptor of a regular file; opening it never waits for another program.
@@ -109,8 +101,7 @@ def _refuse_special(status: os.stat_result, path: Path) -> None:
         return
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    kind = next((words for is_, words in _KINDS if is_(status.st_mode)), "no file")
-    raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
+    raise OSError(errno.EINVAL, "it is no regular file, but a pipe, a device or a link", str(path))
 
 
 def is_there(path: Path) -> bool:

@@ -141,7 +141,7 @@ class TestAChunk:
 
     def test_of_vllm(self) -> None:
         entry = Entry(b" x", -0.5, ((b" x", -0.5), (b" y", -1.5), (b"\xe2\x80", -4.0)))
-        assert event(VLLM).chunks == (Chunk(" x", (entry,), 0, "stop", "\n"),)
+        assert event(VLLM).chunks == (Chunk(" x", (entry,), 0, "stop"),)
         details = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 8}}
         got = event({"choices": [], "usage": details})
         assert (got.prompt_tokens, got.prompt_reused, got.completion_tokens) == (9, 8, 2)

@@ -15,10 +15,10 @@ import platform
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import llama_cpp
-from filelock import BaseFileLock
 
 from lsp_calib import home, lockfile
 from lsp_calib.errors import EngineError, ModelFileError, SettingsError
@@ -32,6 +32,9 @@ from lsp_calib.inference.local.native import Weights, native_log
 from lsp_calib.inference.local.run import AheadRun, LocalEvaluator, LocalGenerationRun, ScoreRun
 from lsp_calib.inference.models import converted, gguf
 from lsp_calib.values import Prompt
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 # The kernel wants about 12,000 bytes with AMX, and 3,500 with AVX-512 but without AMX.
 _BYTES = 8192

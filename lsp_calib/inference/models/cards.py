@@ -294,24 +294,12 @@ def own_card(path: Path, metadata: gguf.Metadata) -> ModelCard:
 
 def _unknown(name: str, cards: Iterable[str]) -> str:
     """What is wrong with a name that is no model's, and what to give instead."""
-    begin, known = f"There is no model called {name!r}", f"Known models: {', '.join(cards)}."
-    # One that is typed in a terminal comes as an absolute path if its file is there.
-    if _is_relative(name) and typed_by_hand(name) != name:
-        return (
-            f"{begin}. Relative paths are not used here: they would lead into the folder that the server is "
-            f"started in, usually the workspace. {known} Give one of these names or the absolute path of a "
-            "GGUF file as `model` (LSP_CALIB_MODEL, --model)."
-        )
-    where = " here" if _is_relative(name) else ""
     return (
-        f"{begin}, and there is no file {name}{where}. {known} Give one of these names or the path of a GGUF "
-        "file as `model` (LSP_CALIB_MODEL, --model): an absolute path, or a relative one in a command that "
-        "you type."
+        f"There is no model called {name!r}, nor a file of this absolute path. Known models: "
+        f"{', '.join(cards)}. Give one of these names or the absolute path of a GGUF file as `model` "
+        "(LSP_CALIB_MODEL, --model). A relative path counts only in a command that you type: it would lead "
+        "into the folder that the server is started in, usually the workspace."
     )
-
-
-def _is_relative(name: str) -> bool:
-    return not name.startswith("~") and not Path(name).is_absolute()
 
 
 def named_file(name: str) -> Path | None:

@@ -49,13 +49,12 @@ class Entry:
 @attrs.frozen
 class Chunk:
     """A piece of an answer. index: of which one, where several were asked for. finish: why it ended, "" while
-    it goes on. stop_reason: the text at which it stopped."""
+    it goes on."""
 
     text: str = ""
     entries: tuple[Entry, ...] = ()
     index: int = 0
     finish: str = ""
-    stop_reason: str = ""
 
 
 @attrs.frozen
@@ -119,7 +118,6 @@ class Answer:
         # What a server may still send: pieces, however little is in them, and tokens.
         self._left = self._most_entries = 2 * (most + len(forced.encode("utf-8", "replace"))) + 32
         self._finish = ""
-        self._stop_reason = ""
         self._unlisted = False
 
     def add(self, chunk: Chunk) -> None:
@@ -127,7 +125,6 @@ class Answer:
         self._left -= 1 + len(chunk.text) // _LONGEST_TOKEN
         self._entries += chunk.entries[: self._most_entries - len(self._entries)]
         self._finish = chunk.finish or self._finish
-        self._stop_reason = chunk.stop_reason or self._stop_reason
         self._unlisted = self._unlisted or bool(chunk.text and not chunk.entries)
 
     @property
@@ -191,7 +188,7 @@ class Answer:
         if self._finish == "length" or self._overflows or full:
             return Stop.LENGTH
         last = ended.entry.data or b"" if ended is not None else b""
-        if self._one_line and ("\n" in self._text or "\n" in self._stop_reason or b"\n" in last):
+        if self._one_line and ("\n" in self._text or b"\n" in last):
             return Stop.LINE
         return Stop.END_OF_TEXT
 
@@ -291,7 +288,6 @@ def _chunk(choice: Mapping[str, Any]) -> Chunk:
         entries=tuple(_entries(choice.get("logprobs"))),
         index=_count(choice.get("index")),
         finish=_string(choice.get("finish_reason")),
-        stop_reason=_string(choice.get("stop_reason")),
     )
 
 
