@@ -167,7 +167,7 @@ def outcomes(store: Path) -> Counter[tuple[str, bool]]:
         rows = connection.execute(
             "SELECT COALESCE(l.how || IIF(l.correct IS NULL, ', ?', ''), 'none'), "
             "s.id IN (SELECT suggestion_id FROM events WHERE kind = 'inserted') "
-            "FROM suggestions s LEFT JOIN labels l ON l.suggestion_id = s.id WHERE s.source IS NULL"
+            "FROM suggestions s LEFT JOIN labels l ON l.suggestion_id = s.id"
         )
         return Counter((how, bool(inserted)) for how, inserted in rows)
 

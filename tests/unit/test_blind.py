@@ -5,21 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-import numpy as np
 import pytest
 from blind import table
 from click.testing import CliRunner, Result
 from offered_lines import shipped_for
-from test_runner_scores import HEADER, SHIPPED, made_up
+from test_runner_scores import HEADER, made_up
 
 from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.cli import main
-from lsp_calib.completion.context import STRATA
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets import pinned
 from lsp_calib.evaluation.datasets.pinned import BLIND_SET, blind_among
-from lsp_calib.evaluation.lines import WRITING_ON
 from lsp_calib.evaluation.records import read_records, sources_of, write_records
 
 BLIND = pinned.SETS[BLIND_SET]
@@ -103,47 +100,6 @@ class TestCalibrate:
         assert "now in force" in result.stdout
 
 
-class TestTheTable:
-    """tests/programs/blind.py, which scores what ships on such records."""
-
-    def test_records_that_the_calibrator_was_fitted_on_are_refused(self) -> None:
-        header, records = read_records(SHIPPED)
-        with pytest.raises(DataError, match="was fitted on 70 of the projects"):
-            list(table(header, records, shipped_for(header)))
-
-    def test_each_condition_has_a_row_with_its_counts(self) -> None:
-        header, records = read_records(SHIPPED)
-        blind = [project.folder for project in BLIND.projects[:5]]
-        renamed = [
-            attrs.evolve(
-                record, group=blind[at % 5], condition=WRITING_ON if at % 3 == 0 else record.condition
-            )
-            for at, record in enumerate(records[:300])
-        ]
-        front, _, *lines = table(header, renamed, shipped_for(header))
-        assert "5 projects, 5 of them of the blind set" in front
-        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-        assert [row[:2] for row in rows[2:]] == [["inserting, exact", "200"], ["writing-on, exact", "100"]]
-        apart = [record for at, record in enumerate(records[:300]) if at % 3 == 0]
-        right = np.mean([record.shown and record.correct["exact"] for record in apart])
-        assert rows[3][2] == f"{right:.1%}"
-        assert rows[3][3] == str(sum(record.shown for record in apart))
-
-    def test_or_each_kind_of_place(self) -> None:
-        header, records = read_records(SCORED[0])
-        _, _, head, _, *rows = table(header, records, shipped_for(header), "stratum")
-        assert head.startswith("| place, judge |")
-        found = {cells[0]: int(cells[1]) for row in rows for cells in [row.strip("| ").split(" | ")]}
-        assert found == {
-            f"{place}, exact": sum(record.stratum == place for record in records) for place in STRATA
-        }
-
-    def test_a_prompt_that_no_calibrator_ships_for_is_named(self) -> None:
-        with pytest.raises(DataError, match="line-none-9"):
-            shipped_for(attrs.evolve(HEADER, prompt_version="line-none-9"))
-
-
-@pytest.mark.parametrize("name", ["smollm2-135m-large", "qwen2.5-coder-1.5b"])
 def test_the_documentation_says_what_shipped_calibrators_are_worth_on_human_eval(name: str) -> None:
     header, records = read_records(state.shipped_models() / "records" / f"infill-{name}.jsonl")
     _, _, *rows = table(header, records, shipped_for(header))

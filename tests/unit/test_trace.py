@@ -94,35 +94,6 @@ class TestTheRecordingThatIsShipped:
             assert step.pause_ms > 0
 
 
-class TestRecording:
-    @given(
-        st.lists(st.sampled_from(["a = 1", "def f():", "    return a", "", "    b(", "  odd"]), max_size=12),
-        st.lists(st.sampled_from(["a = 1", "def g():", "    return b", "", "        c,"]), max_size=12),
-        st.integers(0, 5),
-    )
-    def test_any_text_can_be_typed_into_any_other(self, old: list[str], new: list[str], seed: int) -> None:
-        tail = [f"line {number}" for number in range(35)]
-        before, after = ["first", *old, *tail], ["first", *new, *tail]
-        edit = record_typing.record("a file", str(seed), "\n".join(before), "\n".join(after))
-        assert edit.replay() == after
-        assert record_typing.sha256_of(after) == edit.after_sha256
-
-    def test_what_is_too_near_the_end_is_there_from_the_beginning(self) -> None:
-        lines = [f"line {number}" for number in range(60)]
-        changed = [*lines[:10], "early", *lines[10:50], "late", *lines[50:]]
-        edit = record_typing.record("a file", "0", "\n".join(lines), "\n".join(changed))
-        assert "late" in edit.before
-        assert "early" not in edit.before
-
-    def test_the_hand_errs_and_corrects_itself(self) -> None:
-        lines = [f"line {number}" for number in range(60)]
-        changed = [*lines[:10], "a long line of text " * 20, *lines[10:]]
-        edit = record_typing.record("a file", "0", "\n".join(lines), "\n".join(changed))
-        errors = [step for step in edit.steps if step.kind is Kind.BACKSPACE]
-        assert errors
-        assert edit.replay() == changed
-
-
 class TestParts:
     @EACH
     @pytest.mark.parametrize("count", [1, 20, 45])
