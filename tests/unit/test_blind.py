@@ -100,6 +100,7 @@ class TestCalibrate:
         assert "now in force" in result.stdout
 
 
+@pytest.mark.parametrize("name", ["smollm2-135m-large", "qwen2.5-coder-1.5b"])
 def test_the_documentation_says_what_shipped_calibrators_are_worth_on_human_eval(name: str) -> None:
     header, records = read_records(state.shipped_models() / "records" / f"infill-{name}.jsonl")
     _, _, *rows = table(header, records, shipped_for(header))
