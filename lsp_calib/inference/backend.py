@@ -92,14 +92,11 @@ class Counters:
     """The work of a backend since it was loaded. Another thread reads it; it is never reset.
 
     prompt_tokens, generated_tokens: evaluated, reused ones left out. decode_ms: time inside llama.cpp.
-    ahead_tokens, ahead_ms: the same of prompts evaluated ahead, which are not in the others.
     """
 
     prompt_tokens: int = 0
     generated_tokens: int = 0
     decode_ms: float = 0.0
-    ahead_tokens: int = 0
-    ahead_ms: float = 0.0
 
 
 Advanced = Generation | tuple[Distributions, ...] | None

@@ -90,7 +90,7 @@ class Request:
     given: ids of the tokens that the answer begins with, those of forced text included. They are part of its
         text and count towards `max_tokens`, but are not among its `tokens`, which begin after them. An
         engine without token ids raises EngineError.
-    words: words whose probability to come next is told at each token, see `Observation.words`: of the tokens
+    words: words whose probability to come next is given at each token, see `Observation.words`: of the tokens
         that are the word in any case, with white space and punctuation around it. Meant for questions that
         one word answers. An engine that cannot observe leaves it out.
     lead: the text that the answer should begin with, behind the forced characters; no line's end in it. The

@@ -18,7 +18,7 @@ from lsp_calib.inference.process.acceleration import (
     AccelerationChoice,
     Question,
     Tried,
-    choose,
+    fastest_that_works,
 )
 
 PLAIN, AMX = Hardware("build"), Hardware("build", amx=True)
@@ -67,13 +67,13 @@ class TestChoice:
     @pytest.mark.usefixtures("home")
     def test_converted_weights_that_crash_are_not_used_again(self) -> None:
         machine = Machine(cpu_eight_bit="signal 4", cpu=1.0)
-        choice = choose(Question(CONVERTS, 0, slow_weights=True), machine.attempt, careful=True)
+        choice = fastest_that_works(Question(CONVERTS, 0, slow_weights=True), machine.attempt, careful=True)
         assert choice.acceleration == Acceleration()
         assert acceleration.failure(choice) == (
             "The model runs without weights of 8 bits: llama.cpp crashed with weights of 8 bits (signal 4)."
         )
         worse = Machine(cpu_eight_bit="signal 4", cpu="signal 4", cpu_without_repacking=1.0)
-        last = choose(Question(CONVERTS, 0, slow_weights=True), worse.attempt, careful=True)
+        last = fastest_that_works(Question(CONVERTS, 0, slow_weights=True), worse.attempt, careful=True)
         assert acceleration.failure(last) == (
             "The model runs without repacked weights: llama.cpp crashed with repacked weights (signal 4)."
         )
@@ -86,13 +86,13 @@ class TestChoice:
     def test_a_gpu_is_compared_with_converted_weights(self, on_gpu: float, name: str) -> None:
         machine = Machine(gpu=on_gpu, cpu_eight_bit=1.0, cpu=2.0)
         hardware = attrs.evolve(GPU, convert=CONVERTS.convert)
-        choice = choose(Question(hardware, None, slow_weights=True), machine.attempt)
+        choice = fastest_that_works(Question(hardware, None, slow_weights=True), machine.attempt)
         assert choice.acceleration.name == name
         assert choice in acceleration_remembered(hardware, choice)
 
     def test_amx_that_crashes_is_withheld(self) -> None:
         machine = Machine(cpu="signal 11", cpu_without_amx=1.0)
-        choice = choose(Question(AMX, None), machine.attempt)
+        choice = fastest_that_works(Question(AMX, None), machine.attempt)
         assert choice.acceleration == Acceleration(amx=False)
         assert acceleration.failure(choice) == (
             "The model runs without AMX: llama.cpp crashed with AMX (signal 11)."
@@ -101,24 +101,24 @@ class TestChoice:
     @pytest.mark.parametrize(("with_amx", "name"), [(0.5, "cpu"), (1.0, "cpu"), (1.2, "cpu-without-amx")])
     def test_amx_that_works_is_used_if_it_is_not_slower(self, with_amx: float, name: str) -> None:
         machine = Machine(cpu=with_amx, cpu_without_amx=1.0)
-        assert choose(Question(AMX, None), machine.attempt).acceleration.name == name
+        assert fastest_that_works(Question(AMX, None), machine.attempt).acceleration.name == name
         assert machine.tried == ["cpu", "cpu-without-amx"]
 
     def test_what_crashed_although_it_was_tried_is_not_used_again(self) -> None:
         machine = Machine(cpu=1.0, cpu_without_repacking=2.0)
-        choice = choose(Question(PLAIN, None), machine.attempt, careful=True, avoid=("cpu",))
+        choice = fastest_that_works(Question(PLAIN, None), machine.attempt, careful=True, avoid=("cpu",))
         assert choice.acceleration.name == "cpu-without-repacking"
         assert machine.tried == ["cpu-without-repacking"]
         assert choice.failed[0].name == "cpu"
 
     def test_a_trial_that_was_ended_from_outside_demotes_nothing(self) -> None:
         machine = Machine(cpu=None)
-        assert choose(Question(AMX, None), machine.attempt) == AccelerationChoice(Acceleration())
+        assert fastest_that_works(Question(AMX, None), machine.attempt) == AccelerationChoice(Acceleration())
 
     def test_where_nothing_works_it_says_what_to_do(self) -> None:
         machine = Machine(cpu="signal 11", cpu_without_repacking="signal 11")
         with pytest.raises(ModelFileError, match=r"signal 11.*prebuilt.*remote\.url.*doctor"):
-            choose(Question(PLAIN, None), machine.attempt, careful=True)
+            fastest_that_works(Question(PLAIN, None), machine.attempt, careful=True)
 
     @given(
         amx=st.booleans(),
@@ -136,7 +136,7 @@ class TestChoice:
         machine = Machine()
         machine.outcomes = dict(outcomes)
         try:
-            choice = choose(Question(hardware, layers), machine.attempt, careful=careful)
+            choice = fastest_that_works(Question(hardware, layers), machine.attempt, careful=careful)
         except ModelFileError:
             assert all(isinstance(outcomes[one.name], str) for one in Question(hardware, layers).candidates)
             return
@@ -150,7 +150,7 @@ class TestChoice:
     @pytest.mark.parametrize(("hardware", "layers"), [(PLAIN, None), (PLAIN, 0), (GPU, 0), (GPU, 12)])
     def test_nothing_is_tried_where_nothing_is_in_doubt(self, hardware: Hardware, layers: int | None) -> None:
         machine = Machine()
-        choice = choose(Question(hardware, layers), machine.attempt)
+        choice = fastest_that_works(Question(hardware, layers), machine.attempt)
         assert choice == AccelerationChoice(Acceleration(gpu_layers=layers or 0))
         assert machine.tried == []
 

@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix, reusable
+from lsp_calib.inference.generation.kv_cache import CachedSequence, common_prefix, reusable, sequence_for
 from lsp_calib.inference.models.memory import count_sequences
 
 tokens = st.lists(st.integers(0, 2), max_size=12)
@@ -18,7 +18,7 @@ class Cache:
 
     def ask(self, prompt: list[int]) -> int:
         """How many tokens of `prompt` were there already."""
-        chosen = choose(self.sequences, prompt)
+        chosen = sequence_for(self.sequences, prompt)
         self.uses += 1
         chosen.used = self.uses
         reused = common_prefix(chosen.tokens, prompt)
@@ -69,11 +69,15 @@ def test_a_new_line_near_the_top_of_a_file_keeps_what_stands_above() -> None:
     typed[0].tokens, typed[0].document = [*above, *below], "file:///a.py"
     typed[1].tokens, typed[1].document = [5] * 300, "file:///b.py"
     prompt = [*above, 7, *below]
-    assert choose([*typed, other], prompt, "file:///a.py") is typed[0]
-    assert choose([*typed, other], prompt, "file:///c.py") is other, "another document with the same head"
-    assert choose([*typed, other], prompt) is other
+    assert sequence_for([*typed, other], prompt, "file:///a.py") is typed[0]
+    assert sequence_for([*typed, other], prompt, "file:///c.py") is other, (
+        "another document with the same head"
+    )
+    assert sequence_for([*typed, other], prompt) is other
     elsewhere = [*above[:20], *range(5000, 5200)]
-    assert choose([*typed, other], elsewhere, "file:///a.py") is other, "another place, to come back from"
+    assert sequence_for([*typed, other], elsewhere, "file:///a.py") is other, (
+        "another place, to come back from"
+    )
 
 
 def test_a_third_prompt_takes_the_sequence_that_was_not_used_for_longest() -> None:
@@ -112,7 +116,7 @@ def test_with_nothing_to_lose_the_longest_prefix_is_taken(cached: list[list[int]
     assume(any(common_prefix(c, prompt) for c in cached))
     sequences = [CachedSequence(n, list(c), used=n) for n, c in enumerate(cached)]
     best = max(common_prefix(c, prompt) for c in cached)
-    assert common_prefix(choose(sequences, prompt).tokens, prompt) == best
+    assert common_prefix(sequence_for(sequences, prompt).tokens, prompt) == best
 
 
 def test_models_with_a_large_cache_keep_fewer_sequences() -> None:

@@ -493,16 +493,11 @@ class TestLoading:
 class TestAhead:
     def test_a_prompt_that_was_evaluated_ahead_is_found(self, model: llama.LlamaModel) -> None:
         forget(model)
-        before = attrs.evolve(model.counters)
+        before = model.counters.prompt_tokens
         ahead = generate(model, request(LONG, most=0, priority=Priority.IDLE))
         assert ahead.text == ""
         assert ahead.tokens == ()
-        evaluated = model.counters.ahead_tokens - before.ahead_tokens
-        assert evaluated == ahead.timing.prompt_tokens > 100
-        assert model.counters.ahead_ms > before.ahead_ms
-        assert (
-            attrs.evolve(model.counters, ahead_tokens=before.ahead_tokens, ahead_ms=before.ahead_ms) == before
-        ), "in none of the other figures"
+        assert model.counters.prompt_tokens - before == ahead.timing.prompt_tokens > 100
         asked = generate(model, request(LONG + "value_12 = "))
         assert asked.timing.prompt_tokens - asked.timing.prompt_reused < 12
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lsp_calib import home as state
-from lsp_calib import lockfile
 from lsp_calib.errors import SettingsError
 from lsp_calib.inference.local import llama
-from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.inventory import remove
 
 EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
@@ -62,20 +60,13 @@ def test_where_the_model_is_gone_it_can_still_be_removed(model: Path) -> None:
         remove("own.gguf")
 
 
-def test_it_goes_before_the_next_conversion(model: Path, quantised: Callable[[], list[str]]) -> None:
+@pytest.mark.parametrize(("seconds", "stays"), [(30.0, True), (3600.0, False)])
+def test_it_goes_before_a_later_conversion(
+    model: Path, quantised: Callable[[], list[str]], seconds: float, stays: bool
+) -> None:
+    """A new one may be that of a process that converts now."""
+    then = time.time() - seconds
+    os.utime(model.with_name(LEFT), (then, then))
     made = llama.convert_to_8_bits(model)
-    assert quantised() == []
-    assert there(model) == [made.name]
-
-
-def test_but_not_while_another_process_converts(model: Path, quantised: Callable[[], list[str]]) -> None:
-    """It may be that one's."""
-    lock = lockfile.take(state.run_folder() / "convert-own.gguf.lock")
-    assert lock is not None
-    try:
-        made = llama.convert_to_8_bits(model)
-    finally:
-        lock.release()
-    assert quantised() == [LEFT]
-    assert there(model) == sorted([made.name, LEFT])
-    assert converted.unfinished(model) == [model.with_name(LEFT)]
+    assert quantised() == [LEFT] * stays
+    assert there(model) == sorted([made.name, *[LEFT] * stays])

@@ -64,7 +64,9 @@ def reusable(sequence: CachedSequence, tokens: Sequence[int], together: int, mos
     return max(same - 1, 0) if same == together - 1 else same
 
 
-def choose(sequences: Iterable[CachedSequence], prompt: Sequence[int], document: str = "") -> CachedSequence:
+def sequence_for(
+    sequences: Iterable[CachedSequence], prompt: Sequence[int], document: str = ""
+) -> CachedSequence:
     """The sequence in which `prompt` is evaluated with least work, now and later.
 
     It is the one with the longest common prefix, unless using it would drop more cached tokens than it keeps

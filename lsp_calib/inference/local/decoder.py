@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Counters, Interrupted
 from lsp_calib.inference.engine import Priority
-from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, reusable
+from lsp_calib.inference.generation.kv_cache import CachedSequence, reusable, sequence_for
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
 from lsp_calib.inference.local.steps import Alarm, StepSizer, ThreadRule
 from lsp_calib.inference.models.memory import count_sequences
@@ -88,7 +88,7 @@ class Decoder:
         """
         background, *interactive = self._sequences
         is_apart = priority is Priority.BACKGROUND or (priority is Priority.IDLE and not document)
-        chosen = background if is_apart else choose(interactive, tokens, document)
+        chosen = background if is_apart else sequence_for(interactive, tokens, document)
         if priority is not Priority.IDLE:  # otherwise it would outlive the prompts of real requests
             chosen.used = next(self._uses)
         chosen.document = document
@@ -96,7 +96,7 @@ class Decoder:
 
     def sequence_ahead(self, tokens: Sequence[int]) -> CachedSequence:
         """The sequence to evaluate a prompt in that an interactive request may have later: one of theirs."""
-        chosen = choose(self._sequences[1:], tokens)
+        chosen = sequence_for(self._sequences[1:], tokens)
         chosen.document = ""
         return chosen
 
@@ -115,7 +115,7 @@ class Decoder:
         return self._steps.size(time.perf_counter(), urgent=urgent)
 
     def reuse(self, sequence: CachedSequence, tokens: Sequence[int], together: int, most: int) -> int:
-        """Keep what is `reusable` for `tokens`; returns the number of tokens kept."""
+        """Keep the cached tokens that are `reusable` for `tokens`; returns their number."""
         self._drop(sequence, reusable(sequence, tokens, together, most))
         return len(sequence.tokens)
 
@@ -125,12 +125,11 @@ class Decoder:
         tokens: Sequence[int],
         outputs: int,
         *,
-        ahead: bool = False,
         state: bool = False,
     ) -> None:
         """Evaluate `tokens` (at most `step` or `steady`) after those in `sequence`.
 
-        outputs: the number of last tokens whose logits are wanted. ahead: count them as evaluated ahead.
+        outputs: the number of last tokens whose logits are wanted.
         state: keep the last state as well. llama.cpp then computes the logits after all tokens: for one token
         at a time that is no more work, for many it is.
         Raises Interrupted, after which `sequence` holds the finished tokens, or EngineError.
@@ -148,7 +147,7 @@ class Decoder:
         if state != self._gives_states:
             llama_cpp.llama_set_embeddings(self._context, state)
             self._gives_states = state
-        while (code := self._take_step(count, ahead=ahead)) != 0:
+        while (code := self._take_step(count)) != 0:
             self._settle(sequence, tokens)
             if code != _ABORTED:
                 raise EngineError(
@@ -165,7 +164,7 @@ class Decoder:
         if count > 1 and sequence.together == before:
             sequence.together += count
 
-    def _take_step(self, count: int, *, ahead: bool) -> int:
+    def _take_step(self, count: int) -> int:
         """Evaluate the batch once; returns llama.cpp's code."""
         threads = self._rule.threads()
         if threads != self.threads:
@@ -181,10 +180,7 @@ class Decoder:
         if self._alarm is not None:
             self._alarm.end()
         self.abort.allow_step()
-        if ahead:
-            self.counters.ahead_ms += 1e3 * seconds
-        else:
-            self.counters.decode_ms += 1e3 * seconds
+        self.counters.decode_ms += 1e3 * seconds
         if code == 0:
             self._steps.took(count, seconds)
             self._rule.took(threads, count, seconds)

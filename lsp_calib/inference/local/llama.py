@@ -14,14 +14,14 @@ import os
 import platform
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 import llama_cpp
 
-from lsp_calib import home, lockfile
-from lsp_calib.errors import EngineError, ModelFileError, SettingsError
+from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.files import open_file
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import Hardware, LoadOptions, OnTokens, Run, load_anyhow
@@ -34,7 +34,7 @@ from lsp_calib.inference.models import converted, gguf
 from lsp_calib.values import Prompt
 
 if TYPE_CHECKING:
-    from filelock import BaseFileLock
+    pass
 
 # The kernel wants about 12,000 bytes with AMX, and 3,500 with AVX-512 but without AMX.
 _BYTES = 8192
@@ -72,6 +72,10 @@ def _park(done: threading.Event, sizes: list[int]) -> None:
     threading.Event().wait()
 
 
+# Seconds. A conversion takes a few: a file that is older is of a process that was killed.
+_ABANDONED = 600.0
+
+
 def convert_to_8_bits(path: Path) -> Path:
     """The file with the weights of `path` in 8 bits; made, in a second for 100 MB, if there is no whole one.
 
@@ -85,11 +89,9 @@ def convert_to_8_bits(path: Path) -> Path:
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.ftype = llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0
     parameters.allow_requantize = True
-    lock = _lock(path)
     try:
-        if lock is not None:
-            # No other process makes any: those that are there are left from one that was killed.
-            for left in converted.unfinished(path):
+        for left in converted.unfinished(path):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
                 left.unlink(missing_ok=True)
         native_log().listen()
         failed = llama_cpp.llama_model_quantize(
@@ -106,16 +108,7 @@ def convert_to_8_bits(path: Path) -> Path:
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
-        if lock is not None:
-            lock.release()
     return target
-
-
-def _lock(path: Path) -> BaseFileLock | None:
-    """The lock of a model's conversion, None if another process converts it or there can be no lock."""
-    with contextlib.suppress(SettingsError, OSError):
-        return lockfile.take(home.run_folder() / f"convert-{path.name}.lock")
-    return None
 
 
 class LlamaModel:
@@ -213,7 +206,7 @@ class LlamaModel:
 
 
 def _build() -> str:
-    """The binding's version and its compilation of llama.cpp, told by the size and time of the libraries."""
+    """The binding's version and its compilation, identified by size and time of the libraries."""
     digest = hashlib.sha256()
     for path in sorted((Path(llama_cpp.__file__).parent / "lib").glob("*")):
         status = path.stat()

@@ -119,7 +119,7 @@ class Normaliser:
 
 
 class Counting:
-    """Counts distributions at one temperature: see `Distributions`. above: entries above it are told."""
+    """Counts distributions at one temperature: see `Distributions`. above: entries above it are listed."""
 
     def __init__(self, normaliser: Normaliser, size: int, temperature: float, above: float) -> None:
         self._normaliser = normaliser
@@ -137,7 +137,7 @@ class Counting:
         self._entries.append((tokens, probabilities[tokens]))
         self._positions.append((target, float(probabilities[target]), float(probabilities.max())))
 
-    def told(self) -> Distributions:
+    def counted(self) -> Distributions:
         """What was counted so far."""
         fields = [("target", "<u4"), ("own", "<f4"), ("largest", "<f4")]
         positions = np.array(self._positions, fields)
@@ -187,7 +187,7 @@ def accompanied(size: int, left: int) -> int:
 _PER_TOKEN = Observe.ENTROPY | Observe.MARGIN | Observe.NEWLINE
 # A margin is finite, so that it can be averaged and written down: one token alone may be possible.
 _LARGEST_MARGIN = 100.0
-# So many alternatives are told, as interfaces to models do (Spiess et al. 2024, 3.1.2).
+# So many alternatives are listed, as interfaces to models do (Spiess et al. 2024, 3.1.2).
 _LIKELIEST = 5
 
 
@@ -272,20 +272,16 @@ class LocalEvaluator(Evaluator):
         """Evaluate `tokens` in `sequence`, none alone, reusing those it already holds.
 
         outputs: 1 if the logits after the last are wanted, which is then evaluated in any case, else 0.
-        priority: decides the size of the steps; idle work counts as ahead. None: steps of a fixed size.
+        priority: decides the size of the steps. None: steps of a fixed size.
         """
         decoder = self.decoder
-        ahead = priority is Priority.IDLE
         at = decoder.reuse(sequence, tokens, len(tokens), len(tokens) - outputs)
         while at < len(tokens):
-            size = decoder.steady if priority is None else decoder.step(urgent=not ahead)
+            size = decoder.steady if priority is None else decoder.step(urgent=priority is not Priority.IDLE)
             chunk = tokens[at : at + accompanied(size, len(tokens) - at)]
             at += len(chunk)
-            decoder.decode(sequence, chunk, outputs if at == len(tokens) else 0, ahead=ahead)
-            if ahead:
-                decoder.counters.ahead_tokens += len(chunk)
-            else:
-                decoder.counters.prompt_tokens += len(chunk)
+            decoder.decode(sequence, chunk, outputs if at == len(tokens) else 0)
+            decoder.counters.prompt_tokens += len(chunk)
 
     def distribution(self, logits: NDArray[np.float32]) -> Distribution:
         """The softmax of a row. Raises EngineError if it is not finite."""
@@ -474,7 +470,7 @@ class ScoreRun:
     def advance(self) -> tuple[Distributions, ...] | None:
         """Continue until the end. Raises Interrupted (call again to resume), EngineError."""
         self._score()
-        return tuple(one.told() for one in self._counting) or None
+        return tuple(one.counted() for one in self._counting) or None
 
     def _score(self) -> None:
         decoder = self._evaluator.decoder

@@ -26,7 +26,7 @@ from lsp_calib.inference.backend import (
     load_anyhow,
 )
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
-from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
+from lsp_calib.inference.generation.kv_cache import CachedSequence, common_prefix, sequence_for
 from lsp_calib.inference.generation.run import Evaluator, GenerationRun, prompt_tokens, room_for_prompt
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server, has_gpu
@@ -88,7 +88,7 @@ class PrebuiltEvaluator(Evaluator):
     def sequence(self, priority: Priority, tokens: Sequence[int], document: str) -> CachedSequence:
         """The sequence in which these tokens, of a prompt about `document`, are evaluated."""
         if priority is Priority.INTERACTIVE:
-            chosen = choose(self._interactive, tokens, document)
+            chosen = sequence_for(self._interactive, tokens, document)
         else:
             chosen = self._background
         chosen.document = document

@@ -376,7 +376,7 @@ def _choose(
     known = None if arguments.careful else question.recall()
     if known is not None:
         return known
-    choice = acceleration.choose(
+    choice = acceleration.fastest_that_works(
         question,
         lambda candidate: acceleration.attempt(attrs.evolve(load, acceleration=candidate)),
         careful=arguments.careful,

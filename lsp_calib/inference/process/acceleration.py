@@ -169,7 +169,7 @@ class Question:
         sidecar.update(MEMORY, machine(self.hardware), {**kept, self._key: entry})
 
 
-def choose(
+def fastest_that_works(
     question: Question, attempt: Try, *, careful: bool = False, avoid: Collection[str] = ()
 ) -> AccelerationChoice:
     """The fastest acceleration that works.

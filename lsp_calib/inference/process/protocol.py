@@ -115,8 +115,6 @@ class Stats(msgspec.Struct, frozen=True):
     prompt_tokens: Count
     generated_tokens: Count
     decode_ms: Finite
-    ahead_tokens: Count
-    ahead_ms: Finite
 
 
 class _Asked(msgspec.Struct, frozen=True):
