@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 
 import pytest
+from gap_examples import EXAMPLE_OF
 from language_samples import SAMPLES
 from tree_sitter import Parser
 
@@ -29,7 +30,7 @@ def has_error(language: str, source: str) -> bool:
 
 def rows_of(row: Gap) -> Iterator[int]:
     """The lines of the example that have the construct."""
-    found = [at for at, line in enumerate(row.example.split("\n")) if row.read(line) != line]
+    found = [at for at, line in enumerate(EXAMPLE_OF[row].split("\n")) if row.read(line) != line]
     assert found
     yield from found
 
@@ -43,12 +44,12 @@ def broken(language: str, lines: list[str], at: int, text: str, *, below: bool =
 @pytest.mark.parametrize(("language", "row"), ROWS, ids=NAMES)
 def test_a_wheel_does_not_know_the_construct(language: str, row: Gap) -> None:
     """Otherwise the row has to go."""
-    assert has_error(language, row.example)
+    assert has_error(language, EXAMPLE_OF[row])
 
 
 @pytest.mark.parametrize(("language", "row"), ROWS, ids=NAMES)
 def test_what_is_read_instead_is_in_order_and_as_long(language: str, row: Gap) -> None:
-    lines = row.example.split("\n")
+    lines = EXAMPLE_OF[row].split("\n")
     read = [row.read(line) for line in lines]
     assert not has_error(language, "\n".join(read))
     assert [len(line) for line in read] == [len(line) for line in lines]
@@ -62,7 +63,7 @@ def test_the_table_is_of_the_wheels_that_are_tested() -> None:
 
 @pytest.mark.parametrize(("language", "row"), ROWS, ids=NAMES)
 def test_a_line_with_the_construct_is_not_broken(language: str, row: Gap) -> None:
-    lines = row.example.split("\n")
+    lines = EXAMPLE_OF[row].split("\n")
     for at in rows_of(row):
         assert broken(language, lines, at, lines[at]) == 0.0
         assert broken(language, lines, at, lines[at], below=False) == 0.0
@@ -73,7 +74,7 @@ def test_in_a_larger_file_neither_the_construct_nor_its_neighbours_are_broken(
     language: str, row: Gap
 ) -> None:
     sample = SAMPLES[language][0].rstrip("\n").split("\n")
-    example = [line for line in row.example.split("\n") if line not in ("package a", "<?php", "")]
+    example = [line for line in EXAMPLE_OF[row].split("\n") if line not in ("package a", "<?php", "")]
     at_top = row.mark in ("#:", "module", "defer", "assert")
     document = [*example, *sample] if at_top and language != "cpp" else [*sample, "", *example]
     first = document.index(example[0], 0 if document[0] == example[0] else len(sample))
@@ -84,7 +85,7 @@ def test_in_a_larger_file_neither_the_construct_nor_its_neighbours_are_broken(
 # Behind `#:` the rest of the line is free.
 @pytest.mark.parametrize(("language", "row"), [one for one in ROWS if one[1].mark != "#:"])
 def test_an_error_in_or_beside_the_construct_breaks_the_line(language: str, row: Gap) -> None:
-    lines = row.example.split("\n")
+    lines = EXAMPLE_OF[row].split("\n")
     for at in rows_of(row):
         assert broken(language, lines, at, lines[at] + WRONG) == 1.0
         beside = [*lines[: at + 1], "", *lines[at + 1 :]]

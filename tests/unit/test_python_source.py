@@ -19,6 +19,7 @@ from email import message
 from pathlib import Path
 
 import pytest
+from gap_examples import EXAMPLE_OF
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentIndex, text_features
@@ -193,18 +194,18 @@ def knows(row: Gap) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(row.example)
+            ast.parse(EXAMPLE_OF[row])
     except SyntaxError:
         return False
     return True
 
 
-@pytest.mark.parametrize("row", NEWER_PYTHON, ids=lambda row: f"{row.since} {row.example[:12]}")
+@pytest.mark.parametrize("row", NEWER_PYTHON, ids=lambda row: f"{row.since} {EXAMPLE_OF[row][:12]}")
 def test_newer_syntax_is_no_error_in_an_older_python(row: Gap) -> None:
     """And a row that this Python's version knows is one of that version, not of a later one."""
     newer = tuple(map(int, row.since.split("."))) > sys.version_info[:2]
     assert knows(row) is not newer
-    lines = row.example.rstrip("\n").split("\n")
+    lines = EXAMPLE_OF[row].rstrip("\n").split("\n")
     at = next(at for at, line in enumerate(lines) if row.pattern.search(line))
     source = [*SOURCE, *lines, "x = 1", ""]
     document = [*source[: len(SOURCE) + at], "", *source[len(SOURCE) + at + 1 :]]
@@ -216,11 +217,11 @@ def test_newer_syntax_is_no_error_in_an_older_python(row: Gap) -> None:
         assert text_features(cursor, lines[at] + " ) ] =")["broken"] == 1.0
 
 
-@pytest.mark.parametrize("row", NEWER_PYTHON, ids=lambda row: f"{row.since} {row.example[:12]}")
+@pytest.mark.parametrize("row", NEWER_PYTHON, ids=lambda row: f"{row.since} {EXAMPLE_OF[row][:12]}")
 def test_newer_syntax_above_hides_no_error(row: Gap) -> None:
     if not row.pattern.groups:
         return
-    source = [*row.example.rstrip("\n").split("\n"), *SOURCE]
+    source = [*EXAMPLE_OF[row].rstrip("\n").split("\n"), *SOURCE]
     assert broken("    shop = Shop()", '    print "x"', source) == 1.0
 
 
