@@ -20,7 +20,7 @@ from lsp_calib.exclusion import SECRET_NAME, Exclusion
 from lsp_calib.languages import is_chosen
 from lsp_calib.lru import LRU
 from lsp_calib.power import on_battery
-from lsp_calib.server.events import Clock, Events, PauseChanged, SettingsChanged
+from lsp_calib.server.idle import Clock
 from lsp_calib.server.messages import Connection
 from lsp_calib.server.text import CalibDocument
 
@@ -257,15 +257,15 @@ _SETTINGS_PATIENCE = 6.0
 class Admission:
     """Decides by the settings in force now, the pause and the source of power."""
 
-    def __init__(self, connection: Connection, events: Events) -> None:
+    def __init__(self, connection: Connection, paused: Callable[[str], object]) -> None:
+        """paused: as for `Pause`."""
         self._connection = connection
         self._open = True
         self.settings_known = asyncio.Event()  # set once the settings of the start are known
-        self.pause = Pause(events)
+        self.pause = Pause(paused)
         self._power = PowerWatch()
-        events.on(SettingsChanged, lambda _: self.apply_settings())
 
-    def apply_settings(self) -> None:
+    def settings_changed(self) -> None:
         self._power.on_battery()  # so that it is known once it matters
 
     def stop(self) -> None:
@@ -326,8 +326,9 @@ class Admission:
 class Pause:
     """The pause of automatic completions that the user asks for. It ends with the session at the latest."""
 
-    def __init__(self, events: Events) -> None:
-        self._events = events
+    def __init__(self, paused: Callable[[str], object]) -> None:
+        """paused: is told for how long, a sentence; "" once the pause is over."""
+        self._paused = paused
         self._message = ""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -344,13 +345,13 @@ class Pause:
             unit = "minute" if minutes == 1 else "minutes"
             self._message = f"Completions are paused for {minutes:g} {unit}."
             self._timer = asyncio.get_running_loop().call_later(60 * minutes, self.end)
-        self._events.send(PauseChanged(self._message))
+        self._paused(self._message)
 
     def end(self) -> None:
         """Resume. Without a pause this does nothing."""
         if self._message:
             self.stop()
-            self._events.send(PauseChanged(self._message))
+            self._paused(self._message)
 
     def stop(self) -> None:
         """End the pause without telling anyone: the session closes."""

@@ -1,5 +1,5 @@
-"""Serving one editor, from `initialize` to `shutdown`. Imports here delay the answer to `initialize`: keep
-them few."""
+"""Serving one editor: from `initialize` to `shutdown`, and who hears of what happens in between, in which
+order. Imports here delay the answer to `initialize`: keep them few."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.io_ import StdinAsyncReader, run_async
 
 from lsp_calib import home
-from lsp_calib.server.messages import KNOWN, Connection, has_inline_completion
-from lsp_calib.settings import Settings, in_workspace, parse, resolve
+from lsp_calib.server.messages import KNOWN, Connection, LoadProgress, UserMessages, has_inline_completion
+from lsp_calib.settings import Settings, in_workspace, parse, resolve, tier_policy
 
 if TYPE_CHECKING:
-    from lsp_calib.server.session import Session
+    from lsp_calib.completion.context import Cursor
+    from lsp_calib.completion.service import Completion
+    from lsp_calib.inference.engine import LoadedModel
+    from lsp_calib.server.text import CalibDocument
+    from lsp_calib.values import CalibratorRef
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 SECTION = "lspCalib"
 _NOT_TRUSTED = (
@@ -77,8 +82,6 @@ class CalibServer(Connection):
     @cached_property
     def session(self) -> Session:
         """The services behind the features; created when first needed, after the answer to `initialize`."""
-        from lsp_calib.server.session import Session
-
         return Session(self)
 
     def on_initialize(self, params: types.InitializeParams, capabilities: types.ServerCapabilities) -> None:
@@ -191,8 +194,214 @@ class CalibServer(Connection):
         self.problems += problems
 
 
+class Session:
+    """The services behind the features, and the order in which each hears of what happens.
+
+    They are constructed after the answer to `initialize`: their imports are slow.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+        from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+        from lsp_calib.server.admission import Admission, LastRequests
+        from lsp_calib.server.completions import Completions
+        from lsp_calib.server.documents import Documents
+        from lsp_calib.server.history import HidingNotice, ReportPage
+        from lsp_calib.server.idle import Idle, Pace
+        from lsp_calib.server.model import Model, Status
+        from lsp_calib.server.recorder import Recorder
+        from lsp_calib.server.refits import Learning
+        from lsp_calib.server.summaries import Summaries
+        from lsp_calib.server.tracking import Diagnostics, Refused, SuggestionTracking
+        from lsp_calib.server.user_messages import SummaryProgress
+
+        self._connection = connection
+        self._closed = False
+        pace = connection.pace or Pace()
+        shows_bars = get_capability(connection.client_capabilities, "window.work_done_progress")
+        work_done = connection.work_done_progress if shows_bars else None
+        self.messages = messages = UserMessages(connection)
+        self._estimator = estimator = ConfidenceEstimator(
+            CalibratorStore.open(),
+            tier_policy(connection.settings),
+            self.calibrator_changed,
+            measure=connection.settings.measure,
+        )
+        estimator.overrides = connection.settings.overrides
+        self._idle = idle = Idle(pace)
+        self.admission = admission = Admission(connection, self.paused)
+        self.status = status = Status(connection, estimator)
+        self.model = model = Model(
+            connection, estimator, status, messages, LoadProgress(work_done), self.loaded
+        )
+        self.recorder = recorder = Recorder(connection, messages)
+        self.documents = Documents(connection)
+        self.suggestions = tracking = SuggestionTracking(recorder, self.settled, connection.clock)
+        self.refused = refused = Refused(tracking)
+        self.last_requests = last = LastRequests()
+        self.diagnostics = Diagnostics(connection, tracking)
+        self.learning = Learning(
+            connection,
+            model,
+            estimator,
+            recorder,
+            status=status,
+            messages=messages,
+            idle=idle,
+            pace=pace,
+            calibrator_changed=self.calibrator_changed,
+        )
+        self.completions = Completions(
+            connection,
+            model,
+            estimator,
+            admission=admission,
+            last=last,
+            status=status,
+            tracking=tracking,
+            refused=refused,
+            recorder=recorder,
+        )
+        self.summaries = Summaries(
+            connection,
+            model,
+            estimator,
+            admission=admission,
+            status=status,
+            tracking=tracking,
+            recorder=recorder,
+            progress=SummaryProgress(work_done),
+            idle=idle,
+            settled=self.settled,
+        )
+        self._hiding = HidingNotice(
+            connection, model, estimator, recorder, messages, home.state_dir() / "hide-below"
+        )
+        self.report_page = ReportPage(
+            connection, estimator, recorder, status=status, messages=messages, folder=home.state_dir()
+        )
+
+    def start(self) -> None:
+        """Report faults in the settings and load the model, in the background. A remote server is first
+        asked when something is wanted of it."""
+        self.admission.settings_known.set()
+        self.settings_changed()
+        if self._connection.settings.remote_url is None:
+            self.model.load()
+
+    # What editors do with documents. A cell of a notebook is one, too.
+
+    def opened(self, uri: str) -> None:
+        if (document := self.documents.opened(uri)) is not None:
+            _tell(document, self.suggestions.opened, self.completions.opened, self.summaries.opened)
+
+    def changed(self, uri: str) -> None:
+        if (change := self.documents.changed(uri)) is None:
+            return
+        # The tracking first: it knows what the change has inserted.
+        for inserted, line in self.suggestions.changed(change):
+            self.completions.inserted(inserted, line)
+        _tell(change, self.refused.changed, self.completions.changed, self.summaries.changed)
+        self._idle.wait()
+
+    def saved(self, uri: str) -> None:
+        if (save := self.documents.saved(uri)) is not None:
+            self.suggestions.saved(save)
+
+    def closed(self, uri: str) -> None:
+        if (closed := self.documents.closed(uri)) is not None:
+            _tell(closed, self.suggestions.closed, self.completions.closed, self.summaries.closed)
+
+    # What becomes of suggestions.
+
+    def asked(self, uri: str, cursor: Cursor) -> None:
+        """The user, or the editor, asks for a completion."""
+        self._estimator.reload()
+        self.suggestions.requested(uri, cursor.own_line)
+        self._idle.wait()
+        self.summaries.at(uri, cursor.own_line)
+
+    def shown(self, document: CalibDocument, completion: Completion) -> bool:
+        """A completion is about to be shown; False if it must not be: the document has changed."""
+        if not self.suggestions.shown(document, completion):
+            self.last_requests.outdated(document.uri)
+            return False
+        self.status.shown(completion.suggestion)
+        self.refused.shown(document.uri, completion)
+        return True
+
+    def settled(self, labels: int) -> None:
+        """So many new labels are recorded."""
+        self.learning.settled(labels)
+
+    # The state of the server.
+
+    def loaded(self, model: LoadedModel) -> None:
+        self._complain()
+        self.learning.begin()  # perhaps labels are left from an earlier session
+        self.summaries.requests.loaded(model.identity)
+        self._idle.resume()
+
+    def calibrator_changed(self, ref: CalibratorRef) -> None:
+        """Another calibrator is in force."""
+        self._complain()
+        self.status.calibrator_changed(ref)
+        self.completions.forget_replies()
+        self.summaries.requests.assess_again()
+
+    def paused(self, message: str) -> None:
+        """message: for how long, a sentence; "" once the pause is over."""
+        if message:
+            self._idle.stop()
+        else:
+            self._idle.resume()
+        _tell(message, self.status.paused, self.completions.paused)
+
+    def settings_changed(self) -> None:
+        """Apply the settings in force now; they may be the same."""
+        problems, self._connection.problems = self._connection.problems, []
+        self.messages.warn(*problems)
+        self.admission.settings_changed()
+        self.model.settings_changed()
+        self.completions.settings_changed()
+        self._hiding.settings_changed()
+
+    async def close(self) -> None:
+        """Settle and store the suggestions and release the model. Closing again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        opened = [document.uri for document in self._connection.open_documents()]
+        self.suggestions.close({uri: self.documents.remains(uri) for uri in opened})
+        for one in (self.recorder, self.messages, self.learning, self._hiding, self.report_page):
+            one.stop()
+        self.admission.stop()
+        self.status.close()
+        self.model.stop()
+        await self._idle.close()
+        await self.completions.close()
+        await self.admission.close()
+        await self.summaries.close()
+        await self.model.engine.close()
+        await self.recorder.close()
+
+    def _complain(self) -> None:
+        for complaint in self._estimator.complaints:
+            self.messages.warn(complaint)
+
+
+def _tell(happened: T, *acts: Callable[[T], object]) -> None:
+    """A fault in one of them is logged, and keeps no other from its turn."""
+    for act in acts:
+        try:
+            act(happened)
+        except Exception:
+            logger.exception("%s has failed.", act.__qualname__)
+
+
 def register(server: CalibServer) -> None:
-    """Handle the messages of the server's life."""
+    """Handle the messages of the server's life, those about documents and notebooks, and diagnostics that the
+    client pulls."""
 
     @server.feature(types.INITIALIZED)
     async def initialized(ls: CalibServer, _params: types.InitializedParams) -> None:
@@ -218,3 +427,67 @@ def register(server: CalibServer) -> None:
                 await ls.close()
         except TimeoutError:
             logger.error("Work that was under way did not end within %g s; it is given up.", seconds)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def opened(ls: CalibServer, params: types.DidOpenTextDocumentParams) -> None:
+        ls.session.opened(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(ls: CalibServer, params: types.DidChangeTextDocumentParams) -> None:
+        ls.session.changed(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_WILL_SAVE)
+    def will_save(ls: CalibServer, params: types.WillSaveTextDocumentParams) -> None:
+        ls.session.documents.save_begins(params.text_document.uri, params.reason)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(ls: CalibServer, params: types.DidSaveTextDocumentParams) -> None:
+        ls.session.saved(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(ls: CalibServer, params: types.DidCloseTextDocumentParams) -> None:
+        ls.session.closed(params.text_document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def notebook_opened(ls: CalibServer, params: types.DidOpenNotebookDocumentParams) -> None:
+        ls.session.completions.forget(params.notebook_document.uri)
+        # The first cell last: there the user begins.
+        for cell in reversed(params.cell_text_documents):
+            ls.session.opened(cell.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def notebook_changed(ls: CalibServer, params: types.DidChangeNotebookDocumentParams) -> None:
+        cells = params.change.cells
+        if cells is None:
+            return
+        if cells.structure is not None:
+            for one in cells.structure.did_close or ():
+                ls.session.closed(one.uri)
+            for cell in cells.structure.did_open or ():
+                ls.session.opened(cell.uri)
+        for text in cells.text_content or ():
+            ls.session.changed(text.document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
+    def notebook_saved(ls: CalibServer, params: types.DidSaveNotebookDocumentParams) -> None:
+        for document in ls.open_documents():
+            if document.notebook is not None and document.notebook.uri == params.notebook_document.uri:
+                ls.session.saved(document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def notebook_closed(ls: CalibServer, params: types.DidCloseNotebookDocumentParams) -> None:
+        for cell in params.cell_text_documents:
+            ls.session.closed(cell.uri)
+        ls.session.suggestions.notebook_closed(params.notebook_document.uri)
+        ls.session.completions.forget(params.notebook_document.uri)
+
+    options = types.DiagnosticOptions(
+        identifier="lsp-calib", inter_file_dependencies=False, workspace_diagnostics=False
+    )
+
+    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)
+    def pull(
+        ls: CalibServer, params: types.DocumentDiagnosticParams
+    ) -> types.RelatedFullDocumentDiagnosticReport:
+        found = ls.session.diagnostics.current(params.text_document.uri)
+        return types.RelatedFullDocumentDiagnosticReport(items=found)

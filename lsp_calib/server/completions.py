@@ -16,6 +16,7 @@ import attrs
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.completion.block import MOST_LINES, block_of, lines_of, may_begin
 from lsp_calib.completion.context import Cursor, in_data
+from lsp_calib.completion.postprocess import Removal
 from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.related_code import Nearby, Neighbourhood, OpenFile
 from lsp_calib.completion.service import (
@@ -29,7 +30,6 @@ from lsp_calib.completion.service import (
 from lsp_calib.errors import LspCalibError, RequestCancelledError
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.languages import suffix_of
-from lsp_calib.server import events as on
 from lsp_calib.server.admission import (
     COMMENT_BY_HAND,
     COMMENTS_OFF,
@@ -49,10 +49,11 @@ from lsp_calib.server.admission import (
     failed,
     paused,
 )
-from lsp_calib.server.events import Events
+from lsp_calib.server.documents import DocumentChanged, DocumentClosed
 from lsp_calib.server.follow_ups import CompletionMemory, DerivedSuggestions, Outcome, WorkAhead
 from lsp_calib.server.messages import Connection, has_inline_completion
 from lsp_calib.server.model import Model, Status
+from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.text import CalibDocument, path_of, path_of_folder
 from lsp_calib.server.tracking import Refused, SuggestionTracking
 from lsp_calib.settings import Settings
@@ -146,7 +147,7 @@ class Completions:
     _status: Status
     _tracking: SuggestionTracking
     _refused: Refused
-    _events: Events
+    _recorder: Recorder
     _given: CompletionService | None = attrs.field(default=None, alias="service")
     _busy_pause: float = BUSY_PAUSE
     _loads_again: float = LOADS_AGAIN
@@ -181,15 +182,6 @@ class Completions:
             ),
             of_line=True,
         )
-        self._events.on(on.CompletionRequested, self._requested)
-        self._events.on(on.DocumentChanged, self._changed)
-        self._events.on(on.SuggestionInserted, lambda one: self.inserted(one.uri, one.line))
-        self._events.on(on.SuggestionOutdated, lambda one: self._last.outdated(one.uri))
-        self._events.on(on.DocumentOpened, lambda one: self._opened(one.document.uri))
-        self._events.on(on.DocumentClosed, lambda one: self.forget(one.uri))
-        self._events.on(on.PauseChanged, lambda one: self.stop(paused(one.message)) if one.message else None)
-        self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
-        self._events.on(on.CalibratorChanged, lambda _: self.forget_replies())
 
     async def newest(
         self,
@@ -247,7 +239,8 @@ class Completions:
         if refusal is not None:
             self._last.concluded(uri, cursor, refusal)
             return None
-        self._events.send(on.CompletionRequested(uri, at))
+        self.alternatives.requested(uri, at)
+        self._blocks.requested(uri, at)
         if not by_hand and (unwanted := self._admission.unwanted(cursor.language)):
             return self._nothing(uri, cursor, unwanted)
         if self._connection.settings.comments == "off":
@@ -349,12 +342,12 @@ class Completions:
         line += self._accepted_below(uri, document.bare_lines[line : line + MOST_LINES])
         self._ahead.inserted(document, line)
 
-    def _opened(self, uri: str) -> None:
+    def opened(self, document: CalibDocument) -> None:
         # Some editors open a document twice: drop the data of the first time, but follow what was suggested.
-        self.forget(uri)
-        self.note_menu_off(uri)
+        self.forget(document.uri)
+        self.note_menu_off(document.uri)
 
-    def _settings_changed(self) -> None:
+    def settings_changed(self) -> None:
         for document in self._connection.open_documents():
             if why := self._admission.excluded(document):
                 asked = self._last.of(document.uri)
@@ -382,8 +375,16 @@ class Completions:
         at = self._changed_at.pop(document.uri, None)
         return at is None or time.monotonic() - at > AT_REST
 
-    def _changed(self, changed: on.DocumentChanged) -> None:
-        self._changed_at[changed.document.uri] = time.monotonic()
+    def changed(self, change: DocumentChanged) -> None:
+        self._changed_at[change.document.uri] = time.monotonic()
+
+    def closed(self, closed: DocumentClosed) -> None:
+        self.forget(closed.uri)
+
+    def paused(self, message: str) -> None:
+        """message: as for `Pause`."""
+        if message:
+            self.stop(paused(message))
 
     def forget(self, uri: str) -> None:
         """Drop everything about a document, and stop the work for it."""
@@ -446,10 +447,6 @@ class Completions:
             language=first.cursor.language,
             document=file,
         )
-
-    def _requested(self, requested: on.CompletionRequested) -> None:
-        self.alternatives.requested(requested.uri, requested.cursor)
-        self._blocks.requested(requested.uri, requested.cursor)
 
     def _surroundings(self, uri: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
         """As `completion.related_code.Find`."""
@@ -525,9 +522,13 @@ class Completions:
         if isinstance(over, Completion):
             return (over,)
         if completion.suggestion.source == "model":
-            self._events.send(on.CompletionWithheld(over.removal))
+            self._withheld(over.removal)
         self._last.concluded(uri, cursor, absence_of(over))
         return ()
+
+    def _withheld(self, removal: Removal) -> None:
+        self._status.withheld(removal)
+        self._recorder.withheld(removal)
 
     def _nothing(self, uri: str, cursor: Cursor, absence: NoSuggestion) -> Reply:
         self._stop(uri, cursor)
@@ -631,10 +632,11 @@ class Completions:
             if lead:
                 self._memory.remember(document, at, outcome)
         if isinstance(outcome, Nothing):
-            self._events.send(on.CompletionWithheld(outcome.removal))
+            self._withheld(outcome.removal)
         else:
             made = outcome.completion if isinstance(outcome, Hidden) else outcome
-            self._events.send(on.SuggestionMade(made.suggestion, made))
+            self._status.made(made.suggestion, made.cuts)
+            self._recorder.cut(made)
         if isinstance(outcome, Completion):
             return (outcome,)
         if isinstance(outcome, Hidden):

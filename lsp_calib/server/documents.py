@@ -22,10 +22,9 @@ from lsp_calib.feedback.lines import LineMap
 from lsp_calib.feedback.tracker import Remains
 from lsp_calib.files import check_regular, read_file
 from lsp_calib.filesystem import on_network
-from lsp_calib.server import events as on
-from lsp_calib.server.events import Clock, Events
+from lsp_calib.server.idle import Clock
 from lsp_calib.server.messages import Connection
-from lsp_calib.server.text import Change, Changes, Lines, path_of
+from lsp_calib.server.text import CalibDocument, Change, Changes, Lines, path_of
 from lsp_calib.text_lines import split_lines
 
 # A change of more lines than this is not typed.
@@ -68,30 +67,60 @@ class _Edited:
     replaced_at: float = 0.0
 
 
+@attrs.frozen
+class DocumentChanged:
+    """What one message has changed. lines: as they are now."""
+
+    document: CalibDocument
+    lines: Lines
+    changes: Changes
+    by: By
+
+
+@attrs.frozen
+class DocumentSaved:
+    """by_hand: what is in it is finished, unless the user goes on with it at once; otherwise the editor does
+    not say whether it has saved by itself."""
+
+    uri: str
+    by_hand: bool
+
+
+@attrs.frozen
+class DocumentClosed:
+    """notebook: URI of the one that it was a cell of, which may be open; "": of none. remains: the lines that
+    are left of those that it was closed with."""
+
+    uri: str
+    notebook: str
+    remains: Remains
+
+
 class Documents:
-    """Sends what editors do with their documents; one that is not open has no events.
+    """Tells what editors do with their documents, and who did it; None of one that is not open.
 
     clock: seconds that only grow.
     """
 
-    def __init__(self, connection: Connection, events: Events, clock: Clock = time.monotonic) -> None:
+    def __init__(self, connection: Connection, clock: Clock = time.monotonic) -> None:
         self._connection = connection
-        self._events = events
         self._clock = clock
         self._documents: dict[str, _Edited] = {}
 
-    def opened(self, uri: str) -> None:
+    def opened(self, uri: str) -> CalibDocument | None:
+        """Some editors open a document twice."""
         if (document := self._connection.open_document(uri)) is not None:
             notebook = "" if document.notebook is None else document.notebook.uri
             file, state = _stamp(path_of(document.uri)), hash(document.bare_lines)
             self._documents[document.uri] = _Edited(notebook, file, state)
-            self._events.send(on.DocumentOpened(document, document.bare_lines))
+        return document
 
-    def changed(self, uri: str) -> None:
-        if (document := self._connection.open_document(uri)) is not None:
-            changes = document.take_changes()
-            by = self._by_whom(document.uri, changes) if changes.all else By.USER
-            self._events.send(on.DocumentChanged(document, document.bare_lines, changes, by))
+    def changed(self, uri: str) -> DocumentChanged | None:
+        if (document := self._connection.open_document(uri)) is None:
+            return None
+        changes = document.take_changes()
+        by = self._by_whom(document.uri, changes) if changes.all else By.USER
+        return DocumentChanged(document, document.bare_lines, changes, by)
 
     def save_begins(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
         """What changes until the end of the save is changed by a formatter."""
@@ -99,23 +128,22 @@ class Documents:
         document.saving_at = self._clock()
         document.reason = reason
 
-    def saved(self, uri: str) -> None:
-        """A save after a pause in typing does not mean anything."""
+    def saved(self, uri: str) -> DocumentSaved | None:
+        """None of a save after a pause in typing, which does not mean anything."""
         document = self._documents.setdefault(uri, _Edited())
         reason, document.reason = document.reason, None
         document.saving_at, document.unsaved, document.file = None, False, _stamp(path_of(uri))
         document.saved = document.states[-1] if document.states else document.saved
-        if reason is not types.TextDocumentSaveReason.AfterDelay:
-            by_hand = reason is types.TextDocumentSaveReason.Manual
-            self._events.send(on.DocumentSaved(uri, by_hand))
+        if reason is types.TextDocumentSaveReason.AfterDelay:
+            return None
+        return DocumentSaved(uri, by_hand=reason is types.TextDocumentSaveReason.Manual)
 
-    def closed(self, uri: str) -> None:
+    def closed(self, uri: str) -> DocumentClosed | None:
         remains = self.remains(uri)
-        if (document := self._documents.pop(uri, None)) is not None:  # cells may be closed twice
-            self._events.send(on.DocumentClosed(uri, document.notebook, remains))
-
-    def notebook_closed(self, uri: str) -> None:
-        self._events.send(on.NotebookClosed(uri))
+        document = self._documents.pop(uri, None)
+        if document is None:  # cells may be closed twice
+            return None
+        return DocumentClosed(uri, document.notebook, remains)
 
     def remains(self, uri: str) -> Remains:
         """What is left of the document once it is closed. It may be asked later, when the file is written."""

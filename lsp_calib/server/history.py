@@ -20,7 +20,6 @@ from lsp_calib.feedback.report import MOST_LABELS, PAGE, Replay
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.report.page import write_page
-from lsp_calib.server.events import Events, SettingsChanged
 from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
@@ -89,14 +88,15 @@ class HidingNotice:
     _estimator: ConfidenceEstimator
     _recorder: Recorder
     _messages: UserMessages
-    _events: Events
     _memory: Path
 
     def __attrs_post_init__(self) -> None:
-        # The default is no decision of the user's.
-        self._events.on(SettingsChanged, lambda _: self.apply(self._connection.settings.hide_below or 0.0))
         self._limit: float | None = None  # the one in force, None before the start
         self._task: asyncio.Task[None] | None = None
+
+    def settings_changed(self) -> None:
+        # The default is no decision of the user's.
+        self.apply(self._connection.settings.hide_below or 0.0)
 
     def apply(self, limit: float) -> None:
         """The limit in force from now on; 0: nothing is hidden."""

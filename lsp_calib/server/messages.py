@@ -37,7 +37,7 @@ from lsp_calib.settings import Settings, engine_choice
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import Engine, StateListener
-    from lsp_calib.server.events import Clock, Pace
+    from lsp_calib.server.idle import Clock, Pace
     from lsp_calib.server.text import CalibDocument
 
 logger = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
+from collections.abc import Callable, Collection
 from typing import Any
 
 import attrs
@@ -19,8 +20,6 @@ from lsp_calib.feedback.report import Latency
 from lsp_calib.inference.engine import EngineState, LoadedModel
 from lsp_calib.inference.models.speeds import Answers, slow_here
 from lsp_calib.lru import LRU
-from lsp_calib.server import events as on
-from lsp_calib.server.events import Events
 from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
 from lsp_calib.values import CalibratorRef, Suggestion
 
@@ -34,7 +33,7 @@ class Status:
     """State, model, calibrator of completions, latencies, and numbers: of suggestions shown by tier, of
     completions hidden, of answers withheld by reason, and of answers whose end was cut off by reason."""
 
-    def __init__(self, connection: Connection, estimator: ConfidenceEstimator, events: Events) -> None:
+    def __init__(self, connection: Connection, estimator: ConfidenceEstimator) -> None:
         self._connection = connection
         self._estimator = estimator
         self.state = EngineState.STARTING
@@ -53,11 +52,6 @@ class Status:
         self.answers: Answers | None = None  # of the model that is loaded here
         self.loads_again = False  # and has not answered since
         self._closed = False
-        events.on(on.SuggestionMade, self.made)
-        events.on(on.CompletionWithheld, lambda one: self.withheld(one.removal))
-        events.on(on.SuggestionShown, lambda one: self.shown(one.completion.suggestion))
-        events.on(on.CalibratorChanged, self._calibrator_changed)
-        events.on(on.PauseChanged, self._pause_changed)
 
     def send(self) -> None:
         """Tell the client."""
@@ -68,14 +62,15 @@ class Status:
         """Tell the client nothing more."""
         self._closed = True
 
-    def made(self, made: on.SuggestionMade) -> None:
+    def made(self, suggestion: Suggestion, cuts: Collection[Cut] | None = None) -> None:
+        """The model has made a suggestion, whether or not it is shown. cuts: None of a summary."""
         self.loads_again = False
-        if made.completion is not None:
-            self.calibrator = made.suggestion.confidence.calibrator
-            self._cut.update(made.completion.cuts)
-            if self.answers is not None and self.answers.took(made.suggestion.timing):
+        if cuts is not None:
+            self.calibrator = suggestion.confidence.calibrator
+            self._cut.update(cuts)
+            if self.answers is not None and self.answers.took(suggestion.timing):
                 asyncio.get_running_loop().run_in_executor(None, self.answers.remember)
-        self._latencies.append(made.suggestion.timing.total_ms)
+        self._latencies.append(suggestion.timing.total_ms)
 
     def hidden(self, suggestion: Suggestion) -> None:
         """A completion is not shown; perhaps again, while the user types its text."""
@@ -95,12 +90,12 @@ class Status:
         self._counted[what, suggestion.id] = None
         return not known
 
-    def _calibrator_changed(self, changed: on.CalibratorChanged) -> None:
-        self.calibrator = changed.ref
+    def calibrator_changed(self, ref: CalibratorRef) -> None:
+        self.calibrator = ref
         self.send()
 
-    def _pause_changed(self, changed: on.PauseChanged) -> None:
-        self.pause = changed.message
+    def paused(self, message: str) -> None:
+        self.pause = message
         self.send()
 
     @property
@@ -143,7 +138,7 @@ class Model:
     """Loads the model, and keeps the status up to date with its state.
 
     engine: what answers requests. layouts: of the prompts that each model gets. loaded: the model that
-    answers, None before the first one is loaded.
+    answers, None before the first one is loaded. on_loaded: is told when it is.
     """
 
     _connection: Connection
@@ -151,7 +146,7 @@ class Model:
     _status: Status
     _messages: UserMessages
     _progress: LoadProgress
-    _events: Events
+    _on_loaded: Callable[[LoadedModel], object]
 
     def __attrs_post_init__(self) -> None:
         self._loading: asyncio.Task[None] | None = None
@@ -159,10 +154,6 @@ class Model:
         self._closed = False
         self.layouts = LayoutChooser(self._estimator.store.has_labels, self._wanted_window)
         self.engine = self._connection.make_engine(self._engine_state)
-        self._events.on(on.SettingsChanged, lambda _: self._settings_changed())
-        # Runs first, so that cached answers use the current calibrator.
-        self._events.on(on.CompletionRequested, lambda _: self._estimator.reload())
-        self._events.on(on.SummaryRequested, lambda _: self._estimator.reload())
 
     def load(self) -> None:
         """Load the model in the background, unless that was begun before."""
@@ -221,14 +212,14 @@ class Model:
             # The engine has reported it through its state.
             logger.warning("No model: %s", error)
             return
-        self._events.send(on.ModelLoaded(loaded))
+        self._on_loaded(loaded)
         self._status.send()
 
     def _wanted_window(self) -> WindowSize | None:
         window = self._connection.settings.window
         return None if window == "auto" else WindowSize(window)
 
-    def _settings_changed(self) -> None:
+    def settings_changed(self) -> None:
         self.layouts.settings_changed()
         if self.loaded is not None:
             self._status.window = self.layouts.size(self.loaded.card, self.loaded.identity)

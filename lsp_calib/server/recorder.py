@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
+from lsp_calib.completion.postprocess import Removal
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.removal import believed
 from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.server import events as on
-from lsp_calib.server.events import Events
 from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.summarization.service import Summary
@@ -38,7 +37,7 @@ class Recorder:
     thread when it is first needed, which may raise LspCalibError.
     """
 
-    def __init__(self, connection: Connection, messages: UserMessages, events: Events) -> None:
+    def __init__(self, connection: Connection, messages: UserMessages) -> None:
         self._connection = connection
         self._messages = messages
         self._loop = asyncio.get_running_loop()
@@ -47,8 +46,6 @@ class Recorder:
         self._reported_damage: Path | None = None
         self._expires_at = 0.0
         self._stopped = self._closed = False
-        events.on(on.SuggestionMade, self._made)
-        events.on(on.CompletionWithheld, self._withheld)
 
     def _enabled(self) -> bool:
         return self._connection.settings.feedback and not self._stopped
@@ -106,15 +103,15 @@ class Recorder:
         if events and self._enabled():
             self._in_background(lambda store: store.record_events(events))
 
-    def _withheld(self, withheld: on.CompletionWithheld) -> None:
+    def withheld(self, removal: Removal) -> None:
         """Count an answer of which nothing could be offered."""
-        kind, data = EventKind.WITHHELD, {withheld.removal.value: 1}
+        kind, data = EventKind.WITHHELD, {removal.value: 1}
         self.record([Event(new_suggestion_id(), kind, time.time(), data)])
 
-    def _made(self, made: on.SuggestionMade) -> None:
+    def cut(self, completion: Completion) -> None:
         """Count the reasons why the end of an answer was not offered."""
-        now, cuts = time.time(), made.completion.cuts if made.completion else ()
-        self.record([Event(made.suggestion.id, EventKind.CUT, now, {cut.value: 1}) for cut in cuts])
+        now, identity = time.time(), completion.suggestion.id
+        self.record([Event(identity, EventKind.CUT, now, {cut.value: 1}) for cut in completion.cuts])
 
     async def hint(self, kind: str, suggestion_id: str) -> None:
         """Keep the hint of an editor that a suggestion was accepted or rejected; on disk when this returns.

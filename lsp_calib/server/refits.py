@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -20,8 +21,7 @@ from lsp_calib.feedback.personalisation import (
     watch_labels,
 )
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.server import events as on
-from lsp_calib.server.events import Events, Idle, Pace
+from lsp_calib.server.idle import Idle, Pace
 from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
@@ -46,7 +46,7 @@ class Learning:
     _messages: UserMessages
     _idle: Idle
     _pace: Pace
-    _events: Events
+    _calibrator_changed: Callable[[CalibratorRef], object]
 
     def __attrs_post_init__(self) -> None:
         self._new = 0
@@ -55,9 +55,6 @@ class Learning:
         self._watching: asyncio.Task[None] | None = None
         self._stopped = False
         self._idle.run("refit", self._refit_where_due)
-        self._events.on(on.LabelsRecorded, lambda one: self._labelled(one.n))
-        # Perhaps some are left from an earlier session.
-        self._events.on(on.ModelLoaded, lambda _: self._begin())
 
     async def refit(self) -> dict[str, Any]:
         """Refit the calibrators of the loaded model on the labels so far, each language on its own.
@@ -78,7 +75,7 @@ class Learning:
         """A refit or a rollback over this connection has put a calibrator in force."""
         self._estimator.reload()
         if self._status.calibrator != ref:
-            self._events.send(on.CalibratorChanged(ref))
+            self._calibrator_changed(ref)
 
     async def roll_back(self, wanted: str | None) -> dict[str, Any]:
         """Take the user's calibrator out of force, and say what changed, as it goes to the client.
@@ -106,12 +103,12 @@ class Learning:
         if self._watching is not None:
             self._watching.cancel()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Labels may be left from an earlier session, or be used in another way from now on."""
         self._due = True
-        self._labelled(0)
+        self.settled(0)
 
-    def _labelled(self, n: int) -> None:
+    def settled(self, n: int) -> None:
         """There are n new labels."""
         if self._stopped:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -16,9 +16,9 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.errors import SettingsError
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.inference.engine import EngineState
-from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission
-from lsp_calib.server.events import Events, Idle
+from lsp_calib.server.documents import DocumentChanged, DocumentClosed
+from lsp_calib.server.idle import Idle
 from lsp_calib.server.messages import Connection
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
@@ -86,7 +86,7 @@ class Summaries:
     _recorder: Recorder
     _progress: SummaryProgress
     _idle: Idle
-    _events: Events
+    _settled: Callable[[int], object]
 
     def __attrs_post_init__(self) -> None:
         self._expected: dict[str, tuple[Insertion, Summary]] = {}  # changes that the editor was asked to make
@@ -94,33 +94,27 @@ class Summaries:
         self._hovered = False
         self._place: tuple[str, int] | None = None
         self._refresh: asyncio.TimerHandle | None = None
-        self._examples = ExampleIndex(self._connection, self._admission, self._events)
+        self._examples = ExampleIndex(self._connection, self._admission)
         self.requests = SummaryRequests(
             SummaryService(self._model.engine, self._estimator, installed_encoder()),
             admission=self._admission,
             examples=self._examples,
             progress=self._progress,
-            events=self._events,
+            reload=self._estimator.reload,
+            made=self._status.made,
+            known_anew=self._known,
         )
         self._idle.run("summaries", self._make_ahead)
-        self._events.on(on.SummaryKnown, lambda _: self._known())
-        self._events.on(on.ModelLoaded, lambda one: self.requests.loaded(one.loaded.identity))
-        self._events.on(on.CalibratorChanged, lambda _: self.requests.assess_again())
-        self._events.on(on.DocumentOpened, lambda one: self._at(one.document.uri, 0))
-        self._events.on(on.CompletionRequested, lambda one: self._at(one.uri, one.cursor.own_line))
-        self._events.on(on.UserMoved, lambda one: self._at(one.uri, one.line))
-        self._events.on(on.DocumentChanged, self._changed)
-        self._events.on(on.DocumentClosed, lambda one: self._closed(one.uri))
 
     def hovered(self, uri: str, line: int) -> None:
         """The user asks for a summary at a line: others are worth making ahead from now on."""
         self._hovered = True
-        self._events.send(on.UserMoved(uri, line))
+        self.at(uri, line)
 
     def moved(self, uri: str, line: int) -> None:
         """The cursor is at a line. Some editors say so repeatedly."""
         if self._place != (uri, line):
-            self._events.send(on.UserMoved(uri, line))
+            self.at(uri, line)
 
     async def insert(self, target: Target) -> dict[str, Any]:
         """Insert the summary of a function as its documentation: {applied, reason, suggestion}.
@@ -169,7 +163,7 @@ class Summaries:
             [Event(identity, EventKind.REJECTED, now), Event(identity, EventKind.SETTLED, now, label=label)]
         )
         await self._recorder.finish()
-        self._events.send(on.LabelsRecorded(1))
+        self._settled(1)
 
     def is_reported(self, suggestion_id: str) -> bool:
         return suggestion_id in self._reported
@@ -181,15 +175,23 @@ class Summaries:
         await self.requests.close()
         await self._examples.close()
 
-    def _at(self, uri: str, line: int) -> None:
+    def at(self, uri: str, line: int) -> None:
+        """The user is at a line, counted from 0."""
         self._place = uri, line
+        self._idle.wait("summaries")
 
-    def _closed(self, uri: str) -> None:
+    def opened(self, document: CalibDocument) -> None:
+        self._examples.opened(document)
+        self.at(document.uri, 0)
+
+    def closed(self, closed: DocumentClosed) -> None:
+        uri = closed.uri
+        self._examples.closed(uri)
         self._expected.pop(uri, None)
         if self._place is not None and self._place[0] == uri:
             self._place = None
 
-    def _changed(self, changed: on.DocumentChanged) -> None:
+    def changed(self, changed: DocumentChanged) -> None:
         """A document has changed: perhaps in the way that the editor was asked for."""
         # Some editors report changes only after a pause, when they have long answered.
         document, lines = changed.document, changed.lines

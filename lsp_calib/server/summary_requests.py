@@ -11,7 +11,7 @@ import hmac
 import logging
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,9 +22,7 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.engine import Priority
 from lsp_calib.languages import family_of
 from lsp_calib.lru import LRU
-from lsp_calib.server import events as on
 from lsp_calib.server.admission import Admission
-from lsp_calib.server.events import Events
 from lsp_calib.server.messages import Connection
 from lsp_calib.server.text import CalibDocument, part_of_line, path_of, path_of_folder, whole_line
 from lsp_calib.server.user_messages import SummaryProgress
@@ -171,12 +169,9 @@ class ExampleIndex:
 
     _connection: Connection
     _admission: Admission
-    _events: Events
     _patience: float = _PATIENCE
 
     def __attrs_post_init__(self) -> None:
-        self._events.on(on.DocumentOpened, lambda one: self.opened(one.document))
-        self._events.on(on.DocumentClosed, lambda one: self.closed(one.uri))
         # Looked at by the thread: the server runs, and neither a pause nor battery forbids the search.
         self._running = self._allowed = True
         self._open: dict[str, _Open] = {}
@@ -331,14 +326,17 @@ class SummaryRequests:
 
     admission: whether a document may be used for a prompt. examples: functions of its workspace that resemble
         one, with their documentation. progress: shows work that takes longer than its request waits in
-        silence.
+        silence. reload: takes the calibrators in force. made: is told of each summary that the model makes,
+        whether or not it is shown. known_anew: of summaries that are known and were not, or are others.
     """
 
     _service: SummaryService
     _admission: Admission
     _examples: ExampleIndex
     _progress: SummaryProgress
-    _events: Events
+    _reload: Callable[[], object]
+    _made: Callable[[Suggestion], object]
+    _known_anew: Callable[[], object]
 
     def __attrs_post_init__(self) -> None:
         self._running: dict[bytes, Running] = {}  # the summaries that are being made
@@ -364,7 +362,7 @@ class SummaryRequests:
         """
         if not await self._admission.admits(target.document):
             return None
-        self._events.send(on.SummaryRequested())
+        self._reload()
         known = self.known(target)
         if known is not None:
             return known.suggestion
@@ -402,7 +400,7 @@ class SummaryRequests:
         """Another wording of the summary of a function, which takes its place; None as for `of`."""
         if not await self._admission.admits(target.document):
             return None
-        self._events.send(on.SummaryRequested())
+        self._reload()
         key = b"another" + self._key(target)
         if key not in self._running:
             self._wordings[key] = self._wordings.get(key, 0) + 1
@@ -416,7 +414,7 @@ class SummaryRequests:
         for key, summary in self._known.items():
             self._known.amend(key, self._service.assessed_again(summary))
         if self._known:
-            self._events.send(on.SummaryKnown())
+            self._known_anew()
 
     async def close(self) -> None:
         tasks = [running.task for running in self._running.values()]
@@ -491,10 +489,10 @@ class SummaryRequests:
             if seed is None and self._model is not None:
                 self._nothing_said[self._key(target, self._model)] = None
             return None
-        self._events.send(on.SuggestionMade(summary.suggestion))
+        self._made(summary.suggestion)
         self._model = summary.model
         self._known[self._key(target, summary.model)] = summary
-        self._events.send(on.SummaryKnown())
+        self._known_anew()
         return summary
 
     def _key(self, target: Target, model: ModelIdentity | None = None) -> bytes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 from lsprotocol import types
@@ -16,11 +15,11 @@ from lsp_calib.completion.service import Completion
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.tracker import Remains, Tracker
 from lsp_calib.lru import LRU
-from lsp_calib.server import events as on
-from lsp_calib.server.events import Clock, Events
+from lsp_calib.server.documents import DocumentChanged, DocumentClosed, DocumentSaved
+from lsp_calib.server.idle import Clock
 from lsp_calib.server.messages import Connection, pulls_diagnostics
 from lsp_calib.server.recorder import Recorder
-from lsp_calib.server.text import CalibDocument, Changes, part_of_line, whole_line
+from lsp_calib.server.text import CalibDocument, part_of_line, whole_line
 from lsp_calib.text_lines import indentation_of, same_line
 from lsp_calib.values import Suggestion, Tier
 
@@ -36,38 +35,31 @@ class SuggestionTracking:
     """Follows suggestions from the moment when they are shown until they are settled, and has what happens
     recorded.
 
-    clock: seconds since the epoch, as all times are.
+    settled: is told how many labels are new. marks_changed: is told the document in which the inserted
+    suggestions are others, or elsewhere. clock: seconds since the epoch, as all times are.
     """
 
-    def __init__(self, recorder: Recorder, events: Events, clock: Clock = time.time) -> None:
+    def __init__(
+        self, recorder: Recorder, settled: Callable[[int], object], clock: Clock = time.time
+    ) -> None:
         self._recorder = recorder
+        self._labelled = settled
+        self.marks_changed: Callable[[str], object] = lambda _: None
         self._now = clock
-        self._events = events
         self._tracker = Tracker()
         self._timer: asyncio.TimerHandle | None = None
         self._marked: dict[str, list[tuple[int, str]]] = {}
         self._spans = LRU[str, tuple[int, int]](_SPANS)  # in the normalised line, by suggestion id
         self._settled = LRU[str, None](_SETTLED)  # ids
         self._closed = False
-        events.on(on.CompletionRequested, lambda one: self.requested(one.uri, one.cursor.own_line))
-        events.on(on.DocumentOpened, lambda one: self.opened(one.document, one.lines))
-        events.on(on.DocumentChanged, self._changed)
-        events.on(
-            on.DocumentSaved,
-            lambda one: self._report(self._tracker.saved(one.uri, self._now(), by_hand=one.by_hand), one.uri),
-        )
-        events.on(on.DocumentClosed, self._document_closed)
-        events.on(on.NotebookClosed, lambda one: self._tracker.notebook_closed(one.uri))
 
     def requested(self, uri: str, line: int) -> None:
         """The editor requests a completion in a line, counted from 0."""
         self._report(self._tracker.requested(uri, line, self._now()))
 
-    def shown(self, document: CalibDocument, completion: Completion, block: Suggestion | None = None) -> bool:
-        """Follow a suggestion that is about to be shown; False if it must not be shown any more.
-
-        block: what is shown, where the completion is only its first line.
-        """
+    def shown(self, document: CalibDocument, completion: Completion) -> bool:
+        """Follow a suggestion that is about to be shown; False if it must not be shown any more: the document
+        has changed."""
         if self._closed:
             return False
         cursor, uri, lines = completion.cursor, document.uri, document.bare_lines
@@ -76,7 +68,6 @@ class SuggestionTracking:
             or cursor.own_line >= len(lines)
             or lines[cursor.own_line] != completion.present_line
         ):
-            self._events.send(on.SuggestionOutdated(uri))
             return False
         now = self._now()
         suggestion, expected = completion.suggestion, completion.expected_line
@@ -100,8 +91,6 @@ class SuggestionTracking:
         else:
             self._recorder.record(events)
         self._conclude(events, uri)
-        below = block.text.count("\n") if block else 0
-        self._events.send(on.SuggestionShown(uri, completion, below))
         return True
 
     def made(
@@ -118,21 +107,24 @@ class SuggestionTracking:
             self._refresh(uri)
         self._schedule()
 
-    def changed(self, uri: str, lines: Sequence[str], **how: Any) -> None:
-        """The document was changed. how: as for `Tracker.changed`."""
-        events = self._tracker.changed(uri, lines, self._now(), **how)
+    def changed(self, change: DocumentChanged) -> list[tuple[str, int]]:
+        """A document was changed. Returns where this has inserted suggestions: URI and line, from 0."""
+        uri, where = change.document.uri, change.changes.where
+        events = self._tracker.changed(uri, change.lines, self._now(), where=where, by=change.by)
         self._report(events, uri)
-        for event in events:
-            place = self._tracker.place_of(event.suggestion_id) if event.kind is EventKind.INSERTED else None
-            if place is not None:
-                self._events.send(on.SuggestionInserted(*place))
+        inserted = [one.suggestion_id for one in events if one.kind is EventKind.INSERTED]
+        return [place for one in inserted if (place := self._tracker.place_of(one)) is not None]
 
-    def _changed(self, one: on.DocumentChanged) -> None:
-        self.changed(one.document.uri, one.lines, where=one.changes.where, by=one.by)
+    def saved(self, save: DocumentSaved) -> None:
+        self._report(self._tracker.saved(save.uri, self._now(), by_hand=save.by_hand), save.uri)
 
-    def opened(self, document: CalibDocument, lines: Sequence[str]) -> None:
+    def notebook_closed(self, uri: str) -> None:
+        """Some editors close its cells before."""
+        self._tracker.notebook_closed(uri)
+
+    def opened(self, document: CalibDocument) -> None:
         """A document is open, which is no work on it, and so tells nothing of what is shown elsewhere."""
-        uri = document.uri
+        uri, lines = document.uri, document.bare_lines
         self._report(self._tracker.opened(uri, lines, self._now(), is_code=document.is_code), uri)
 
     def is_elsewhere(self, uri: str, suggestion_id: str, line: int) -> bool:
@@ -147,7 +139,7 @@ class SuggestionTracking:
         """Whether it is decided what became of a suggestion: shown once more, it is another one."""
         return suggestion_id in self._settled
 
-    def _document_closed(self, one: on.DocumentClosed) -> None:
+    def closed(self, one: DocumentClosed) -> None:
         self._report(self._tracker.closed(one.uri, self._now(), one.remains, notebook=one.notebook), one.uri)
         self._marked.pop(one.uri, None)
 
@@ -194,7 +186,7 @@ class SuggestionTracking:
     def _conclude(self, events: Sequence[Event], uri: str | None) -> None:
         settled = [one.label for one in events if one.label is not None and one.label.settled]
         if labels := sum(label.correct is not None for label in settled):
-            self._events.send(on.LabelsRecorded(labels))
+            self._labelled(labels)
         self._settled.update({label.suggestion_id: None for label in settled})
         if self._closed:
             return
@@ -210,7 +202,7 @@ class SuggestionTracking:
                 self._marked[uri] = marked
             else:
                 self._marked.pop(uri, None)
-            self._events.send(on.MarksChanged(uri))
+            self.marks_changed(uri)
 
     def _schedule(self) -> None:
         """Set the timer to the tracker's next deadline."""
@@ -267,19 +259,14 @@ class _Document:
 class Refused:
     """Follows the suggestions that are shown, and remembers those that were refused on a line as it is now.
 
-    tracking: knows whether a suggestion, or a part of it, was inserted at once, not typed. It subscribes to
-    changes before this does.
+    tracking: knows whether a suggestion, or a part of it, was inserted at once, not typed; it is told of a
+    change before this is.
     A suggestion is told by the line that it makes: asked again, the model says the same under another id.
     """
 
-    def __init__(self, tracking: SuggestionTracking, events: Events) -> None:
+    def __init__(self, tracking: SuggestionTracking) -> None:
         self._tracking = tracking
         self._documents: dict[str, _Document] = {}
-        events.on(on.SuggestionShown, lambda one: self.shown(one.uri, one.completion))
-        events.on(
-            on.DocumentChanged,
-            lambda one: self.changed(one.document.uri, one.lines, one.changes),
-        )
 
     def shown(self, uri: str, completion: Completion) -> None:
         """A suggestion is about to be shown."""
@@ -292,12 +279,13 @@ class Refused:
         one.present.add(text)
         shown[suggestion.id] = one
 
-    def changed(self, uri: str, lines: Sequence[str], changes: Changes) -> None:
-        """The changes of one message. lines: of the document as it is now.
+    def changed(self, change: DocumentChanged) -> None:
+        """The changes of one message.
 
         A suggestion that goes as it came, so that its line is as when it was shown, is taken back.
         """
-        document = self._documents.get(uri)
+        lines, changes = change.lines, change.changes
+        document = self._documents.get(change.document.uri)
         if document is None or not changes.all:
             return
         where = changes.where
@@ -374,11 +362,11 @@ _SEVERITY = {
 class Diagnostics:
     """The diagnostics of each document, as it is now: on what the tracking calls inserted."""
 
-    def __init__(self, connection: Connection, tracking: SuggestionTracking, events: Events) -> None:
+    def __init__(self, connection: Connection, tracking: SuggestionTracking) -> None:
         self._connection = connection
         self._tracking = tracking
         self._pulls = pulls_diagnostics(connection.client_capabilities)
-        events.on(on.MarksChanged, lambda one: self.refresh(one.uri))
+        tracking.marks_changed = self.refresh
 
     def current(self, uri: str) -> list[types.Diagnostic]:
         """The diagnostics of a document; none if it is not open."""

@@ -33,10 +33,10 @@ def serve(path):  # type: ignore[no-untyped-def]
 
     import scripted_server
 
-    from lsp_calib.server import create_server, session
+    from lsp_calib.server import completions, create_server, refits, summaries
 
     create_server()
-    assert session.Session
+    assert all((completions, refits, summaries))
     gc.freeze()
     ended, awake = os.pipe()
     os.set_blocking(awake, False)

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from lsp_calib.feedback.events import By
-from lsp_calib.server.documents import Documents
-from lsp_calib.server.events import DocumentChanged, Events
+from lsp_calib.server.documents import DocumentChanged, Documents
 from lsp_calib.server.text import CalibCodec, CalibDocument
 
 URI = "file:///a.py"
@@ -38,15 +37,18 @@ class Scene:
         self.text, self.uri = "".join(f"line {n}\n" for n in range(20)), uri
         self.document = document(self.text, uri)
         self.clock = Clock()
-        self.events = Events()
         connection: Any = SimpleNamespace(open_document=lambda _: self.document)
-        self.documents = Documents(connection, self.events, self.clock)
+        self.documents = Documents(connection, self.clock)
         self.taken: list[DocumentChanged] = []
-        self.events.on(DocumentChanged, self.taken.append)
+
+    def _changed(self, uri: str) -> None:
+        change = self.documents.changed(uri)
+        assert change is not None
+        self.taken.append(change)
 
     def arrives(self, change: types.TextDocumentContentChangeEvent) -> None:
         self.document.apply_change(change)
-        self.documents.changed(URI)
+        self._changed(URI)
 
     def pastes(self, lines: int) -> None:
         self.arrives(change((3, 0), (3, 0), "x\n" * lines))
@@ -56,7 +58,7 @@ class Scene:
         self.clock.now += after
         for start, end, text in changes:
             self.document.apply_change(change(start, end, text))
-        self.documents.changed(self.uri)
+        self._changed(self.uri)
 
 
 def document(text: str, uri: str = URI) -> CalibDocument:

@@ -15,7 +15,6 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
 from lsp_calib.server.admission import IN_DATA, LOADING_AGAIN, LastRequests
 from lsp_calib.server.completions import Completions
-from lsp_calib.server.events import Events
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.tracking import Refused
 from lsp_calib.settings import Settings
@@ -84,20 +83,19 @@ def requests(
     last: LastRequests | None = None,
     **waits: float,
 ) -> Completions:
-    events = Events()
     connection: Any = SimpleNamespace(settings=Settings(prefetch=False, hide_below=0.0))
     tracking: Any = SimpleNamespace(
         is_elsewhere=lambda *_: False, is_settled=settled, is_taken=lambda _: False
     )
-    status: Any = SimpleNamespace(loads_again=is_loaded_again)
+    status: Any = SimpleNamespace(loads_again=is_loaded_again, withheld=lambda _: None, made=lambda *_: None)
     return Completions(
         *(connection, cast(Any, SimpleNamespace(loaded=object())), cast(Any, None)),
         admission=cast(Any, Admission()),
         last=last or LastRequests(),
         tracking=tracking,
-        refused=Refused(tracking, events),
+        refused=Refused(tracking),
         status=status,
-        events=events,
+        recorder=cast(Any, SimpleNamespace(withheld=lambda _: None, cut=lambda _: None)),
         service=service,
         **waits,
     )

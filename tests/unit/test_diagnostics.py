@@ -10,7 +10,6 @@ import pytest
 from feedback_scene import URI, suggestion
 from lsprotocol import types
 
-from lsp_calib.server.events import Events
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.tracking import Diagnostics
 from lsp_calib.settings import Settings
@@ -49,7 +48,7 @@ def diagnostics(client: Any) -> Diagnostics:
     tracking: Any = SimpleNamespace(
         inserted=lambda _: inserted, doubtful=lambda *_: None, marked=lambda: [URI]
     )
-    return Diagnostics(client, tracking, Events())
+    return Diagnostics(client, tracking)
 
 
 @pytest.mark.parametrize("pulls", [True, False])

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from lsp_calib.exclusion import Exclusion
-from lsp_calib.server.events import Events
 from lsp_calib.server.summary_requests import ExampleIndex, Target
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.summarization import workspace_examples
@@ -55,7 +54,7 @@ class Scene:
         connection: Any = SimpleNamespace(folder_of=lambda _: root.as_uri())
         connection.settings = self
         admission: Any = SimpleNamespace(exclusion=Exclusion, may_work_ahead=lambda: self.allowed)
-        self.index = ExampleIndex(connection, admission, Events(), **options)
+        self.index = ExampleIndex(connection, admission, **options)
 
     @property
     def remote_url(self) -> str | None:

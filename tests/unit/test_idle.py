@@ -8,30 +8,25 @@ from typing import Any
 
 import attrs
 import pytest
-from feedback_scene import URI
 
-from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.personalisation import LEAST_NEW
-from lsp_calib.server import events as on
-from lsp_calib.server.events import WORK, Events, Idle, Pace
+from lsp_calib.server.idle import WORK, Idle, Pace
 from lsp_calib.server.refits import Learning
 
 PACE = Pace(summaries=0.1, refit=0.2, watch=0.02)
-TYPING = on.CompletionRequested(URI, Cursor.at(("x",), 0, 1, "python"))
 
 
 class Idling:
     """Idle work that notes what it does; each piece takes `seconds`."""
 
     def __init__(self) -> None:
-        self.events = Events()
-        self.idle = Idle(self.events, PACE)
+        self.idle = Idle(PACE)
         self.done: list[str] = []
         self.begun: list[str] = []
         self.seconds = 0.0
         self.again: dict[str, float] = {}
-        for name, _, _ in WORK:
+        for name in WORK:
             self.idle.run(name, lambda name=name: self._piece(name))  # type: ignore[misc]
 
     async def _piece(self, name: str) -> float | None:
@@ -45,7 +40,7 @@ async def test_one_piece_at_a_time_the_most_urgent_first() -> None:
     scene = Idling()
     scene.seconds = 0.15
     scene.again["summaries"] = 0.0
-    scene.events.send(TYPING)
+    scene.idle.wait()
     await asyncio.sleep(0.2)
     assert (scene.begun, scene.done) == (["summaries"], [])
     await asyncio.sleep(1.0)
@@ -56,9 +51,9 @@ async def test_one_piece_at_a_time_the_most_urgent_first() -> None:
 async def test_what_the_user_does_stops_it_and_it_begins_anew() -> None:
     scene = Idling()
     scene.seconds = 0.3
-    scene.events.send(TYPING)
+    scene.idle.wait()
     await asyncio.sleep(0.2)
-    scene.events.send(TYPING)
+    scene.idle.wait()
     await asyncio.sleep(0.25)
     assert (scene.begun, scene.done) == (["summaries", "summaries"], [])
     await scene.idle.close()
@@ -71,7 +66,7 @@ async def test_a_refit_goes_on_while_the_user_types() -> None:
     scene.seconds = 0.2
     scene.idle.wait("refit")
     await asyncio.sleep(0.3)
-    scene.events.send(TYPING)
+    scene.idle.wait()
     await asyncio.sleep(0.15)
     assert scene.done == ["refit"]
     await scene.idle.close()
@@ -79,32 +74,14 @@ async def test_a_refit_goes_on_while_the_user_types() -> None:
 
 async def test_a_pause_of_the_users_stops_it_until_its_end() -> None:
     scene = Idling()
-    scene.events.send(TYPING)
-    scene.events.send(on.PauseChanged("Paused."))
+    scene.idle.wait()
+    scene.idle.stop()
     await asyncio.sleep(0.5)
     assert scene.done == ["refit"], "which asks no model"
-    scene.events.send(on.PauseChanged(""))
+    scene.idle.resume()
     await asyncio.sleep(0.3)
     assert set(scene.done) == {"refit", "summaries"}
     await scene.idle.close()
-
-
-async def test_a_fault_in_one_subscriber_keeps_no_other_from_its_turn(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    events, heard = Events(), list[int]()
-
-    def fails(_: on.LabelsRecorded) -> None:
-        raise RuntimeError("broken")
-
-    events.on(on.LabelsRecorded, fails)
-    events.on(on.LabelsRecorded, lambda one: heard.append(one.n))
-    events.send(on.LabelsRecorded(3))
-    assert heard == [3]
-    assert "LabelsRecorded could not be handled in full." in caplog.text
-    events.close()
-    events.send(on.LabelsRecorded(3))
-    assert heard == [3]
 
 
 @attrs.define
@@ -124,8 +101,7 @@ class Recorder:
 
 class Scene:
     def __init__(self) -> None:
-        self.events = Events()
-        self.idle = Idle(self.events, PACE)
+        self.idle = Idle(PACE)
         self.recorder = Recorder()
 
         async def purpose(_language: str | None = None) -> SimpleNamespace:
@@ -145,14 +121,14 @@ class Scene:
             messages=fakes,
             idle=self.idle,
             pace=PACE,
-            events=self.events,
+            calibrator_changed=fakes,
         )
 
     def labelled(self, n: int = 1) -> None:
-        self.events.send(on.LabelsRecorded(n))
+        self.learning.settled(n)
 
     def begin(self) -> None:
-        self.learning._begin()
+        self.learning.begin()
 
     async def counts(self, seconds: float = 0.4) -> tuple[int, int]:
         """How often labels were watched and refitted on, after a while."""
@@ -184,10 +160,10 @@ async def test_while_the_user_types_nothing_is_refitted(scene: Scene) -> None:
     scene.begin()
     for _ in range(20):
         await asyncio.sleep(0.03)
-        scene.events.send(TYPING)
+        scene.idle.wait()
     assert scene.recorder.refits == 0
     assert await scene.counts() == (1, 1)
-    scene.events.send(TYPING)
+    scene.idle.wait()
     assert await scene.counts() == (1, 1), "nothing new"
 
 

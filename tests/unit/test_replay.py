@@ -11,7 +11,6 @@ import pytest
 
 from lsp_calib.errors import EngineError
 from lsp_calib.feedback.report import Replay
-from lsp_calib.server.events import Events
 from lsp_calib.server.history import HidingNotice
 
 CONFIDENCES = [0.1, 0.19, 0.2, 0.9, None, 0.05, 0.6]
@@ -58,7 +57,7 @@ async def test_without_a_model_nothing_is_said_and_the_next_start_tries_again(tm
     shown: list[str] = []
     for purpose, messages in ((fails, 0), (works, 1), (works, 1)):
         fakes: Any = SimpleNamespace(purpose=purpose, learn=works, inform=shown.append)
-        notice = HidingNotice(fakes, fakes, fakes, fakes, fakes, Events(), tmp_path / "hide-below")
+        notice = HidingNotice(fakes, fakes, fakes, fakes, fakes, tmp_path / "hide-below")
         notice.apply(0.2)
         if notice._task is not None:
             await asyncio.wait({notice._task})

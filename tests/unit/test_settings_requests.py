@@ -49,7 +49,7 @@ async def test_an_answer_that_comes_late_undoes_no_settings_that_were_pushed() -
     server.settings_within = 0.02
     server.session = SimpleNamespace(settings_changed=lambda: None)
     handlers: dict[str, Any] = {}
-    server.feature = lambda name: lambda handler: handlers.setdefault(name, handler)
+    server.feature = lambda name, *_: lambda handler: handlers.setdefault(name, handler)
     register(server)
     server.answers[1] = (ValueError("no"), 0.0)
     earlier = asyncio.create_task(server.fetch_settings())

@@ -10,8 +10,6 @@ from typing import Any
 import attrs
 from feedback_scene import URI, suggestion
 
-from lsp_calib.server import events as on
-from lsp_calib.server.events import Events
 from lsp_calib.server.summary_requests import SummaryRequests, Target
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.service import Summary
@@ -71,12 +69,19 @@ def requests(service: Any, made: list[str], *, pending: list[str] | None = None)
     async def _examples(_target: Target) -> Sequence[Example]:
         return [EXAMPLE]
 
-    events, has_name = Events(), [] if pending is None else pending
-    events.on(on.SuggestionMade, lambda one: made.append(one.suggestion.id))
+    has_name = [] if pending is None else pending
     fakes: Any = SimpleNamespace(
         admits=_admits, examples_for=_examples, follow=lambda _, name: has_name.append(name)
     )
-    return SummaryRequests(service, admission=fakes, examples=fakes, progress=fakes, events=events)
+    return SummaryRequests(
+        service,
+        admission=fakes,
+        examples=fakes,
+        progress=fakes,
+        reload=lambda: None,
+        made=lambda one: made.append(one.id),
+        known_anew=lambda: None,
+    )
 
 
 async def _identity(asked: SummaryRequests, *, patience: float = 5.0) -> str | None:

@@ -54,6 +54,7 @@ def register(server: CalibServer) -> None:
             cursor = selected.cursor
         by_hand = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
         lead = selected.lead if selected is not None else ""
+        session.asked(uri, cursor)
         reply = await session.completions.newest(document, cursor, by_hand=by_hand, lead=lead)
         if reply is None:
             return None
@@ -70,7 +71,7 @@ def register(server: CalibServer) -> None:
             whole: Completion | None = completion
             if selected is not None and part is not None:
                 part, whole = selected.extended(part), selected.extended(completion)
-            if part and whole and session.suggestions.shown(document, whole, block if not at else None):
+            if part and whole and session.shown(document, whole):
                 if block and not at and block.lines:
                     items.append(_ghost_text(document, whole, block))
                 else:
@@ -95,6 +96,7 @@ def register(server: CalibServer) -> None:
         until = time.monotonic() + PATIENCE
         # Each typed letter invokes the menu, too.
         by_hand = session.completions.is_at_rest(document) and invoked
+        session.asked(uri, cursor)
         reply = await session.completions.newest(document, cursor, patience=PATIENCE, in_comments=by_hand)
         made = [*(reply or ())]
         if made and invoked:
@@ -111,7 +113,7 @@ def register(server: CalibServer) -> None:
             # In a menu nothing behind the cursor is replaced.
             if (part := session.completions.offered(document, completion, before_closers=True))
             and (followed := completion.up_to_closers())
-            and session.suggestions.shown(document, followed)
+            and session.shown(document, followed)
         ]
         return types.CompletionList(is_incomplete=True, items=items)
 

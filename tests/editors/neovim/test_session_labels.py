@@ -29,7 +29,6 @@ from test_neovim import NO_NVIM, NVIM
 from lsp_calib.feedback.events import Event
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.server.documents import Documents
-from lsp_calib.server.events import DocumentChanged, DocumentSaved, Events
 from lsp_calib.server.text import CalibCodec, CalibDocument
 from lsp_calib.values import CalibratorRef, Confidence, Suggestion, Tier, Timing
 
@@ -167,19 +166,7 @@ def replayed(wire: Path) -> tuple[dict[str, str], int]:
     events: list[Event] = []
     edits = 0
     connection: Any = SimpleNamespace(open_document=texts.get)
-    happens = Events()
-    documents = Documents(connection, happens, lambda: now)
-
-    def changed(one: DocumentChanged) -> None:
-        nonlocal events
-        events += tracker.changed(one.document.uri, one.lines, now, before=one.changes.old, by=one.by)
-
-    def saved(one: DocumentSaved) -> None:
-        nonlocal events
-        events += tracker.saved(one.uri, now, by_hand=one.by_hand)
-
-    happens.on(DocumentChanged, changed)
-    happens.on(DocumentSaved, saved)
+    documents = Documents(connection, lambda: now)
     for at, way, message in messages(wire):
         now = at
         method, params = message.get("method"), message.get("params") or {}
@@ -195,11 +182,14 @@ def replayed(wire: Path) -> tuple[dict[str, str], int]:
             for change in structured.content_changes:
                 texts[uri].apply_change(change)
                 edits += 1
-            documents.changed(uri)
+            one = documents.changed(uri)
+            assert one is not None
+            events += tracker.changed(uri, one.lines, now, where=one.changes.where, by=one.by)
         elif method == "textDocument/willSave":
             documents.save_begins(uri, types.TextDocumentSaveReason(params["reason"]))
         elif method == "textDocument/didSave":
-            documents.saved(uri)
+            if (save := documents.saved(uri)) is not None:
+                events += tracker.saved(uri, now, by_hand=save.by_hand)
         elif method == "textDocument/didClose":
             events += tracker.closed(uri, at, documents.remains(uri))
         elif method == "shutdown":
