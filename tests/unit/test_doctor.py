@@ -351,21 +351,20 @@ class TestConfiguration:
         monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
         (home / "config.toml").write_text(
             "gpuLayers = 0\nexclude = ['acme/**', 'b']\n"
-            "[feedback]\ngitHistory = false\nretentionDays = 7\n"
-            "[tiers]\npolicy = 'cost'\noverrides = [{path = 'acme/**', acceptFrom = 0.9}]\n"
+            "[feedback]\nenabled = false\nretentionDays = 7\n"
+            "[tiers]\npolicy = 'risk'\n"
             "[remote]\nkeyFile = '/home/ada/key'\n"
         )
         [finding] = about(doctor()[1], "configuration")
         says = finding["says"]
         assert says.startswith("Settings of your own: ")
-        for one in ("gpuLayers = 0", "feedback.gitHistory = false", "feedback.retentionDays = 7"):
+        for one in ("gpuLayers = 0", "feedback.enabled = false", "feedback.retentionDays = 7"):
             assert one in says
-        assert "tiers.policy = cost" in says
-        assert finding["data"]["feedback.gitHistory"] is False
+        assert "tiers.policy = risk" in says
+        assert finding["data"]["feedback.enabled"] is False
         # A bundle is sent to others.
         assert "exclude = (2 set)" in says
         assert "remote.keyFile = (set)" in says
-        assert "tiers.overrides = (1 set)" in says
         assert "acme" not in json.dumps(finding)
         assert "ada" not in json.dumps(finding)
 
@@ -446,7 +445,7 @@ class TestBundle:
             "ada@host: hello": "user@host: hello",
             "/home/adamant": "/home/adamant",
         }
-        found = scrubbed({"a": [*texts], "b": "https://ada:pw@host/v1", "c": 1}, "ada", Path("/home/ada"))
+        found = scrubbed({"a": [*texts], "b": "https://ada:pw@host/v1", "c": 1}, Path("/home/ada"))
         assert found == {"a": [*texts.values()], "b": "https://host/v1", "c": 1}
 
     def test_of_a_log_line_only_its_head_and_known_errors_remain(self) -> None:

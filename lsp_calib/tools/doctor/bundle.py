@@ -8,7 +8,6 @@ the message is dropped, since it may quote typed text.
 from __future__ import annotations
 
 import builtins
-import getpass
 import inspect
 import json
 import re
@@ -72,18 +71,24 @@ def write_bundle(path: Path, report: dict[str, Any]) -> None:
         archive.writestr("log.txt", "".join(line + "\n" for line in _logs()))
 
 
-def scrubbed(value: Any, user: str | None = None, folder: Path | None = None) -> Any:
-    """JSON without text that identifies the user: the home folder, and the user's name in paths.
+def scrubbed(value: Any, folder: Path | None = None) -> Any:
+    """JSON without text that identifies the user: the home folder, and its name in paths and addresses.
 
-    user, folder: the name and the home folder; None for those of the current user.
+    folder: the home folder; None for that of the current user.
     """
-    user = _user() if user is None else user
-    folder = _home_folder() if folder is None else folder
+    folder = Path.home() if folder is None else folder
     if isinstance(value, dict):
-        return {key: scrubbed(one, user, folder) for key, one in value.items()}
+        return {key: scrubbed(one, folder) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [scrubbed(one, user, folder) for one in value]
-    return _scrubbed_text(value, user, folder) if isinstance(value, str) else value
+        return [scrubbed(one, folder) for one in value]
+    if not isinstance(value, str):
+        return value
+    text = value
+    if folder.name:
+        user = re.escape(folder.name)
+        text = re.sub(rf"{re.escape(str(folder))}(?![\w.-])", "~", text)
+        text = re.sub(rf"(?<=[/\\]){user}(?![\w.-])|(?<![\w.-]){user}(?=@)", "user", text)
+    return re.sub(r"(?<=://)[^/@\s]+@", "", without_value(text))
 
 
 def safe_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -109,29 +114,3 @@ def _logs() -> Iterator[str]:
             yield f"(it cannot be read: {error.strerror})"
         else:
             yield from safe_lines(lines[-_MOST_LINES:])
-
-
-def _scrubbed_text(text: str, user: str, folder: Path) -> str:
-    home_folder = str(folder)
-    if len(home_folder) > 1:
-        text = re.sub(re.escape(home_folder) + r"(?![\w.-])", "~", text)
-    if user:
-        # Replace the name in a path, or before an "@" in an address; not inside other words.
-        text = re.sub(rf"(?<=[/\\]){re.escape(user)}(?![\w.-])", "user", text)
-        text = re.sub(rf"(?<![\w.-]){re.escape(user)}(?=@)", "user", text)
-    return re.sub(r"(?<=://)[^/@\s]+@", "", without_value(text))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return _home_folder().name
-
-
-def _home_folder() -> Path:
-    """The user's home folder; the root for a user without one, in whose place nothing is put."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path("/")
