@@ -104,8 +104,7 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
     type=click.IntRange(60),
     default=400,
     show_default=True,
-    help="Different lines or functions to have an answer, 60 or more; where one gets none, another is asked "
-    "for.",
+    help="Different lines or functions to ask for, 60 or more.",
 )
 @click.option(
     "--from-git",

@@ -49,13 +49,12 @@ from lsp_calib.evaluation.datasets.pinned import refuse_blind
 from lsp_calib.evaluation.git_history.committed_lines import Wish, commit_task
 from lsp_calib.evaluation.git_history.objects import addresses_of_user
 from lsp_calib.evaluation.header import Header, origin
-from lsp_calib.evaluation.lines import GIT, distinct, line_item_of
+from lsp_calib.evaluation.lines import GIT, distinct
 from lsp_calib.evaluation.recomputed import recompute_features
 from lsp_calib.evaluation.records import Record, check_header, read_records, sources_of
-from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
-from lsp_calib.evaluation.tasks import FEWEST, Task, check_groups, line_task, some_of
+from lsp_calib.evaluation.tasks import FEWEST, Task, check_groups, line_task
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Settings
 from lsp_calib.terminal import Console
@@ -166,7 +165,7 @@ class CalibrationOptions:
 
     paths: source, each a project. task: "line": lines are completed; "summary": documented functions are
         summarised, their documentation hidden; None: "line", or that of the records. language: of the source;
-        None: Python if there is any, else the only one there is. samples: how many are to have an answer.
+        None: Python if there is any, else the only one there is. samples: how many are asked for.
     from_git: complete lines of the user's commits instead, in the repositories of `paths`.
     no_suffix: the number of further lines, with nothing below them.
     exclude: patterns of files that no model may see, beside those of the settings.
@@ -208,7 +207,7 @@ def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
     """Fit a calibrator on source or on records. tell: is told which commits were taken.
 
     Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
-    calibrator is for others), or for records of another task, language, model or window than asked for;
+    calibrator is for others), or for records of another task or language than asked for;
     SettingsError if there is nothing to fit on, or if `output` is a file of something else.
     """
     output, asking = options.output, options.asking
@@ -226,7 +225,7 @@ def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
         items = _items(options, engine, tell)
         if options.records is None:
             kept_in = _kept_in(options, items, engine)
-        header, kept = _collected(options, items, options.records or cast(Path, kept_in), engine)
+        header, kept = collect_records(items, options.records or cast(Path, kept_in), asking)
     elif options.records is not None:
         header, kept = read_records(options.records)
         check_header(options.records, header, options.task, options.language)
@@ -253,48 +252,6 @@ def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
     if kept_in is not None:
         remove_unfinished(kept_in)
     return report
-
-
-# How often further items are asked for: some of them get no answer either.
-_MOST_ROUNDS = 3
-
-
-def _collected(
-    options: CalibrationOptions, items: Task, path: Path, engine: Settings
-) -> tuple[Header, list[Record]]:
-    """The records of as many lines (functions) with an answer as are wanted, as far as the source has them.
-
-    items: of the first round. A model leaves one of ten lines or more without an answer; so many more are
-    then asked for.
-    """
-    asking, wanted = options.asking, options.samples + options.no_suffix
-    header, kept = collect_records(items, path, asking)
-    for _ in range(_MOST_ROUNDS):
-        missing = wanted - sum(map(_has_answer, kept))
-        if missing <= 0:
-            break
-        # With further lines that have nothing below, `samples` more would change which ones these are.
-        more = "no_suffix" if options.no_suffix else "samples"
-        options = attrs.evolve(options, **{more: getattr(options, more) + missing})
-        known = {_text_of(item) for item in items.items}
-        try:
-            again = _items(options, engine, lambda _: None).items  # it has told what it took
-            drawn = [item for item in again if _text_of(item) not in known]
-        except DataError:  # the first round's items are enough to fit on, or will be refused for themselves
-            break
-        further = some_of(drawn, missing, asking.seed)
-        if not further:
-            break
-        asking.say(f"{missing} of {wanted} {PLURAL[items.name]} got no answer: others take their place.")
-        items = attrs.evolve(items, items=(*items.items, *further))
-        header, kept = collect_records(items, path, asking)
-    return header, kept
-
-
-def _text_of(item: tuple[str, Plain]) -> str:
-    """What tells the line or function of an item from others, wherever it stands."""
-    _, payload = item
-    return str(payload["code"]) if "code" in payload else line_item_of(payload).text
 
 
 def _has_answer(record: Record) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from click.testing import CliRunner, Result
 from test_runner_scores import HEADER, made_up
@@ -20,8 +18,8 @@ from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import journal_path
-from lsp_calib.evaluation.lines import INSERTING, WRITING_ON, line_item_of, surroundings_of
-from lsp_calib.evaluation.records import Record, read_records, write_records
+from lsp_calib.evaluation.lines import line_item_of, surroundings_of
+from lsp_calib.evaluation.records import read_records, write_records
 from lsp_calib.evaluation.reflective_scores import FORMS, NEEDED
 from lsp_calib.evaluation.summary_observation import LISTED
 from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
@@ -238,43 +236,6 @@ def test_to_hold_out_nothing_is_told_from_saying_nothing(
     run(*folders, *options)
     run_eval("line", *folders, "--output", tmp_path / "out", *options)
     assert given == [count, count]
-
-
-@pytest.mark.parametrize("further", ["--samples", "--no-suffix"])
-def test_samples_counts_answers(monkeypatch: pytest.MonkeyPatch, further: str, folders: list[Path]) -> None:
-    """A third gets no answer: others are asked for, until there are enough or the source has no more."""
-    asked: list[list[tuple[str, str]]] = []
-
-    def collect(task: Task, *_: object) -> Any:
-        asked.append([(item, str(payload["condition"])) for item, payload in task.items])
-        made = made_up(len(task.items))
-        answers = [
-            attrs.evolve(record, item=item, shown=int(item.split(":")[1]) % 3 != 0)
-            for record, (item, _) in zip(made, task.items, strict=True)
-        ]
-        return HEADER, answers
-
-    def fit(_: Header, kept: list[Record], **__: object) -> Any:
-        raise AskedError(sum(record.shown for record in kept))
-
-    monkeypatch.setattr(command, "collect_records", collect)
-    monkeypatch.setattr(command, "fit_records", fit)
-    options = ["--samples", "60", *([] if further == "--samples" else [further, "20"])]
-    result = run(*folders, *options)
-    wanted = 60 if further == "--samples" else 80
-    assert isinstance(result.exception, AskedError)
-    assert result.exception.args[0] >= wanted - 4, "near enough after three rounds"
-    assert "got no answer" in result.stderr
-    assert 2 <= len(asked) <= 4
-    for before, after in itertools.pairwise(asked):
-        assert after[: len(before)] == before, "what was asked stays"
-        assert {condition for _, condition in after[len(before) :]} == {
-            INSERTING if further == "--samples" else WRITING_ON
-        }
-    asked.clear()
-    result = run(*folders, "--samples", "1000")
-    assert result.exception.args[0] == 4 * 40, "all that the source has"
-    assert len(asked) == 1, "nothing else is there"
 
 
 @pytest.fixture
