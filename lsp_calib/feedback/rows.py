@@ -14,8 +14,8 @@ from lsp_calib.confidence.features import VERSION
 from lsp_calib.feedback.events import How
 from lsp_calib.values import Evidence
 
-# Seconds. A moment that lies further ahead was written while the clock was wrong. Such labels wait until it
-# has come, and nothing is taken to be learned or watched up to it: that would stop both until then.
+# Seconds. Later moments were written while the clock was wrong: they are ignored until they have come, or
+# refits and watches would stall until that date.
 _AHEAD = 86_400.0
 
 

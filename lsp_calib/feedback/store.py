@@ -256,7 +256,7 @@ class FeedbackStore(StoreFile):
         return self._write(lambda _: {one for one in visits if int(self._hash.of(_HALF, one), 16) % 2 == 1})
 
     def key_mark(self) -> str:
-        """A number that tells the key of the hashes: with another key there is another, and other halves."""
+        """Fingerprint of the hash key; it changes with the key, as the halves of `holdout` do."""
         return self._write(lambda _: self._hash.of(_HALF, ""))
 
     def languages(self, model: ModelIdentity, prompt_version: str, task: str) -> list[str]:

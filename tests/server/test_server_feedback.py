@@ -198,14 +198,6 @@ async def test_the_workspace_folder_is_kept_as_a_hash(connect: Connect) -> None:
     assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(3,)], "the server goes on"
 
 
-async def test_a_language_of_any_length_is_kept_as_other(connect: Connect) -> None:
-    """A client may send anything as a language, a document included."""
-    editor = await connect(SCRIPT)
-    editor.open(TEXT, language=SECRET * 50_000)
-    assert await editor.suggestion(0, 4)
-    assert await editor.stored("SELECT language FROM suggestions") == [("other",)]
-
-
 async def test_export_and_purge_over_the_protocol(connect: Connect, tmp_path: Path) -> None:
     """Export writes a new file, for its owner alone; purge empties the store while the server runs on."""
     editor = await connect(SCRIPT, text=TEXT)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import Connect
 from lsprotocol import types
-from scripted_editor import Editor, install_curve, suggestions, until
+from scripted_editor import Editor, install_curve, until
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.feedback.report import make_report, to_wire
@@ -88,17 +88,6 @@ async def test_a_suggestion_that_is_accepted_in_the_middle(connect: Connect, tmp
     assert (by_tier["name"], by_tier["promised"]) == (fifth["tier"], pytest.approx(fifth["confidence"]))
 
 
-async def test_one_that_becomes_another_line_has_no_accept(connect: Connect) -> None:
-    editor = await connect(SCRIPT, text=TEXT)
-    first = await editor.suggestion(0, 8)
-    await typed(editor, SAID[:2])
-    editor.insert(0, 10, "oor")
-    await editor.saved()
-    (row,) = [one for one in exported(editor) if one["id"] == first["id"]]
-    assert (row["label"]["correct"], row["accepted_typed"], row["accepted_confidence"]) == (False, None, None)
-    assert [one["typed"] for one in row["moments"]] == [0, 1]
-
-
 async def test_one_that_is_shown_anew_after_its_label_was_first_seen_where_it_agrees(
     connect: Connect,
 ) -> None:
@@ -128,35 +117,6 @@ async def test_one_that_is_shown_anew_after_its_label_was_first_seen_where_it_ag
         fitted = store.labels(model, prompt, "line", at_once=True)
         assert [row.suggestion_id for row in fitted] == [first["id"]]
         assert len(store.labels(model, prompt, "line")) == 2
-
-
-async def test_a_hidden_one_that_comes_back_is_no_label_of_a_refit(connect: Connect, tmp_path: Path) -> None:
-    """It is seen only because it agrees, and counts by the moments at which it was shown."""
-    install_curve(tmp_path / "home")
-    editor = await connect({**SCRIPT, **HIDING}, options={"hideBelow": 0.85}, text=TEXT)
-    assert not await editor.items(0, 8)
-    shown = []
-    for column, character in enumerate(SAID[:12], start=8):
-        editor.insert(0, column, character)
-        shown += suggestions(await editor.items(0, column + 1))
-    assert shown
-    assert len({one["id"] for one in shown}) == 1
-    assert len(editor.engine.read("asked")) == 1
-    before = 12 - len(shown)
-    assert before >= 1, "hidden at first"
-    editor.insert(0, 20, SAID[12:])
-    await editor.saved()
-    (row,) = [one for one in exported(editor) if one["id"] == shown[0]["id"]]
-    assert (row["was_hidden"], row["typed"], row["confidence"]) == (True, before + 1, shown[0]["confidence"])
-    assert (row["accepted_typed"], row["accepted_confidence"]) == (12, shown[-1]["confidence"])
-    with closing(FeedbackStore(editor.home / "feedback.db")) as store:
-        model = ModelIdentity(row["model"], "", row["model_sha256"])
-        assert store.labels(model, row["prompt_version"], "line", at_once=True) == []
-        assert len(store.labels(model, row["prompt_version"], "line")) == 1
-    report = reported(editor)
-    assert [one["name"] for one in report["sources"]] == ["hidden at first"]
-    assert (report["overall"], report["languages"]) == (None, [])
-    assert sum(one["n"] for one in report["tiers"]) >= 1
 
 
 async def test_one_that_is_shown_to_keep_learning_says_so_until_it_is_lifted_over_the_limit(

@@ -28,7 +28,6 @@ from lsp_calib.feedback.personalisation import is_due, labels_for, refit_from_fe
 from lsp_calib.feedback.report import make_report, to_wire
 from lsp_calib.feedback.report_data import statistics
 from lsp_calib.feedback.rows import LabelledRow
-from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.home import shipped_models
 from lsp_calib.values import Evidence, Sure, Tier
@@ -350,14 +349,6 @@ def test_statistics_have_the_tiers_of_the_report(user: User) -> None:
     found = statistics(user.store, NOW)
     report = make_report(user.store, user.calibrators, NOW)
     assert [one.promised for one in found.tiers] == [one.promised for one in report.tiers] == [0.95, 0.5, 0.1]
-
-
-def test_a_store_without_moments_reads_as_before(tmp_path: Path) -> None:
-    with closing(FeedbackStore(tmp_path / "feedback.db")) as store:
-        show(store, "a" * 16, p=0.8)
-        settle(store, "a" * 16, True, 1060.0)
-        (row,) = store.labels(MODEL, "p1", "line")
-        assert (row.typed, row.confidence, row.best) == (0, 0.8, 0.8)
 
 
 @pytest.mark.parametrize("file", sorted((shipped_models() / "prefixes").glob("*.json")), ids=lambda f: f.stem)
