@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -22,8 +21,6 @@ from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.text import CalibDocument, part_of_line, whole_line
 from lsp_calib.text_lines import indentation_of, same_line
 from lsp_calib.values import Suggestion, Tier
-
-logger = logging.getLogger(__name__)
 
 # Suggestions whose doubtful span is remembered: more than are on screen, and followed, at once.
 _SPANS = 1000
