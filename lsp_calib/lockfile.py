@@ -20,7 +20,7 @@ UNKNOWN = 0
 """Stands for a process that holds a lock and has not said its number."""
 
 # Seconds: so long another one may look whether a lock is held.
-_LOOK = 0.1
+_LOOK = 0.03
 
 # A lock that nobody refers to is released.
 _held: list[BaseFileLock] = []
@@ -35,7 +35,7 @@ def take(path: Path) -> BaseFileLock | None:
 
     lock = FileLock(path, mode=0o600, thread_local=False)
     try:
-        lock.acquire(timeout=_LOOK, poll_interval=0.01)
+        lock.acquire(timeout=_LOOK, poll_interval=0.005)
     except Timeout:
         return None
     with contextlib.suppress(OSError):  # on a full disk the lock holds without the number of its process
@@ -51,7 +51,7 @@ def holder(path: Path) -> int | None:
     if not path.exists():
         return None
     try:
-        with FileLock(path, mode=0o600).acquire(timeout=_LOOK, poll_interval=0.01):
+        with FileLock(path, mode=0o600).acquire(timeout=_LOOK, poll_interval=0.005):
             return None
     except Timeout:
         with contextlib.suppress(OSError, ValueError):

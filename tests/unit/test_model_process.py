@@ -227,7 +227,7 @@ def text(value: str) -> bytes:
     [
         (b"", "truncated"),
         (b"PK\x03\x04" + bytes(100), "not a GGUF file"),
-        (gguf(tensors=2**60), "damaged"),
+        (gguf(tensors=2**60), "cannot be loaded"),
         (gguf(), "cannot be loaded"),
         (gguf(rest=bytes(range(256)) * 40), "cannot be loaded"),
         (gguf(text("general.architecture") + struct.pack("<I", 8) + text("no-such")), "cannot be loaded"),

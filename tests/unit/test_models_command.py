@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from lsp_calib.cli import main
 from lsp_calib.commands.models import recommended
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference.models.cards import load_cards, locate
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.encoders import load_encoders
 from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.inference.models.speeds import LATENCY_BUDGET, Speed
@@ -39,27 +39,15 @@ def test_a_megabyte_is_a_million_bytes_as_on_the_pages() -> None:
 
 
 @pytest.mark.parametrize("command", ["models path", "models verify", "complete PLACE --model"])
-@pytest.mark.parametrize("name", ["d/x.gguf", "nosuch"])
-def test_a_name_that_was_typed_is_said_to_be_no_file_here(
-    command: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_name_of_nothing_says_what_is_known(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relative path that is typed does count: that it did not would send the user the wrong way."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.py").write_text("a = 1\n")
-    result = invoke(*command.replace("PLACE", "a.py:1").split(), name)
+    result = invoke(*command.replace("PLACE", "a.py:1").split(), "nosuch")
     assert result.exit_code == SettingsError.exit_code
-    assert f"there is no file {name} here" in result.stderr
-    assert "not used" not in result.stderr
-
-
-def test_where_it_was_not_typed_a_relative_path_is_said_not_to_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is typed is made absolute where the file is there; so this comes from a setting, or of `serve`."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.gguf").write_bytes(b"")
-    with pytest.raises(SettingsError, match=r"Relative paths are not used.*absolute path"):
-        locate("x.gguf")
+    assert "There is no model called 'nosuch'" in result.stderr
+    assert "smollm2-135m" in result.stderr
 
 
 def test_a_model_that_was_measured_too_slow_is_not_the_recommended_one() -> None:

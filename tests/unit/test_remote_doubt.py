@@ -12,11 +12,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import RISK_PRESETS
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import CompletionService
-from lsp_calib.summarization.service import SummaryService
-from lsp_calib.syntax import functions
 from lsp_calib.values import Evidence, ModelIdentity, Tier
-
-CODE = ["def add(a, b):", "    return a + b"]
 
 
 def test_a_doubt_is_the_reason_whatever_the_numbers_and_the_policy() -> None:
@@ -37,7 +33,7 @@ def test_a_doubt_is_the_reason_whatever_the_numbers_and_the_policy() -> None:
 async def test_a_completion(play: Play, dialect: str) -> None:
     scene = await play(dialect=dialect, tokens=lambda _: spoken("    return a + b\n"))
     completion = await CompletionService(scene.engine, ConfidenceEstimator(CalibratorStore.open())).complete(
-        Cursor.at([CODE[0], "    re"], 1, 6, "python")
+        Cursor.at(["def add(a, b):", "    re"], 1, 6, "python")
     )
     assert completion is not None
     assert completion.suggestion.text == "turn a + b"
@@ -45,17 +41,3 @@ async def test_a_completion(play: Play, dialect: str) -> None:
     confidence = completion.suggestion.confidence
     assert (confidence.raw is None) == (dialect == "ollama")
     assert ("no log-probabilities" in confidence.reason) == (dialect == "ollama")
-
-
-@pytest.mark.parametrize("dialect", ["ollama", "vllm"])
-async def test_a_summary(play: Play, dialect: str) -> None:
-    scene = await play(dialect=dialect, tokens=lambda _: spoken("Add two numbers.\n"))
-    (function,) = functions(CODE, "python")
-    summary = await SummaryService(scene.engine, ConfidenceEstimator(CalibratorStore.open())).summarize(
-        function, "python"
-    )
-    assert summary is not None
-    assert summary.suggestion.text == "Add two numbers."
-    assert bool(summary.evidence.logprobs) == (dialect == "vllm")
-    # No calibrator of summaries is shipped.
-    assert summary.suggestion.confidence.calibrated is None
