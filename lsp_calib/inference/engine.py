@@ -80,7 +80,6 @@ class Request:
         engine may ignore it.
     document: where this is not empty, a later interactive request of the same client for the same document
         supersedes this one (SupersededError).
-    deadline: seconds from now within which it must be answered (DeadlineError), None for no limit.
     one_line: stop at the line's end.
     sampling: None decodes greedily. Probabilities are those of the unmodified softmax either way.
     temperatures: not empty: each token comes with its `Softmax` at these temperatures.
@@ -106,7 +105,6 @@ class Request:
     max_tokens: Count
     priority: Priority = Priority.INTERACTIVE
     document: str = ""
-    deadline: Finite | None = None
     one_line: bool = True
     sampling: Sampling | None = None
     temperatures: Annotated[tuple[Positive, ...], Meta(max_length=64)] = ()

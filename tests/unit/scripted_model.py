@@ -39,11 +39,9 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str = "scripted
     return str(path)
 
 
-def ask(script: str, *, background: bool = False, document: str = "", **more: float | None) -> Request:
+def ask(script: str, *, background: bool = False, document: str = "") -> Request:
     priority = Priority.BACKGROUND if background else Priority.INTERACTIVE
-    return Request(
-        Prompt(((Segment.TEXT, script),), "", "test"), 100, priority, document, deadline=more.get("deadline")
-    )
+    return Request(Prompt(((Segment.TEXT, script),), "", "test"), 100, priority, document)
 
 
 def score(text: str, script: str = "") -> ScoreRequest:

@@ -14,7 +14,6 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.errors import (
-    DeadlineError,
     EngineError,
     ModelError,
     RequestCancelledError,
@@ -169,13 +168,6 @@ class TestLeavingIt:
         await until(lambda: scene.server.completions[0].broken_off)
         scene.server.handler = None
         assert (await scene.say()).text == "x"
-
-    async def test_a_deadline_ends_it(self, play: Play) -> None:
-        scene = await play(handler=self.endless)
-        await scene.engine.ready()
-        with pytest.raises(DeadlineError, match=r"within 0\.1 s"):
-            await scene.say(deadline=0.1)
-        await until(lambda: not scene.server.completions or scene.server.completions[0].broken_off)
 
     async def test_closing_the_engine_ends_everything(self, play: Play) -> None:
         scene = await play(handler=self.endless)

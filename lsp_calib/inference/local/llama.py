@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
 import llama_cpp
@@ -32,9 +31,6 @@ from lsp_calib.inference.local.native import Weights, native_log
 from lsp_calib.inference.local.run import AheadRun, LocalEvaluator, LocalGenerationRun, ScoreRun
 from lsp_calib.inference.models import converted, gguf
 from lsp_calib.values import Prompt
-
-if TYPE_CHECKING:
-    pass
 
 # The kernel wants about 12,000 bytes with AMX, and 3,500 with AVX-512 but without AMX.
 _BYTES = 8192

@@ -21,7 +21,6 @@ from lsp_calib.errors import (
     LspCalibError,
     ModelError,
     ModelFileError,
-    SettingsError,
     SupersededError,
     copy_error,
 )
@@ -238,6 +237,8 @@ class ModelProcess:
         self._wanted = choice.model
         self._options = protocol.Options(choice.threads, choice.gpu_layers)
         self._linger = choice.linger
+        with contextlib.suppress(ValueError):
+            self._linger = float(os.environ.get("LSP_CALIB_LINGER", ""))
         self._on_state = on_state
         self._connection: ProcessConnection | None = None
         self._opening: asyncio.Task[ProcessConnection] | None = None
@@ -267,9 +268,7 @@ class ModelProcess:
     async def generate(self, request: Request) -> Generation:
         """Raises ModelError, EngineDiedError (the next request starts a new process), SupersededError,
         DeadlineError, EngineError."""
-        limit = request.deadline
-        if limit is None:
-            limit = _INTERACTIVE if request.priority is Priority.INTERACTIVE else _BACKGROUND
+        limit = _INTERACTIVE if request.priority is Priority.INTERACTIVE else _BACKGROUND
         while True:
             connection = await self._ready()
             with contextlib.suppress(_StartsAgainError), self._asking(connection, request) as inbox:
@@ -394,7 +393,7 @@ class ModelProcess:
         Raises EngineDiedError if it ended before it listened or none comes to listen in time.
         """
         wanted = self._options
-        hello = protocol.Hello(wanted.threads, wanted.gpu_layers, _linger(self._linger))
+        hello = protocol.Hello(wanted.threads, wanted.gpu_layers, self._linger)
         pause = 0.02
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -537,15 +536,3 @@ async def _freed(lock: Path, pid: int) -> None:
     """Wait until process `pid` no longer holds the lock."""
     while await asyncio.to_thread(lockfile.holder, lock) == pid:
         await asyncio.sleep(0.02)
-
-
-def _linger(default: float) -> float:
-    """Raises SettingsError for a LSP_CALIB_LINGER that is no number of seconds."""
-    named = os.environ.get("LSP_CALIB_LINGER")
-    if not named:
-        return default
-    with contextlib.suppress(ValueError):
-        seconds = float(named)
-        if math.isfinite(seconds) and seconds >= 0:
-            return seconds
-    raise SettingsError(f"LSP_CALIB_LINGER is {named!r}; it must be a number of seconds, 0 or more.")

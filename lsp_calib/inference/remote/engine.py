@@ -16,7 +16,6 @@ import attrs
 
 from lsp_calib.characters import in_one_line
 from lsp_calib.errors import (
-    DeadlineError,
     EngineError,
     LspCalibError,
     ModelError,
@@ -124,16 +123,10 @@ class RemoteEngine:
             return self._loaded
 
     async def generate(self, request: Request) -> Generation:
-        """Raises ModelError, EngineError (RequestCancelledError, DeadlineError), SettingsError for a key."""
+        """Raises ModelError, EngineError (RequestCancelledError), SettingsError for a key."""
         if not request.max_tokens:
             return Generation("", (), Stop.LENGTH, Timing())  # a server manages its own cache
-        try:
-            async with asyncio.timeout(request.deadline):
-                return await self._answered(request)
-        except TimeoutError:
-            raise DeadlineError(
-                f"No answer from {self._server.host} within {request.deadline:g} s."
-            ) from None
+        return await self._answered(request)
 
     async def count(self, request: ScoreRequest) -> tuple[Distributions, ...]:  # noqa: ARG002
         """Raises EngineError: no server tells whole distributions."""
