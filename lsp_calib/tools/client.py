@@ -9,7 +9,7 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,13 +18,9 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
 from lsp_calib import __version__
-from lsp_calib.completion.context import shared_ends
 from lsp_calib.errors import LspCalibError
 
 T = TypeVar("T")
-# From (line, column) to (line, column) there is to be this text.
-Edit = tuple[tuple[int, int], tuple[int, int], str]
-
 # Seconds to wait for requests that do not need a model.
 _PROMPT = 20.0
 
@@ -306,53 +302,19 @@ class Document:
 
     def edit(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
         """Replace the text between two places (line, column) with `text`."""
-        self.edits([(start, end, text)])
+        span = types.Range(self.position(*start), self.position(*end))
+        self.lines[start[0] : end[0] + 1] = (
+            self.lines[start[0]][: start[1]] + text + self.lines[end[0]][end[1] :]
+        ).split("\n")
+        self.tell_changes([types.TextDocumentContentChangePartial(range=span, text=text)])
 
-    def edits(self, edits: Iterable[Edit]) -> None:
-        """Replace several texts in one message. Each edit counts in the text that those before it leave, so
-        the one furthest down comes first."""
-        changes = []
-        for start, end, text in edits:
-            span = types.Range(self.position(*start), self.position(*end))
-            changes.append(types.TextDocumentContentChangePartial(range=span, text=text))
-            replace_in(self.lines, (start, end, text))
+    def tell_changes(self, changes: list[types.TextDocumentContentChangeEvent]) -> None:
+        """Send changes that were made in `lines`."""
         self.version += 1
+        identifier = types.VersionedTextDocumentIdentifier(uri=self.uri, version=self.version)
         self._editor.tell(
-            types.TEXT_DOCUMENT_DID_CHANGE,
-            types.DidChangeTextDocumentParams(
-                types.VersionedTextDocumentIdentifier(uri=self.uri, version=self.version), changes
-            ),
+            types.TEXT_DOCUMENT_DID_CHANGE, types.DidChangeTextDocumentParams(identifier, changes)
         )
-
-    def accept(self, item: types.InlineCompletionItem, line: int) -> None:
-        """Put a suggestion into a line: the one that it was made for, which may have moved since."""
-        span, units = item.range, self.lines[line].encode("utf-16-le")
-        assert span is not None
-        start, end = (
-            len(units[: 2 * at.character].decode("utf-16-le", "ignore")) for at in (span.start, span.end)
-        )
-        self.replace(line, start, end, str(item.insert_text))
-
-    def reload(self) -> None:
-        """Read the file again as VS Code does: one change of the lines from the first that differs to the
-        last."""
-        old, new = self.lines, self.path.read_text("utf-8").split("\n")
-        before, behind = shared_ends(old, new)
-        if old == new:
-            return
-        if behind:
-            inserted = "".join(f"{line}\n" for line in new[before : len(new) - behind])
-            self.edit((before, 0), (len(old) - behind, 0), inserted)
-        else:
-            self.edit((0, 0), (len(old) - 1, len(old[-1])), "\n".join(new))
-
-    def reopen(self, *, from_disk: bool = False) -> None:
-        """Close the file and open it again, with the text that it has in the editor, or on the disk: so
-        Neovim and Emacs read a file again."""
-        self.close()
-        if from_disk:
-            self.lines = self.path.read_text("utf-8").split("\n")
-        self.open()
 
     def open(self) -> None:
         """Open the file in the editor, with the text that it has there."""
@@ -363,33 +325,14 @@ class Document:
         """Close the file in the editor."""
         self._editor.tell(types.TEXT_DOCUMENT_DID_CLOSE, types.DidCloseTextDocumentParams(self.identifier))
 
-    def save(self, *, by_itself: bool = False, edits: Iterable[Edit] = ()) -> None:
-        """Save the file, as on a user's command, or `by_itself` as some editors do after a pause. edits:
-        what a formatter changes on saving."""
-        reasons = types.TextDocumentSaveReason
-        reason = reasons.AfterDelay if by_itself else reasons.Manual
-        self._editor.tell(
-            types.TEXT_DOCUMENT_WILL_SAVE, types.WillSaveTextDocumentParams(self.identifier, reason)
-        )
-        if edits := list(edits):
-            self.edits(edits)
-        self.path.write_text(self.text, "utf-8")
-        self._editor.tell(types.TEXT_DOCUMENT_DID_SAVE, types.DidSaveTextDocumentParams(self.identifier))
-
     async def complete(
         self, line: int, column: int, seconds: float, *, by_hand: bool = False
     ) -> types.InlineCompletionItem | None:
-        """The first inline completion at this place, None if there is none."""
-        return next(iter(await self.completions(line, column, seconds, by_hand=by_hand)), None)
-
-    async def completions(
-        self, line: int, column: int, seconds: float, *, by_hand: bool = False
-    ) -> Sequence[types.InlineCompletionItem]:
-        """The inline completions at this place. by_hand: asked for by the user, who gets alternatives too."""
+        """The first inline completion at this place, None if there is none. by_hand: the user asked."""
         params = self._completion_at(line, column, by_hand=by_hand)
         answer = await self._editor.ask(types.TEXT_DOCUMENT_INLINE_COMPLETION, params, seconds)
         items = answer.items if isinstance(answer, types.InlineCompletionList) else answer
-        return items or ()
+        return next(iter(items or ()), None)
 
     def complete_later(self, line: int, column: int) -> Callable[[], None]:
         """Ask for an inline completion without waiting for it; returns a function that cancels it."""
@@ -407,6 +350,19 @@ class Document:
             position=self.position(line, column),
         )
 
+    def save(self, reason: types.TextDocumentSaveReason = types.TextDocumentSaveReason.Manual) -> None:
+        """Save the file."""
+        self.will_save(reason)
+        self.did_save()
+
+    def will_save(self, reason: types.TextDocumentSaveReason) -> None:
+        params = types.WillSaveTextDocumentParams(self.identifier, reason)
+        self._editor.tell(types.TEXT_DOCUMENT_WILL_SAVE, params)
+
+    def did_save(self) -> None:
+        self.path.write_text(self.text, "utf-8")
+        self._editor.tell(types.TEXT_DOCUMENT_DID_SAVE, types.DidSaveTextDocumentParams(self.identifier))
+
     async def diagnostics(self) -> list[types.Diagnostic]:
         """All diagnostics of the document, pulled."""
         answer = await self._editor.ask(
@@ -418,12 +374,6 @@ class Document:
         params = types.HoverParams(self.identifier, self.position(line, column))
         answer: types.Hover | None = await self._editor.ask(types.TEXT_DOCUMENT_HOVER, params, seconds)
         return answer
-
-
-def replace_in(lines: list[str], edit: Edit) -> None:
-    """Replace a text in the lines of a document."""
-    (first, start), (last, end), text = edit
-    lines[first : last + 1] = (lines[first][:start] + text + lines[last][end:]).split("\n")
 
 
 def suggestion_of(item: types.InlineCompletionItem | None) -> dict[str, Any] | None:

@@ -94,7 +94,8 @@ class Hand:
         document, line = self._typist.document, self._steps[0].start[0]
         document.replace(line, 0, len(document.lines[line]), self._lines[key])
         # The server remembers its answers for as long as a document is open.
-        document.reopen()
+        document.close()
+        document.open()
         before = await until_idle(self._server.probe)
         at = time.monotonic()
         ms, _ = await self._typist.answer(self._steps[key])

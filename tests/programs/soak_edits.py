@@ -14,7 +14,9 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from lsp_calib.text_lines import indentation_of
-from lsp_calib.tools.client import Edit, replace_in
+
+# From (line, column) to (line, column) there is to be this text.
+Edit = tuple[tuple[int, int], tuple[int, int], str]
 
 _NAME = re.compile(r"(?<![\w.'\"])[a-z_]\w{3,}\b(?!['\"])")
 _NUMBERED = re.compile(r"_\d+$")
@@ -137,3 +139,9 @@ def _functions(text: str) -> list[tuple[int, int]]:
                 first = min([one.lineno, *(decorator.lineno for decorator in one.decorator_list)])
                 spans.append((first - 1, one.end_lineno))
     return spans
+
+
+def replace_in(lines: list[str], edit: Edit) -> None:
+    """Replace a text in the lines of a document."""
+    (first, start), (last, end), text = edit
+    lines[first : last + 1] = (lines[first][:start] + text + lines[last][end:]).split("\n")

@@ -6,16 +6,16 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 import attrs
 from lsprotocol import types
-from soak_edits import agents_edits, another_version, changed, formatters_edits
+from soak_edits import Edit, agents_edits, another_version, changed, formatters_edits, replace_in
 
 from lsp_calib.completion.context import shared_ends
 from lsp_calib.text_lines import same_line
-from lsp_calib.tools.client import Document, Edit, Editor
+from lsp_calib.tools.client import Document, Editor
 
 PATIENCE = 240.0
 # So many keys in a row ask for a completion; the rest is typed too fast for that.
@@ -26,11 +26,61 @@ _WHILE_TYPING, _WHILE_SHOWN, _AFTERWARDS = 0.004, 0.06, 0.12
 Act = Callable[["Place"], Awaitable[None]]
 
 
+class SoakDocument(Document):
+    """A document into which other programs write."""
+
+    def edits(self, edits: Iterable[Edit]) -> None:
+        """Replace several texts in one message. Each edit counts in the text that those before it leave, so
+        the one furthest down comes first."""
+        changes: list[types.TextDocumentContentChangeEvent] = []
+        for start, end, text in edits:
+            span = types.Range(self.position(*start), self.position(*end))
+            changes.append(types.TextDocumentContentChangePartial(range=span, text=text))
+            replace_in(self.lines, (start, end, text))
+        self.tell_changes(changes)
+
+    def accept(self, item: types.InlineCompletionItem, line: int) -> None:
+        """Put a suggestion into a line: the one that it was made for, which may have moved since."""
+        span, units = item.range, self.lines[line].encode("utf-16-le")
+        assert span is not None
+        start, end = (
+            len(units[: 2 * at.character].decode("utf-16-le", "ignore")) for at in (span.start, span.end)
+        )
+        self.replace(line, start, end, str(item.insert_text))
+
+    def reload(self) -> None:
+        """Read the file again as VS Code does: one change of the lines from the first that differs to the
+        last."""
+        old, new = self.lines, self.path.read_text("utf-8").split("\n")
+        before, behind = shared_ends(old, new)
+        if old == new:
+            return
+        if behind:
+            inserted = "".join(f"{line}\n" for line in new[before : len(new) - behind])
+            self.edit((before, 0), (len(old) - behind, 0), inserted)
+        else:
+            self.edit((0, 0), (len(old) - 1, len(old[-1])), "\n".join(new))
+
+    def reopen(self, *, from_disk: bool = False) -> None:
+        """Close the file and open it again, with the text that it has in the editor, or on the disk: so
+        Neovim and Emacs read a file again."""
+        self.close()
+        if from_disk:
+            self.lines = self.path.read_text("utf-8").split("\n")
+        self.open()
+
+    def save_with(self, edits: Iterable[Edit]) -> None:
+        """Save by hand; `edits` are what a formatter changes then."""
+        self.will_save(types.TextDocumentSaveReason.Manual)
+        self.edits(edits)
+        self.did_save()
+
+
 @attrs.define(eq=False)
 class Place:
     """A line that somebody writes. true: as it is to become. text: as it was left."""
 
-    document: Document
+    document: SoakDocument
     line: int
     true: str
     text: str = ""
@@ -63,7 +113,7 @@ class Typist:
         self.editor, self._seconds = editor, seconds
         self._chance = random.Random(seed)
         self._committed = {path: path.read_text("utf-8") for path in sorted(folder.glob("*.py"))}
-        self._open: list[Document] = []
+        self._open: list[SoakDocument] = []
         self._begun: list[Place] = []
         self._accepted: deque[Place] = deque(maxlen=4)
         self.answered = 0
@@ -74,7 +124,7 @@ class Typist:
     async def work(self, until: float) -> None:
         self._until = until
         for path in self._committed:  # what a first summary loads, and the first of a document, is no growth
-            document = Document(self.editor, path, "python")
+            document = SoakDocument(self.editor, path, "python")
             await self._hover(document)
             document.close()
         acts = (self._type, self._hover, self._save, self._format, self._close, self._others_write)
@@ -85,18 +135,18 @@ class Typist:
             else:
                 await self._chance.choices(acts, (12, 2, 1, 0.5, 0.5, 1.2))[0](document)
 
-    def _document(self) -> Document:
+    def _document(self) -> SoakDocument:
         """An open one; now and then another is opened and an old one closed."""
         if not self._open or self._chance.random() < 0.1:
             path = self._chance.choice(list(self._committed))
             if all(one.path != path for one in self._open):
-                self._open.append(Document(self.editor, path, "python"))
+                self._open.append(SoakDocument(self.editor, path, "python"))
             if len(self._open) > 3:
                 self._tidy(old := self._open.pop(0))
                 old.close()
         return self._chance.choice(self._open)
 
-    def _tidy(self, document: Document) -> None:
+    def _tidy(self, document: SoakDocument) -> None:
         """Finish the lines that were begun, and save them."""
         for place in self._begun:
             if place.document is document and place.find():
@@ -106,42 +156,42 @@ class Typist:
     async def _pause(self, least: float, most: float) -> None:
         await asyncio.sleep(self._chance.uniform(least, most))
 
-    async def _hover(self, document: Document) -> None:
+    async def _hover(self, document: SoakDocument) -> None:
         heads = [at for at, line in enumerate(document.lines) if line.lstrip().startswith("def ")]
         if heads:
             line, began = self._chance.choice(heads), time.monotonic()
             await document.hover(line, document.lines[line].index("def ") + 4, PATIENCE)
             self._seconds["hover"].append(time.monotonic() - began)
 
-    async def _save(self, document: Document) -> None:
+    async def _save(self, document: SoakDocument) -> None:
         """Save by hand; sometimes a formatter has its way then."""
         formats = self._chance.random() < 0.5
         self.met["formatter on saving"] += formats
-        document.save(edits=self._formatted(document) if formats else ())
+        document.save_with(self._formatted(document)) if formats else document.save()
         await document.diagnostics()
 
-    async def _format(self, document: Document) -> None:
+    async def _format(self, document: SoakDocument) -> None:
         self.met["formatter by hand"] += 1
         document.edits(self._formatted(document))
         await self._pause(0.2, 1.0)
 
-    def _formatted(self, document: Document) -> list[Edit]:
+    def _formatted(self, document: SoakDocument) -> list[Edit]:
         """What the formatter changes: sometimes also lines that were accepted."""
         own = [at.line for at in self._accepted if at.document is document and self._is_there(at)]
         return formatters_edits(document.lines, self._chance, own if self._chance.random() < 0.4 else ())
 
-    async def _close(self, document: Document) -> None:
+    async def _close(self, document: SoakDocument) -> None:
         """Close without saving, and open again."""
         self.met["closed and opened"] += 1
         self._open.remove(document)
         document.close()
         await self._pause(0.2, 2.0)
-        self._open.append(Document(self.editor, document.path, "python"))
+        self._open.append(SoakDocument(self.editor, document.path, "python"))
         for place in (*self._begun, *self._accepted):
             if place.document is document:
                 place.document = self._open[-1]
 
-    async def _type(self, document: Document) -> None:
+    async def _type(self, document: SoakDocument) -> None:
         """Type some keys of a line again, then do with the suggestion what people do."""
         lines = [at for at, line in enumerate(document.lines) if len(line.strip()) > 8]
         place = Place(document, line := self._chance.choice(lines), document.lines[line])
@@ -248,7 +298,7 @@ class Typist:
     def _is_there(self, place: Place) -> bool:
         return place.document in self._open and place.find()
 
-    async def _others_write(self, document: Document, place: Place | None = None) -> None:
+    async def _others_write(self, document: SoakDocument, place: Place | None = None) -> None:
         """Another program writes into a document. place: where the user is in it."""
         kind = self._chance.choice(("checkout", "agent", "agent on disk"))
         self.met[kind] += 1
@@ -262,7 +312,8 @@ class Typist:
             document.edits(edits)
             return
         if document.path.read_text("utf-8") != document.text:
-            document.save(by_itself=chance.random() < 0.5)
+            reasons = types.TextDocumentSaveReason
+            document.save(reasons.AfterDelay if chance.random() < 0.5 else reasons.Manual)
             await self._pause(0.0, 0.5)
         if kind == "checkout":
             text = another_version(self._committed[document.path], chance)
