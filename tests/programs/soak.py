@@ -8,8 +8,8 @@ editor or on the disk, a formatter runs.
 Every ten seconds memory, handles and the feedback store are read. After a warm-up of five minutes (half of a
 shorter run) handles of servers and model process may grow by 5 % or by six: threads start and files open when
 they are first needed. Memory may grow by 5 %. In a run of less than twenty minutes caches still fill, so its
-memory is judged by the growth for each answered key, from 1.5 MB on. What became of the suggestions is counted
-at the end.
+memory is judged by the growth for each answered key, from 1.5 MB on. What became of the suggestions is
+counted at the end.
 """
 
 from __future__ import annotations
