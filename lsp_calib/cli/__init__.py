@@ -165,11 +165,6 @@ def complete(
 @model_option
 @threads_option
 @remote_option
-@click.option(
-    "--augment",
-    is_flag=True,
-    help="Also tell the model the repository and the path, and in Python and Java names and data flow.",
-)
 def summarize(
     place: str,
     everything: bool,
@@ -177,7 +172,6 @@ def summarize(
     model: str | None,
     threads: int,
     remote: str | None,
-    augment: bool,
 ) -> None:
     """Summarise the function at LINE. With --all, write a page of all functions.
 
@@ -188,17 +182,17 @@ def summarize(
 
     given = engine_given(model, remote, threads=threads)
     if everything:
-        _summarize_all(Path(place), given, as_json=as_json, augment=augment)
+        _summarize_all(Path(place), given, as_json=as_json)
         return
     path, line, _ = place_in_file(place, column=False)
-    suggestion = summarize_at(path, line, given, warn, augment=augment)
+    suggestion = summarize_at(path, line, given, warn)
     if as_json:
         print_json(suggestion.to_wire())
     else:
         print_suggestions([suggestion])
 
 
-def _summarize_all(path: Path, given: Settings, *, as_json: bool, augment: bool) -> None:
+def _summarize_all(path: Path, given: Settings, *, as_json: bool) -> None:
     from lsp_calib.commands.printing import item_progress
     from lsp_calib.commands.suggestions import Overview, overview
 
@@ -208,7 +202,7 @@ def _summarize_all(path: Path, given: Settings, *, as_json: bool, augment: bool)
     ended: click.exceptions.Exit | LspCalibError | None = None
     try:
         with item_progress("Summarising", quiet=False) as progress:
-            overview(path, given, warn, progress, page, augment=augment)
+            overview(path, given, warn, progress, page)
     except KeyboardInterrupt:
         ended = click.exceptions.Exit(StoppedError.exit_code)  # the finished summaries are kept
     except LspCalibError as error:

@@ -354,7 +354,7 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
 @click.option(
     "--augment",
     is_flag=True,
-    help="Show the model facts about the code beside it, as `summarize --augment` does.",
+    help="Show the model facts about the code beside it: where it stands, names, data flow.",
 )
 @observe_option(SUMMARIES_OBSERVED)
 @click.option(

@@ -164,11 +164,11 @@ def complete_at(path: Path, line: int, column: int | None, given: Settings, say:
     return with_engine(ask, trusted, say)
 
 
-def summarize_at(path: Path, line: int, given: Settings, say: Say, *, augment: bool = False) -> Suggestion:
+def summarize_at(path: Path, line: int, given: Settings, say: Say) -> Suggestion:
     """The summary of the innermost function that holds `line` (from 0).
 
     Documented functions of the file's repository are examples for it, unless a remote server is asked: only
-    text of the file goes there. given, say: as for `settings_in_force`. augment: as for `SummaryService`.
+    text of the file goes there. given, say: as for `settings_in_force`.
     Raises DataError if the file cannot be used or no function is there, and what `with_engine` raises.
     """
     lines = read_source(path)
@@ -186,7 +186,7 @@ def summarize_at(path: Path, line: int, given: Settings, say: Say, *, augment: b
             looking = repository.find(path, function, language)
             examples, _ = await asyncio.gather(looking, engine.ready())
         service = SummaryService(engine, estimator_for(trusted), installed_encoder())
-        summary = await _summary(service, path, function, language, examples, augment=augment)
+        summary = await _summary(service, path, function, language, examples)
         if summary is None:
             raise DataError(f"The model gave no summary of {function.name}. Another model may.")
         return summary
@@ -200,20 +200,9 @@ async def _summary(
     function: Function,
     language: str,
     examples: Sequence[Example],
-    *,
-    augment: bool,
 ) -> Suggestion | None:
     """The summary of a function of a file; None if the model has nothing to say."""
-    root, at = project_of(path)
-    found = await service.summarize(
-        function,
-        language,
-        examples=examples,
-        augment=augment,
-        repository=root.name,
-        path=at,
-        document=str(path.absolute()),
-    )
+    found = await service.summarize(function, language, examples=examples, document=str(path.absolute()))
     return None if found is None else found.suggestion
 
 
@@ -294,13 +283,11 @@ class Overview:
         return "\n".join(lines) + "\n"
 
 
-def overview(
-    root: Path, given: Settings, say: Say, progress: Progress, into: Overview, *, augment: bool = False
-) -> None:
+def overview(root: Path, given: Settings, say: Say, progress: Progress, into: Overview) -> None:
     """Summarise the functions of a file, or of the files below a folder, one after the other.
 
     Documented functions of the repository are examples, as for `summarize_at`. given, say: as for
-    `settings_in_force`. augment: as for `SummaryService`. into: gets each summary once it is made: finished
+    `settings_in_force`. into: gets each summary once it is made: finished
     ones stay when the user stops the command, or when the model fails.
     Raises DataError if there is no function, and what `with_engine` raises.
     """
@@ -319,7 +306,7 @@ def overview(
             examples: Sequence[Example] = ()
             if trusted.remote_url is None:
                 examples = await repository.find(path, function, language)
-            made = await _summary(service, path, function, language, examples, augment=augment)
+            made = await _summary(service, path, function, language, examples)
             into.files.setdefault(name, []).append(attrs.evolve(entry, summary=made))
         progress(len(found), len(found))
 

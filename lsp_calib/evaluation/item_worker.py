@@ -23,6 +23,7 @@ from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, WindowSize, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.augmentation import facts_of
 from lsp_calib.evaluation.covering_tests import line_passes
 from lsp_calib.evaluation.datasets.problems import Infilling, function_item_of
 from lsp_calib.evaluation.engine_host import (
@@ -59,7 +60,6 @@ from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.fit import plain_words
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
-from lsp_calib.summarization.prompt import facts_of
 from lsp_calib.summarization.reflection import about_code
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
 from lsp_calib.syntax import Function
@@ -345,7 +345,7 @@ class Summarising(Asking):
     """A `runner.Ask` for functions.
 
     observe: optional fields of the records.
-    augment: show facts about the code beside it, as `SummaryService` does.
+    augment: show facts about the code beside it, see `evaluation.augmentation`.
     """
 
     observe: frozenset[SummaryObserved] = frozenset()

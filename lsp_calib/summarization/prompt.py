@@ -3,24 +3,21 @@
 A task, examples with the sentence that a person wrote about each, then the function. What is the same in
 every prompt comes first, and the function last: the model process keeps what a prompt begins with.
 
-A prompt may tell facts about the code in words: where it stands, its names with types and scopes, and which
-values come from which, the three kinds of Ahmed et al. 2024 (ASAP). Names and data flow are read from Python
-and Java. Pure.
+Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from lsp_calib.inference.models.cards import ChatFormat
 from lsp_calib.summarization.examples import Example
 from lsp_calib.syntax import Function
-from lsp_calib.syntax.code_facts import CodeFacts, Name, code_facts
 from lsp_calib.values import Prompt, Segment
 
 VERSION = "summary-bm25-1"
 AUGMENTED = f"{VERSION}-asap"
-"""The version of prompts with facts about the code beside it."""
+"""The version of prompts with facts about the code beside it (`evaluation.augmentation`)."""
 
 SHOTS = 3
 """How many examples are looked for."""
@@ -46,8 +43,6 @@ _SHIPPED = (
 _MOST_OF_EXAMPLE = 300
 # The languages' names in fences, where they are not the editors'.
 _FENCE = {"javascriptreact": "jsx", "typescriptreact": "tsx"}
-# Of the facts on one function, in characters; of each kind, how many.
-_MOST_FACTS, _MOST_OF_KIND = 600, 8
 
 
 def build_prompt(
@@ -116,56 +111,3 @@ def _beginning(code: str) -> str:
         return code
     kept = code[:_MOST_OF_EXAMPLE]
     return f"{kept.rpartition(chr(10))[0] or kept}\n..."
-
-
-def augmentation(code: str, language: str, *, repository: str = "", path: str = "") -> str:
-    """The facts on a function, a line for each kind; "" if nothing is known.
-
-    code: without documentation. repository: the name of its project. path: of its file below it, with `/`.
-    """
-    facts = code_facts(code, language)
-    lines = [
-        _fact("Repository", [repository]),
-        _fact("File", [path]),
-        *_names(facts),
-        _fact(
-            "Data flow",
-            [
-                f"{flow.name} {'comes from' if flow.direct else 'is computed from'} {', '.join(flow.sources)}"
-                for flow in facts.flows
-            ],
-            "; ",
-        ),
-    ]
-    text = "\n".join(line for line in lines if line)
-    if len(text) > _MOST_FACTS:
-        text = text[:_MOST_FACTS].rpartition("\n")[0] or text[:_MOST_FACTS]
-    return text
-
-
-def facts_of(
-    code: str, examples: Sequence[Example], language: str, *, repository: str = "", path: str = ""
-) -> list[str]:
-    """The facts for a prompt: those of each example, then those of the function.
-
-    code: what the prompt shows of it. repository, path: as for `augmentation`; examples have their own paths.
-    """
-    shown = [*((one.code, one.path) for one in examples), (code, path)]
-    return [augmentation(text, language, repository=repository, path=at) for text, at in shown]
-
-
-def _names(facts: CodeFacts) -> Iterable[str]:
-    yield _fact("Parameters", map(_typed, facts.parameters))
-    yield _fact("Local variables", map(_typed, facts.variables))
-    yield _fact("Fields", facts.fields)
-    yield _fact("Calls", facts.calls)
-    yield _fact("Returns", [facts.returns])
-
-
-def _typed(name: Name) -> str:
-    return f"{name.name} ({name.type})" if name.type else name.name
-
-
-def _fact(kind: str, facts: Iterable[str], between: str = ", ") -> str:
-    told = [fact for fact in facts if fact][:_MOST_OF_KIND]
-    return f"{kind}: {between.join(told)}" if told else ""

@@ -16,7 +16,7 @@ from lsp_calib.inference.engine import Engine, Observe, Priority, Request, Sampl
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.features import text_features
 from lsp_calib.summarization.fit import Encodes, fit_features
-from lsp_calib.summarization.prompt import build_prompt, facts_of
+from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.syntax import Function, first_sentence_end
 from lsp_calib.values import Evidence, Generation, ModelIdentity, Stop, Suggestion
 
@@ -73,9 +73,6 @@ class SummaryService:
         priority: Priority = Priority.BACKGROUND,
         *,
         examples: Sequence[Example] = (),
-        augment: bool = False,
-        repository: str = "",
-        path: str = "",
         seed: int | None = None,
         document: str = "",
     ) -> Summary | None:
@@ -83,19 +80,13 @@ class SummaryService:
 
         examples: functions of the same language with their documentation, the best first; none of them the
             function itself. With none the shipped ones are shown.
-        augment: tell facts about the code beside it, see `augmentation`; among them the name of the
-            repository and the path of the file below it. These prompts have a version of their own.
         seed: draws another wording than the likeliest one; such a summary has no confidence.
         document: the URI or path of the document, for overrides of the tiers; "": unknown.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
         card, model = loaded.card, loaded.identity
-        facts = None
-        if augment:
-            code = function.code[: card.window]
-            facts = facts_of(code, examples, language, repository=repository, path=path)
-        prompt = build_prompt(function, language, card.chat, card.window, examples, facts=facts)
+        prompt = build_prompt(function, language, card.chat, card.window, examples)
         # It loads beside the first summary; in a thread, while the event loop answers keystrokes.
         purpose = Purpose(model, prompt.version, "summary", language)
         weighs = seed is None and self._estimator.weighs(FIT_FEATURES, purpose)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_summarization import CHAT, EXAMPLE, Scripted, example
+from test_summarization import CHAT, EXAMPLE, example
 
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.evaluation.augmentation import CodeFacts, Flow, Name, augmentation, code_facts
 from lsp_calib.inference.models.cards import ChatFormat
-from lsp_calib.summarization.prompt import augmentation, build_prompt
-from lsp_calib.summarization.service import SummaryService
-from lsp_calib.syntax.code_facts import CodeFacts, Flow, Name, code_facts
+from lsp_calib.summarization.prompt import build_prompt
 
 PYTHON = """def total(self, items: list[Item], tax=0.1, *more, **kw) -> float:
     fresh = [item for item in items if item.fresh]
@@ -100,16 +97,3 @@ def test_facts_stand_below_the_code_that_they_are_on(chat: ChatFormat) -> None:
     at = [shown.index(text) for text in order]
     assert at == sorted(at)
     assert prompt.version == "summary-bm25-1-asap"
-
-
-@pytest.mark.usefixtures("home")
-async def test_the_service_tells_the_facts_where_it_is_asked_to() -> None:
-    engine = Scripted("Return the area.")
-    service = SummaryService(engine, ConfidenceEstimator(CalibratorStore.open()))
-    for augment in (False, True):
-        summary = await service.summarize(
-            EXAMPLE, "python", examples=[example(3)], augment=augment, repository="shop", path="area.py"
-        )
-        assert summary.prompt_version == ("summary-bm25-1-asap" if augment else "summary-bm25-1")
-        shown = "".join(text for _, text in engine.asked[-1].prompt.segments)
-        assert ("Repository: shop\nFile: area.py\nParameters: r" in shown) == augment

@@ -227,17 +227,6 @@ async def test_a_remote_server_gets_the_text_of_the_file_alone(bill: Path) -> No
             assert "some items" not in prompt
 
 
-@pytest.mark.usefixtures("home")
-async def test_augment_tells_repository_path_and_names(bill: Path) -> None:
-    async with serving() as server:
-        arguments = ("summarize", f"{bill}:2", "--remote", server.url, "--json")
-        await run(*arguments)
-        await run(*arguments, "--augment")
-        plain, augmented = (str(one.body["prompt"]) for one in server.completions)
-    assert "Repository" not in plain
-    assert "Repository: repository\nFile: app/bill.py\nParameters: items\n" in augmented
-
-
 def test_examples_of_the_repository_are_shown(bill: Path, use: Callable[..., Scripted]) -> None:
     engine = use("Add a number.")
     summarize_at(bill, 1, Settings(), print)
@@ -352,8 +341,6 @@ async def test_documented_functions_of_the_repository_are_examples_as_in_the_edi
     (prompt,) = scripted.texts
     assert "doubles a price of the shop" in prompt
     assert "other.go" not in prompt
-    assert (await run("summarize", "--all", tree / "sub", "--augment")).exit_code == 0
-    assert "sub/other.go" in scripted.texts[-1], "facts of the code, as for one function"
 
 
 HEADER = "namespace shop {\n// Sums.\ninline int total(int n) {\n  return n;\n}\n}  // namespace shop\n"

@@ -1,23 +1,27 @@
-"""What can be read of a function besides its text: its names with their types, what it calls, its data flow.
+"""Facts about a function for a prompt: where it stands, its names with types, what it calls, its data flow.
 
-For Python and Java. The data flow is that of single statements, without branches or types: which names a
-name gets its value from. Source: Ahmed et al. 2024, "Automatic Semantic Augmentation of Language Model
-Prompts (for Code Summarization)", whose data flow follows GraphCodeBERT (Guo et al. 2021).
+The three kinds of Ahmed et al. 2024 (ASAP), "Automatic Semantic Augmentation of Language Model Prompts (for
+Code Summarization)", whose data flow follows GraphCodeBERT (Guo et al. 2021). Names and data flow are read
+from Python and Java. The data flow is that of single statements, without branches or types: which names a
+name gets its value from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.summarization.examples import Example
 from lsp_calib.syntax.functions import parse
 from lsp_calib.syntax.languages.rules import words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+# Of the facts on one function, in characters; of each kind, how many.
+_MOST_FACTS, _MOST_OF_KIND = 600, 8
 # Nodes that are looked at: a function beyond it is data.
 _MOST_NODES = 5_000
 # In characters. What is called may be any expression.
@@ -226,3 +230,56 @@ def _names(node: Node, grammar: _Grammar) -> Iterator[str]:
 
 def _text(node: Node | None) -> str:
     return "" if node is None or not node.text else " ".join(node.text.decode("utf-8", "replace").split())
+
+
+def augmentation(code: str, language: str, *, repository: str = "", path: str = "") -> str:
+    """The facts on a function, a line for each kind; "" if nothing is known.
+
+    code: without documentation. repository: the name of its project. path: of its file below it, with `/`.
+    """
+    facts = code_facts(code, language)
+    lines = [
+        _fact("Repository", [repository]),
+        _fact("File", [path]),
+        *_told(facts),
+        _fact(
+            "Data flow",
+            [
+                f"{flow.name} {'comes from' if flow.direct else 'is computed from'} {', '.join(flow.sources)}"
+                for flow in facts.flows
+            ],
+            "; ",
+        ),
+    ]
+    text = "\n".join(line for line in lines if line)
+    if len(text) > _MOST_FACTS:
+        text = text[:_MOST_FACTS].rpartition("\n")[0] or text[:_MOST_FACTS]
+    return text
+
+
+def facts_of(
+    code: str, examples: Sequence[Example], language: str, *, repository: str = "", path: str = ""
+) -> list[str]:
+    """The facts for a prompt: those of each example, then those of the function.
+
+    code: what the prompt shows of it. repository, path: as for `augmentation`; examples have their own paths.
+    """
+    shown = [*((one.code, one.path) for one in examples), (code, path)]
+    return [augmentation(text, language, repository=repository, path=at) for text, at in shown]
+
+
+def _told(facts: CodeFacts) -> Iterable[str]:
+    yield _fact("Parameters", map(_typed, facts.parameters))
+    yield _fact("Local variables", map(_typed, facts.variables))
+    yield _fact("Fields", facts.fields)
+    yield _fact("Calls", facts.calls)
+    yield _fact("Returns", [facts.returns])
+
+
+def _typed(name: Name) -> str:
+    return f"{name.name} ({name.type})" if name.type else name.name
+
+
+def _fact(kind: str, facts: Iterable[str], between: str = ", ") -> str:
+    told = [fact for fact in facts if fact][:_MOST_OF_KIND]
+    return f"{kind}: {between.join(told)}" if told else ""
