@@ -67,7 +67,7 @@ class _Change:
 
 
 @attrs.define
-class _Document:
+class _Followed:
     """followed: not yet settled, oldest first. surviving: inserted, settled, recorded up to ten minutes.
     closing: it is not open, and may be opened again at once."""
 
@@ -96,7 +96,7 @@ class Tracker:
     """
 
     def __init__(self) -> None:
-        self._documents: dict[str, _Document] = {}
+        self._documents: dict[str, _Followed] = {}
         self._visit: _Visit | None = None
         self._recent: dict[str, _Change] = {}
         self._cells: dict[str, tuple[str, float]] = {}  # closed, with their notebook and when
@@ -148,7 +148,7 @@ class Tracker:
         if not 0 <= line < len(lines) or normalised_line(lines[line]) == expected:
             return events
         initial = normalised_line(lines[line])
-        document = self._documents.setdefault(uri, _Document(lines))
+        document = self._documents.setdefault(uri, _Followed(lines))
         episode = self._episode_at(uri, line) or suggestion.id
         self._visit = _Visit(uri, line, episode)
         one = TrackedSuggestion(
@@ -173,7 +173,7 @@ class Tracker:
         """
         events = self.changed(uri, lines, now)
         (line, expected), *below = [(at, normalised_line(text)) for at, text in places]
-        document = self._documents.setdefault(uri, _Document(tuple(lines)))
+        document = self._documents.setdefault(uri, _Followed(tuple(lines)))
         text = normalised_line(document.lines[line])
         one = TrackedSuggestion(
             *(suggestion, suggestion.id, line, "", expected, now, text),
@@ -330,7 +330,7 @@ class Tracker:
             self._documents[uri] = document
         return self.changed(uri, lines, now, by=By.FILE)
 
-    def _end(self, uri: str, document: _Document, closing: _Closing, now: float) -> list[Event]:
+    def _end(self, uri: str, document: _Followed, closing: _Closing, now: float) -> list[Event]:
         """A document stays closed: settle what is followed in it by what is left of it."""
         document.closing = None
         if closing.notebook:
@@ -373,7 +373,7 @@ class Tracker:
             self._recent.clear()
 
     @staticmethod
-    def _due(document: _Document, now: float, one: TrackedSuggestion) -> Iterator[Event]:
+    def _due(document: _Followed, now: float, one: TrackedSuggestion) -> Iterator[Event]:
         yield from one.survivals(now)
         if one.suggestion.id not in document.followed:
             if one.survives_at is None:
@@ -438,7 +438,7 @@ class Tracker:
         return False
 
     @staticmethod
-    def _follow_at_most(document: _Document, one: TrackedSuggestion, events: list[Event], now: float) -> None:
+    def _follow_at_most(document: _Followed, one: TrackedSuggestion, events: list[Event], now: float) -> None:
         """Follow one more; the oldest settles if there are too many."""
         document.followed[one.suggestion.id] = one
         if len(document.followed) > FOLLOWED_AT_MOST:
@@ -531,7 +531,7 @@ class Tracker:
     ) -> None:
         """A suggestion is followed in another document from now on. lines, place: there."""
         source, id_ = self._documents[uri], one.suggestion.id
-        into = self._documents.setdefault(target, _Document(lines))
+        into = self._documents.setdefault(target, _Followed(lines))
         if source.followed.pop(id_, None) is not None:
             into.followed[id_] = one
         elif source.surviving.pop(id_, None) is not None:
@@ -540,7 +540,7 @@ class Tracker:
         one.came_back(place, now)
         one.moved_on(now)
 
-    def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
+    def _active(self, uri: str, line: int | None, now: float, but: _Followed | None = None) -> None:
         """Record activity on a line (None: unknown lines) of a document: the user is there, and has moved on
         from all others."""
         for other, document in self._documents.items():

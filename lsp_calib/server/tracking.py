@@ -243,7 +243,7 @@ class _No:
 
 
 @attrs.define
-class _Document:
+class _Refusals:
     """shown: by id, the latest at the end. refused: by line."""
 
     shown: LRU[str, _Shown] = attrs.field(factory=lambda: LRU(_MOST))
@@ -263,11 +263,11 @@ class Refused:
 
     def __init__(self, tracking: SuggestionTracking) -> None:
         self._tracking = tracking
-        self._documents: dict[str, _Document] = {}
+        self._documents: dict[str, _Refusals] = {}
 
     def shown(self, uri: str, completion: Completion) -> None:
         """A suggestion is about to be shown."""
-        shown = self._documents.setdefault(uri, _Document()).shown
+        shown = self._documents.setdefault(uri, _Refusals()).shown
         suggestion, line = completion.suggestion, completion.cursor.own_line
         one, text = shown.get(suggestion.id), hash(completion.present_line)
         if one is None or one.line != line:
@@ -302,7 +302,7 @@ class Refused:
                 one.text = hash(lines[line])
                 self._became(document, id_, one, lines[line], typed)
 
-    def _became(self, document: _Document, id_: str, one: _Shown, text: str, typed: bool) -> None:
+    def _became(self, document: _Refusals, id_: str, one: _Shown, text: str, typed: bool) -> None:
         if one.taken and one.text in one.present:
             one.taken = False
             document.refuse(one)

@@ -114,7 +114,7 @@ class Calibrator:
 
     @cached_property
     def _content_id(self) -> str:
-        content = written(_Document.of(self))
+        content = written(_CalibratorFile.of(self))
         for field in ("schema", "id", "contentId", "state"):
             content.pop(field, None)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -298,7 +298,7 @@ class Calibrator:
     def to_json(self) -> dict[str, Any]:
         """The document as JSON types; `from_json` gives back an equal calibrator."""
         content_id = "" if self.made_as is None else self._content_id
-        document: dict[str, Any] = written(_Document.of(self, id=self.id, content_id=content_id))
+        document: dict[str, Any] = written(_CalibratorFile.of(self, id=self.id, content_id=content_id))
         return document
 
     @classmethod
@@ -309,7 +309,7 @@ class Calibrator:
         Raises CalibratorError naming file and field: unknown schema version or field, missing field, wrong
         type, values that contradict each other, an id that is not that of the content.
         """
-        found = read(document, _Document, file)
+        found = read(document, _CalibratorFile, file)
         try:
             calibrator = found.calibrator()
         except (CalibratorError, DataError) as error:
@@ -370,7 +370,7 @@ def _id_prefix(purpose: Purpose) -> str:
     return f"{purpose.task}-{slug(purpose.model.name)}-"
 
 
-class _Document(Document, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag=2):
+class _CalibratorFile(Document, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag=2):
     """The fields of a calibrator's file, in their order."""
 
     id: str
