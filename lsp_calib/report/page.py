@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lsp_calib import __version__
 from lsp_calib.badges import BADGES, counted
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.feedback.comparison import Accuracy, Comparison, Judged, Share
+from lsp_calib.feedback.comparison import Accuracy, Comparison, Share
 from lsp_calib.feedback.report import AtCost, FeedbackReport, Hidden, Latency
 from lsp_calib.files import open_file, write_atomically
 from lsp_calib.report import ThemeName, figures, words
@@ -61,9 +61,7 @@ def _body(report: FeedbackReport) -> Markup:
         None if report.overall else _todo("No suggestion has a known outcome yet"),
         _compared(report.comparison),
         _over_time(report),
-        _typed(report),
-        _accepted(report),
-        _groups(report),
+        *_by_group(report),
         _survival(report),
         _endings(report),
         _costs(report.costs),
@@ -83,25 +81,29 @@ def _todo(title: str) -> Markup:
     return section(title, None, tag("ol", *(tag("li", text) for text in words.WHAT_TO_DO), class_="todo"))
 
 
+def _scroll(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), kind: str | None = None
+) -> Markup:
+    """A table, as for `markup.table`, that scrolls where it is too wide."""
+    return tag("div", table(head, rows, right, kind), class_="scroll")
+
+
 def _card(tier: Accuracy) -> Markup:
-    mark = tag("b", BADGES[tier.name]["mark"], class_=tier.name)
-    name = tag(
-        "div", mark, f"{tier.name} ", tag("span", BADGES[tier.name]["words"], class_="muted"), class_="name"
-    )
-    if not tier.share.n:
+    badge, share = BADGES[tier.name], tier.share
+    mark = tag("b", badge["mark"], class_=tier.name)
+    name = tag("div", mark, f"{tier.name} ", tag("span", badge["words"], class_="muted"), class_="name")
+    if not share.n:
         return tag("div", name, tag("p", "No visit yet.", class_="note"), class_=f"card {tier.name}")
+    note = (
+        f"{words.share(tier.promised)} promised: {words.verdict(tier)}. {counted(share.n, 'visit')}, 95 % "
+        f"interval {words.share(share.low)} to {words.share(share.high)}."
+    )
     return tag(
         "div",
         name,
-        tag("p", words.share(tier.share.value), tag("small", "right"), class_="big"),
+        tag("p", words.share(share.value), tag("small", "right"), class_="big"),
         figures.scale(tier, tier.name),
-        tag(
-            "p",
-            f"{words.share(tier.promised)} promised: {words.verdict(tier)}. "
-            f"{counted(tier.share.n, 'visit')}, 95 % interval {words.share(tier.share.low)} to "
-            f"{words.share(tier.share.high)}.",
-            class_="note",
-        ),
+        tag("p", note, class_="note"),
         tag("p", prose(advice), class_="note") if (advice := words.advice(tier)) else None,
         class_=f"card {tier.name}",
     )
@@ -110,11 +112,12 @@ def _card(tier: Accuracy) -> Markup:
 def _compared(found: Comparison | None) -> Markup | None:
     if found is None:
         return None
-    judged = (
-        ("Before", "without what was learned from you", found.before),
-        ("In force", "with what was learned from you", found.after),
-    )
-    shown = judged if found.changed else (("In force", "no calibrator of your own in force", found.after),)
+    judged = [("In force", "no calibrator of your own in force", found.after)]
+    if found.changed:
+        judged = [
+            ("Before", "without what was learned from you", found.before),
+            ("In force", "with what was learned from you", found.after),
+        ]
     panels = [
         tag(
             "div",
@@ -123,20 +126,8 @@ def _compared(found: Comparison | None) -> Markup | None:
             figures.reliability(one.bins, title.lower()),
             class_="panel",
         )
-        for title, note, one in shown
+        for title, note, one in judged
     ]
-    return section(
-        "Before and after",
-        " ".join(words.comparison(found)),
-        tag("div", *panels, None if found.changed else _scores(found), class_="pair"),
-        _reading(),
-        _scores(found) if found.changed else None,
-        _parts(found) if len(found.parts) > 1 else None,
-    )
-
-
-def _reading() -> Markup:
-    """How to read a diagram."""
     marks = (
         (tag("circle", cx=6, cy=6, r=4, class_="point"), "the share that was right, with its 95 % interval"),
         (
@@ -145,19 +136,17 @@ def _reading() -> Markup:
         ),
         (tag("rect", x=1, y=2, width=10, height=8, class_="count"), "visits, above"),
     )
-    return legend(marks)
+    return section(
+        "Before and after",
+        " ".join(words.comparison(found)),
+        tag("div", *panels, None if found.changed else _scores(found), class_="pair"),
+        legend(marks),
+        _scores(found) if found.changed else None,
+        _parts(found) if len(found.parts) > 1 else None,
+    )
 
 
 def _scores(found: Comparison) -> Markup:
-    def column(one: Judged) -> list[str]:
-        return [
-            words.share(one.mean_confidence),
-            f"{one.brier:.3f}",
-            words.signed(one.skill),
-            f"{one.log_loss:.3f}",
-            f"{one.ece:.3f}",
-        ]
-
     names = (
         "mean promise",
         "Brier score (lower is better)",
@@ -165,7 +154,16 @@ def _scores(found: Comparison) -> Markup:
         "log loss (lower is better)",
         "calibration error (lower is better)",
     )
-    columns = [column(found.before), column(found.after)] if found.changed else [column(found.after)]
+    columns = [
+        (
+            words.share(one.mean_confidence),
+            f"{one.brier:.3f}",
+            words.signed(one.skill),
+            f"{one.log_loss:.3f}",
+            f"{one.ece:.3f}",
+        )
+        for one in ([found.before, found.after] if found.changed else [found.after])
+    ]
     head = ("on these visits", "before", "in force") if found.changed else ("on these visits", "")
     listed = table(head, list(zip(names, *columns, strict=True)), right=(1, 2))
     return tag("div", listed, class_="scroll scores")
@@ -192,7 +190,7 @@ def _parts(found: Comparison) -> Markup:
     return tag(
         "details",
         tag("summary", "By model and language"),
-        tag("div", table(head, rows, right=range(2, 7)), class_="scroll"),
+        _scroll(head, rows, right=range(2, 7)),
     )
 
 
@@ -210,44 +208,27 @@ def _over_time(report: FeedbackReport) -> Markup | None:
     )
 
 
-def _typed(report: FeedbackReport) -> Markup | None:
-    """A row for each number of characters typed along."""
-    if len(report.typed) < 2:
-        return None
-    return section(
-        "As you type along",
-        "Promised and right when so many characters of a suggestion were typed along. A visit counts once in "
-        "each row, at its first moment there.",
-        tag("div", _outcomes("characters", report.typed), class_="scroll"),
-    )
-
-
-def _accepted(report: FeedbackReport) -> Markup | None:
-    """A row for each tier that was shown when something was accepted."""
-    if not report.accepted:
-        return None
-    return section(
-        "When you accepted",
-        words.WHEN_ACCEPTED,
-        tag("div", _outcomes("tier", report.accepted), class_="scroll"),
-    )
-
-
-def _groups(report: FeedbackReport) -> Markup | None:
-    """A row for each language, and for each source of labels."""
-    tables = [
-        tag("div", _outcomes(name, found), class_="scroll")
-        for name, found in (("language", report.languages), ("source", report.sources))
-        if found
-    ]
-    if not tables:
-        return None
-    return section(
-        "By language and by source",
-        "The stroke is the promise, the dot what was right. Labels from different sources are different "
-        "populations.",
-        *tables,
-    )
+def _by_group(report: FeedbackReport) -> Iterator[Markup]:
+    """Tables with a row for each number of characters typed along, each tier at the accept, each language and
+    source of labels."""
+    groups = ("language", report.languages), ("source", report.sources)
+    for title, lead, tables in (
+        (
+            "As you type along",
+            "Promised and right when so many characters of a suggestion were typed along. A visit counts "
+            "once in each row, at its first moment there.",
+            [("characters", report.typed)] if len(report.typed) > 1 else [],
+        ),
+        ("When you accepted", words.WHEN_ACCEPTED, [("tier", report.accepted)] if report.accepted else []),
+        (
+            "By language and by source",
+            "The stroke is the promise, the dot what was right. Labels from different sources are different "
+            "populations.",
+            [(name, found) for name, found in groups if found],
+        ),
+    ):
+        if tables:
+            yield section(title, lead, *(_outcomes(name, found) for name, found in tables))
 
 
 def _outcomes(name: str, found: Sequence[Accuracy]) -> Markup:
@@ -264,7 +245,7 @@ def _outcomes(name: str, found: Sequence[Accuracy]) -> Markup:
         for one in found
     ]
     head = (name, "visits", "promised", "right", "0 % to 100 %", "skill", "")
-    return table(head, rows, right=(1, 2, 3, 5), kind="outcomes")
+    return _scroll(head, rows, right=(1, 2, 3, 5), kind="outcomes")
 
 
 _MOODS = {"asPromised": "good", "more": "good", "less": "bad"}
@@ -274,14 +255,18 @@ def _survival(report: FeedbackReport) -> Markup | None:
     drawn = figures.survival(report.survival)
     if drawn is None:
         return None
-    times, rows = words.lasting(report.survival, _lasted)
-    listed = table(("unchanged after", *times), rows, right=range(1, len(times) + 1))
+    times = list(dict.fromkeys(one.seconds for one in report.survival))
+    shares = {(one.tier, one.seconds): one.share for one in report.survival}
+    rows = [
+        [tier or "all", *(_lasted(shares.get((tier, at))) for at in times)]
+        for tier in dict.fromkeys(one.tier for one in report.survival)
+    ]
     return section(
         "What lasts",
         "Of the suggestions that you inserted, the share whose line was unchanged some time later. Lines "
         "whose document was closed before are not counted from then on.",
         tag("div", drawn, class_="panel"),
-        tag("div", listed, class_="scroll"),
+        _scroll(("unchanged after", *map(words.seconds_words, times)), rows, right=range(1, len(times) + 1)),
     )
 
 
@@ -332,7 +317,7 @@ def _hidden(hidden: Hidden) -> Markup | None:
         for one in hidden.limits
     ]
     head = ("hideBelow", "wrong ones hidden", "", "right ones hidden", "")
-    listed = tag("div", table(head, rows), class_="scroll") if rows else None
+    listed = _scroll(head, rows) if rows else None
     reasons = [
         tag("p", f"{title}: {', '.join(f'{n:,} {name}' for name, n in counts.items())}.", class_="muted")
         for title, counts in (("Answers withheld", hidden.withheld), ("Ends cut off", hidden.cut))
@@ -386,7 +371,7 @@ def _calibrators(calibrators: Sequence[Listed]) -> Markup:
             ]
         )
     head = ("calibrator", "", "of", "source", "labels", "skill", "made")
-    return tag("div", table(head, rows, right=(4, 5), kind="calibrators"), class_="scroll")
+    return _scroll(head, rows, right=(4, 5), kind="calibrators")
 
 
 def _glossary() -> Markup:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from lsp_calib.badges import counted, percent
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.calibration.calibrators.lent import carried_from
-from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Comparison, Share
+from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Comparison
 from lsp_calib.feedback.report import AtCost, FeedbackReport, Hidden
-from lsp_calib.feedback.report_data import Survival
 from lsp_calib.values import Tier
 
 PURPOSE = "Did the probabilities on your suggestions come true, and what has learning changed?"
@@ -208,17 +207,6 @@ def cost_row(one: AtCost) -> list[str]:
     right = f"{one.right / one.accepted:.0%}".replace("%", " %") if one.accepted else ""
     saved = f"{one.saved:+,.0f}".replace("-", "−")
     return [f"{one.cost:g} readings", share(one.accept_from), f"{one.accepted:,}", right, saved]
-
-
-def lasting(
-    found: Sequence[Survival], cell: Callable[[Share | None], str]
-) -> tuple[list[str], list[list[str]]]:
-    """The times after which lines were looked at, and a row of cells for each tier, and for all."""
-    times = list(dict.fromkeys(one.seconds for one in found))
-    shares = {(one.tier, one.seconds): one.share for one in found}
-    tiers = dict.fromkeys(one.tier for one in found)
-    rows = [[tier or "all", *(cell(shares.get((tier, at))) for at in times)] for tier in tiers]
-    return [seconds_words(at) for at in times], rows
 
 
 def is_own(listed: Listed) -> bool:
