@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 def create_server(command_line: Settings | None = None, *, trusts_editor: bool = False) -> CalibServer:
     """A server with all features registered."""
-    from lsp_calib.server import app
-    from lsp_calib.server.features import commands, completions, summaries
+    from lsp_calib.server import app, commands
+    from lsp_calib.server.features import completions
     from lsp_calib.settings import Settings
 
     server = app.CalibServer(command_line or Settings(), trusts_editor=trusts_editor)
-    for feature in (app, completions, summaries, commands):
+    for feature in (app, completions, commands):
         feature.register(server)
     return server
 

@@ -213,7 +213,6 @@ class Session:
         from lsp_calib.server.refits import Learning
         from lsp_calib.server.summaries import Summaries
         from lsp_calib.server.tracking import Diagnostics, Refused, SuggestionTracking
-        from lsp_calib.server.user_messages import SummaryProgress
 
         self._connection = connection
         self._closed = False
@@ -270,7 +269,6 @@ class Session:
             status=status,
             tracking=tracking,
             recorder=recorder,
-            progress=SummaryProgress(work_done),
             idle=idle,
             settled=self.settled,
         )

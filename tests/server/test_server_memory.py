@@ -79,7 +79,7 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
 
     server.protocol.set_writer(sink)  # type: ignore[arg-type]
     server.make_engine = lambda heard: ScriptedEngine(  # type: ignore[method-assign]
-        {"otherwise": {"text": "xy"}}, heard, server.trusted
+        {"otherwise": {"text": "xy"}}, heard, server.settings
     )
     scene = Scene(server, sink)
     params = {"processId": None, "rootUri": None, "capabilities": {}}

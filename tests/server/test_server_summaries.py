@@ -74,33 +74,6 @@ class TestPlaces:
         assert asked(editor) == ["free"] * 2
 
 
-async def test_a_hover_that_does_not_wait_shows_progress(connect: Connect, release: Path) -> None:
-    """The name and what goes on at once; the progress ends with the summary; cancelling it stops the work."""
-    slow = {"summary": {"text": "Return a number.", "heldUntil": str(release)}}
-    editor = await connect({**slow, "hoverSeconds": 0}, client=capabilities(progress=True), text=TEXT)
-    first = await hovered(editor, 12, 5) or ""
-    # Before that it may say that the model is being loaded.
-    assert first.endswith("**free**: *summarising… hover again in a moment*")
-
-    def bars() -> list[Any]:
-        return [
-            values
-            for values in editor.client.progress_reports.values()
-            if values and getattr(values[0], "message", None) == "Summarising free"
-        ]
-
-    await until(bars, "progress")
-    await until(lambda: asked(editor), "the request to the model")
-    await hovered(editor, 12, 5)
-    (bar,) = bars()
-    assert bar[0].cancellable
-    (token,) = [key for key, values in editor.client.progress_reports.items() if values is bar]
-    cancel = types.WorkDoneProgressCancelParams(token)
-    editor.client.window_work_done_progress_cancel(cancel)
-    await editor.engine.until("cancelled")
-    await until(lambda: isinstance(bar[-1], types.WorkDoneProgressEnd), "the end")
-
-
 class TestAhead:
     async def test_after_a_hover_the_functions_around_are_made_when_idle(self, connect: Connect) -> None:
         """The nearest first, as idle work; the next hover has its summary without asking."""

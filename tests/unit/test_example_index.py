@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lsp_calib.exclusion import Exclusion
-from lsp_calib.server.summary_requests import ExampleIndex, Target
+from lsp_calib.server.examples import ExampleIndex
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.summarization import workspace_examples
 from lsp_calib.syntax import Function, functions
@@ -63,7 +63,7 @@ class Scene:
     async def found(self, name: str = "bill.py") -> int:
         function: Function = functions(split_lines(QUERY), "python")[0]
         document = CalibDocument((self.root / name).as_uri(), QUERY, language_id="python")
-        return len(await self.index.examples_for(Target.at_its_heading(document, function)))
+        return len(await self.index.examples_for(document, function, "python"))
 
     @property
     def known(self) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 from feedback_scene import URI, suggestion
 
-from lsp_calib.server.summary_requests import SummaryRequests, Target
+from lsp_calib.server.functions import Target
+from lsp_calib.server.summaries import SummaryRequests
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.service import Summary
 from lsp_calib.values import Evidence, ModelIdentity
@@ -27,19 +28,16 @@ def target(function: Any, language: str = "python", uri: str = URI) -> Target:
 
 @attrs.define
 class Service:
-    """Answers once `go` is set, one after the other, each after so many seconds."""
+    """Answers once `go` is set."""
 
     go: asyncio.Event = attrs.field(factory=asyncio.Event)
     made: int = 0
     examples: Sequence[Example] = ()
     has_nothing: bool = False
-    seconds: float = 0.0
-    order: list[str] = attrs.field(factory=list)
-    one_at_a_time: asyncio.Lock = attrs.field(factory=asyncio.Lock)
 
     async def summarize(
         self,
-        function: Any,
+        _function: Any,
         language: str,
         _priority: object,
         *,
@@ -48,12 +46,8 @@ class Service:
         document: str = "",
     ) -> Any:
         self.examples = examples
-        async with self.one_at_a_time:
-            await self.go.wait()
-            if self.seconds:
-                await asyncio.sleep(self.seconds)
+        await self.go.wait()
         self.made += 1
-        self.order.append(function.name)
         if self.has_nothing:
             return None
         text = "Do nothing." if seed is None else f"Wording {seed}."
@@ -62,22 +56,18 @@ class Service:
         )
 
 
-def requests(service: Any, made: list[str], *, pending: list[str] | None = None) -> SummaryRequests:
+def requests(service: Any, made: list[str]) -> SummaryRequests:
     async def _admits(_document: object) -> bool:
         return True
 
     async def _examples(_target: Target) -> Sequence[Example]:
         return [EXAMPLE]
 
-    has_name = [] if pending is None else pending
-    fakes: Any = SimpleNamespace(
-        admits=_admits, examples_for=_examples, follow=lambda _, name: has_name.append(name)
-    )
+    admission: Any = SimpleNamespace(admits=_admits)
     return SummaryRequests(
         service,
-        admission=fakes,
-        examples=fakes,
-        progress=fakes,
+        admission=admission,
+        examples_for=_examples,
         reload=lambda: None,
         made=lambda one: made.append(one.id),
         known_anew=lambda: None,
@@ -144,50 +134,6 @@ async def test_closing_cancels_what_is_being_made() -> None:
     assert await _identity(asked, patience=0) == "pending"
     await asked.close()
     assert made == []
-
-
-def named(name: str) -> Any:
-    return SimpleNamespace(code=f"def {name}(): pass", name=name)
-
-
-async def test_functions_that_the_mouse_passed_over_are_not_made_before_the_one_it_rests_on() -> None:
-    """But for the one that is at work; and one whose hover said that it is coming stays."""
-    service = Service(seconds=0.02)
-    asked = requests(service, [])
-    promised = named("promised")
-    assert await asked.of(target(promised), patience=0) == "pending"
-    for name in "abcd":
-        passing = asyncio.create_task(asked.of(target(named(name)), patience=5.0))
-        await asyncio.sleep(0.001)
-        passing.cancel()
-        await asyncio.gather(passing, return_exceptions=True)
-    service.go.set()
-    assert await asked.of(target(named("wanted")), patience=5.0) is not None
-    assert service.order == ["promised", "wanted"]
-
-
-async def test_a_hover_after_one_that_was_cancelled_shows_progress() -> None:
-    service, pending = Service(), list[str]()
-    asked = requests(service, [], pending=pending)
-    first = asyncio.create_task(_identity(asked))
-    await asyncio.sleep(0.01)
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
-    assert pending == []
-    for _ in range(2):
-        assert await _identity(asked, patience=0) == "pending"
-    assert pending == ["f"], "once"
-    await asked.close()
-
-
-async def test_a_command_that_waits_shows_progress() -> None:
-    service, pending = Service(), list[str]()
-    asked = requests(service, [], pending=pending)
-    waiting = [asyncio.create_task(asked.of(target(FUNCTION))) for _ in range(2)]
-    await asyncio.sleep(1.2)
-    assert pending == ["f"]
-    service.go.set()
-    assert [one.id for one in await asyncio.gather(*waiting)] == ["1", "1"]  # type: ignore[union-attr]
 
 
 async def test_asking_for_other_words_twice_at_once_gives_the_same() -> None:

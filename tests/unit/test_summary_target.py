@@ -8,8 +8,8 @@ import pytest
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from lsp_calib.server import summary_requests as summary_target
-from lsp_calib.server.summary_requests import functions_of, parse
+from lsp_calib.server import functions as summary_target
+from lsp_calib.server.functions import functions_of, parse
 from lsp_calib.server.text import CalibDocument
 
 

@@ -1,6 +1,7 @@
-"""`workspace/executeCommand`: the commands of this server.
+"""What an editor asks for by name: the commands (`workspace/executeCommand`), and the hovers, lenses and code
+actions of summaries.
 
-Arguments are checked. A LspCalibError is an answer with its message (`CalibProtocol`).
+The arguments of commands are checked. A LspCalibError is an answer with its message (`CalibProtocol`).
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
 from lsp_calib.badges import counted, tier_sentence, tier_words
-from lsp_calib.errors import SettingsError
 from lsp_calib.server.app import CalibServer
 from lsp_calib.values import is_suggestion_id
 
 if TYPE_CHECKING:
-    from lsp_calib.server.summary_requests import Target
+    from lsp_calib.server.functions import Target
 
 Arguments = tuple[Any, ...]
 # A week.
 _MOST_MINUTES = 10_080
 # The most that LSP's unsigned numbers can hold.
 _MOST = 2**31 - 1
+_NO_SUMMARY = "The model gave no summary of this function."
 
 
 def register(server: CalibServer) -> None:
@@ -128,7 +129,7 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.insertSummary")
     async def insert(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         """Insert the summary as documentation: {applied, reason, suggestion}."""
-        done = await ls.session.summaries.insert(await _target(ls, arguments, for_prompt=True))
+        done = await ls.session.summaries.insert(await _target(ls, arguments))
         if not done["applied"]:
             ls.session.messages.inform(done["reason"])
         return done
@@ -136,60 +137,47 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.showSummary")
     async def show(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
         """The summary in a message; made now unless it is known. Returns the suggestion."""
-        from lsp_calib.server.summaries import NONE_MADE
-
-        target = await _target(ls, arguments, for_prompt=True)
-        summary = await ls.session.summaries.requests.of(target)
-        ls.session.summaries.hovered(target.document.uri, target.function.start)
-        if summary is None or summary == "pending":
-            ls.session.messages.inform(NONE_MADE)
+        summary = await ls.session.summaries.show(await _target(ls, arguments))
+        if summary is None:
+            ls.session.messages.inform(_NO_SUMMARY)
             return None
-        ls.session.status.shown(summary)
-        sentence = tier_sentence(summary.confidence)
         words = tier_words(summary.confidence.tier).lower()
-        ls.session.messages.inform(f"{summary.text} ({words}: {sentence})")
+        ls.session.messages.inform(f"{summary.text} ({words}: {tier_sentence(summary.confidence)})")
         return summary.to_wire()
 
     @server.command("lsp-calib.regenerateSummary")
     async def regenerate(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
         """Another wording in place of the summary. Returns the suggestion."""
-        from lsp_calib.server.summaries import NONE_MADE
-
-        target = await _target(ls, arguments, for_prompt=True)
-        made = await ls.session.summaries.requests.reword(target)
+        made = await ls.session.summaries.requests.reword(await _target(ls, arguments))
         # Not every editor shows a summary that has changed.
-        ls.session.messages.inform(NONE_MADE if made is None else f"The summary is now: {made.text}")
+        ls.session.messages.inform(_NO_SUMMARY if made is None else f"The summary is now: {made.text}")
         return None if made is None else made.to_wire()
 
     @server.command("lsp-calib.reportSummary")
     async def report(ls: CalibServer, *arguments: Any) -> None:
         """The user says that the summary is wrong. Answered once it is on disk."""
-        target = await _target(ls, arguments)
-        known = ls.session.summaries.requests.known(target)
-        if known is None:
-            raise SettingsError("This function has no summary yet, so there is nothing to report.")
-        await ls.session.summaries.report_wrong(target.document, known)
+        await ls.session.summaries.report(await _target(ls, arguments, for_prompt=False))
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    async def hover(ls: CalibServer, params: types.HoverParams) -> types.Hover | None:
+        return await ls.session.summaries.hover(params)
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    async def lenses(ls: CalibServer, params: types.CodeLensParams) -> list[types.CodeLens] | None:
+        return await ls.session.summaries.lenses(params.text_document.uri)
+
+    kinds = [types.CodeActionKind.RefactorRewrite, types.CodeActionKind.QuickFix]
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
+    async def actions(
+        ls: CalibServer, params: types.CodeActionParams
+    ) -> list[types.CodeAction | types.Command] | None:
+        return await ls.session.summaries.actions(params)
 
 
-async def _target(ls: CalibServer, arguments: tuple[Any, ...], *, for_prompt: bool = False) -> Target:
-    """The function of an open document that the argument names.
-
-    for_prompt: the model is to see it. Raises SettingsError if there is none, or if the model may not.
-    """
-    from lsp_calib.server.summary_requests import function_around, parse
-
-    uri, position = _place(arguments)
-    document = ls.open_document(uri)
-    if document is None:
-        raise SettingsError("This document is not open in the editor, so its functions are not known.")
-    refusal = await ls.session.admission.refusal(document) if for_prompt else None
-    if refusal is not None:
-        raise SettingsError(refusal.message)
-    await parse(document)
-    target = function_around(document, position)
-    if target is None:
-        raise SettingsError("There is no function at this place, or none that can be found in this language.")
-    return target
+async def _target(ls: CalibServer, arguments: Arguments, *, for_prompt: bool = True) -> Target:
+    """The function of an open document that the argument names, see `Summaries.target`."""
+    return await ls.session.summaries.target(*_place(arguments), for_prompt=for_prompt)
 
 
 def _suggestion_id(arguments: Arguments) -> str:
