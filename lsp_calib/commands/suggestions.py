@@ -18,10 +18,10 @@ import attrs
 from lsp_calib.badges import DOTS, counted, percent, tier_sentence, tier_words
 from lsp_calib.commands.engine import Say, estimator_for, layouts_for, settings_in_force, with_engine
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import REMOVED, Removal
 from lsp_calib.completion.prompt import Layout, Surroundings
+from lsp_calib.completion.reasons import Nothing, Removal
 from lsp_calib.completion.related_code import Nearby, Neighbourhood
-from lsp_calib.completion.service import Completion, CompletionService, Nothing
+from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.lines import language_of_file, languages_below, source_files
 from lsp_calib.exclusion import SECRET_NAME, Exclusion
@@ -151,14 +151,14 @@ def complete_at(path: Path, line: int, column: int | None, given: Settings, say:
         if at is not cursor and isinstance(found, Completion):
             found = found.over(cursor.after)
         if isinstance(found, Nothing):
-            say(REMOVED[found.removal])
+            say(found.sentence)
         if not isinstance(found, Completion):
             return []
         like, where = found.suggestion.confidence, str(path.absolute())
         decide = partial(estimator.tier, like=like, language=language, document=where)
         part = found.up_to_closers(decide)
         if part is None:
-            say(REMOVED[Removal.REPEATS_SUFFIX])
+            say(Nothing(Removal.REPEATS_SUFFIX).sentence)
         return [] if part is None else [part.suggestion]
 
     return with_engine(ask, trusted, say)

@@ -162,7 +162,7 @@ async def _go_on(
     first = found[0].expected_line
     while len(found) < MOST_LINES:
         line = await complete(_place_below(found))
-        if not isinstance(line, Completion):
+        if not isinstance(line, Completion) or line.hidden_by is not None:
             return
         text = line.suggestion.text
         # A small model that has begun to repeat a line seldom stops.

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from lsp_calib.characters import has_script, words_by_script
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import Cleaned, Cut, Removal
+from lsp_calib.completion.postprocess import Cleaned, Cut
+from lsp_calib.completion.reasons import Removal
 
 
 class Prose(NamedTuple):

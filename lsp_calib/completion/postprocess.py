@@ -7,13 +7,14 @@ import functools
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 
 import attrs
 
 from lsp_calib.characters import has_hidden
 from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.reasons import Removal
 from lsp_calib.languages import family_of
 from lsp_calib.syntax.languages import LanguageRules, rules_of
 from lsp_calib.syntax.languages.rules import BRACKETS
@@ -73,43 +74,6 @@ _DOUBLED = frozenset("*_~`#-=&|")
 # In characters. A longer line is data, and of more lines none is parsed for an end.
 _LONGEST = 1000
 _MOST_READ = 500_000
-
-
-class Removal(enum.StrEnum):
-    """Why nothing of a model's answer is offered."""
-
-    EMPTY = "empty"  # the model ended the line at once
-    WHITE_SPACE = "onlyWhiteSpace"
-    REPEATS_SUFFIX = "repeatsSuffix"
-    REPEATS_NEXT_LINE = "repeatsNextLine"
-    REPEATS_CASE = "repeatsCase"
-    SURPLUS_CLOSERS = "surplusClosers"
-    LEAVES_OPEN = "leavesOpen"  # what should be closed before what stands behind the cursor, or by it
-    HIDDEN_CHARACTERS = "hiddenCharacters"
-    FOREIGN_SCRIPT = "foreignScript"
-    FILLER = "filler"
-    NEVER_ENDED = "neverEnded"  # within the tokens that a line can have
-    OTHER_THAN_ITEM = "otherThanItem"  # it does not begin with the item selected in the editor's menu
-
-
-REMOVED: Mapping[Removal, str] = {
-    Removal.EMPTY: "The model ended the line at once: it has nothing to add here.",
-    Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
-    Removal.REPEATS_SUFFIX: "The model wrote only what already stands after the cursor.",
-    Removal.REPEATS_NEXT_LINE: "The model wrote the next line again.",
-    Removal.REPEATS_CASE: "The model wrote a case that stands there already.",
-    Removal.SURPLUS_CLOSERS: "The model wrote only what closes nothing, or what is closed below.",
-    Removal.LEAVES_OPEN: "The model's line goes on below: it leaves open what is closed behind the cursor.",
-    Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
-    "editor might act on them, and without them it would be a different text.",
-    Removal.FOREIGN_SCRIPT: "The model wrote a comment in letters of a script that neither this document nor "
-    "related code has.",
-    Removal.FILLER: "The model wrote a comment of nothing but repeated digits or filling characters.",
-    Removal.NEVER_ENDED: "The model's answer was longer than a line can be, and was dropped.",
-    Removal.OTHER_THAN_ITEM: "The model's answer does not begin with the item that is selected in the "
-    "completion menu. A suggestion beside it would have the probability of a part of what it inserts.",
-}
-"""A sentence for each."""
 
 
 class Cut(enum.StrEnum):

@@ -24,8 +24,9 @@ from lsp_calib.completion.alternatives import alternatives, shares
 from lsp_calib.completion.comments import UNWANTED, Texts
 from lsp_calib.completion.context import Cursor, shared_ends
 from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span
-from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, closes_as, next_line, part_before
+from lsp_calib.completion.postprocess import Cleaned, Cut, closes_as, next_line, part_before
 from lsp_calib.completion.prompt import ALONE, Layout, build_prompt, line_purpose
+from lsp_calib.completion.reasons import Nothing, Removal
 from lsp_calib.completion.related_code import Nearby
 from lsp_calib.confidence.features import Prefix
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
@@ -113,6 +114,8 @@ class Completion:
     typed; None if that is not known.
     key: as `CompletionService.key` gives it of the prompt; None if it is not known.
     lead: the beginning that the answer was made to have; "" for the model's own.
+    hidden_by: the limit by which it is not shown; None of one that is. prose: the confidence that such a one
+    is shown with later, where it opens documentation; None: its own.
     was_hidden: whether it was hidden at first, and is known because the user typed along it. Labels of such
     ones are selected by agreeing.
     """
@@ -132,6 +135,8 @@ class Completion:
     survives: float | None = None
     key: bytes | None = attrs.field(default=None, eq=False, repr=False)
     lead: str = ""
+    hidden_by: Hiding | None = None
+    prose: Confidence | None = None
     was_hidden: bool = False
 
     @cached_property
@@ -143,6 +148,17 @@ class Completion:
     def expected_line(self) -> str:
         """The current line as it would be with the suggestion in it."""
         return self.cursor.before + self.suggestion.text + self.kept + self.cursor.after
+
+    @property
+    def shown(self) -> Completion:
+        """It as it is shown, hidden or not."""
+        shown = attrs.evolve(self, hidden_by=None, prose=None)
+        return shown if self.prose is None else as_prose(shown, self.prose)
+
+    @property
+    def likely_kept(self) -> float:
+        """The probability by which it is hidden, see `Hiding.hides`."""
+        return max(p or 0.0 for p in (self.survives, self.suggestion.confidence.calibrated))
 
     def with_confidence(self, confidence: Confidence) -> Completion:
         return attrs.evolve(self, suggestion=attrs.evolve(self.suggestion, confidence=confidence))
@@ -256,64 +272,13 @@ def as_part(sure: Sure | None, text: str) -> Sure | None:
     return sure if not _CLOSERS.issuperset(rest) or opens else None
 
 
-@attrs.frozen
-class Hidden:
-    """A completion that is not shown.
-
-    completion: as it would be shown, but for prose: the confidence that it is shown with, where it opens
-    documentation; None: its own. hiding: the limit in force.
-    """
-
-    completion: Completion
-    hiding: Hiding
-    prose: Confidence | None = None
-
-    @property
-    def survives(self) -> float:
-        """The probability by which it is hidden, see `Hiding.hides`."""
-        found = self.completion.survives, self.completion.suggestion.confidence.calibrated
-        return max(p or 0.0 for p in found)
-
-    @property
-    def key(self) -> bytes | None:
-        return self.completion.key
-
-    @property
-    def lead(self) -> str:
-        return self.completion.lead
-
-    def at(self, rest: Completion) -> Completion | Hidden:
-        """What it is where more of it is typed: shown once that has lifted it over the limit.
-
-        rest: of the completion, with its confidence there.
-        """
-        there = attrs.evolve(self, completion=rest)
-        unchanged = rest.suggestion.confidence.calibrated
-        return there if self.hiding.hides(rest.survives, unchanged) else there.shown
-
-    @property
-    def shown(self) -> Completion:
-        """The completion as it is shown."""
-        return self.completion if self.prose is None else as_prose(self.completion, self.prose)
-
-
-@attrs.frozen
-class Nothing:
-    """The model has nothing to offer: why nothing of its answer is left. key, lead: as of `Completion`."""
-
-    removal: Removal
-    key: bytes | None = attrs.field(default=None, eq=False, repr=False)
-    lead: str = ""
-
-
-def beginning_with(lead: str, outcome: Completion | Hidden | Nothing) -> Completion | Hidden | Nothing:
+def beginning_with(lead: str, outcome: Completion | Nothing) -> Completion | Nothing:
     """An outcome where a suggestion has to begin with `lead`: Nothing for one that does not."""
     if isinstance(outcome, Nothing):
         return attrs.evolve(outcome, lead=lead)
-    completion = outcome.completion if isinstance(outcome, Hidden) else outcome
-    if completion.suggestion.text.startswith(lead):
+    if outcome.suggestion.text.startswith(lead):
         return outcome
-    return Nothing(Removal.OTHER_THAN_ITEM, outcome.key, lead)
+    return Nothing(Removal.OTHER_THAN_ITEM, "", outcome.key, lead)
 
 
 PROSE = (
@@ -386,13 +351,13 @@ class CompletionService:
         document: str = "",
         hide_below: float | None = 0.0,
         lead: str = "",
-    ) -> Completion | Hidden | Nothing:
+    ) -> Completion | Nothing:
         """The completion of the line at `cursor`, if the model has one to offer there.
 
         document: where given, a later interactive request for the same document supersedes this one.
         lead: what it should begin with. An engine that cannot force it gives the model's own answer; the lead
         counts like all other text of an answer.
-        hide_below: a completion that is less likely to survive is `Hidden`; 0: none is. None: `HIDE_BELOW`.
+        hide_below: a completion that is less likely to survive is hidden; 0: none is. None: `HIDE_BELOW`.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
@@ -415,7 +380,7 @@ class CompletionService:
         generation = await self._engine.generate(request)
         lead = lead if generation.led else ""
         if generation.stop is Stop.LENGTH:
-            return Nothing(Removal.NEVER_ENDED, key, lead)
+            return Nothing(Removal.NEVER_ENDED, "", key, lead)
         # Seldom is one of another script, and only then others matter.
         elsewhere: Texts = tuple if generation.text.isascii() else self._elsewhere(prompt, document)
         answer, is_prose, evidence, places, doubt = await asyncio.to_thread(
@@ -432,7 +397,7 @@ class CompletionService:
                 )
                 places = []
         if answer.removal is not None:
-            return Nothing(answer.removal, key, lead)
+            return Nothing(answer.removal, "", key, lead)
         text = answer.text
         # A line of code that opens documentation has evidence, and is hidden by that.
         doubt_of = generation.doubt or (PROSE if is_prose and not evidence.logprobs else "")
@@ -469,7 +434,7 @@ class CompletionService:
         prose = assess(Evidence(), PROSE) if is_prose else None
         if hiding.hides(survives, confidence.calibrated):
             if not is_explored(identity):
-                return Hidden(completion, hiding, prose)
+                return attrs.evolve(completion, hidden_by=hiding, prose=prose)
             if prose is None:
                 explored = completion.with_confidence(marked(confidence, hiding.below))
                 return attrs.evolve(explored, shown_probability=EXPLORED, explored=hiding)

@@ -12,7 +12,6 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.refit import COMMITS
@@ -81,22 +80,6 @@ class Replay:
         hidden = [right for p, right in pairs if p is not None and p < below]
         right = sum(right for _, right in pairs)
         return cls(below, right, len(pairs) - right, sum(hidden), len(hidden) - sum(hidden))
-
-    @property
-    def sentence(self) -> str:
-        """The replay in words for the user."""
-        limit = f"hideBelow is {self.below:g}."
-        n = self.right + self.wrong
-        if not n:
-            return f"{limit} No suggestion of this model has a label yet, so its effect is not known."
-        kinds = (self.wrong_hidden, self.wrong, "wrong"), (self.right_hidden, self.right, "right")
-        shares = [
-            f"{percent(hidden / total)} of the {kind} ones ({hidden} of {total})"
-            for hidden, total, kind in kinds
-            if total
-        ]
-        last = "last labelled suggestion" if n == 1 else f"last {n} labelled suggestions"
-        return f"{limit} Of your {last} it would have hidden {' and '.join(shares)}."
 
 
 PAGE = "report.html"

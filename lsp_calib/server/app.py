@@ -203,16 +203,16 @@ class Session:
     def __init__(self, connection: Connection) -> None:
         from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
         from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-        from lsp_calib.server.admission import Admission, LastRequests
-        from lsp_calib.server.completions import Completions
+        from lsp_calib.server.admission import Admission
+        from lsp_calib.server.completion import Completions
         from lsp_calib.server.documents import Documents
-        from lsp_calib.server.history import HidingNotice, ReportPage
+        from lsp_calib.server.history import ReportPage
         from lsp_calib.server.idle import Idle, Pace
         from lsp_calib.server.model import Model, Status
         from lsp_calib.server.recorder import Recorder
         from lsp_calib.server.refits import Learning
         from lsp_calib.server.summaries import Summaries
-        from lsp_calib.server.tracking import Diagnostics, Refused, SuggestionTracking
+        from lsp_calib.server.tracking import Diagnostics, SuggestionTracking
 
         self._connection = connection
         self._closed = False
@@ -236,8 +236,6 @@ class Session:
         self.recorder = recorder = Recorder(connection, messages)
         self.documents = Documents(connection)
         self.suggestions = tracking = SuggestionTracking(recorder, self.settled, connection.clock)
-        self.refused = refused = Refused(tracking)
-        self.last_requests = last = LastRequests()
         self.diagnostics = Diagnostics(connection, tracking)
         self.learning = Learning(
             connection,
@@ -255,11 +253,11 @@ class Session:
             model,
             estimator,
             admission=admission,
-            last=last,
             status=status,
             tracking=tracking,
-            refused=refused,
             recorder=recorder,
+            asked=self.asked,
+            shown=self.shown,
         )
         self.summaries = Summaries(
             connection,
@@ -271,9 +269,6 @@ class Session:
             recorder=recorder,
             idle=idle,
             settled=self.settled,
-        )
-        self._hiding = HidingNotice(
-            connection, model, estimator, recorder, messages, home.state_dir() / "hide-below"
         )
         self.report_page = ReportPage(
             connection, estimator, recorder, status=status, messages=messages, folder=home.state_dir()
@@ -299,7 +294,7 @@ class Session:
         # The tracking first: it knows what the change has inserted.
         for inserted, line in self.suggestions.changed(change):
             self.completions.inserted(inserted, line)
-        _tell(change, self.refused.changed, self.completions.changed, self.summaries.changed)
+        _tell(change, self.completions.changed, self.summaries.changed)
         self._idle.wait()
 
     def saved(self, uri: str) -> None:
@@ -322,10 +317,8 @@ class Session:
     def shown(self, document: CalibDocument, completion: Completion) -> bool:
         """A completion is about to be shown; False if it must not be: the document has changed."""
         if not self.suggestions.shown(document, completion):
-            self.last_requests.outdated(document.uri)
             return False
         self.status.shown(completion.suggestion)
-        self.refused.shown(document.uri, completion)
         return True
 
     def settled(self, labels: int) -> None:
@@ -362,7 +355,6 @@ class Session:
         self.admission.settings_changed()
         self.model.settings_changed()
         self.completions.settings_changed()
-        self._hiding.settings_changed()
 
     async def close(self) -> None:
         """Settle and store the suggestions and release the model. Closing again does nothing."""
@@ -371,14 +363,13 @@ class Session:
         self._closed = True
         opened = [document.uri for document in self._connection.open_documents()]
         self.suggestions.close({uri: self.documents.remains(uri) for uri in opened})
-        for one in (self.recorder, self.messages, self.learning, self._hiding, self.report_page):
+        for one in (self.recorder, self.messages, self.learning, self.report_page):
             one.stop()
         self.admission.stop()
         self.status.close()
         self.model.stop()
         await self._idle.close()
         await self.completions.close()
-        await self.admission.close()
         await self.summaries.close()
         await self.model.engine.close()
         await self.recorder.close()

@@ -39,7 +39,7 @@ def register(server: CalibServer) -> None:
     async def rejected(ls: CalibServer, *arguments: Any) -> None:
         """A hint that the user has rejected a suggestion. Answered once it is on disk."""
         suggestion = _suggestion_id(arguments)
-        ls.session.refused.rejected(suggestion)
+        ls.session.completions.rejected(suggestion)
         await ls.session.recorder.hint("rejected", suggestion)
 
     @server.command("lsp-calib.markReviewed")
@@ -103,7 +103,7 @@ def register(server: CalibServer) -> None:
         absence = ls.session.completions.explain(uri)
         if absence is not None:
             ls.show_result(absence["message"])
-        elif ls.session.last_requests.of(uri) is not None:
+        elif ls.session.completions.last.of(uri) is not None:
             ls.show_result("The last request was answered with a suggestion.")
         else:
             ls.show_result("No completion has been asked for yet. Type, or open the completion menu.")

@@ -13,8 +13,9 @@ import numpy as np
 
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.completion.postprocess import Cut, Removal
+from lsp_calib.completion.postprocess import Cut
 from lsp_calib.completion.prompt import LayoutChooser, WindowSize, line_purpose
+from lsp_calib.completion.reasons import Removal
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import Latency
 from lsp_calib.inference.engine import EngineState, LoadedModel

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
-from lsp_calib.completion.postprocess import Removal
+from lsp_calib.completion.reasons import Removal
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind

@@ -359,7 +359,7 @@ class Summaries:
             raise SettingsError("This document is not open in the editor, so its functions are not known.")
         refusal = await self._admission.refusal(document) if for_prompt else None
         if refusal is not None:
-            raise SettingsError(refusal.message)
+            raise SettingsError(refusal.sentence)
         await parse(document)
         target = function_around(document, position)
         if target is None:

@@ -1,4 +1,4 @@
-"""Suggestions once they are shown: followed through edits, refused, and marked by diagnostics."""
+"""Suggestions once they are shown: followed through edits, and marked by diagnostics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import attrs
 from lsprotocol import types
 
 from lsp_calib.badges import tier_and_reason
@@ -19,7 +18,7 @@ from lsp_calib.server.idle import Clock
 from lsp_calib.server.messages import Connection, pulls_diagnostics
 from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.text import CalibDocument, part_of_line, whole_line
-from lsp_calib.text_lines import indentation_of, same_line
+from lsp_calib.text_lines import indentation_of
 from lsp_calib.values import Suggestion, Tier
 
 # Suggestions whose doubtful span is remembered: more than are on screen, and followed, at once.
@@ -215,136 +214,6 @@ class SuggestionTracking:
     def _tick(self) -> None:
         self._timer = None
         self._report(self._tracker.tick(self._now()))
-
-
-# Suggestions that are remembered of a document: more than a user goes back to by undoing.
-_MOST = 64
-
-
-@attrs.define
-class _Shown:
-    """A suggestion on its line. text: hash of the line as it is. expected: the line with the suggestion.
-    present: hashes of the line as it was each time when it was shown. taken: it, or a part of it, was
-    inserted and stands there now."""
-
-    line: int
-    text: int
-    expected: str
-    present: set[int] = attrs.field(factory=set)
-    taken: bool = False
-
-
-@attrs.define
-class _No:
-    """What the user has refused on a line. text: hash of the line. expected: what the line would become."""
-
-    text: int
-    expected: set[str] = attrs.field(factory=set)
-
-
-@attrs.define
-class _Refusals:
-    """shown: by id, the latest at the end. refused: by line."""
-
-    shown: LRU[str, _Shown] = attrs.field(factory=lambda: LRU(_MOST))
-    refused: dict[int, _No] = attrs.field(factory=dict)
-
-    def refuse(self, one: _Shown) -> None:
-        self.refused.setdefault(one.line, _No(one.text)).expected.add(one.expected)
-
-
-class Refused:
-    """Follows the suggestions that are shown, and remembers those that were refused on a line as it is now.
-
-    tracking: knows whether a suggestion, or a part of it, was inserted at once, not typed; it is told of a
-    change before this is.
-    A suggestion is told by the line that it makes: asked again, the model says the same under another id.
-    """
-
-    def __init__(self, tracking: SuggestionTracking) -> None:
-        self._tracking = tracking
-        self._documents: dict[str, _Refusals] = {}
-
-    def shown(self, uri: str, completion: Completion) -> None:
-        """A suggestion is about to be shown."""
-        shown = self._documents.setdefault(uri, _Refusals()).shown
-        suggestion, line = completion.suggestion, completion.cursor.own_line
-        one, text = shown.get(suggestion.id), hash(completion.present_line)
-        if one is None or one.line != line:
-            one = _Shown(line, text, completion.expected_line)
-        one.text = text
-        one.present.add(text)
-        shown[suggestion.id] = one
-
-    def changed(self, change: DocumentChanged) -> None:
-        """The changes of one message.
-
-        A suggestion that goes as it came, so that its line is as when it was shown, is taken back.
-        """
-        lines, changes = change.lines, change.changes
-        document = self._documents.get(change.document.uri)
-        if document is None or not changes.all:
-            return
-        where = changes.where
-        region = where.start, where.old_end, where.new_end
-        moved = ((_moved(line, no.text, region, lines), no) for line, no in document.refused.items())
-        document.refused = {
-            line: no for line, no in moved if line is not None and hash(lines[line]) == no.text
-        }
-        typed = all(change.small for change in changes.all)
-        for id_, one in list(document.shown.items()):
-            line = _moved(one.line, one.text, region, lines)
-            if line is None:
-                del document.shown[id_]
-                continue
-            one.line = line
-            if hash(lines[line]) != one.text:
-                one.text = hash(lines[line])
-                self._became(document, id_, one, lines[line], typed)
-
-    def _became(self, document: _Refusals, id_: str, one: _Shown, text: str, typed: bool) -> None:
-        if one.taken and one.text in one.present:
-            one.taken = False
-            document.refuse(one)
-        elif same_line(text, one.expected) or not (typed or one.text in one.present):
-            one.taken = one.taken or self._tracking.is_taken(id_)
-
-    def rejected(self, suggestion_id: str) -> None:
-        """The user does not want a suggestion, nor what was shown beside it."""
-        for document in self._documents.values():
-            one = document.shown.get(suggestion_id)
-            if one is None:
-                continue
-            for other in document.shown.values():
-                if other.line == one.line and other.text in other.present:
-                    document.refuse(other)
-
-    def wanted(self, uri: str, line: int) -> None:
-        """The user asks for a suggestion on this line by hand."""
-        if (document := self._documents.get(uri)) is not None:
-            document.refused.pop(line, None)
-
-    def refuses(self, uri: str, completion: Completion) -> bool:
-        """Whether the user has refused what a completion would make of its line."""
-        document = self._documents.get(uri)
-        no = None if document is None else document.refused.get(completion.cursor.own_line)
-        return no is not None and completion.expected_line in no.expected
-
-    def forget(self, uri: str) -> None:
-        self._documents.pop(uri, None)
-
-
-def _moved(line: int, text: int, region: tuple[int, int, int], lines: Sequence[str]) -> int | None:
-    """Where a line is after a change of a region; None if it is gone. text: hash of the line before it."""
-    start, old_end, new_end = region
-    by = new_end - old_end
-    if not start <= line < old_end:
-        line += by if line >= old_end else 0
-    elif start <= line + by < new_end and by and hash(lines[line + by]) == text:
-        line += by
-    elif start < line and by and not (line < new_end and hash(lines[line]) == text):
-        return None
-    return line if 0 <= line < len(lines) else None
 
 
 SOURCE = "lsp-calib"

@@ -235,14 +235,6 @@ async def test_the_menu_hides_as_well(connect: Connect) -> None:
     assert not (await editor.complete(1, 4)).items
 
 
-async def test_without_feedback_there_is_no_history_and_no_store(connect: Connect) -> None:
-    editor = await connect(SCRIPT, options={"hideBelow": 0.2, "feedback": {"enabled": False}})
-    await until(lambda: editor.messages, "the message")
-    assert "No suggestion of this model has a label yet" in editor.messages[0]
-    await editor.in_order()
-    assert not (editor.home / "feedback.db").exists()
-
-
 def install_two_curves(home: Path) -> None:
     """A calibrator that returns the total, and the geometric mean where that is preferred."""
     mean = Calibrator.load(install_calibrator(home))

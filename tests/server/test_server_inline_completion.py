@@ -187,7 +187,7 @@ async def test_a_document_changed_during_a_request(connect: Connect, release: Pa
     await editor.status()
     release.touch()
     assert not await other
-    assert (await editor.command("explain", {"uri": "file:///a.py"}))["reason"] == "documentChanged"
+    assert (await editor.command("explain", {"uri": "file:///a.py"}))["reason"] == "superseded"
     assert (await same)["text"] == "x"
     # Only one of them was shown.
     assert (await editor.status())["tiers"] == {"accept": 1, "review": 0, "reject": 0}

@@ -18,9 +18,9 @@ import attrs
 import pytest
 from scripted_server import ScriptedEngine
 
+from lsp_calib.completion.memory import MOST_REMEMBERED
 from lsp_calib.server import create_server
 from lsp_calib.server.app import CalibServer
-from lsp_calib.server.follow_ups import MOST_REMEMBERED
 
 LINES = 3000
 

@@ -106,7 +106,7 @@ async def test_an_engine_that_cannot_score_an_item_gives_nothing_beside_another_
     for _ in range(2):
         assert await shown(editor, 5, item(3, 5, "path")) == []
         why = await editor.command("explain")
-        assert (why["reason"], "probability" in why["message"]) == ("selectedItem", True)
+        assert (why["reason"], "selected in the completion menu" in why["message"]) == ("selectedItem", True)
     assert (await editor.status())["withheld"]["otherThanItem"] == 1
     assert await shown(editor, 5, item(3, 5, "pardir")) == [("pardir", 3, 5)]
     assert (await editor.suggestion(0, 5))["text"] == "rdir"

@@ -1,4 +1,4 @@
-"""When the model is not asked: pause, battery, languages, changes in bulk. Asking by hand always works."""
+"""When the model is not asked: pause, languages, data, what was refused. Asking by hand always works."""
 
 from __future__ import annotations
 
@@ -131,21 +131,27 @@ class TestBattery:
         assert len(editor.engine.read("asked")) == asked
 
 
+async def test_what_is_pasted_is_asked_about_once_it_is_there(connect: Connect) -> None:
+    editor = await connect(SCRIPT, text="".join(f"line {n}\n" for n in range(20)))
+    editor.insert(3, 0, "pasted\n" * 9)
+    await editor.suggestion(12, 0)
+    assert len(editor.engine.read("asked")) == 1
+
+
 class TestRefused:
-    """Undo and Escape mean no, until the line changes or the user asks by hand."""
+    """Undo and Escape mean no to that text on that line, until the user asks by hand."""
 
     async def test_what_is_rejected_does_not_come_back(self, connect: Connect) -> None:
-        editor = await connect({"otherwise": {"text": "xyz"}}, text="a = \nb = \n")
-        first = await editor.suggestion(0, 4)
+        editor = await connect({"otherwise": {"text": "xyz"}}, text="c = 1\na = \nb = \na = \n")
+        first = await editor.suggestion(1, 4)
         await editor.command("rejected", {"id": first["id"]})
-        assert "dismissed" in await refused(editor, 0, 4, "refused")
-        assert (await editor.suggestion(1, 4))["text"] == "xyz", "another place"
+        assert "dismissed" in await refused(editor, 1, 4, "refused")
+        for line in (2, 3):
+            assert (await editor.suggestion(line, 4))["text"] == "xyz", "another place"
         editor.insert(0, 0, "import a\n")
-        assert not await editor.items(1, 4), "the model sees another prompt, and says the same"
-        editor.insert(1, 4, "w")
-        assert (await editor.suggestion(1, 5))["text"] == "xyz"
-        editor.change((1, 4), (1, 5), "")
-        assert (await editor.suggestion(1, 4))["text"] == "xyz", "the line has changed"
+        assert not await editor.items(2, 4), "the model sees another prompt, and says the same"
+        editor.insert(2, 4, "w")
+        assert (await editor.suggestion(2, 5))["text"] == "xyz", "the line has changed"
 
     async def test_asked_by_hand_it_comes_and_stays(self, connect: Connect) -> None:
         editor = await connect({"otherwise": {"text": "xyz"}}, text="a = \n")

@@ -12,7 +12,8 @@ from lsp_calib.characters import has_script, script_of, words_by_script
 from lsp_calib.completion.comments import is_filler
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures
-from lsp_calib.completion.postprocess import Cleaned, Cut, Removal
+from lsp_calib.completion.postprocess import Cleaned, Cut
+from lsp_calib.completion.reasons import Removal
 
 FOREIGN, FILLER = Cleaned("", Removal.FOREIGN_SCRIPT), Cleaned("", Removal.FILLER)
 

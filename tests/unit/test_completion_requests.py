@@ -12,11 +12,10 @@ import pytest
 from feedback_scene import suggestion
 
 from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.reasons import Nothing, Refusal
 from lsp_calib.completion.service import Completion
-from lsp_calib.server.admission import IN_DATA, LOADING_AGAIN, LastRequests
-from lsp_calib.server.completions import Completions
+from lsp_calib.server.completion import Completions, Outcome
 from lsp_calib.server.text import CalibDocument
-from lsp_calib.server.tracking import Refused
 from lsp_calib.settings import Settings
 from lsp_calib.values import Evidence, ModelIdentity
 
@@ -71,16 +70,12 @@ class Admission:
     def unwanted(self, _uri: str) -> None:
         return None
 
-    def may_work_ahead(self) -> bool:
-        return False
-
 
 def requests(
     service: Any,
     settled: Callable[[str], bool] = lambda _: False,
     *,
     is_loaded_again: bool = False,
-    last: LastRequests | None = None,
     **waits: float,
 ) -> Completions:
     connection: Any = SimpleNamespace(settings=Settings(prefetch=False, hide_below=0.0))
@@ -91,19 +86,29 @@ def requests(
     return Completions(
         *(connection, cast(Any, SimpleNamespace(loaded=object())), cast(Any, None)),
         admission=cast(Any, Admission()),
-        last=last or LastRequests(),
-        tracking=tracking,
-        refused=Refused(tracking),
         status=status,
+        tracking=tracking,
         recorder=cast(Any, SimpleNamespace(withheld=lambda _: None, cut=lambda _: None)),
+        asked=lambda *_: None,
+        shown=lambda *_: True,
         service=service,
         **waits,
     )
 
 
+def text_of(outcome: Outcome) -> str:
+    assert isinstance(outcome, Completion)
+    return outcome.suggestion.text
+
+
+def why(outcome: Outcome) -> object:
+    assert isinstance(outcome, Nothing)
+    return outcome.why
+
+
 async def ready(asked: Completions) -> None:
     """Until the reply is made, and the request that waits for it has not yet received it."""
-    while URI not in asked._running or not asked._running[URI].task.done():
+    while URI not in asked._running or not asked._running[URI][1].done():
         await asyncio.sleep(0)
 
 
@@ -117,24 +122,23 @@ async def test_a_reply_is_not_delivered_after_a_request_at_another_place() -> No
     service.go.set()
     await ready(asked)
     second = asyncio.create_task(asked.newest(DOCUMENT, Cursor.at(lines, 1, 1, "python")))
-    assert await first is None
+    assert why(await first) is Refusal.SUPERSEDED
     answer = await second
-    assert answer
-    assert answer[0].suggestion.id == "at 1"
+    assert isinstance(answer, Completion)
+    assert answer.suggestion.id == "at 1"
 
 
-async def test_while_the_model_is_loaded_again_a_request_is_answered_with_null_and_a_reason() -> None:
-    """And the reply is there for the next request in the same place."""
-    service, last = Service(), LastRequests()
-    asked = requests(service, is_loaded_again=True, last=last, loads_again=0.05)
+async def test_while_the_model_is_loaded_again_a_request_is_answered_with_the_reason() -> None:
+    """And the completion is there for the next request in the same place."""
+    service = Service()
+    asked = requests(service, is_loaded_again=True, loads_again=0.05)
     cursor = Cursor.at(("a", "b"), 0, 1, "python")
-    assert await asyncio.wait_for(asked.newest(DOCUMENT, cursor), 10) is None
-    told = last.of(URI)
-    assert told.absence is LOADING_AGAIN
+    told = await asyncio.wait_for(asked.newest(DOCUMENT, cursor), 10)
+    assert told == asked.last.of(URI).nothing == Nothing(Refusal.LOADING)  # type: ignore[union-attr]
     service.go.set()
     await ready(asked)
-    answer = await asked.newest(DOCUMENT, cursor)
-    assert answer
+    assert text_of(await asked.newest(DOCUMENT, cursor)) == "x"
+    assert asked.last.of(URI).nothing is None  # type: ignore[union-attr]
     assert service.cancelled == []
 
 
@@ -161,8 +165,7 @@ async def test_a_request_after_one_that_is_being_cancelled_is_answered() -> None
     second = asyncio.create_task(asked.newest(DOCUMENT, cursor, by_hand=True))
     await asyncio.sleep(0.03)
     service.go.set()
-    answer = await second
-    assert answer
+    assert text_of(await second) == "x"
 
 
 class TestPause:
@@ -185,31 +188,29 @@ class TestPause:
         service = Service("foo(1)")
         asked = requests(service, busy_pause=30.0)
         first, second, third = await self.started(asked, self.FIRST, self.SECOND, self.THIRD)
-        assert await first is None, "answered at once"
-        assert await second is None
+        assert why(await first) is why(await second) is Refusal.SUPERSEDED, "answered at once"
         service.go.set()
-        reply = await third
-        assert reply[0].suggestion.text == "o(1)"
+        assert text_of(await third) == "o(1)"
         assert (service.asked, service.cancelled) == ([1], [])
 
     async def test_the_model_is_asked_after_the_pause(self) -> None:
         service = Service("other")
         asked = requests(service)
         first, second = await self.started(asked, self.FIRST, self.SECOND)
-        assert await first is None
+        assert why(await first) is Refusal.SUPERSEDED
         assert service.asked == [1]
         while len(service.asked) < 2:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0)
         assert service.cancelled == [1]
         service.go.set()
-        assert (await second)[0].suggestion.text == "other"
+        assert text_of(await second) == "other"
 
     async def test_an_answer_that_does_not_fit_is_no_reason_to_wait_on(self) -> None:
         service = Service("other")
         _, second = await self.started(requests(service, busy_pause=30.0), self.FIRST, self.SECOND)
         service.go.set()
-        assert (await second)[0].suggestion.text == "other"
+        assert text_of(await second) == "other"
         assert service.asked == [1, 2]
 
     async def test_who_asks_by_hand_does_not_wait(self) -> None:
@@ -219,17 +220,7 @@ class TestPause:
         while service.asked != [1, 2]:
             await asyncio.sleep(0.001)
         service.go.set()
-        assert await second
-
-    async def test_nor_for_the_editors_own_request_at_the_same_place(self) -> None:
-        service = Service("other")
-        service.go.set()
-        asked = requests(service, busy_pause=30.0)
-        (first,) = await self.started(asked, self.FIRST)
-        answer = await asyncio.wait_for(asked.newest(DOCUMENT, self.FIRST, by_hand=True), 20)
-        assert answer
-        assert service.asked == [1]
-        assert await first
+        assert text_of(await second) == "other"
 
     @pytest.mark.parametrize("first_by_hand", [True, False])
     async def test_both_requests_at_one_place_are_answered(self, first_by_hand: bool) -> None:
@@ -240,7 +231,7 @@ class TestPause:
             asked.newest(DOCUMENT, self.FIRST, by_hand=first_by_hand),
             asked.newest(DOCUMENT, self.FIRST, by_hand=True),
         )
-        assert [bool(answer) for answer in answers] == [True, True]
+        assert list(map(text_of, answers)) == ["other", "other"]
         assert service.asked == [1]
 
     @pytest.mark.parametrize("how", ["cancel", "forget", "close", "stop"])
@@ -253,7 +244,7 @@ class TestPause:
         elif how == "forget":
             asked.forget(URI)
         elif how == "stop":
-            asked.stop(IN_DATA)
+            asked.paused("Paused.")
         else:
             await asked.close()
         await asyncio.wait({second})

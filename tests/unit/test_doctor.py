@@ -387,7 +387,7 @@ class TestBundle:
         log = home / "log"
         log.mkdir(mode=0o700)
         (log / "server.log").write_text(
-            "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completions: No completion: "
+            "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completion: No completion: "
             "EngineError in secret_function(password)\n"
             "Traceback (most recent call last):\n  secret_line = 1\n"
         )
@@ -397,7 +397,7 @@ class TestBundle:
         assert json.loads(texts["doctor.json"])["format"] == 1
         assert "secret" not in "".join(texts.values())
         assert "password" not in "".join(texts.values())
-        assert "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completions EngineError" in texts["log.txt"]
+        assert "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completion EngineError" in texts["log.txt"]
 
     def test_a_key_set_in_the_wrong_place_is_not_in_it(self, home: Path, tmp_path: Path) -> None:
         (home / "config.toml").write_text('threads = "sk-very-secret"\nkey = "sk-other"\n')

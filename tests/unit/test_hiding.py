@@ -20,7 +20,6 @@ from lsp_calib.completion.service import (
     EXPLORED,
     Completion,
     CompletionService,
-    Hidden,
     Hiding,
     is_explored,
 )
@@ -128,8 +127,9 @@ async def test_what_is_hidden(
     estimator.assess = lambda *arguments, **_: by("total")(arguments[1])  # type: ignore[method-assign]
     estimator.survives = lambda *arguments: arguments[2].calibrated  # type: ignore[method-assign]
     completion = await CompletionService(engine, estimator).complete(CURSOR, hide_below=0.5)
-    assert isinstance(completion, Hidden if hidden else Completion)
-    if isinstance(completion, Completion):
+    assert isinstance(completion, Completion)
+    assert (completion.hidden_by is not None) == hidden
+    if not hidden:
         marked = identity == EXPLORED_ID and logprobs is not SURE
         assert completion.suggestion.id == identity
         assert completion.shown_probability == (EXPLORED if marked else 1.0)
@@ -137,8 +137,7 @@ async def test_what_is_hidden(
             "shown although it is below hideBelow (0.5)" in completion.suggestion.confidence.reason
         ) == marked
     else:
-        assert isinstance(completion, Hidden)
-        assert completion.completion.suggestion.timing.total_ms == 7.0
+        assert completion.suggestion.timing.total_ms == 7.0
         # Without a limit the same completion is shown.
         shown = await CompletionService(engine, estimator).complete(CURSOR)
-        assert completion.shown == completion.completion == shown
+        assert completion.shown == shown

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import Removal
+from lsp_calib.completion.memory import MOST_REMEMBERED, CompletionMemory, TypedAlong
 from lsp_calib.completion.prompt import Layout, build_prompt
-from lsp_calib.completion.service import Completion, CompletionService, Hidden, Hiding, Nothing, as_prose
+from lsp_calib.completion.reasons import Nothing, Removal
+from lsp_calib.completion.service import Completion, CompletionService, Hiding, as_prose
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
-from lsp_calib.server.follow_ups import MOST_REMEMBERED, CompletionMemory, TypedAlong
-from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import (
     CalibratorRef,
     Confidence,
@@ -30,8 +29,7 @@ from lsp_calib.values import (
     Timing,
 )
 
-URI = "file:///a.py"
-DOCUMENT = CalibDocument(URI, "", language_id="python")
+DOCUMENT = "file:///a.py"
 CONFIDENCE = Confidence(
     0.7, 0.8, "total", Tier.REVIEW, "", False, CalibratorRef("c", "prior", "learning", 0), None
 )
@@ -59,14 +57,14 @@ def card(layout: str) -> ModelCard:
     )
 
 
-def key_of(layout: str = "fim") -> Callable[[CalibDocument, Cursor], bytes | None]:
+def key_of(layout: str = "fim") -> Callable[[str, Cursor], bytes | None]:
     """The key of a service whose model is loaded."""
     service = CompletionService(None, None)  # type: ignore[arg-type]
     loaded = LoadedModel(MODEL, card(layout))
-    return lambda document, cursor: service.key(document.file, cursor, loaded)
+    return lambda document, cursor: service.key(document, cursor, loaded)
 
 
-def as_at_first(_document: CalibDocument, known: Completion, _typed: int, _refuted: float) -> Completion:
+def as_at_first(_document: str, known: Completion, _typed: int, _refuted: float) -> Completion:
     return known
 
 
@@ -190,7 +188,7 @@ def test_nothing_is_known_once_the_document_went_another_way(cursor: Cursor) -> 
     known.remember(DOCUMENT, OLD, completion(OLD, "o(1"))
     assert recalled(known, Cursor.at(["above", "x = foo)", "below"], 1, 7, "python")) is not None
     assert recalled(known, cursor) is None
-    assert known.recall(CalibDocument("file:///b.py", ""), OLD) is None
+    assert known.recall("file:///b.py", OLD) is None
 
 
 @pytest.mark.parametrize("layout", FORMATS)
@@ -245,7 +243,7 @@ def test_an_alternative_is_recalled_once_its_beginning_is_typed() -> None:
 def test_what_is_typed_refutes_the_suggestions_that_begin_otherwise() -> None:
     told: list[float] = []
 
-    def typed_along(_document: CalibDocument, known: Completion, _typed: int, refuted: float) -> Completion:
+    def typed_along(_document: str, known: Completion, _typed: int, refuted: float) -> Completion:
         told.append(refuted)
         return known
 
@@ -263,7 +261,7 @@ def test_what_is_typed_refutes_the_rest_beside_which_an_alternative_was_made() -
     """Asked for by hand while the first is typed: the first counts as it did there."""
     told: list[tuple[str, int, float]] = []
 
-    def typed_along(_document: CalibDocument, known: Completion, typed: int, refuted: float) -> Completion:
+    def typed_along(_document: str, known: Completion, typed: int, refuted: float) -> Completion:
         told.append((known.suggestion.id, typed, refuted))
         return known.with_confidence(attrs.evolve(known.suggestion.confidence, calibrated=0.5 + typed / 16))
 
@@ -321,17 +319,17 @@ def test_that_there_was_nothing_to_offer_holds_for_its_place_alone() -> None:
 def lifted(by: Sequence[float]) -> TypedAlong:
     """The confidence after so many typed characters, the last one from there on."""
 
-    def typed_along(_document: CalibDocument, known: Completion, typed: int, _refuted: float) -> Completion:
+    def typed_along(_document: str, known: Completion, typed: int, _refuted: float) -> Completion:
         probability = by[min(typed, len(by) - 1)]
         return known.with_confidence(attrs.evolve(known.suggestion.confidence, calibrated=probability))
 
     return typed_along
 
 
-def hidden(one: Completion, by: Sequence[float], below: float) -> Hidden:
+def hidden(one: Completion, by: Sequence[float], below: float) -> Completion:
     """A completion as the service hides it."""
     confidence = attrs.evolve(one.suggestion.confidence, calibrated=by[0])
-    return Hidden(attrs.evolve(one.with_confidence(confidence), survives=by[0]), Hiding(below))
+    return attrs.evolve(one.with_confidence(confidence), survives=by[0], hidden_by=Hiding(below))
 
 
 probabilities = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
@@ -348,14 +346,11 @@ def test_a_hidden_one_is_known_while_it_is_typed_and_shown_from_the_limit_on(
     for count in data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=4)):
         cursor = typed(old.cursor, text[:count])
         found, probability = known.recall(DOCUMENT, cursor), by[min(count, len(by) - 1)]
-        if probability < below:
-            assert isinstance(found, Hidden)
-            rest = found.completion
-            assert found.survives == max(by[0], probability)
-            assert found.key is None, "of another prompt"
-        else:
-            assert isinstance(found, Completion)
-            rest = found
+        assert isinstance(found, Completion)
+        assert (found.hidden_by is not None) == (probability < below)
+        assert found.likely_kept == max(by[0], probability)
+        assert found.key is None, "of another prompt"
+        rest = found
         assert (rest.cursor, rest.expected_line) == (cursor, old.expected_line)
         assert rest.suggestion.confidence.calibrated == probability
         assert (rest.suggestion.id, rest.suggestion.text) == (old.suggestion.id, text[count:])
@@ -402,8 +397,9 @@ def test_what_opens_documentation_comes_back_without_a_number_and_nothing_is_lea
     known = memory(typed_along=lifted(by))
     known.remember(DOCUMENT, old.cursor, attrs.evolve(hidden(old, by, 0.5), prose=prose))
     still = known.recall(DOCUMENT, typed(old.cursor, '"'))
-    assert isinstance(still, Hidden)
-    assert still.survives == 0.1
+    assert isinstance(still, Completion)
+    assert still.hidden_by is not None
+    assert still.likely_kept == 0.1
     rest = known_at(known, typed(old.cursor, '""'))
     assert rest == as_prose(attrs.evolve(rest, evidence=old.evidence), prose)
     assert (rest.evidence, rest.was_hidden) == (Evidence(), True)
@@ -416,7 +412,7 @@ def test_of_two_whose_beginning_is_typed_the_latest_is_recalled_hidden_or_not() 
     later = typed(start, "f")
     known.remember(DOCUMENT, later, completion(later, "oo(2)", "second"))
     assert known_at(known, typed(start, "fo")).suggestion.id == "second"
-    assert isinstance(known.recall(DOCUMENT, start), Hidden)
+    assert known_at(known, start).hidden_by is not None
 
 
 def test_the_one_used_last_goes_before_others_that_fit() -> None:
@@ -436,18 +432,18 @@ def test_it_is_bounded_and_can_be_emptied() -> None:
     for cursor in cursors:
         known.remember(DOCUMENT, cursor, completion(cursor, "x"))
     assert [recalled(known, cursor) is None for cursor in cursors] == [True] * 10 + [False] * MOST_REMEMBERED
-    known.remember(CalibDocument("file:///b.py", ""), OLD, completion(OLD, "x"))
-    known.forget(URI)
+    known.remember("file:///b.py", OLD, completion(OLD, "x"))
+    known.forget(DOCUMENT)
     assert known.recall(DOCUMENT, cursors[-1]) is None
-    assert known.recall(CalibDocument("file:///b.py", ""), OLD) is not None
+    assert known.recall("file:///b.py", OLD) is not None
     known.clear()
-    assert known.recall(CalibDocument("file:///b.py", ""), OLD) is None
+    assert known.recall("file:///b.py", OLD) is None
 
 
 def test_what_the_service_has_shown_the_model_is_not_computed_again() -> None:
     asked: list[Cursor] = []
 
-    def key(_document: CalibDocument, cursor: Cursor) -> bytes:
+    def key(_document: str, cursor: Cursor) -> bytes:
         asked.append(cursor)
         return b"another prompt"
 
@@ -539,10 +535,11 @@ def test_whatever_is_edited_memory_says_what_the_model_would(
             made[name] = one
             found = attrs.evolve(completion(cursor, one.text, name), survives=0.1)
             known.remember(DOCUMENT, cursor, found)
-            kept_back.remember(DOCUMENT, cursor, Hidden(found, Hiding(0.9)))
+            kept_back.remember(DOCUMENT, cursor, attrs.evolve(found, hidden_by=Hiding(0.9)))
         else:
-            assert isinstance(unseen, Hidden)
-            assert attrs.evolve(unseen.completion, was_hidden=False) == found
+            assert isinstance(unseen, Completion)
+            assert unseen.hidden_by is not None
+            assert attrs.evolve(unseen.shown, was_hidden=False) == found
         one, shown = made[found.suggestion.id], found.suggestion.text
         assert found.cursor == cursor
         assert shown

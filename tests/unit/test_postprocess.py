@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, _unmatched_in, cleaned, offered
+from lsp_calib.completion.postprocess import Cleaned, Cut, _unmatched_in, cleaned, offered
+from lsp_calib.completion.reasons import Removal
 from lsp_calib.syntax.languages import LANGUAGES
 
 

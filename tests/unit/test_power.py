@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from lsp_calib import power
 from lsp_calib.power import on_battery
-from lsp_calib.server.admission import PowerWatch
+from lsp_calib.server.admission import Admission
 
 MAINS = {"type": "Mains", "online": "1"}
 UNPLUGGED = {"type": "Mains", "online": "0"}
@@ -21,7 +25,7 @@ MOUSE = {"type": "Battery", "status": "Discharging", "scope": "Device"}
 def tree(folder: Path, *supplies: dict[str, str]) -> Path:
     for number, supply in enumerate(supplies):
         one = folder / f"supply{number}"
-        one.mkdir()
+        one.mkdir(parents=True)
         for name, value in supply.items():
             (one / name).write_text(f"{value}\n")
     return folder
@@ -62,22 +66,22 @@ def test_where_nothing_is_listed_nothing_is_known(tmp_path: Path) -> None:
     assert on_battery(tmp_path / "none") is None
 
 
-async def test_a_reading_is_never_waited_for_and_counts_for_a_while() -> None:
-    gate, readings, now = threading.Event(), [0], [0.0]
-
-    def read() -> bool:
-        gate.wait(10)
-        readings[0] += 1
-        return True
-
-    watch = PowerWatch(read, lambda: now[0])
-    assert not watch.on_battery(), "until it is known"
-    assert not watch.on_battery()
-    gate.set()
-    await watch.close()
-    assert watch.on_battery()
-    assert readings == [1]
+async def test_a_reading_is_never_waited_for_and_counts_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, connection = [0.0], cast(Any, SimpleNamespace())
+    monkeypatch.setattr(power, "SUPPLIES", tree(tmp_path / "battery", DISCHARGING))
+    admission = Admission(connection, lambda _: None, lambda: now[0])
+    assert admission.may_work_ahead(), "until it is known"
+    await until(lambda: not admission.may_work_ahead())
+    monkeypatch.setattr(power, "SUPPLIES", tree(tmp_path / "mains", MAINS))
+    await asyncio.sleep(0.02)
+    assert not admission.may_work_ahead()
     now[0] = 60.0
-    assert watch.on_battery()
-    await watch.close()
-    assert readings == [2]
+    await until(admission.may_work_ahead)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.001)

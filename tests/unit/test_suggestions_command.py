@@ -118,7 +118,7 @@ def test_the_reason_for_no_suggestion_and_the_loading_are_said(
     assert (result.exit_code, result.stdout) == (0, "The model suggests nothing here.\n")
     assert result.stderr.splitlines() == [
         "lsp-calib: Loading m.",
-        "lsp-calib: The model ended the line at once: it has nothing to add here.",
+        "lsp-calib: The model has nothing to add here.",
     ]
 
 

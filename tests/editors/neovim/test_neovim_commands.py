@@ -55,7 +55,7 @@ def test_why_there_is_nothing_and_why_it_has_its_tier(nvim: Neovim) -> None:
 
     def explained() -> bool:
         nvim.keys("<Cmd>LspCalib explain<CR>")
-        return "The model ended the line at once" in nvim.messages()
+        return "The model has nothing to add" in nvim.messages()
 
     nvim.until("why", explained)
     nvim.suggested("<Esc>0C    re")

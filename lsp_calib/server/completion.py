@@ -1,0 +1,799 @@
+"""Completions of one connection: which request asks the model, what is made beside its answer, and the answer
+in the shapes of the protocol.
+
+`textDocument/inlineCompletion` is for ghost text, `textDocument/completion` for the menu of editors without
+it, which waits `PATIENCE` at most. docs/architecture.md follows one keystroke through every station.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote
+
+import attrs
+from lsprotocol import types
+from pygls.capabilities import get_capability
+
+from lsp_calib.badges import BADGES, percent, tier_and_reason
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.tiers import in_percent
+from lsp_calib.completion.block import MOST_LINES, block_of, lines_of, may_begin
+from lsp_calib.completion.context import Cursor, in_data, next_place
+from lsp_calib.completion.memory import CompletionMemory
+from lsp_calib.completion.prompt import Layout, Surroundings
+from lsp_calib.completion.reasons import Nothing, Refusal, Removal
+from lsp_calib.completion.related_code import Nearby, Neighbourhood, OpenFile
+from lsp_calib.completion.service import Completion, CompletionService, Decide, beginning_with
+from lsp_calib.errors import LspCalibError, NoModelError, RequestCancelledError
+from lsp_calib.inference.engine import EngineState, Priority
+from lsp_calib.languages import suffix_of
+from lsp_calib.lru import LRU
+from lsp_calib.server.admission import Admission, LastRequests
+from lsp_calib.server.documents import DocumentChanged, DocumentClosed
+from lsp_calib.server.follow_ups import DerivedSuggestions, Result
+from lsp_calib.server.messages import Connection, has_inline_completion
+from lsp_calib.server.model import Model, Status
+from lsp_calib.server.recorder import Recorder
+from lsp_calib.server.text import CalibDocument, part_of_line, path_of, path_of_folder, selected_at
+from lsp_calib.server.tracking import SuggestionTracking
+from lsp_calib.values import Suggestion, new_suggestion_id
+from lsp_calib.workspace_files import address, folder_of
+
+logger = logging.getLogger(__name__)
+
+# Seconds; a completion in the menu that takes longer comes with the next request.
+PATIENCE = 0.1
+# Seconds that a request leaves the model to the one that it supersedes. What that one has evaluated is not
+# lost, and its answer may be what the user is just typing.
+BUSY_PAUSE = 0.03
+# Seconds that a request waits for a model that is loaded again after its process has ended.
+LOADS_AGAIN = 1.0
+# Seconds after a change from which on a request for the menu is of no key: editors wait a quarter at most.
+AT_REST = 1.0
+# Seconds between an insertion and the start of the work on the next line.
+AHEAD_PAUSE = 0.05
+
+Outcome = Completion | Nothing
+
+
+@attrs.define(eq=False)
+class _Run:
+    """What a completion in the making is for. Apart from its task, which leads here and not to itself.
+
+    lead: as for `Completions.newest`.
+
+    before: the model's work for an earlier request, to which this one leaves the model first. asks: the model
+    has been asked, or need not be. hurry: set once the user asks for it by hand. in_comments: whether a
+    completion is wanted in a comment, too. waiting: requests that wait for it without a time limit.
+    superseded: set once it is not wanted any more; its outcome, even if just ready, is not delivered.
+    """
+
+    cursor: Cursor
+    lead: str
+    superseded: asyncio.Future[None]
+    before: asyncio.Task[Outcome] | None = None
+    asks: bool = False
+    hurry: asyncio.Event = attrs.field(factory=asyncio.Event)
+    in_comments: bool = False
+    waiting: int = 0
+
+    def is_at(self, cursor: Cursor | None, lead: str) -> bool:
+        return (self.cursor, self.lead) == (cursor, lead)
+
+    def supersede(self) -> None:
+        if not self.superseded.done():
+            self.superseded.set_result(None)
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class Completions:
+    """Completions by document, with their alternatives and blocks. A request supersedes the one before it
+    there.
+
+    status: whether the model is loaded again. tracking: follows what is shown; it is told of a change before
+    this is. asked: is told of each request. shown: is told of a completion that is about to be shown; False
+    if it must not be: the document has changed. service: by default one that asks the model. busy_pause,
+    loads_again: seconds, see their defaults.
+    """
+
+    _connection: Connection
+    _model: Model
+    _estimator: ConfidenceEstimator
+    _admission: Admission
+    _status: Status
+    _tracking: SuggestionTracking
+    _recorder: Recorder
+    _asked: Callable[[str, Cursor], object]
+    _shown: Callable[[CalibDocument, Completion], bool]
+    _given: CompletionService | None = attrs.field(default=None, alias="service")
+    _busy_pause: float = BUSY_PAUSE
+    _loads_again: float = LOADS_AGAIN
+
+    def __attrs_post_init__(self) -> None:
+        self._nearby = Nearby(self._surroundings)
+        self._service = self._given or CompletionService(
+            *(self._model.engine, self._estimator),
+            layout_of=self._model.layouts.of,
+            nearby=self._nearby,
+            opened=self._opened_beside,
+        )
+        self.last = LastRequests()
+        self._refused = Refused(self._tracking)
+        self._running: dict[str, tuple[_Run, asyncio.Task[Outcome]]] = {}
+        self._next: tuple[str, asyncio.Task[None]] | None = None  # a document, and the work on its next line
+        self._changed_at: dict[str, float] = {}  # of documents whose menu has not been asked for since
+        self._in_force = self._of_replies()
+        self._neighbourhood = Neighbourhood()
+        self._memory = CompletionMemory(self._key, self._typed_along)
+        self._alternatives = DerivedSuggestions(
+            self._make_alternatives,
+            is_stale=lambda made: any(self._tracking.is_settled(one.suggestion.id) for one in made),
+        )
+        self._blocks = DerivedSuggestions(self._make_block, of_line=True)
+
+    async def inline(
+        self, document: CalibDocument, cursor: Cursor, context: types.InlineCompletionContext
+    ) -> types.InlineCompletionList | None:
+        """The answer for ghost text. None leaves what an editor shows; an empty list removes it."""
+        uri = document.uri
+        if not self._connection.settings.inline_completion:
+            how = "Set inlineCompletion.enabled to true to get them as ghost text."
+            self.last.refused(uri, Nothing(Refusal.OFF, how))
+            return None
+        selected = None
+        if (item := context.selected_completion_info) is not None:
+            selected = selected_at(document, cursor, item)
+            if selected is None:
+                self.last.refused(uri, Nothing(Refusal.SELECTED_ITEM))
+                return types.InlineCompletionList(items=[])
+            cursor = selected.cursor
+        by_hand = context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
+        lead = selected.lead if selected is not None else ""
+        self._asked(uri, cursor)
+        outcome = await self.newest(document, cursor, by_hand=by_hand, lead=lead)
+        if isinstance(outcome, Nothing):
+            return types.InlineCompletionList(items=[]) if outcome.is_answer else None
+        block = await self.block(document, outcome) if selected is None else None
+        made = [outcome]
+        if by_hand and not self.is_superseded(uri, cursor):
+            made += outcome.beside(await self._alternatives.of(document, outcome))
+        if self.is_superseded(uri, cursor):
+            return None  # while its follow-ups were made
+        items = []
+        for at, completion in enumerate(made):
+            part = self.offered(document, completion, lead=lead)
+            whole: Completion | None = completion
+            if selected is not None and part is not None:
+                part, whole = selected.extended(part), selected.extended(completion)
+            if part and whole and self._show(document, whole):
+                if block and not at and block.lines:
+                    items.append(_ghost_text(document, whole, block))
+                else:
+                    items.append(_ghost_text(document, part, part.suggestion))
+        return types.InlineCompletionList(items=items)
+
+    async def menu(
+        self, document: CalibDocument, cursor: Cursor, context: types.CompletionContext | None
+    ) -> types.CompletionList:
+        """The answer for the completion menu."""
+        if self._connection.settings.completion is False:
+            self._note_menu_off(document.uri)
+            return types.CompletionList(is_incomplete=False, items=[])
+        invoked = context is not None and context.trigger_kind is types.CompletionTriggerKind.Invoked
+        until = time.monotonic() + PATIENCE
+        # Each typed letter invokes the menu, too.
+        by_hand = self._is_at_rest(document) and invoked
+        self._asked(document.uri, cursor)
+        outcome = await self.newest(document, cursor, patience=PATIENCE, in_comments=by_hand)
+        made = [outcome] if isinstance(outcome, Completion) else []
+        if made and invoked:
+            # Each typed letter invokes the menu: no alternatives are made while the first is typed.
+            fresh = made[0].suggestion.source == "model"
+            left = max(until - time.monotonic(), 0.001) if fresh else 0.0
+            made += made[0].beside(await self._alternatives.of(document, made[0], patience=left))
+        start = _word_start(cursor.before)
+        edit_range = part_of_line(document, cursor.own_line, cursor.before, start, cursor.column)
+        items = [
+            _item(self._connection, part, cursor.before[start:], edit_range)
+            for completion in made
+            # In a menu nothing behind the cursor is replaced.
+            if (part := self.offered(document, completion, before_closers=True))
+            and (followed := completion.up_to_closers())
+            and self._show(document, followed)
+        ]
+        return types.CompletionList(is_incomplete=True, items=items)
+
+    def _show(self, document: CalibDocument, completion: Completion) -> bool:
+        """A completion is about to be shown; False if it must not be."""
+        shown = self._shown(document, completion)
+        if shown:
+            self._refused.shown(document.uri, completion)
+        else:
+            self.last.outdated(document.uri)
+        return shown
+
+    async def newest(
+        self,
+        document: CalibDocument,
+        cursor: Cursor,
+        *,
+        patience: float | None = None,
+        by_hand: bool = False,
+        in_comments: bool = False,
+        lead: str = "",
+    ) -> Outcome:
+        """The completion to show at `cursor`, or why there is none (yet).
+
+        Closers behind the cursor are not part of the request: the completion goes over them.
+        patience: seconds to wait; a later outcome is kept for the next request at the same place.
+        by_hand: the user has asked for it. Then neither a pause nor a language that is off is a reason to
+            refuse. in_comments: as far as comments go, the user has.
+        lead: the end of what stands before the cursor, if the user has not typed that. The completion begins
+            with it, and its cursor stands in front of it.
+        """
+        cursor, closers, uri = cursor.without_closers_behind(), cursor.after, document.uri
+        self.last.asked(uri, cursor)
+        try:
+            outcome = await self._outcome(document, cursor, lead, patience, by_hand, by_hand or in_comments)
+        except asyncio.CancelledError:
+            self.last.cancelled(uri, cursor)
+            raise
+        if isinstance(outcome, Completion) and outcome.hidden_by is not None:
+            outcome = self._reveal(document, outcome) if by_hand else self._hide(outcome)
+        if isinstance(outcome, Completion) and closers and not cursor.after:
+            source, outcome = outcome.suggestion.source, outcome.over(closers)
+            if isinstance(outcome, Nothing) and source == "model":
+                self._count(outcome)
+        if isinstance(outcome, Completion) and self._refused.refuses(uri, outcome, by_hand=by_hand):
+            outcome = Nothing(Refusal.REFUSED)
+        self.last.concluded(uri, cursor, None if isinstance(outcome, Completion) else outcome)
+        return outcome
+
+    async def _outcome(
+        self,
+        document: CalibDocument,
+        cursor: Cursor,
+        lead: str,
+        patience: float | None,
+        by_hand: bool,
+        in_comments: bool,
+    ) -> Outcome:
+        uri, at = document.uri, cursor.without_before(len(lead))
+        if (refusal := await self._admission.refusal(document, patience)) is not None:
+            return refusal
+        self._alternatives.requested(uri, at)
+        self._blocks.requested(uri, at)
+        if not by_hand and (unwanted := self._admission.unwanted(cursor.language)):
+            return self._nothing(uri, cursor, unwanted)
+        if self._connection.settings.comments == "off":
+            is_out = await self._service.keeps_out(at, wanted=False, document=document.file)
+            if self.is_superseded(uri, cursor):
+                return Nothing(Refusal.SUPERSEDED)
+            if is_out:
+                return self._nothing(uri, cursor, Nothing(Refusal.COMMENT))
+        run, task = self._running.get(uri, (None, None))
+        # One that is being cancelled may take a moment to end, and has no answer.
+        if run is None or task is None or not run.is_at(cursor, lead) or task.done() or task.cancelling():
+            if (known := self._recall(document, cursor, lead, by_hand)) is not None:
+                self._stop(uri, cursor, lead)
+                return known
+            if not by_hand and in_data(at):
+                return self._nothing(uri, cursor, Nothing(Refusal.DATA))
+            run, task = self._start(document, cursor, lead, by_hand)
+        run.in_comments |= in_comments
+        if by_hand:
+            run.hurry.set()
+        late = Refusal.WAITING
+        if self._status.loads_again and (patience is None or patience > self._loads_again):
+            patience, late = self._loads_again, Refusal.LOADING
+        return await self._wait(run, task, patience, late)
+
+    def explain(self, uri: str | None) -> dict[str, Any] | None:
+        """Why the last request for a completion has no suggestion, as it goes to the client; None if it has
+        one, or if there was none.
+
+        uri: of the document; None: the last one of all.
+        """
+        last = self.last.of(uri)
+        if last is None or last.nothing is None:
+            return None
+        nothing = last.nothing
+        if nothing.why is Refusal.WAITING:
+            if not self._admission.settings_known.is_set():
+                nothing = Nothing(Refusal.STARTING)
+            elif self._status.state in (EngineState.STARTING, EngineState.LOADING):
+                nothing = Nothing(Refusal.LOADING)
+        asks_by_hand = has_inline_completion(self._connection.client_capabilities)
+        return self.last.to_wire(last, nothing, asks_by_hand=asks_by_hand)
+
+    def is_superseded(self, uri: str, cursor: Cursor) -> bool:
+        """Whether a request has come elsewhere in the document since the one at `cursor`."""
+        return not self.last.is_last(uri, cursor)
+
+    def rejected(self, suggestion_id: str) -> None:
+        """The user does not want a suggestion, nor what was shown beside it."""
+        self._refused.rejected(suggestion_id)
+
+    async def block(self, document: CalibDocument, first: Completion) -> Suggestion:
+        """The suggestion to offer for a completion: with the lines below it, where the setting asks for
+        them."""
+        if not self._connection.settings.multiline:
+            return first.suggestion
+        # While the first line is typed, the others stay as they are; on half a line no block begins.
+        lines = await self._blocks.of(document, first, begins=may_begin(first.cursor))
+        return block_of(first, lines, self._decide_like(document.file, first))
+
+    def offered(
+        self,
+        document: CalibDocument,
+        completion: Completion,
+        *,
+        before_closers: bool = False,
+        lead: str = "",
+    ) -> Completion | None:
+        """A completion as it is put on the screen: up to where it can be trusted, if the setting asks for
+        that. What is followed is the whole line all the same.
+
+        before_closers: the part that stands before the closers behind the cursor; None if it has none.
+        lead: what it has to begin with. Where only less can be trusted it is the whole, as where nothing can.
+        """
+        part: Completion | None = completion
+        sure = self._connection.settings.sure
+        if sure == "cut" or before_closers:
+            decide = self._decide_like(document.file, completion)
+            trusted = completion.up_to_sure(decide) if sure == "cut" else completion
+            completion = trusted if trusted.suggestion.text.startswith(lead) else completion
+            part = completion.up_to_closers(decide) if before_closers else completion
+        if part is None or sure != "off":
+            return part
+        return attrs.evolve(part, suggestion=attrs.evolve(part.suggestion, sure=None))
+
+    def opened(self, document: CalibDocument) -> None:
+        # Some editors open a document twice: drop the data of the first time, but follow what was suggested.
+        self.forget(document.uri)
+        self._note_menu_off(document.uri)
+
+    def changed(self, change: DocumentChanged) -> None:
+        self._changed_at[change.document.uri] = time.monotonic()
+        self._refused.changed(change)
+
+    def closed(self, closed: DocumentClosed) -> None:
+        self.forget(closed.uri)
+
+    def paused(self, message: str) -> None:
+        """Stop the work for all documents; what is remembered of them stays. message: as of `Pause`."""
+        if not message:
+            return
+        why = Nothing(Refusal.PAUSED, message)
+        unfinished = {uri for uri, (_, task) in self._running.items() if not task.done()}
+        for uri in {*unfinished, *self._alternatives.stop(), *self._blocks.stop()}:
+            self._stop(uri)
+            self.last.refused(uri, why)  # so that the suggestion that waits for the others is not shown
+        self._give_way()
+
+    def _of_replies(self) -> tuple[object, ...]:
+        """The settings by which remembered replies were made."""
+        return self._connection.settings.hide_below, self._connection.settings.comments
+
+    def settings_changed(self) -> None:
+        for document in self._connection.open_documents():
+            if (excluded := self._admission.exclusion_of(document)) is not None:
+                asked = self.last.of(document.uri)
+                self.forget(document.uri)
+                if asked is not None:
+                    self.last.refused(document.uri, excluded)
+        self._nearby.clear()  # they may show what is excluded now
+        if (in_force := self._of_replies()) != self._in_force:
+            self._in_force = in_force
+            self.forget_replies()
+
+    def forget_replies(self) -> None:
+        """Drop the remembered completions: their confidence, tier or hiding is out of date.
+
+        Requests under way continue: they are assessed when the model has replied.
+        """
+        self._memory.clear()
+        self._alternatives.clear()
+        self._blocks.clear()
+
+    def forget(self, uri: str) -> None:
+        """Drop everything about a document, and stop the work for it."""
+        self._stop(uri)
+        self._changed_at.pop(uri, None)
+        if self._next is not None and self._next[0] == uri:
+            self._give_way()
+        for part in (self._memory, self.last, self._service, self._alternatives, self._blocks):
+            part.forget(uri)
+
+    async def close(self) -> None:
+        """Stop all work, and wait for its end."""
+        tasks: list[asyncio.Task[Any]] = [task for _, task in self._running.values()]
+        tasks += [run.before for run, _ in self._running.values() if run.before is not None]
+        tasks += [self._next[1]] if self._next else []
+        for uri in list(self._running):
+            self.forget(uri)
+        self._give_way()
+        await self._alternatives.close()
+        await self._blocks.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_at_rest(self, document: CalibDocument) -> bool:
+        """Whether a request for the menu, which has just come, is not of a key: nothing has changed in the
+        document since the last one, or for a moment."""
+        at = self._changed_at.pop(document.uri, None)
+        return at is None or time.monotonic() - at > AT_REST
+
+    def _note_menu_off(self, uri: str) -> None:
+        """Where the settings turn the menu off, an editor without ghost text gets nothing: remember why."""
+        has_ghost_text = has_inline_completion(self._connection.client_capabilities)
+        if self._connection.settings.completion is False and not has_ghost_text:
+            why = (
+                "This editor shows no ghost text, and its completion menu is turned off. "
+                'Set completion.enabled to "auto" or true, and restart the server.'
+            )
+            self.last.refused(uri, Nothing(Refusal.OFF, why))
+
+    # What is known without the model.
+
+    def _key(self, document: str, cursor: Cursor) -> bytes | None:
+        loaded = self._model.loaded
+        return None if loaded is None else self._service.key(document, cursor, loaded)
+
+    def _recall(self, document: CalibDocument, cursor: Cursor, lead: str, by_hand: bool) -> Outcome | None:
+        """The outcome that is known without the model."""
+        known = self._memory.recall(document.file, cursor.without_before(len(lead)), lead)
+        if not isinstance(known, Completion) or (known.hidden_by is not None and not by_hand):
+            # Asking the model again would give what was hidden another chance to be shown.
+            return known
+        # The rest of an alternative is no first suggestion, beside which others could stand.
+        if by_hand and known.suggestion.rank > 1:
+            return None
+        # The same lines may stand in two places. A prediction has one line, and one label.
+        if self._tracking.is_elsewhere(document.uri, known.suggestion.id, cursor.own_line):
+            return None
+        if self._tracking.is_settled(known.suggestion.id):
+            # Under a new id it gets a label of its own; earlier labels stay as they are.
+            anew = attrs.evolve(known.suggestion, id=new_suggestion_id())
+            self._memory.rename(document.file, known.suggestion.id, anew.id)
+            known = attrs.evolve(known, suggestion=anew)
+        return known
+
+    def _typed_along(self, document: str, known: Completion, typed: int, refuted: float) -> Completion:
+        return self._service.typed_along(known, typed, refuted=refuted, document=document)
+
+    def _reveal(self, document: CalibDocument, hidden: Completion) -> Completion:
+        """What the user has seen by hand stays."""
+        self._memory.reveal(document.file, hidden.suggestion.id)
+        return hidden.shown
+
+    def _hide(self, hidden: Completion) -> Nothing:
+        self._status.hidden(hidden.suggestion)
+        likely, below = hidden.likely_kept, hidden.hidden_by.below if hidden.hidden_by else 0.0
+        shown, limit = in_percent(likely, (below,))
+        shown = shown if likely >= 0.01 else f"about {100 * likely:.1g} %"
+        return Nothing(Refusal.HIDDEN, f"{shown}, and hideBelow is {limit}")
+
+    # The run that asks the model.
+
+    def _nothing(self, uri: str, cursor: Cursor, why: Nothing) -> Nothing:
+        self._stop(uri, cursor)
+        return why
+
+    def _stop(self, uri: str, cursor: Cursor | None = None, lead: str = "") -> None:
+        """Cancel the completion in the making. cursor, lead: of the new request, if there is one."""
+        run, task = self._running.pop(uri, (None, None))
+        if run is not None and task is not None:
+            if not run.is_at(cursor, lead):
+                run.supersede()
+            _cancel(run, task)
+
+    def _start(
+        self, document: CalibDocument, cursor: Cursor, lead: str, by_hand: bool
+    ) -> tuple[_Run, asyncio.Task[Outcome]]:
+        """Begin a completion. An earlier one goes on for a moment, but its requests are answered now."""
+        earlier, work = self._running.pop(document.uri, (None, None))
+        run = _Run(cursor, lead, asyncio.get_running_loop().create_future())
+        if earlier is not None and not earlier.is_at(cursor, lead):
+            earlier.supersede()
+        if earlier is not None and work is not None and not work.done():
+            run.before = work if earlier.asks else earlier.before
+            if not earlier.asks:
+                work.cancel()
+        task = asyncio.create_task(self._complete(document, run, by_hand))
+        self._running[document.uri] = run, task
+        return run, task
+
+    async def _wait(
+        self, run: _Run, task: asyncio.Task[Outcome], patience: float | None, late: Refusal
+    ) -> Outcome:
+        """The outcome of a run; `late` if it takes longer. Cancelling the last one who waits without a limit
+        cancels the run."""
+        run.waiting += patience is None
+        try:
+            ends: set[asyncio.Future[Any]] = {task, run.superseded}
+            await asyncio.wait(ends, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            run.waiting -= patience is None
+            # A superseded run belongs to its successor.
+            if patience is None and not run.waiting and not run.superseded.done():
+                _cancel(run, task)
+        if run.superseded.done() or (task.done() and task.cancelled()):
+            return Nothing(Refusal.SUPERSEDED)
+        return task.result() if task.done() else Nothing(late)
+
+    async def _complete(self, document: CalibDocument, run: _Run, by_hand: bool) -> Outcome:
+        at, lead = run.cursor.without_before(len(run.lead)), run.lead
+        if run.before is not None:
+            hurry = asyncio.ensure_future(run.hurry.wait())
+            try:
+                await asyncio.wait(
+                    {hurry, run.before}, timeout=self._busy_pause, return_when=asyncio.FIRST_COMPLETED
+                )
+            finally:
+                hurry.cancel()
+            run.before.cancel()
+            run.before = None
+            if (known := self._recall(document, run.cursor, lead, run.hurry.is_set())) is not None:
+                return known
+        run.asks = True
+        in_force = self._connection.settings.hide_below
+        below = 0.0 if by_hand else in_force
+        try:
+            if not run.in_comments:
+                wanted = self._admission.in_comments
+                is_out = await self._service.keeps_out(at, wanted, document=document.file)
+                if is_out and not run.in_comments:
+                    return Nothing(Refusal.COMMENT)
+            self._give_way()
+            own = await self._service.complete(at, document=document.file, hide_below=below, lead=lead)
+        except RequestCancelledError:
+            return Nothing(Refusal.SUPERSEDED)
+        except LspCalibError as error:
+            # The engine reports failures to the user through its state; the error itself says what to do.
+            logger.warning("No completion: %s", error)
+            return Nothing(Refusal.NO_MODEL if isinstance(error, NoModelError) else Refusal.ERROR, str(error))
+        outcome = beginning_with(lead, own)
+        # What the user has seen by hand stays there; what was hidden by another limit does not.
+        if by_hand or in_force == self._connection.settings.hide_below:
+            self._memory.remember(document.file, at, own)
+            if lead:
+                self._memory.remember(document.file, at, outcome)
+        self._count(outcome)
+        return outcome
+
+    def _count(self, outcome: Outcome) -> None:
+        """An outcome of the model's, shown or not."""
+        if isinstance(outcome, Completion):
+            self._status.made(outcome.suggestion, outcome.cuts)
+            self._recorder.cut(outcome)
+        elif isinstance(outcome.why, Removal):
+            self._status.withheld(outcome.why)
+            self._recorder.withheld(outcome.why)
+
+    # What is made besides.
+
+    def _decide_like(self, file: str, first: Completion) -> Decide:
+        return partial(
+            self._estimator.tier,
+            like=first.suggestion.confidence,
+            language=first.cursor.language,
+            document=file,
+        )
+
+    async def _make_alternatives(self, document: CalibDocument, first: Completion) -> Result:
+        try:
+            made = await self._service.alternatives(first, document=document.file)
+        except LspCalibError as error:
+            return (), error
+        for one in made:  # for the requests that come while they are typed
+            self._memory.remember(document.file, one.cursor, one)
+        return made, None
+
+    async def _make_block(self, document: CalibDocument, first: Completion) -> Result:
+        below = self._connection.settings.hide_below
+        complete = partial(self._service.complete, document=document.file, hide_below=below)
+        return await lines_of(complete, first, self._decide_like(document.file, first))
+
+    def inserted(self, uri: str, line: int) -> None:
+        """A change has inserted a suggestion in a line, and perhaps the rest of its block below it: complete
+        the next line."""
+        document = self._connection.open_document(uri)
+        # A request to another machine takes its time, and may cost money.
+        if document is None or self._connection.settings.remote_url is not None:
+            return
+        if not (self._connection.settings.prefetch and self._admission.may_work_ahead()):
+            return
+        if self._admission.excluded(document) or self._admission.unwanted(document.language):
+            return
+        self._give_way()
+        line += self._accepted_below(uri, document.bare_lines[line : line + MOST_LINES])
+        lines, first = document.in_its_text()
+        cursor = next_place(lines, first + line, document.language)
+        if not in_data(cursor) and self._memory.recall(document.file, cursor) is None:
+            self._next = uri, asyncio.create_task(self._complete_ahead(document, cursor))
+
+    def _accepted_below(self, uri: str, lines: Sequence[str]) -> int:
+        """How many of the lines below the first the user has accepted with it. lines: from that one on."""
+        block = [one.expected_line.strip() for one in self._blocks.made(uri)]
+        same = 0
+        while same < min(len(block), len(lines)) and lines[same].strip() == block[same]:
+            same += 1
+        return max(same - 1, 0)
+
+    async def _complete_ahead(self, document: CalibDocument, cursor: Cursor) -> None:
+        await asyncio.sleep(AHEAD_PAUSE)
+        below, file = self._connection.settings.hide_below, document.file
+        try:
+            if await self._service.keeps_out(cursor, self._admission.in_comments, document=file):
+                return
+            outcome = await self._service.complete(cursor, Priority.IDLE, document=file, hide_below=below)
+        except LspCalibError as error:
+            logger.debug("Not completed ahead: %s", error)
+            return
+        if below == self._connection.settings.hide_below:
+            self._memory.remember(file, cursor, outcome)
+
+    def _give_way(self) -> None:
+        """The model is needed, in whatever document: stop completing the next line."""
+        if self._next is not None:
+            self._next[1].cancel()
+            self._next = None
+
+    # What the model sees besides the document.
+
+    def _surroundings(self, uri: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
+        """As `completion.related_code.Find`."""
+        opened = [
+            OpenFile(path, document.bare_lines)
+            for document in self._connection.open_documents()
+            if document.notebook is None
+            and address(document.uri) != address(uri)
+            and (path := path_of(document.uri)) is not None
+            and not self._admission.excluded(document)
+        ]
+        folder = folder_of(uri, tuple(self._connection.workspace.folders))  # of a file
+        root = path_of_folder(folder) if folder else None
+        # A document without a file, such as a new one, has the name that the editor shows.
+        document = path_of(uri) or Path(PurePosixPath(unquote(uri.partition(":")[2])).name)
+        if document.suffix == ".ipynb":  # source, shown under the name that a file of it would have
+            document = document.with_suffix(suffix_of(cursor.language))
+        return partial(
+            self._neighbourhood.around, document, root, opened, self._admission.exclusion(), cursor, layout
+        )
+
+    def _opened_beside(self, file: str) -> list[Sequence[str]]:
+        """The lines of the other documents that are open, without excluded ones."""
+        return [
+            document.bare_lines
+            for document in self._connection.open_documents()
+            if document.file != file and not self._admission.excluded(document)
+        ]
+
+
+def _cancel(run: _Run, task: asyncio.Task[Outcome]) -> None:
+    task.cancel()
+    if run.before is not None:
+        run.before.cancel()
+
+
+# Suggestions that were shown, and texts that were refused, which are remembered.
+_MOST_SHOWN, _MOST_REFUSED = 64, 256
+
+_Refusable = tuple[str, int, int]
+"""A document, hashes of its line and of that above it, and of the line that a suggestion makes."""
+
+
+@attrs.define
+class _Shown:
+    """present: hashes of the line as it was each time when it was shown, with what is refused if it goes."""
+
+    uri: str
+    line: int
+    present: dict[int, _Refusable] = attrs.field(factory=dict)
+
+
+class Refused:
+    """Remembers the texts that the user has refused on a line: by Escape, or by undoing what was accepted.
+
+    A suggestion is told by the line that it makes: asked again, the model says the same under another id.
+    tracking: knows whether a suggestion, or a part of it, was inserted at once, not typed.
+    """
+
+    def __init__(self, tracking: SuggestionTracking) -> None:
+        self._tracking = tracking
+        self._shown = LRU[str, _Shown](_MOST_SHOWN)
+        self._refused = LRU[_Refusable, None](_MOST_REFUSED)
+
+    def shown(self, uri: str, completion: Completion) -> None:
+        """A suggestion is about to be shown."""
+        identity, line = completion.suggestion.id, completion.cursor.own_line
+        shown = self._shown.get(identity) or _Shown(uri, line)
+        shown.line = line
+        shown.present[hash(completion.present_line)] = _refusable(uri, completion)
+        self._shown[identity] = shown
+
+    def changed(self, change: DocumentChanged) -> None:
+        """Taken, a suggestion is refused where its line is once more as when it was shown: then it went as it
+        came."""
+        if all(one.small for one in change.changes.all):
+            return
+        uri, lines = change.document.uri, change.lines
+        for identity, shown in self._shown.items():
+            here = shown.uri == uri and shown.line < len(lines) and self._tracking.is_taken(identity)
+            if here and hash(lines[shown.line]) not in shown.present:
+                self._refused.update(dict.fromkeys(shown.present.values()))
+
+    def rejected(self, suggestion_id: str) -> None:
+        """The user does not want a suggestion, nor what was shown beside it."""
+        if (rejected := self._shown.get(suggestion_id)) is None:
+            return
+        for shown in self._shown.values():
+            if (shown.uri, shown.line) == (rejected.uri, rejected.line):
+                beside = shown.present.keys() & rejected.present.keys()
+                self._refused.update({shown.present[line]: None for line in beside})
+
+    def refuses(self, uri: str, completion: Completion, *, by_hand: bool) -> bool:
+        """Whether the user has refused what a completion would make of its line; by hand it is wanted."""
+        text = _refusable(uri, completion)
+        if by_hand:
+            self._refused.pop(text, None)
+        return text in self._refused
+
+
+def _refusable(uri: str, completion: Completion) -> _Refusable:
+    cursor = completion.cursor
+    above = cursor.lines[cursor.line - 1] if cursor.line else ""
+    return uri, hash((above, completion.present_line)), hash(completion.expected_line)
+
+
+def _ghost_text(
+    document: CalibDocument, completion: Completion, suggestion: Suggestion
+) -> types.InlineCompletionItem:
+    """suggestion: that of the completion, or of the block that begins with it."""
+    cursor = completion.cursor
+    start, end = cursor.column, cursor.column + len(completion.replaced)
+    return types.InlineCompletionItem(
+        insert_text=suggestion.text,
+        range=part_of_line(document, cursor.own_line, completion.present_line, start, end),
+        command=types.Command(
+            title="Tell lsp-calib", command="lsp-calib.accepted", arguments=[suggestion.to_wire()]
+        ),
+    )
+
+
+def _word_start(text: str) -> int:
+    """The index at which the word at the end of a text begins."""
+    start = len(text)
+    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    return start
+
+
+def _item(
+    connection: Connection, completion: Completion, word: str, range_: types.Range
+) -> types.CompletionItem:
+    suggestion = completion.suggestion
+    tier = suggestion.confidence.tier
+    text = word + suggestion.text
+    client = connection.client_capabilities
+    has_details = get_capability(client, "text_document.completion.completion_item.label_details_support")
+    number = percent(suggestion.confidence.calibrated)
+    mark = f"{BADGES[tier.value]['mark']} " if connection.client_traits.draws_labels_alone else ""
+    return types.CompletionItem(
+        label=mark + (text.strip() or text),
+        label_details=types.CompletionItemLabelDetails(description=tier.value) if has_details else None,
+        detail=number if has_details else f"{tier.value} · {number}",
+        documentation=tier_and_reason(suggestion),
+        kind=types.CompletionItemKind.Text,
+        # Sorted after everything that the language's own server offers.
+        sort_text="\U0010ffff" * suggestion.rank,
+        filter_text=text,
+        text_edit=types.TextEdit(range_, text),
+        data=suggestion.to_wire(),
+    )
