@@ -38,6 +38,7 @@ from lsp_calib.evaluation.engine_host import (
 from lsp_calib.evaluation.header import FeatureList
 from lsp_calib.evaluation.lines import LineItem, line_item_of, surroundings_of, without_below
 from lsp_calib.evaluation.records import Alternative, project
+from lsp_calib.evaluation.reflection import about_code
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.sandbox.runner import tests_pass
 from lsp_calib.evaluation.summary_observation import (
@@ -60,7 +61,6 @@ from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.fit import plain_words
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
-from lsp_calib.summarization.reflection import about_code
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
 from lsp_calib.syntax import Function
 from lsp_calib.text_lines import same_line

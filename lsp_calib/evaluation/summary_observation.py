@@ -25,6 +25,7 @@ from lsp_calib.confidence.reflective import (
     stated,
     true_token,
 )
+from lsp_calib.evaluation import reflection
 from lsp_calib.evaluation.header import ObservationList
 from lsp_calib.evaluation.summary_task import SummaryItem
 from lsp_calib.inference.engine import (
@@ -36,7 +37,7 @@ from lsp_calib.inference.engine import (
     ScoreRequest,
 )
 from lsp_calib.inference.models.cards import ChatFormat
-from lsp_calib.summarization import features, fit, reflection
+from lsp_calib.summarization import features, fit
 from lsp_calib.summarization.fit import Encodes, cosine, greedy_match, mean_cosine, plain_words
 from lsp_calib.summarization.service import first_sentence
 from lsp_calib.syntax import Function

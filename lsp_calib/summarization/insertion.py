@@ -307,18 +307,12 @@ _LISTED = """
     unlock unmarshal unwrap update upload use validate verify visit wait walk wrap write yield
 """
 _VERBS = frozenset(_LISTED.split())
-# Before a verb, in front of which the name takes their place.
-_SUBJECT = re.compile(r"(?:This|The) (?:function|method) (?=[a-z])")
-# What often follows a verb that is not listed: `Frobnicates the widgets`.
-_OBJECT = frozenset(
-    {"a", "all", "an", "any", "each", "every", "if", "its", "one", "the", "this", "that", "whether"}
-)
-_ADVERBS = frozenset({"always", "perhaps", "sometimes"})
-_AUXILIARIES = frozenset({"can", "does", "has", "is", "may", "must", "will"})
+# The name takes the place of this subject.
+_SUBJECT = re.compile(r"^(?:This|The) (?:function|method) (?=[a-z])")
 
 
 def after_name(sentence: str, name: str) -> str:
-    """The sentence with the name of the function before its verb; after a colon if its verb is not found.
+    """The sentence with the function's name before its verb; after a colon if no listed verb begins it.
 
     >>> after_name("Return the sum.", "add"), after_name("This method closes it.", "Close")
     ('add returns the sum.', 'Close closes it.')
@@ -327,33 +321,13 @@ def after_name(sentence: str, name: str) -> str:
     """
     if not name:
         return sentence
-    first, _, rest = sentence.partition(" ")
-    is_verb = first.lower() in _VERBS and not rest.startswith("of ") and not _is_third_person(rest)
+    first, _, rest = _SUBJECT.sub("", sentence).partition(" ")
+    verb = _third_person(first.lower()) if first.lower() in _VERBS else first.lower()
+    follows = rest.partition(" ")[0]
+    is_verb = verb in _THIRD_PERSONS and rest and follows not in _NO_OBJECT
     if re.match(rf"{re.escape(name)}(?!\w)", sentence) and not (first == name and is_verb):
         return sentence
-    found = _SUBJECT.match(sentence)
-    if found is not None:
-        predicate = sentence[found.end() :]
-        if predicate.partition(" ")[0] in _AUXILIARIES or _is_third_person(predicate):
-            return f"{name} {predicate}"
-        return f"{name}: {sentence}"
-    verb = first.lower()
-    if not rest or not re.fullmatch(r"[A-Za-z]+", first):
-        return f"{name}: {sentence}"
-    if is_verb:
-        return f"{name} {_third_person(verb)} {rest}"
-    if _is_third_person(f"{verb} {rest}"):
-        return f"{name} {verb} {rest}"
-    return f"{name}: {sentence}"
-
-
-def _is_third_person(text: str) -> bool:
-    """Whether a text begins with a verb such as `returns`."""
-    first, _, rest = text.partition(" ")
-    if first in _THIRD_PERSONS:
-        return True
-    looks = re.fullmatch(r"[a-z]{2,}[^s\W]s", first) is not None and first not in _ADVERBS
-    return looks and rest.partition(" ")[0] in _OBJECT
+    return f"{name} {verb} {rest}" if is_verb else f"{name}: {sentence}"
 
 
 def _third_person(verb: str) -> str:
@@ -364,3 +338,5 @@ def _third_person(verb: str) -> str:
 
 
 _THIRD_PERSONS = frozenset(map(_third_person, _VERBS))
+# Behind what looks like a verb: it was a noun.
+_NO_OBJECT = {"can", "has", "is", "of", "was", *_THIRD_PERSONS}

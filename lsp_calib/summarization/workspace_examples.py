@@ -71,15 +71,6 @@ class _File:
     characters: int
 
 
-@attrs.define
-class Progress:
-    """What a scan has done. complete: False if it was stopped or reached a bound."""
-
-    files: int = 0
-    functions: int = 0
-    complete: bool = False
-
-
 class WorkspaceExamples:
     """An index of the files below a folder, for any thread.
 
@@ -107,15 +98,15 @@ class WorkspaceExamples:
         seconds: float,
         goes_on: Callable[[float], bool] = lambda _: True,
         open_: Mapping[str, Sequence[str]] | None = None,
-    ) -> Progress:
+    ) -> int:
         """Read the files of a language that are new or have changed, and forget those that are gone.
 
         nearest: the folder to begin with. seconds: after which it ends. goes_on: called after each file that
         was read, with the seconds that it took; may wait, and ends the scan by False. open_: documents that
-        `put` looks after.
+        `put` looks after. Returns how many files were read.
         """
         family, is_excluded = family_of(language), exclusion_below(self.root, self._exclusion())
-        progress, met = Progress(), set(open_ or ())
+        read, met = 0, set(open_ or ())
         end = time.monotonic() + seconds
         files = walk(
             self.root,
@@ -141,15 +132,13 @@ class WorkspaceExamples:
                 break
             start = time.monotonic()
             self._keep(name, found, lines_of(path), stamp)
-            progress.files += 1
+            read += 1
             if not goes_on(time.monotonic() - start) or time.monotonic() > end:
                 break
         else:
-            progress.complete = time.monotonic() < end
-        if progress.complete:
-            self._forget_others(family, met)
-        progress.functions = self._functions
-        return progress
+            if time.monotonic() < end:
+                self._forget_others(family, met)
+        return read
 
     def put(self, name: str, language: str, lines: Sequence[str]) -> None:
         """Take the functions of an open document as it is now. name: its path below the folder."""
