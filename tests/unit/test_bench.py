@@ -23,6 +23,7 @@ from lsp_calib.completion.context import Cursor, in_data
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.settings import Settings, parse
 from lsp_calib.tools.bench import run
 from lsp_calib.tools.bench.report import (
     Notes,
@@ -38,6 +39,7 @@ from lsp_calib.tools.bench.report import (
     to_json,
 )
 from lsp_calib.tools.bench.run import Options, dense, measured
+from lsp_calib.tools.bench.server import options
 
 CARD = load_cards()["smollm2-135m"]
 
@@ -142,6 +144,15 @@ def test_the_options_say_what_is_measured(
     result = CliRunner().invoke(main, ["bench", *arguments])
     assert result.exit_code == 0, result.output
     assert (found[0].steps, found[0].cancels, found[0].limit) == expected
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_the_server_takes_each_setting_of_the_bench(ahead: bool) -> None:
+    given = options(Settings(threads=3), ahead=ahead)
+    found, complaints = parse(given)
+    assert complaints == []
+    assert (found.comments, found.feedback, found.diagnostics) == ("on", False, False)
+    assert (found.prefetch, found.threads) == (ahead, 3)
 
 
 class TestStopping:

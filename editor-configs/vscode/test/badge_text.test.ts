@@ -98,7 +98,7 @@ describe('why this tier', () => {
   });
 
   it('invents no probability where there is none', () => {
-    expect(whyThisTier({ id: 'x', tier: 'review', confidence: null }, {})).toBe('▲ review: no probability');
+    expect(whyThisTier({ id: 'x', tier: 'review', confidence: null, calibrator: null }, {})).toBe('▲ review: no probability');
     expect(percent(0)).toBe('0 %');
   });
 });

@@ -8,9 +8,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import MappingProxyType
 
 import attrs
 
@@ -32,7 +31,6 @@ _POLL = 0.004
 _STATES = ("ready", "noModel", "error")
 # For a busy server to end after it is stopped, and then for the model process to end.
 _END = 5.0
-_NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 
 
 @attrs.frozen
@@ -105,13 +103,23 @@ class Served:
     start_ms: float
 
 
+def options(own: Settings, *, ahead: bool) -> dict[str, object]:
+    """The settings of the server, by key."""
+    return {
+        "comments": "on",  # a quarter of the typing is in some: all models are asked for the same places
+        "feedback": {"enabled": False},
+        "diagnostics": {"enabled": False},
+        "prefetch": {"enabled": ahead},
+        "threads": own.threads,
+        "gpuLayers": own.gpu_layers,
+    }
+
+
 @contextlib.asynccontextmanager
-async def served(
-    scratch: Scratch, *, ahead: bool = True, options: Mapping[str, object] = _NO_OPTIONS
-) -> AsyncIterator[Served]:
+async def served(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[Served]:
     """Start a server; its model process has ended afterwards too. Raises ModelError if it has no model.
 
-    ahead: whether the server evaluates the next prompts ahead, in pauses. options: further settings.
+    ahead: whether the server completes the next line ahead, in pauses.
     """
     editor = Editor()
     # The user's settings are already resolved and passed as options. No variable may name a remote server.
@@ -122,22 +130,10 @@ async def served(
         "LSP_CALIB_MODEL": str(scratch.model),
         "LSP_CALIB_LINGER": "0",
     }
-    trusted = scratch.trusted
-    settings = {
-        "comments": "on",  # a quarter of the typing is in some: all models are asked for the same places
-        **options,
-        "feedback": {"enabled": False},
-        "diagnostics": {"enabled": False},
-        "prefetch": {"enabled": ahead},
-        "trusted": {
-            "threads": trusted.threads,
-            "gpuLayers": trusted.gpu_layers,
-        },
-    }
     began = time.perf_counter()
     await editor.start(SERVER, env=env, cwd=scratch.project, own_group=True)
     try:
-        await editor.open_session(scratch.project, settings)
+        await editor.open_session(scratch.project, {"trusted": options(scratch.trusted, ahead=ahead)})
         await editor.until(lambda: editor.state in _STATES, "loading the model", _LOAD)
         if editor.state != "ready":
             raise ModelError(" ".join(editor.messages) or editor.state_message)
