@@ -5,13 +5,13 @@ The same object becomes a page, a text in a terminal and JSON.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.refit import COMMITS
@@ -23,7 +23,7 @@ from lsp_calib.feedback.report_data import Period, Statistics, Survival, moment
 from lsp_calib.feedback.store import FeedbackStore
 
 MOST_LABELS = 1000
-"""The last so many labels are replayed: older ones may be of another way of working."""
+"""So many last labels tell what a limit would have hidden: older ones may be of another way of working."""
 
 COSTS = (4.5, 10.0, 20.0)
 """What a wrong line that nobody read may cost, in readings. The best thresholds are 0.78 (`balanced`), 0.9
@@ -44,15 +44,12 @@ class AtCost:
     right: int
 
     @classmethod
-    def of(cls, cost: float, confidences: Sequence[float | None], correct: Sequence[bool]) -> AtCost:
-        """cost: more than 1. confidences: calibrated, in [0, 1]. correct: as for `Replay.of`."""
+    def of(cls, cost: float, confidence: FloatArray, correct: BoolArray) -> AtCost:
+        """cost: more than 1. confidence: calibrated, in [0, 1]. correct: of the same suggestions, whether
+        they were right. Both of shape (n,)."""
         accept_from = 1.0 - 1.0 / cost
-        taken = [
-            right
-            for confidence, right in zip(confidences, correct, strict=True)
-            if confidence is not None and confidence >= accept_from
-        ]
-        return cls(cost, accept_from, len(taken), sum(taken))
+        taken = correct[confidence >= accept_from]
+        return cls(cost, accept_from, taken.size, int(taken.sum()))
 
     @property
     def saved(self) -> float:
@@ -60,7 +57,7 @@ class AtCost:
 
 
 @attrs.frozen
-class Replay:
+class AtLimit:
     """How many labelled suggestions were right (wrong), and how many of them survive with a probability below
     a limit."""
 
@@ -71,15 +68,12 @@ class Replay:
     wrong_hidden: int
 
     @classmethod
-    def of(cls, below: float, survives: Sequence[float | None], correct: Sequence[bool]) -> Replay:
-        """survives: the probabilities, in [0, 1], None for a suggestion without one, which is never hidden.
-
-        correct: of the same suggestions, whether they were right.
-        """
-        pairs = list(zip(survives, correct, strict=True))
-        hidden = [right for p, right in pairs if p is not None and p < below]
-        right = sum(right for _, right in pairs)
-        return cls(below, right, len(pairs) - right, sum(hidden), len(hidden) - sum(hidden))
+    def of(cls, below: float, survives: FloatArray, correct: BoolArray) -> AtLimit:
+        """survives: the probabilities, in [0, 1], nan for a suggestion without one, which is never hidden.
+        correct: of the same suggestions, whether they were right. Both of shape (n,)."""
+        right, hidden = int(correct.sum()), correct[survives < below]
+        right_hidden = int(hidden.sum())
+        return cls(below, right, correct.size - right, right_hidden, hidden.size - right_hidden)
 
 
 PAGE = "report.html"
@@ -102,7 +96,7 @@ class Hidden:
     explored_known: int
     explored_right: int
     stands_for: float
-    limits: tuple[Replay, ...]
+    limits: tuple[AtLimit, ...]
     withheld: Mapping[str, int]
     cut: Mapping[str, int]
 
@@ -161,8 +155,8 @@ def make_report(
     listed = tuple(calibrators.listed()[0])
     found = report_data.statistics(store, now)
     compared = report_data.compared(store, calibrators, measure, most_compared)
-    last = compared.after[-MOST_LABELS:].tolist(), compared.correct[-MOST_LABELS:].tolist()
-    survives = [None if math.isnan(p) else p for p in compared.survives[-MOST_LABELS:].tolist()]
+    last, correct = compared.after[-MOST_LABELS:], compared.correct[-MOST_LABELS:]
+    survives = compared.survives[-MOST_LABELS:]
     return FeedbackReport(
         made_at=now,
         statistics=found,
@@ -180,11 +174,11 @@ def make_report(
         comparison=compare(compared),
         hidden=Hidden(
             *report_data.explored(store),
-            limits=tuple(Replay.of(limit, survives, last[1]) for limit in LIMITS) if last[1] else (),
+            limits=tuple(AtLimit.of(limit, survives, correct) for limit in LIMITS) if correct.size else (),
             withheld=report_data.reasons(store, EventKind.WITHHELD),
             cut=report_data.reasons(store, EventKind.CUT),
         ),
-        costs=tuple(AtCost.of(cost, *last) for cost in COSTS) if last[1] else (),
+        costs=tuple(AtCost.of(cost, last, correct) for cost in COSTS) if correct.size else (),
         calibrators=listed,
         latency=latency,
     )

@@ -277,8 +277,8 @@ def costs() -> str:
             offered = [record for record in records if record.shown and record.logprobs]
             found = AtCost.of(
                 cost,
-                calibrator.probabilities([record.evidence(header) for record in offered]).tolist(),
-                [record.correct["exact"] for record in offered],
+                calibrator.probabilities([record.evidence(header) for record in offered]),
+                np.array([record.correct["exact"] for record in offered]),
             )
             n, right = found.accepted, found.right
             saved = f"{found.saved / len(offered):+.2f}".replace("-", "−")
