@@ -104,15 +104,6 @@ def _refuse_special(status: os.stat_result, path: Path) -> None:
     raise OSError(errno.EINVAL, "it is no regular file, but a pipe, a device or a link", str(path))
 
 
-def is_there(path: Path) -> bool:
-    """Whether there is a regular file. Raises OSError as `check_regular`."""
-    try:
-        check_regular(path)
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def replace_file(path: Path, text: str) -> None:
     """Replace a file that the user reads. A new one gets the umask's permissions, an existing file keeps its
     own.
@@ -120,7 +111,12 @@ def replace_file(path: Path, text: str) -> None:
     Raises DataError if it cannot be written.
     """
     try:
-        mode = check_regular(path).st_mode & 0o777 if is_there(path) else 0o666 & ~_umask()
+        try:
+            mode = check_regular(path).st_mode & 0o777
+        except FileNotFoundError:
+            umask = os.umask(0o077)
+            os.umask(umask)
+            mode = 0o666 & ~umask
         write_atomically(path, text.encode("utf-8"), mode)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
@@ -194,9 +190,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _umask() -> int:
-    value = os.umask(0o077)
-    os.umask(value)
-    return value

@@ -198,7 +198,7 @@ def test_the_next_source_is_asked_when_one_does_not_deliver(without_pip: Publish
 
 @pytest.mark.usefixtures("home")
 def test_a_model_that_is_there_is_only_verified(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "_fetch", lambda *_: pytest.fail("fetched again"))
+    monkeypatch.setattr(download, "_from_any_source", lambda *_: pytest.fail("fetched again"))
     card = card_of(("none==1.0", "m"))
     card.path.parent.mkdir(mode=0o700)
     card.path.write_bytes(CONTENT)

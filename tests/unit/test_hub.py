@@ -441,7 +441,7 @@ class TestRedirects:
         [
             ("http://example.org/tiny.gguf", "not encrypted"),
             ("file:///etc/passwd", "not encrypted"),
-            (PLACE, "too often"),
+            (PLACE, "redirects wrongly"),
         ],
     )
     def test_that_lead_astray_are_not_followed(self, host: Host, place: str, words: str) -> None:

