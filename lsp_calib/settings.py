@@ -36,9 +36,6 @@ _REPEATED = re.compile(r", not .*; the default is used")
 _MOST_PROBLEMS = 20
 # Of config.toml.
 _MOST_BYTES = 1 << 20
-_MOST_PATTERNS = 200
-_MOST_LANGUAGES = 200
-_MOST_OVERRIDES = 50
 
 
 @attrs.frozen(eq=False)
@@ -106,16 +103,6 @@ def _whole_number(low: int, high: int) -> Kind:
     return _kind(words, schema, lambda value: _between(low, value, high, (int,)))
 
 
-def _or_auto(kind: Kind) -> Kind:
-    """A value of some kind, or "auto", which is the default. Editors leave such a setting unset instead."""
-    return _kind(
-        f'"auto" or {kind.words}',
-        kind.schema,
-        lambda value: value == "auto" or not kind.read(value)[1],
-        lambda value: None if value == "auto" else value,
-    )
-
-
 def _share_or_off() -> Kind:
     """A number from 0 on below 1, or false, which becomes 0.0."""
     share = {"type": ["number", "boolean"], "minimum": 0, "exclusiveMaximum": 1}
@@ -135,12 +122,15 @@ def _url() -> Kind:
     return Kind(URL_WORDS, {"type": "string"}, read)
 
 
-def _list(read_one: Callable[[object], Any], words: str, items: dict[str, Any], most: int) -> Kind:
+def _list(
+    read_one: Callable[[Any], Any], words: str, most: int, items: Mapping[str, Any] = MappingProxyType({})
+) -> Kind:
     """A list of `most` entries at most; the setting becomes a tuple of what `read_one` makes of them.
 
-    read_one: gives None for what does not fit. items: an entry, as JSON Schema. Entries that fit count even
-    where others do not; if none does, the default counts.
+    read_one: gives None for what does not fit. items: an entry, as JSON Schema; a text unless given. Entries
+    that fit count even where others do not; if none does, the default counts.
     """
+    words = f"a list of at most {most} {words}"
 
     def read(value: object) -> tuple[Any, str]:
         given = value if isinstance(value, list) else []
@@ -150,14 +140,11 @@ def _list(read_one: Callable[[object], Any], words: str, items: dict[str, Any], 
             return good, ""
         return good or None, f"must be {words}; what does not fit is ignored"
 
-    return Kind(words, {"type": "array", "items": items, "maxItems": most}, read)
+    return Kind(words, {"type": "array", "items": dict(items) or {"type": "string"}, "maxItems": most}, read)
 
 
-def _text_list(accepts: Callable[[str], bool], words: str, most: int) -> Kind:
-    def read_one(value: object) -> str | None:
-        return value if isinstance(value, str) and accepts(value) else None
-
-    return _list(read_one, f"a list of at most {most} {words}", {"type": "string"}, most)
+def _accepted(accepts: Callable[[str], bool]) -> Callable[[Any], str | None]:
+    return lambda one: one if isinstance(one, str) and accepts(one) else None
 
 
 _SHARES = ("acceptFrom", "rejectBelow")
@@ -170,10 +157,10 @@ def _overrides() -> Kind:
     properties = {**{name: {"type": "string"} for name in _TEXTS}, **dict.fromkeys(_SHARES, share)}
     entry = {"type": "object", "properties": properties, "additionalProperties": False}
     words = (
-        f'a list of at most {_MOST_OVERRIDES} objects such as {{"path": "crypto/**", "acceptFrom": 0.95}}: a '
-        "language or a path, and acceptFrom or rejectBelow, from 0 to 1"
+        'objects such as {"path": "crypto/**", "acceptFrom": 0.95}: a language or a path, and acceptFrom or '
+        "rejectBelow, from 0 to 1"
     )
-    return _list(_override, words, entry, _MOST_OVERRIDES)
+    return _list(_override, words, 50, entry)
 
 
 def _override(value: object) -> Override | None:
@@ -198,6 +185,12 @@ def _override(value: object) -> Override | None:
 
 _SWITCH = _kind("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool))
 _TEXT = _kind("a text", {"type": "string"}, lambda value: isinstance(value, str))
+_LAYERS = _kind(
+    '"auto" or a whole number from 0 to 100000',
+    {"type": "integer", "minimum": 0, "maximum": 100_000},  # editors leave it unset for "auto"
+    lambda value: value == "auto" or _between(0, value, 100_000, (int,)),
+    lambda value: None if value == "auto" else value,
+)
 _SHARE = _kind(
     "a number from 0 to 1",
     {"type": "number", "minimum": 0, "maximum": 1},
@@ -281,7 +274,7 @@ class Settings:
     )
     languages: tuple[str, ...] = _setting(
         "languages",
-        _text_list(is_choice, 'language identifiers such as "go"; "*" for all but text', _MOST_LANGUAGES),
+        _list(_accepted(is_choice), 'language identifiers such as "go"; "*" for all but text', 200),
         (ANY,),
         'the languages whose documents get completions without being asked; `"*"` stands for all but '
         "text such as Markdown and commit messages",
@@ -393,7 +386,7 @@ class Settings:
     )
     exclude: tuple[str, ...] = _setting(
         "exclude",
-        _text_list(is_pattern, 'patterns such as "generated/**"', _MOST_PATTERNS),
+        _list(_accepted(is_pattern), 'patterns such as "generated/**"', 200),
         (),
         "patterns of documents that no model may see, besides files that hold secrets (`.env`, keys); "
         "patterns from all places count together",
@@ -419,7 +412,7 @@ class Settings:
     )
     gpu_layers: int | None = _setting(
         "gpuLayers",
-        _or_auto(_whole_number(0, 100_000)),
+        _LAYERS,
         None,
         "layers to put on the GPU; 0: none. By default, if the engine finds a GPU, it tries the model there "
         "and on the processor, and uses the faster one",

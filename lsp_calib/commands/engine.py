@@ -37,8 +37,7 @@ def estimator_for(trusted: Settings) -> ConfidenceEstimator:
 
 def layouts_for(trusted: Settings, store: CalibratorStore) -> LayoutChooser:
     """Chooses the window that the user's own settings ask for, or else the best for model and machine."""
-    wanted = None if trusted.window in (None, "auto") else WindowSize(trusted.window)
-    return LayoutChooser(store.has_labels, lambda: wanted)
+    return LayoutChooser(store.has_labels, WindowSize.named(trusted.window))
 
 
 def with_engine(ask: Callable[[Engine], Awaitable[T]], trusted: Settings, say: Say) -> T:

@@ -97,6 +97,11 @@ class WindowSize(enum.StrEnum):
     SMALL = "small"
     LARGE = "large"
 
+    @classmethod
+    def named(cls, window: str) -> WindowSize | None:
+        """Of the setting `window`: None for "auto"."""
+        return None if window == "auto" else cls(window)
+
 
 # By fill-in-the-middle and suffix first: of the small window and of the large one.
 _VERSIONS = {
@@ -278,18 +283,13 @@ class LayoutChooser:
     """Chooses the layout for each model, once: another one would empty the model's cache.
 
     has_labels: the window is large where a calibrator knows its prompts.
-    wanted: the size that the user wants, None for that choice. Asked once, and again by `settings_changed`.
+    wanted: the size that the user wants, None for that choice.
     """
 
-    def __init__(self, has_labels: HasLabels, wanted: Callable[[], WindowSize | None] = lambda: None) -> None:
+    def __init__(self, has_labels: HasLabels, wanted: WindowSize | None = None) -> None:
         self._has_labels = has_labels
-        self._ask_for_wanted = wanted
-        self._wanted = wanted()
-        self._known: dict[tuple[ModelIdentity, WindowSize | None], Layout] = {}
-
-    def settings_changed(self) -> None:
-        """The user may want another size now."""
-        self._wanted = self._ask_for_wanted()
+        self._wanted = wanted
+        self._known: dict[ModelIdentity, Layout] = {}
 
     def of(self, loaded: LoadedModel) -> Layout:
         """The layout for the model that is loaded."""
@@ -297,18 +297,17 @@ class LayoutChooser:
 
     def of_card(self, card: ModelCard, identity: ModelIdentity) -> Layout:
         """The layout for a model with this card."""
-        key = (identity, self._wanted)
-        if key not in self._known:
-            self._known[key] = self._choose(card, identity, self._wanted)
-        return self._known[key]
+        if identity not in self._known:
+            self._known[identity] = self._choose(card, identity)
+        return self._known[identity]
 
     def size(self, card: ModelCard, identity: ModelIdentity) -> WindowSize:
         """The size of the window in use."""
         is_small = self.of_card(card, identity) == Layout.of(card)
         return WindowSize.SMALL if is_small else WindowSize.LARGE
 
-    def _choose(self, card: ModelCard, identity: ModelIdentity, wanted: WindowSize | None) -> Layout:
-        small, large = Layout.of(card), Layout.of(card, WindowSize.LARGE)
+    def _choose(self, card: ModelCard, identity: ModelIdentity) -> Layout:
+        small, large, wanted = Layout.of(card), Layout.of(card, WindowSize.LARGE), self._wanted
         if wanted is WindowSize.LARGE and large == small:
             _log.warning(
                 "The window is small, though it was to be large: the context of %s (%d positions) cannot "

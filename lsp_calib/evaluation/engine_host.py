@@ -132,7 +132,7 @@ class EngineHost:
     @functools.cached_property
     def layouts(self) -> LayoutChooser:
         """Of prompts for lines."""
-        return LayoutChooser(CalibratorStore.open().has_labels, lambda: self._window)
+        return LayoutChooser(CalibratorStore.open().has_labels, self._window)
 
     def loaded(self) -> LoadedModel:
         return self.wait(self.engine.ready())

@@ -353,7 +353,6 @@ class Session:
         problems, self._connection.problems = self._connection.problems, []
         self.messages.warn(*problems)
         self.admission.settings_changed()
-        self.model.settings_changed()
         self.completions.settings_changed()
 
     async def close(self) -> None:

@@ -128,7 +128,6 @@ class Completions:
         self._running: dict[str, tuple[_Run, asyncio.Task[Outcome]]] = {}
         self._next: tuple[str, asyncio.Task[None]] | None = None  # a document, and the work on its next line
         self._changed_at: dict[str, float] = {}  # of documents whose menu has not been asked for since
-        self._in_force = self._of_replies()
         self._neighbourhood = Neighbourhood()
         self._memory = CompletionMemory(self._key, self._typed_along)
         self._alternatives = DerivedSuggestions(
@@ -377,10 +376,6 @@ class Completions:
             self.last.refused(uri, why)  # so that the suggestion that waits for the others is not shown
         self._give_way()
 
-    def _of_replies(self) -> tuple[object, ...]:
-        """The settings by which remembered replies were made."""
-        return self._connection.settings.hide_below, self._connection.settings.comments
-
     def settings_changed(self) -> None:
         for document in self._connection.open_documents():
             if (excluded := self._admission.exclusion_of(document)) is not None:
@@ -389,9 +384,6 @@ class Completions:
                 if asked is not None:
                     self.last.refused(document.uri, excluded)
         self._nearby.clear()  # they may show what is excluded now
-        if (in_force := self._of_replies()) != self._in_force:
-            self._in_force = in_force
-            self.forget_replies()
 
     def forget_replies(self) -> None:
         """Drop the remembered completions: their confidence, tier or hiding is out of date.

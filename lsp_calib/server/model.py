@@ -153,7 +153,9 @@ class Model:
         self._loading: asyncio.Task[None] | None = None
         self.loaded: LoadedModel | None = None
         self._closed = False
-        self.layouts = LayoutChooser(self._estimator.store.has_labels, self._wanted_window)
+        self.layouts = LayoutChooser(
+            self._estimator.store.has_labels, WindowSize.named(self._connection.settings.window)
+        )
         self.engine = self._connection.make_engine(self._engine_state)
 
     def load(self) -> None:
@@ -215,15 +217,6 @@ class Model:
             return
         self._on_loaded(loaded)
         self._status.send()
-
-    def _wanted_window(self) -> WindowSize | None:
-        window = self._connection.settings.window
-        return None if window == "auto" else WindowSize(window)
-
-    def settings_changed(self) -> None:
-        self.layouts.settings_changed()
-        if self.loaded is not None:
-            self._status.window = self.layouts.size(self.loaded.card, self.loaded.identity)
 
     def _was_tried(self) -> bool:
         return not self._closed and (self._loading is None or self._loading.done())

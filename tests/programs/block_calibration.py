@@ -146,7 +146,7 @@ async def ask(runs: Sequence[list[LineItem]], given: argparse.Namespace) -> None
         return found
 
     engine = open_engine(EngineChoice(model=given.model, threads=given.threads))
-    layouts = LayoutChooser(store.has_labels, lambda: WindowSize(given.window))
+    layouts = LayoutChooser(store.has_labels, WindowSize(given.window))
     service = CompletionService(engine, estimator, layout_of=layouts.of, nearby=Nearby(find))
     try:
         for items in runs:

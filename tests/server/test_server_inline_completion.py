@@ -220,9 +220,7 @@ async def test_without_a_model_one_message_says_what_to_do(connect: Connect, err
 async def test_early_requests_wait_for_the_model_and_hold_up_nobody(connect: Connect, tmp_path: Path) -> None:
     """Before the model is loaded a completion waits, while hover and status are answered meanwhile."""
     ready = tmp_path / "ready"
-    editor = await connect(
-        {"readyWhen": str(ready), "otherwise": {"text": "x"}}, options={"hover": {"budgetMs": 50}}
-    )
+    editor = await connect({"readyWhen": str(ready), "otherwise": {"text": "x"}, "hoverSeconds": 0.05})
     editor.open("def f():\n    pass\n")
     early = asyncio.ensure_future(editor.suggestion(0, 5))
     await editor.engine.until("loading")

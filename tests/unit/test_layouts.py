@@ -22,7 +22,7 @@ def test_the_window_is_large_where_a_calibrator_knows_it(labels: bool, size: Win
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("size", WindowSize)
 def test_the_users_word_counts_whatever_is_known(size: WindowSize, labels: bool) -> None:
-    layouts = LayoutChooser(lambda *_: labels, lambda: size)
+    layouts = LayoutChooser(lambda *_: labels, size)
     assert layouts.of_card(CARD, CARD.identity) == Layout.of(CARD, size)
 
 
@@ -38,7 +38,7 @@ def test_a_choice_stays_for_as_long_as_the_server_runs() -> None:
 def test_a_large_window_that_the_context_cannot_hold_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """2,048 positions have no room for 3,200 characters and 1,600 of other places."""
     narrow = attrs.evolve(CARD, context=2048)
-    layouts = LayoutChooser(lambda *_: True, lambda: WindowSize.LARGE)
+    layouts = LayoutChooser(lambda *_: True, WindowSize.LARGE)
     for _ in range(2):
         assert layouts.of_card(narrow, narrow.identity).version == SMALL
     (record,) = caplog.records
@@ -51,6 +51,6 @@ def test_of_a_window_that_is_as_asked_for_nothing_is_logged(
     caplog: pytest.LogCaptureFixture, wanted: WindowSize | None
 ) -> None:
     context = 4096 if wanted is WindowSize.LARGE else 2048
-    layouts = LayoutChooser(lambda *_: True, lambda: wanted)
+    layouts = LayoutChooser(lambda *_: True, wanted)
     layouts.of_card(attrs.evolve(CARD, context=context), CARD.identity)
     assert not caplog.records
