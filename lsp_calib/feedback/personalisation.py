@@ -194,18 +194,13 @@ def with_certificate(
     return attrs.evolve(result, certificate=held.ledger.to_wire(chosen.id, promise))
 
 
-def wanted_of(promise: Promise) -> Wanted:
-    """The preferred measure of a promise."""
-    measures: dict[str, Wanted] = {"geometric-mean": "geometric-mean", "total": "total"}
-    return measures.get(promise.measure, "best")
-
-
 def _confidences(calibrator: Calibrator, rows: Sequence[LabelledRow], promise: Promise) -> FloatArray:
     """The highest probabilities of suggestions, as those to come would get them, shape (n,).
 
     nan for labels that were stored without the features that those have: another curve would judge them.
     """
-    wanted = wanted_of(promise)
+    measures: dict[str, Wanted] = {"geometric-mean": "geometric-mean", "total": "total"}
+    wanted = measures.get(promise.measure, "best")
     found = calibrator.probabilities([row.evidence for row in rows], wanted)
     if not is_plain(in_order(calibrator.curves, wanted)[0].measure):
         found = np.where([bool(row.evidence.features) for row in rows], found, np.nan)

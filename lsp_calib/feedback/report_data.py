@@ -9,14 +9,13 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import group_codes
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.purpose import Purpose
@@ -330,7 +329,7 @@ def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted
             names[key] = model
             by_purpose.setdefault(key, []).append(row)
     most = sorted(by_purpose.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:_MOST_PURPOSES]
-    labels: list[_Assessed] = []
+    labels: list[tuple[LabelledRow, int, bool, float, float, float]] = []
     parts = []
     for part, (key, found) in enumerate(most):
         _, sha256, prompt, language = key
@@ -338,41 +337,25 @@ def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted
         before = calibrators.choose(purpose, personal=False).calibrator
         after = calibrators.choose(purpose).calibrator
         parts.append((names[key], language, before, after))
-        survives = calibrators.survivals(purpose, after, [row.evidence for row in found], measure)
-        labels += _assessed(before, after, found, survives, measure, part)
-    labels.sort()  # by when they were shown
-    columns_: Sequence[Sequence[Any]] = list(zip(*labels, strict=True)) or [()] * 9
-    _, _, old, new, correct, episodes, seen, kept, which = columns_
+        evidences, same = [row.evidence for row in found], after.id == before.id
+        old = before.probabilities(evidences, measure).tolist()
+        new = old if same else after.probabilities(evidences, measure).tolist()
+        survives = calibrators.survivals(purpose, after, evidences, measure)
+        seen = set() if same else {row.episode for row in found[: seen_by(after, found)]}
+        labels += [
+            (row, part, row.episode in seen, p, q, math.nan if kept is None else kept)
+            for row, p, q, kept in zip(found, old, new, survives, strict=True)
+            if math.isfinite(p) and math.isfinite(q)
+        ]
+    labels.sort(key=lambda one: (one[0].shown_at, one[0].suggestion_id))
+    shown = [row for row, *_ in labels]
     return Compared(
-        np.array(old, dtype=np.float64),
-        np.array(new, dtype=np.float64),
-        np.array(correct, dtype=np.bool_),
-        group_codes(np.array(episodes, dtype=np.str_), len(labels)),
-        np.array(seen, dtype=np.bool_),
-        np.array(kept, dtype=np.float64),
-        np.array(which, dtype=np.intp),
-        tuple(parts),
+        before=np.array([one[3] for one in labels], dtype=np.float64),
+        after=np.array([one[4] for one in labels], dtype=np.float64),
+        correct=np.array([row.correct for row in shown], dtype=np.bool_),
+        visit=group_codes(np.array([row.episode for row in shown], dtype=np.str_), len(shown)),
+        seen=np.array([one[2] for one in labels], dtype=np.bool_),
+        survives=np.array([one[5] for one in labels], dtype=np.float64),
+        part=np.array([one[1] for one in labels], dtype=np.intp),
+        parts=tuple(parts),
     )
-
-
-_Assessed = tuple[float, str, float, float, bool, str, bool, float, int]
-"""When a suggestion was shown, its id, its probability by either calibrator, its outcome, its visit, whether
-the later calibrator has seen that, the probability that it survives, and the number of its purpose."""
-
-
-def _assessed(
-    before: Calibrator,
-    after: Calibrator,
-    rows: Sequence[LabelledRow],
-    survives: Sequence[float | None],
-    measure: Wanted,
-    part: int,
-) -> Iterable[_Assessed]:
-    """The labels to which both calibrators give a probability."""
-    seen = {row.episode for row in rows[: seen_by(after, rows)]} if after.id != before.id else set()
-    for row, kept in zip(rows, survives, strict=True):
-        old = before.probability(row.evidence, measure)
-        new = old if after.id == before.id else after.probability(row.evidence, measure)
-        if old is not None and new is not None:
-            shown, p = (row.shown_at, row.suggestion_id), math.nan if kept is None else kept
-            yield *shown, old, new, row.correct, row.episode, row.episode in seen, p, part
