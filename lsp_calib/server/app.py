@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
@@ -39,12 +39,11 @@ _NOT_TRUSTED = (
 )
 
 
-def end_within(seconds: float, code: Callable[[], int]) -> threading.Timer:
-    """End this process in so many seconds, whatever its threads do, unless the timer is cancelled."""
-    timer = threading.Timer(seconds, lambda: os._exit(code()))
+def end_within(seconds: float, code: int) -> None:
+    """End this process in so many seconds, whatever its threads do."""
+    timer = threading.Timer(seconds, lambda: os._exit(code))
     timer.daemon = True
     timer.start()
-    return timer
 
 
 class _Output:
@@ -72,7 +71,7 @@ class CalibServer(Connection):
         # Those of the start, beside which a workspace may set some.
         self.initial_settings = self.settings
         # Requests for the settings: how many were made, and which one was answered last.
-        self.settings_asked = self.settings_answered = 0
+        self._settings_asked = self._settings_answered = 0
         # Seconds for work that is under way when the connection ends, such as writes to the feedback store.
         self.last_work = 10.0
         # Seconds for which the start waits for the editor's settings.
@@ -119,7 +118,7 @@ class CalibServer(Connection):
             finally:
                 # Both the runner and the interpreter wait for threads, and one may wait without end, as for a
                 # disk that does not answer.
-                end_within(self.last_work, lambda: 0 if self.shut_down else 1)
+                end_within(self.last_work, 0 if self.shut_down else 1)
         self.shutdown()  # type: ignore[no-untyped-call]
 
     async def _serve(self, stdin: BinaryIO) -> None:
@@ -147,48 +146,22 @@ class CalibServer(Connection):
         if not get_capability(self.client_capabilities, "workspace.configuration"):
             return False
         params = types.ConfigurationParams(items=[types.ConfigurationItem(section=SECTION)])
-        request = asyncio.ensure_future(self.workspace_configuration_async(params))
-        self.settings_asked += 1
-        number = self.settings_asked
+        self._settings_asked += 1
+        number = self._settings_asked
         try:
-            answer = await asyncio.wait_for(asyncio.shield(request), self.settings_within)
-        except TimeoutError:
-            self.problems.append(
-                f"The editor did not give its settings within {self.settings_within:g} seconds. They hold as "
-                "soon as they come; until then the settings so far stay in force."
-            )
-            request.add_done_callback(lambda late: self._apply_late(number, late))
-            return False
+            answer = await self.workspace_configuration_async(params)
         except Exception as error:  # noqa: BLE001 - whatever the client answers, the server keeps the settings it has
-            if number < self.settings_asked:
-                return True
             self.problems.append(
                 f"The editor did not give its settings ({error}). The settings so far stay in force."
             )
             return False
-        self._apply_answer(number, answer)
+        # Answers may come in another order than the requests: that to the newest request holds.
+        if number > self._settings_answered:
+            self._settings_answered = number
+            self.apply_settings(answer[0] if answer else None)
         return True
 
     def apply_settings(self, raw: object) -> None:
-        """Take settings that the client has pushed."""
-        self.settings_answered = self.settings_asked
-        self._apply(raw)
-
-    def _apply_late(self, number: int, request: asyncio.Future[Any]) -> None:
-        if request.cancelled() or request.exception() is not None:
-            return  # the connection has ended
-        if self._apply_answer(number, request.result()):
-            self.session.settings_changed()
-
-    def _apply_answer(self, number: int, answer: Any) -> bool:
-        """Answers may come in another order than the requests: that to the newest request holds."""
-        if number < self.settings_answered:
-            return False
-        self.settings_answered = number
-        self._apply(answer[0] if answer else None)
-        return True
-
-    def _apply(self, raw: object) -> None:
         # A setting that is missing returns to its value at the start, also if an earlier change had set it.
         self.settings, problems = in_workspace(raw, self.initial_settings)
         self.problems += problems
@@ -207,7 +180,7 @@ class Session:
         from lsp_calib.server.completion import Completions
         from lsp_calib.server.documents import Documents
         from lsp_calib.server.history import ReportPage
-        from lsp_calib.server.idle import Idle, Pace
+        from lsp_calib.server.idle import Pace
         from lsp_calib.server.model import Model, Status
         from lsp_calib.server.recorder import Recorder
         from lsp_calib.server.refits import Learning
@@ -227,7 +200,6 @@ class Session:
             measure=connection.settings.measure,
         )
         estimator.overrides = connection.settings.overrides
-        self._idle = idle = Idle(pace)
         self.admission = admission = Admission(connection, self.paused)
         self.status = status = Status(connection, estimator)
         self.model = model = Model(
@@ -244,7 +216,6 @@ class Session:
             recorder,
             status=status,
             messages=messages,
-            idle=idle,
             pace=pace,
             calibrator_changed=self.calibrator_changed,
         )
@@ -267,7 +238,7 @@ class Session:
             status=status,
             tracking=tracking,
             recorder=recorder,
-            idle=idle,
+            pace=pace,
             settled=self.settled,
         )
         self.report_page = ReportPage(
@@ -295,7 +266,7 @@ class Session:
         for inserted, line in self.suggestions.changed(change):
             self.completions.inserted(inserted, line)
         _tell(change, self.completions.changed, self.summaries.changed)
-        self._idle.wait()
+        self._works()
 
     def saved(self, uri: str) -> None:
         if (save := self.documents.saved(uri)) is not None:
@@ -311,8 +282,8 @@ class Session:
         """The user, or the editor, asks for a completion."""
         self._estimator.reload()
         self.suggestions.requested(uri, cursor.own_line)
-        self._idle.wait()
         self.summaries.at(uri, cursor.own_line)
+        self._works()
 
     def shown(self, document: CalibDocument, completion: Completion) -> bool:
         """A completion is about to be shown; False if it must not be: the document has changed."""
@@ -331,7 +302,7 @@ class Session:
         self._complain()
         self.learning.begin()  # perhaps labels are left from an earlier session
         self.summaries.requests.loaded(model.identity)
-        self._idle.resume()
+        self.summaries.ahead.wait()
 
     def calibrator_changed(self, ref: CalibratorRef) -> None:
         """Another calibrator is in force."""
@@ -343,9 +314,9 @@ class Session:
     def paused(self, message: str) -> None:
         """message: for how long, a sentence; "" once the pause is over."""
         if message:
-            self._idle.stop()
+            self.summaries.ahead.stop()
         else:
-            self._idle.resume()
+            self.summaries.ahead.wait()
         _tell(message, self.status.paused, self.completions.paused)
 
     def settings_changed(self) -> None:
@@ -367,11 +338,16 @@ class Session:
         self.admission.stop()
         self.status.close()
         self.model.stop()
-        await self._idle.close()
+        await self.learning.when_idle.close()
         await self.completions.close()
         await self.summaries.close()
         await self.model.engine.close()
         await self.recorder.close()
+
+    def _works(self) -> None:
+        """The user is at work: what is done in pauses waits."""
+        self.summaries.ahead.wait()
+        self.learning.when_idle.wait()
 
     def _complain(self) -> None:
         for complaint in self._estimator.complaints:
@@ -393,10 +369,18 @@ def register(server: CalibServer) -> None:
 
     @server.feature(types.INITIALIZED)
     async def initialized(ls: CalibServer, _params: types.InitializedParams) -> None:
-        await ls.fetch_settings()
+        fetching = asyncio.create_task(ls.fetch_settings())
+        _, late = await asyncio.wait({fetching}, timeout=ls.settings_within)
+        if late:
+            ls.problems.append(
+                f"The editor did not give its settings within {ls.settings_within:g} seconds. They hold as "
+                "soon as they come; until then the settings so far stay in force."
+            )
         ls.session.start()
         # Not before: it takes milliseconds.
         await asyncio.to_thread(home.close_memory)
+        if late and await fetching:
+            ls.session.settings_changed()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def configuration_changed(ls: CalibServer, params: types.DidChangeConfigurationParams) -> None:

@@ -137,21 +137,14 @@ class CalibProtocol(LanguageServerProtocol):
 
         Replaces the document's URI by the one with which it was opened: clients escape URIs in several ways.
         """
-        if self._workspace is None:
-            return True
-        documents: Mapping[str, Any] = self.workspace.text_documents
-        named = getattr(params, "text_document", None)
-        if named is None:
-            documents = self.workspace.notebook_documents
-            named = getattr(params, "notebook_document", None)
-        if named is None:
-            return True
-        document = documents.get(unquote(named.uri))
-        if document is not None:
-            named.uri = document.uri
-        elif method in _ABOUT_OPEN:
-            logger.warning("Ignored %s: its document is not open.", method)
-            return False
+        for kind in ("text_document", "notebook_document"):
+            named = getattr(params, kind, None)
+            if named is not None and self._workspace is not None:
+                documents: Mapping[str, Any] = getattr(self._workspace, f"{kind}s")
+                document = documents.get(unquote(named.uri))
+                if document is None:
+                    return method not in _ABOUT_OPEN
+                named.uri = document.uri
         return True
 
     @lsp_method(types.INITIALIZE)
@@ -365,34 +358,33 @@ class LoadProgress:
 
     def __init__(self, work_done: Progress | None) -> None:
         self._work_done = work_done
-        self._token: str | None = None
-        self._begun = False
-        self._creating: asyncio.Task[None] | None = None
+        self._bar: asyncio.Task[str | None] | None = None
 
     def update(self, state: EngineState, message: str, fraction: float | None) -> None:
         """Show the state of the engine. fraction: loaded so far, in [0, 1]; None if that is not known."""
         if self._work_done is None:
             return
-        if state is EngineState.LOADING:
-            if self._token is None:
-                self._token = str(uuid.uuid4())
-                self._creating = asyncio.create_task(self._begin(self._work_done, self._token, message))
-            elif self._begun and fraction is not None:
-                report = types.WorkDoneProgressReport(percentage=round(100 * fraction))
-                self._work_done.report(self._token, report)
-        elif self._token is not None:
-            token, begun = self._token, self._begun
-            self._token, self._begun = None, False
-            if begun:
-                self._work_done.end(token, types.WorkDoneProgressEnd(message=message))
+        if state is not EngineState.LOADING:
+            if self._bar is not None:
+                self._bar.add_done_callback(partial(self._end, message))
+            self._bar = None
+        elif self._bar is None:
+            self._bar = asyncio.create_task(self._begin(self._work_done, message))
+        elif fraction is not None and self._bar.done() and (token := self._bar.result()) is not None:
+            self._work_done.report(token, types.WorkDoneProgressReport(percentage=round(100 * fraction)))
 
-    async def _begin(self, work_done: Progress, token: str, message: str) -> None:
+    async def _begin(self, work_done: Progress, message: str) -> str | None:
+        """The token of a bar that is shown now; None if the client refuses, which then gets none any more."""
+        token = str(uuid.uuid4())
         try:
             await work_done.create_async(token)
-        except Exception:  # noqa: BLE001 - a client that refuses progress gets none
+        except Exception:  # noqa: BLE001 - whatever the client answers
             self._work_done = None
-            return
-        if self._work_done is None or self._token != token:
-            return  # the loading ended before the client had answered, or the client had refused another bar
-        self._begun = True
+            return None
         work_done.begin(token, types.WorkDoneProgressBegin(title="lsp-calib", message=message, percentage=0))
+        return token
+
+    def _end(self, message: str, bar: asyncio.Task[str | None]) -> None:
+        token = None if bar.cancelled() else bar.result()
+        if token is not None and self._work_done is not None:
+            self._work_done.end(token, types.WorkDoneProgressEnd(message=message))

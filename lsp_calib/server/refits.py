@@ -21,7 +21,7 @@ from lsp_calib.feedback.personalisation import (
     watch_labels,
 )
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.server.idle import Idle, Pace
+from lsp_calib.server.idle import IdleWork, Pace
 from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
@@ -44,7 +44,6 @@ class Learning:
     _recorder: Recorder
     _status: Status
     _messages: UserMessages
-    _idle: Idle
     _pace: Pace
     _calibrator_changed: Callable[[CalibratorRef], object]
 
@@ -54,7 +53,7 @@ class Learning:
         self._soon: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._stopped = False
-        self._idle.run("refit", self._refit_where_due)
+        self.when_idle = IdleWork("refit", self._pace.refit, self._refit_where_due, stops=False)
 
     async def refit(self) -> dict[str, Any]:
         """Refit the calibrators of the loaded model on the labels so far, each language on its own.
@@ -116,7 +115,7 @@ class Learning:
         self._due = self._due or self._new >= LEAST_NEW
         if self._soon is None:
             self._soon = asyncio.get_running_loop().call_later(self._pace.watch, self._begin_watch)
-        self._idle.wait("refit")
+        self.when_idle.wait()
 
     def _begin_watch(self) -> None:
         self._soon = None

@@ -29,7 +29,7 @@ from lsp_calib.server.admission import Admission
 from lsp_calib.server.documents import DocumentChanged, DocumentClosed
 from lsp_calib.server.examples import ExampleIndex
 from lsp_calib.server.functions import Target, function_around, functions_of, parse, target_at
-from lsp_calib.server.idle import Idle
+from lsp_calib.server.idle import IdleWork, Pace
 from lsp_calib.server.messages import Connection
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
@@ -240,7 +240,7 @@ class Summaries:
     _status: Status
     _tracking: SuggestionTracking
     _recorder: Recorder
-    _idle: Idle
+    _pace: Pace
     _settled: Callable[[int], object]
 
     def __attrs_post_init__(self) -> None:
@@ -258,7 +258,7 @@ class Summaries:
             made=self._status.made,
             known_anew=self._known,
         )
-        self._idle.run("summaries", self._make_ahead)
+        self.ahead = IdleWork("summaries", self._pace.summaries, self._make_ahead, stops=True)
 
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
         document = self._connection.open_document(params.text_document.uri)
@@ -430,6 +430,7 @@ class Summaries:
         self._settled(1)
 
     async def close(self) -> None:
+        await self.ahead.close()
         if self._refresh is not None:
             self._refresh.cancel()
         await self.requests.close()
@@ -446,7 +447,7 @@ class Summaries:
     def at(self, uri: str, line: int) -> None:
         """The user is at a line, counted from 0."""
         self._place = uri, line
-        self._idle.wait("summaries")
+        self.ahead.wait()
 
     def opened(self, document: CalibDocument) -> None:
         self._examples.opened(document)

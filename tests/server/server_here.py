@@ -79,7 +79,7 @@ class ServerHere:
 
     def _serve(self) -> int:
         replace = self._patch.setattr
-        replace(app, "end_within", lambda *_: threading.Timer(0, lambda: None))
+        replace(app, "end_within", lambda *_: None)
         replace(home, "close_memory", lambda: None)
         # What each process makes anew, and is the same each time, is made once.
         replace(Calibrator, "load", _load_once)

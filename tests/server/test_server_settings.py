@@ -178,15 +178,15 @@ async def test_a_workspace_cannot_choose_the_model(connect: Connect) -> None:
 
 async def test_settings_that_come_late_hold_from_then_on(connect: Connect) -> None:
     """A document that they exclude is no longer shown to the model."""
-    editor = await connect({**UNSURE, "settingsWithin": 0.2}, client=ASKS)
-    await tier(editor)
+    editor = await connect({**UNSURE, "settingsWithin": 0.2}, client=ASKS, initialized=False)
 
     async def late(_params: types.ConfigurationParams) -> list[object]:
         await asyncio.sleep(2.0)
         return [{"exclude": ["*.py"]}]
 
     editor.client.protocol.fm.features[types.WORKSPACE_CONFIGURATION] = late
-    editor.configure({})
+    editor.client.initialized(types.InitializedParams())
+    editor.open("a")
     await until(lambda: editor.messages, "the message that they are late")
     assert "within 0.2 seconds" in editor.messages[0]
     assert await editor.inline(0, 1) is not None

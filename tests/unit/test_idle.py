@@ -11,77 +11,60 @@ import pytest
 
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.personalisation import LEAST_NEW
-from lsp_calib.server.idle import WORK, Idle, Pace
+from lsp_calib.server.idle import IdleWork, Pace
 from lsp_calib.server.refits import Learning
 
 PACE = Pace(summaries=0.1, refit=0.2, watch=0.02)
 
 
-class Idling:
-    """Idle work that notes what it does; each piece takes `seconds`."""
+class Piece:
+    """A piece of work that takes 0.2 s."""
 
     def __init__(self) -> None:
-        self.idle = Idle(PACE)
-        self.done: list[str] = []
-        self.begun: list[str] = []
-        self.seconds = 0.0
-        self.again: dict[str, float] = {}
-        for name in WORK:
-            self.idle.run(name, lambda name=name: self._piece(name))  # type: ignore[misc]
+        self.begun = self.done = 0
 
-    async def _piece(self, name: str) -> float | None:
-        self.begun.append(name)
-        await asyncio.sleep(self.seconds)
-        self.done.append(name)
-        return self.again.pop(name, None)
-
-
-async def test_one_piece_at_a_time_the_most_urgent_first() -> None:
-    scene = Idling()
-    scene.seconds = 0.15
-    scene.again["summaries"] = 0.0
-    scene.idle.wait()
-    await asyncio.sleep(0.2)
-    assert (scene.begun, scene.done) == (["summaries"], [])
-    await asyncio.sleep(1.0)
-    assert scene.done == ["summaries", "summaries", "refit"]
-    await scene.idle.close()
+    async def __call__(self) -> None:
+        self.begun += 1
+        await asyncio.sleep(0.2)
+        self.done += 1
 
 
 async def test_what_the_user_does_stops_it_and_it_begins_anew() -> None:
-    scene = Idling()
-    scene.seconds = 0.3
-    scene.idle.wait()
+    piece = Piece()
+    work = IdleWork("summaries", 0.1, piece, stops=True)
+    work.wait()
     await asyncio.sleep(0.2)
-    scene.idle.wait()
-    await asyncio.sleep(0.25)
-    assert (scene.begun, scene.done) == (["summaries", "summaries"], [])
-    await scene.idle.close()
+    work.wait()
+    await asyncio.sleep(0.15)
+    assert (piece.begun, piece.done) == (2, 0)
+    await work.close()
+    work.wait()
     await asyncio.sleep(0.4)
-    assert scene.done == [], "closed"
+    assert (piece.begun, piece.done) == (2, 0), "closed"
 
 
 async def test_a_refit_goes_on_while_the_user_types() -> None:
-    scene = Idling()
-    scene.seconds = 0.2
-    scene.idle.wait("refit")
-    await asyncio.sleep(0.3)
-    scene.idle.wait()
+    piece = Piece()
+    work = IdleWork("refit", 0.1, piece, stops=False)
+    work.wait()
+    await asyncio.sleep(0.2)
+    work.wait()
     await asyncio.sleep(0.15)
-    assert scene.done == ["refit"]
-    await scene.idle.close()
+    assert (piece.begun, piece.done) == (1, 1)
+    await work.close()
 
 
 async def test_a_pause_of_the_users_stops_it_until_its_end() -> None:
-    scene = Idling()
-    scene.idle.wait()
-    scene.idle.stop()
-    await asyncio.sleep(0.5)
-    assert scene.done == ["refit"], "which asks no model"
-    scene.idle.resume()
-    await asyncio.sleep(0.3)
-    assert set(scene.done) == {"refit", "summaries"}
-    await scene.idle.close()
+    piece = Piece()
+    work = IdleWork("summaries", 0.1, piece, stops=True)
+    work.wait()
+    work.stop()
+    await asyncio.sleep(0.2)
+    assert piece.begun == 0
+    work.wait()
+    await asyncio.sleep(0.4)
+    assert piece.done == 1
+    await work.close()
 
 
 @attrs.define
@@ -101,7 +84,6 @@ class Recorder:
 
 class Scene:
     def __init__(self) -> None:
-        self.idle = Idle(PACE)
         self.recorder = Recorder()
 
         async def purpose(_language: str | None = None) -> SimpleNamespace:
@@ -119,7 +101,6 @@ class Scene:
             *(connection, fakes, fakes, recorder),
             status=fakes,
             messages=fakes,
-            idle=self.idle,
             pace=PACE,
             calibrator_changed=fakes,
         )
@@ -160,10 +141,10 @@ async def test_while_the_user_types_nothing_is_refitted(scene: Scene) -> None:
     scene.begin()
     for _ in range(20):
         await asyncio.sleep(0.03)
-        scene.idle.wait()
+        scene.learning.when_idle.wait()
     assert scene.recorder.refits == 0
     assert await scene.counts() == (1, 1)
-    scene.idle.wait()
+    scene.learning.when_idle.wait()
     assert await scene.counts() == (1, 1), "nothing new"
 
 
@@ -177,6 +158,6 @@ async def test_a_fault_is_logged_and_stops_nothing(scene: Scene, caplog: pytest.
 async def test_nothing_begins_after_the_end(scene: Scene) -> None:
     scene.begin()
     scene.learning.stop()
-    await scene.idle.close()
+    await scene.learning.when_idle.close()
     scene.begin()
     assert await scene.counts() == (0, 0)
