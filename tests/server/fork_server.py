@@ -28,15 +28,18 @@ def stand_for_one(path, script):  # type: ignore[no-untyped-def]
 
 def serve(path):  # type: ignore[no-untyped-def]
     import gc
+    import importlib
+    import pkgutil
     import select
     import signal
 
     import scripted_server
 
-    from lsp_calib.server import completions, create_server, refits, summaries
+    from lsp_calib import server
 
-    create_server()
-    assert all((completions, refits, summaries))
+    server.create_server()
+    for module in pkgutil.iter_modules(server.__path__):
+        importlib.import_module(f"lsp_calib.server.{module.name}")
     gc.freeze()
     ended, awake = os.pipe()
     os.set_blocking(awake, False)
