@@ -193,6 +193,9 @@ class CalibratorStore:
         self._kept = _Shelf(personal / "history", Calibrator.load)
         self._supplied = _Shelf(shipped, Calibrator.load)
         self._pooled = _Shelf(shipped / FOLDER, Pooled.load, "Pooled curves were skipped")
+        # What was chosen without the user's own, as long as these files are the same.
+        self._from: tuple[_Seen[Calibrator], _Seen[Pooled]] | None = None
+        self._without: dict[Purpose, CalibratorChoice] = {}
         what = "How far a line can be trusted is not known from every file"
         folders = shipped.parent / PREFIXES, personal / PREFIXES
         self._prefixes = [_Shelf(folder, PrefixCurve.load, what) for folder in folders]
@@ -234,12 +237,19 @@ class CalibratorStore:
         return CalibratorChoice(mine[0] if mine else base.calibrator, tuple(skipped))
 
     def _without_own(self, purpose: Purpose) -> CalibratorChoice:
-        shipped = self._supplied.look()
+        files = self._supplied.look(), self._pooled.look()
+        if files != self._from:
+            self._from, self._without = files, {}
+        if purpose not in self._without:
+            self._without[purpose] = self._made_for(purpose, *files)
+        return self._without[purpose]
+
+    @staticmethod
+    def _made_for(purpose: Purpose, shipped: _Seen[Calibrator], pooled: _Seen[Pooled]) -> CalibratorChoice:
         fitting = [one for one in shipped.all if one.purpose.fits(purpose)]
         newest = max(fitting, key=_age, default=None)
         if newest is not None:
             return CalibratorChoice(newest, shipped.skipped)
-        pooled = self._pooled.look()
         lent = next(filter(None, (one.lend(purpose) for one in pooled.all)), None)
         skipped = shipped.skipped + (pooled.skipped if purpose.task == "line" else ())
         return CalibratorChoice(lent or borrowed_curve(purpose, shipped.all), skipped)
