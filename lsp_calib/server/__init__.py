@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 def create_server(command_line: Settings | None = None, *, trusts_editor: bool = False) -> CalibServer:
     """A server with all features registered."""
     from lsp_calib.server import app, commands
-    from lsp_calib.server.features import completions
     from lsp_calib.settings import Settings
 
     server = app.CalibServer(command_line or Settings(), trusts_editor=trusts_editor)
-    for feature in (app, completions, commands):
+    for feature in (app, commands):
         feature.register(server)
     return server
 

@@ -179,10 +179,9 @@ class Session:
         from lsp_calib.server.admission import Admission
         from lsp_calib.server.completion import Completions
         from lsp_calib.server.documents import Documents
-        from lsp_calib.server.history import ReportPage
         from lsp_calib.server.idle import Pace
         from lsp_calib.server.model import Model, Status
-        from lsp_calib.server.recorder import Recorder
+        from lsp_calib.server.recorder import Recorder, ReportPage
         from lsp_calib.server.refits import Learning
         from lsp_calib.server.summaries import Summaries
         from lsp_calib.server.tracking import Diagnostics, SuggestionTracking
@@ -242,7 +241,7 @@ class Session:
             settled=self.settled,
         )
         self.report_page = ReportPage(
-            connection, estimator, recorder, status=status, messages=messages, folder=home.state_dir()
+            connection, estimator, recorder, messages, latency=status.latency, folder=home.state_dir()
         )
 
     def start(self) -> None:

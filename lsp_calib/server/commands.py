@@ -1,5 +1,5 @@
-"""What an editor asks for by name: the commands (`workspace/executeCommand`), and the hovers, lenses and code
-actions of summaries.
+"""What an editor asks for: completions, the commands (`workspace/executeCommand`), and the hovers, lenses and
+code actions of summaries.
 
 The arguments of commands are checked. A LspCalibError is an answer with its message (`CalibProtocol`).
 """
@@ -16,6 +16,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from lsp_calib.badges import counted, tier_sentence, tier_words
 from lsp_calib.server.app import CalibServer
+from lsp_calib.server.text import cursor_at
 from lsp_calib.values import is_suggestion_id
 
 if TYPE_CHECKING:
@@ -30,6 +31,27 @@ _NO_SUMMARY = "The model gave no summary of this function."
 
 
 def register(server: CalibServer) -> None:
+    # Without options pygls does not advertise the feature.
+    @server.feature(types.TEXT_DOCUMENT_INLINE_COMPLETION, types.InlineCompletionOptions())
+    async def inline_completion(
+        ls: CalibServer, params: types.InlineCompletionParams
+    ) -> types.InlineCompletionList | None:
+        document = ls.open_document(params.text_document.uri)
+        if document is None:
+            return None
+        cursor = cursor_at(document, params.position)
+        return await ls.session.completions.inline(document, cursor, params.context)
+
+    options = types.CompletionOptions(trigger_characters=[".", "(", "=", " "])
+
+    @server.feature(types.TEXT_DOCUMENT_COMPLETION, options)
+    async def complete(ls: CalibServer, params: types.CompletionParams) -> types.CompletionList:
+        document = ls.open_document(params.text_document.uri)
+        if document is None:
+            return types.CompletionList(is_incomplete=False, items=[])
+        cursor = cursor_at(document, params.position)
+        return await ls.session.completions.menu(document, cursor, params.context)
+
     @server.command("lsp-calib.accepted")
     async def accepted(ls: CalibServer, *arguments: Any) -> None:
         """A hint that the user has accepted a suggestion. Answered once it is on disk."""

@@ -10,16 +10,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import attrs
+from lsprotocol import types
+from pygls.capabilities import get_capability
+from pygls.exceptions import JsonRpcException
+
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.completion.reasons import Removal
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.removal import believed
-from lsp_calib.feedback.report import FeedbackReport, Latency, make_report
+from lsp_calib.feedback.report import PAGE, FeedbackReport, Latency, make_report
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.report.page import write_page
 from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.summarization.service import Summary
@@ -223,3 +230,46 @@ class Recorder:
     def _warn(self, message: str) -> None:
         """Warn the user, from the store's thread."""
         self._loop.call_soon_threadsafe(self._messages.warn, message)
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class ReportPage:
+    """Writes the report as a page, and has the client open it.
+
+    latency: of the last answers. folder: the state folder.
+    """
+
+    _connection: Connection
+    _estimator: ConfidenceEstimator
+    _recorder: Recorder
+    _messages: UserMessages
+    _latency: Callable[[], Latency | None]
+    _folder: Path
+    _opening: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+
+    async def show(self) -> str:
+        """Write the page on what was recorded so far, and return its path; it is opened meanwhile.
+
+        Raises LspCalibError if it cannot be written.
+        """
+        estimator, path = self._estimator, self._folder / PAGE
+        report = await self._recorder.report(estimator.store, estimator.measure, self._latency())
+        await asyncio.to_thread(write_page, report, path)
+        self.stop()
+        self._opening = asyncio.create_task(self._open(path))
+        return str(path)
+
+    def stop(self) -> None:
+        """Wait no longer for the client to open a page."""
+        if self._opening is not None:
+            self._opening.cancel()
+
+    async def _open(self, path: Path) -> None:
+        if get_capability(self._connection.client_capabilities, "window.show_document.support"):
+            page = types.ShowDocumentParams(uri=path.as_uri(), external=True, take_focus=True)
+            try:
+                if (await self._connection.window_show_document_async(page)).success:
+                    return
+            except JsonRpcException as error:
+                logger.warning("The client cannot open the report: %s", error)
+        self._messages.inform(f"The report is {path}. Open it in a browser.")

@@ -1,1 +1,0 @@
-"""What an editor can use, a module for each kind of feature."""
