@@ -94,16 +94,16 @@ class Decoder:
         chosen.document = document
         return chosen
 
-    def sequence_ahead(self, tokens: Sequence[int]) -> CachedSequence:
-        """The sequence to evaluate a prompt in that an interactive request may have later: one of theirs."""
+    def sequence_ahead(self, tokens: Sequence[int]) -> CachedSequence | None:
+        """The sequence to evaluate a prompt in that an interactive request may have later: one of theirs.
+
+        None where they have one alone, which the latest of them uses.
+        """
+        if len(self._sequences) < 3:
+            return None
         chosen = sequence_for(self._sequences[1:], tokens)
         chosen.document = ""
         return chosen
-
-    @property
-    def documents(self) -> int:
-        """How many sequences interactive work has."""
-        return len(self._sequences) - 1
 
     def resume(self) -> None:
         """A run begins or resumes: take the interruption back."""

@@ -309,9 +309,8 @@ class AheadRun:
     def advance(self) -> Generation:
         """Continue until the end. Raises Interrupted (call again to resume), EngineError."""
         decoder = self._evaluator.decoder
-        # Not in the sequence that the latest interactive request used.
-        if decoder.documents > 1:
-            sequence = decoder.sequence_ahead(self._tokens)
+        sequence = decoder.sequence_ahead(self._tokens)
+        if sequence is not None:
             sequence.owner = self
             self._evaluator.evaluate(sequence, self._tokens, 0, Priority.IDLE)
         return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
