@@ -20,7 +20,7 @@ import pytest
 from lsp_calib import home as state
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.inference.models.speeds import known_speed
+from lsp_calib.inference.models.demands import known_speed
 
 pytestmark = [pytest.mark.model, pytest.mark.long, pytest.mark.alone]
 

@@ -10,7 +10,7 @@ import pytest
 
 from lsp_calib import home as state
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
-from lsp_calib.inference.models import gguf, memory, speeds
+from lsp_calib.inference.models import demands, gguf
 from lsp_calib.inference.models.cards import (
     ChatFormat,
     CompletionFormat,
@@ -207,29 +207,29 @@ SMALL, LARGE = "smollm2-135m", "qwen2.5-coder-1.5b"
 def test_the_best_installed_model_is_chosen_however_slow_it_is() -> None:
     for name in (SMALL, LARGE):
         install(name)
-    speeds.remember_speed(load_cards()[LARGE], speeds.Speed(2.0, 20))
+    demands.remember_speed(load_cards()[LARGE], demands.Speed(2.0, 20))
     assert choose(None)[0].name == LARGE
     assert choose(SMALL)[0].name == SMALL
 
 
 def test_a_slow_model_is_said_to_be_slow_beside_the_smallest() -> None:
     large, small = load_cards()[LARGE], load_cards()[SMALL]
-    assert speeds.slow_here(large) == "", "not timed"
-    speeds.remember_speed(large, speeds.Speed(0.7, 20))
-    assert speeds.slow_here(large) == ""
-    speeds.remember_speed(large, speeds.Speed(0.9, 20))
-    assert speeds.slow_here(large) == f"{LARGE} is slow here: 900 ms a key; {SMALL} is the smallest model."
-    speeds.remember_speed(small, speeds.Speed(0.12, 20))
-    assert speeds.slow_here(large) == f"{LARGE} is slow here: 900 ms a key; {SMALL} takes 120 ms."
-    speeds.remember_speed(small, speeds.Speed(0.8, 20))
-    assert speeds.slow_here(small) == f"{SMALL} is slow here: 800 ms a key."
+    assert demands.slow_here(large) == "", "not timed"
+    demands.remember_speed(large, demands.Speed(0.7, 20))
+    assert demands.slow_here(large) == ""
+    demands.remember_speed(large, demands.Speed(0.9, 20))
+    assert demands.slow_here(large) == f"{LARGE} is slow here: 900 ms a key; {SMALL} is the smallest model."
+    demands.remember_speed(small, demands.Speed(0.12, 20))
+    assert demands.slow_here(large) == f"{LARGE} is slow here: 900 ms a key; {SMALL} takes 120 ms."
+    demands.remember_speed(small, demands.Speed(0.8, 20))
+    assert demands.slow_here(small) == f"{SMALL} is slow here: 800 ms a key."
 
 
 def test_what_a_model_needs_is_its_weights_its_caches_and_something_over() -> None:
     card = load_cards()["qwen2.5-coder-1.5b"]
-    assert memory.needed(card) > card.size + card.context * card.kv_bytes
-    assert memory.needed(load_cards()["qwen2.5-coder-7b"]) > 4 << 30, "estimated where the file is not here"
-    assert memory.available() > 0
+    assert demands.needed(card) > card.size + card.context * card.kv_bytes
+    assert demands.needed(load_cards()["qwen2.5-coder-7b"]) > 4 << 30, "estimated where the file is not here"
+    assert demands.available() > 0
 
 
 @pytest.mark.parametrize(
@@ -244,33 +244,33 @@ def test_what_a_model_needs_is_its_weights_its_caches_and_something_over() -> No
 def test_a_container_has_what_its_control_group_allows(
     tmp_path: Path, limit: str, used: str, idle: str, found: int | None
 ) -> None:
-    assert memory._container(tmp_path) is None, "no control group"
+    assert demands._container(tmp_path) is None, "no control group"
     (tmp_path / "memory.max").write_text(f"{limit}\n")
     (tmp_path / "memory.current").write_text(f"{used}\n")
     (tmp_path / "memory.stat").write_text(f"anon 7\ninactive_file {idle}\nactive_file 9\n")
-    assert memory._container(tmp_path) == found
+    assert demands._container(tmp_path) == found
 
 
 def test_a_damaged_memory_of_speeds_is_as_good_as_none(home: Path) -> None:
     card = load_cards()[SMALL]
-    speeds.remember_speed(card, speeds.Speed(0.3, 40))
-    speeds.remember_speed(card, speeds.Speed(0.2, 40))
-    assert speeds.known_speed(card) == speeds.Speed(0.2, 40)
+    demands.remember_speed(card, demands.Speed(0.3, 40))
+    demands.remember_speed(card, demands.Speed(0.2, 40))
+    assert demands.known_speed(card) == demands.Speed(0.2, 40)
     entries = ("5", '{"p50": 0.3, "n": 19}', '{"p50": -1, "n": 40}', '{"p50": 1e999, "n": 40}')
     for damage in ("", "[]", *(f'{{"smollm2-135m Q4_1": {one}}}' for one in entries)):
         (home / "models" / ".speed.json").write_text(damage)
-        assert speeds.known_speed(card) is None
+        assert demands.known_speed(card) is None
 
 
 def test_the_median_of_20_answers_is_remembered_and_none_that_was_timed_under_load() -> None:
     card, quiet = load_cards()[LARGE], [False]
-    answers = speeds.Answers(card, lambda: quiet[0])
+    answers = demands.Answers(card, lambda: quiet[0])
     assert not any(answers.took(Timing(total_ms=3000.0)) for _ in range(100))
     quiet[0] = True
     found = [answers.took(Timing(total_ms=ms)) for ms in [2500.0] * 4 + [330.0] * 16]
     assert found == [False] * 19 + [True], "it is known after 20 answers"
     answers.remember()
-    assert speeds.known_speed(card) == speeds.Speed(0.33, 20)
+    assert demands.known_speed(card) == demands.Speed(0.33, 20)
     assert not any(answers.took(Timing()) for _ in range(100)), "without a time it is no answer of the model"
 
 

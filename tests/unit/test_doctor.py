@@ -34,8 +34,8 @@ from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.backend import Acceleration, Hardware
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.inference.models.demands import Speed, remember_speed
 from lsp_calib.inference.models.inventory import inventory
-from lsp_calib.inference.models.speeds import Speed, remember_speed
 from lsp_calib.inference.process.acceleration import AccelerationChoice
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Settings

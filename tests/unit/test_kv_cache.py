@@ -4,7 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lsp_calib.inference.generation.kv_cache import CachedSequence, common_prefix, reusable, sequence_for
-from lsp_calib.inference.models.memory import count_sequences
+from lsp_calib.inference.models.demands import count_sequences
 
 tokens = st.lists(st.integers(0, 2), max_size=12)
 

@@ -12,9 +12,9 @@ from lsp_calib.cli import main
 from lsp_calib.commands.models import recommended
 from lsp_calib.errors import SettingsError
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.inference.models.demands import LATENCY_BUDGET, Speed
 from lsp_calib.inference.models.encoders import load_encoders
 from lsp_calib.inference.models.inventory import inventory
-from lsp_calib.inference.models.speeds import LATENCY_BUDGET, Speed
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -1,6 +1,6 @@
 """Which cached sequence a prompt is evaluated in, and how much of the prompt it holds already. Pure.
 
-All clients of a model process share its 2 to 4 sequences (`memory.count_sequences`); the first is for
+All clients of a model process share its 2 to 4 sequences (`demands.count_sequences`); the first is for
 background work.
 """
 

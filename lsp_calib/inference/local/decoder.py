@@ -18,7 +18,7 @@ from lsp_calib.inference.engine import Priority
 from lsp_calib.inference.generation.kv_cache import CachedSequence, reusable, sequence_for
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
 from lsp_calib.inference.local.steps import Alarm, StepSizer, ThreadRule
-from lsp_calib.inference.models.memory import count_sequences
+from lsp_calib.inference.models.demands import count_sequences
 from lsp_calib.inference.processor import default_threads
 
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it

@@ -15,11 +15,11 @@ import attrs
 
 from lsp_calib import home, lockfile
 from lsp_calib.errors import DownloadError, ModelFileError, SettingsError
-from lsp_calib.inference.models import converted, memory, sidecar
+from lsp_calib.inference.models import converted, demands, sidecar
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, load_cards, own_card
+from lsp_calib.inference.models.demands import Speed, known_speed
 from lsp_calib.inference.models.encoders import EncoderCard, load_encoders
 from lsp_calib.inference.models.gguf import Metadata, inspect
-from lsp_calib.inference.models.speeds import Speed, known_speed
 
 # As `tempfile` makes them up: a longer ending belongs to a file with a longer name.
 _MADE_UP = re.compile("[a-z0-9_]{8}")
@@ -76,7 +76,7 @@ def inventory() -> list[Entry]:
 def encoders() -> list[Entry]:
     """All encoders."""
     return [
-        Entry(card, card.installed, card.needs, memory.fits(card.needs), None, card.fault)
+        Entry(card, card.installed, card.needs, demands.fits(card.needs), None, card.fault)
         for card in load_encoders().values()
     ]
 
@@ -120,14 +120,14 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _entry(card: ModelCard, fault: str = "") -> Entry:
-    installed, needs = card.path.is_file(), memory.needed(card)
+    installed, needs = card.path.is_file(), demands.needed(card)
     if installed:
         actual = card.path.stat().st_size
         if card.size not in (0, actual):
             fault = f"it has {actual} of {card.size} bytes"
         fault = fault or _fault(card)
         card = attrs.evolve(card, size=card.size or actual)
-    return Entry(card, installed, needs, memory.fits(needs), known_speed(card), fault)
+    return Entry(card, installed, needs, demands.fits(needs), known_speed(card), fault)
 
 
 def _fault(card: ModelCard) -> str:

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from lsp_calib.errors import EngineDiedError, LspCalibError, ModelError
 from lsp_calib.inference import open_engine
+from lsp_calib.inference.models.demands import LATENCY_BUDGET, is_quiet
 from lsp_calib.inference.models.inventory import Entry
-from lsp_calib.inference.models.speeds import LATENCY_BUDGET, is_quiet
 from lsp_calib.settings import Settings, engine_choice, resolve
 from lsp_calib.terminal import Console, tell
 from lsp_calib.tools.bench.run import short_bench
