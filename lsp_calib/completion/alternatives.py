@@ -4,8 +4,6 @@ Alternatives: the ways are tried by the probability of their beginning, that of 
 token, times that of the second most likely token there. So the least certain tokens come first. Each way
 costs the decoding of its rest alone. Where an engine cannot go on from given tokens, answers are drawn at
 random.
-A second answer takes the other way at the point of doubt, the least likely token of the first answer. Where
-both ways lead to the same rest, the doubt was about that token alone; where they part, about the line.
 Related: Wang & Zhou 2024, "Chain-of-thought reasoning without prompting" (arXiv 2402.10200), who branch at
 the first token.
 """
@@ -23,44 +21,6 @@ from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Generation, Observation, Stop, Token
 
 
-@attrs.frozen
-class Agreement:
-    """How far a second answer agrees with the first.
-
-    at: index of the first answer's token at which they differ. similarity: of the text from there on in both,
-        in [0, 1], see `edit_similarity`; white space at the end aside. logprob: natural logarithm of the
-        second answer's probability from that token on, given what is typed. tokens: the number of tokens that
-        were generated for it.
-    """
-
-    at: int
-    similarity: float
-    logprob: float
-    tokens: int
-
-
-def point_of_doubt(generation: Generation) -> int | None:
-    """Index of the least likely token among those that add text; None if none does."""
-    logprobs = generation.logprobs
-    of_text = [at for at, token in enumerate(generation.tokens) if token.text]
-    return min(of_text, key=lambda at: logprobs[at], default=None)
-
-
-def second_request(request: Request, first: Generation) -> Request | None:
-    """The request for the second answer; None if there is no other way to take.
-
-    request: that of `first`, greedy and with `Observe.MARGIN`. Its prompt is in the cache, and so is the
-    answer up to the point of doubt: only what follows is decoded.
-    """
-    at = point_of_doubt(first)
-    if at is None:
-        return None
-    seen = first.tokens[at].seen
-    if seen is None or seen.second is None:
-        return None
-    return branch_request(attrs.evolve(request, observe=Observe.NOTHING), first, at)
-
-
 def branch_request(request: Request, first: Generation, at: int) -> Request:
     """The request that takes the second most likely token at index `at`, which must have been observed."""
     seen = first.tokens[at].seen
@@ -68,42 +28,6 @@ def branch_request(request: Request, first: Generation, at: int) -> Request:
     assert seen.second is not None, "the tokens were observed"
     before = (token.id for token in first.tokens[:at])
     return attrs.evolve(request, given=(*first.healing, *before, seen.second))
-
-
-def agreement(first: Generation, second: Generation) -> Agreement:
-    """second: the answer to the `second_request` that was made of `first`."""
-    at = point_of_doubt(first)
-    assert at is not None, "there was a second request"
-    seen = first.tokens[at].seen
-    assert seen is not None, "there was a second request"
-    assert seen.margin is not None, "there was a second request"
-    same = len("".join(token.text for token in first.tokens[:at]))
-    return Agreement(
-        at=at,
-        similarity=edit_similarity(first.text[same:].rstrip(), second.text[same:].rstrip()),
-        logprob=first.logprobs[at] - seen.margin + math.fsum(second.logprobs),
-        tokens=second.timing.generated_tokens,
-    )
-
-
-def edit_similarity(one: str, other: str) -> float:
-    """1 minus the Levenshtein distance over the length of the longer text; 1 for two empty texts.
-
-    Returns a float in [0, 1]. Source: Levenshtein 1966.
-
-    >>> edit_similarity("timeout=5)", "timeout=10)")
-    0.8181818181818181
-    """
-    if not one and not other:
-        return 1.0
-    row = list(range(len(other) + 1))
-    for deleted, char in enumerate(one, 1):
-        diagonal, row[0] = row[0], deleted
-        for at, against in enumerate(other, 1):
-            replaced = diagonal + (char != against)
-            diagonal = row[at]
-            row[at] = min(replaced, row[at] + 1, row[at - 1] + 1)
-    return 1.0 - row[-1] / max(len(one), len(other))
 
 
 MOST = 2

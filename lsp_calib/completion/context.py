@@ -17,7 +17,7 @@ from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
-    import random
+    pass
 
 
 # The window begins at a multiple of this many lines and so moves in blocks: while it does not move, every
@@ -288,45 +288,6 @@ def _level(lines: Sequence[str], line: int) -> str:
             return "\t" if "\t" in deeper else deeper
         inner = outer
     return "\t" if inner.startswith("\t") else " " * _LEVEL
-
-
-# The share of each kind of place in finished lines, as people ask for completions there. Most requests come
-# after Enter, with the indentation already there, and while a word is being typed.
-STRATA = {"line-start": 0.10, "after-indentation": 0.40, "mid-line": 0.25, "mid-word": 0.25}
-
-BEHIND_OPENER = "behind-opener"
-"""A further kind of place: behind a bracket or quote that opens, where editors have written the closer."""
-
-_LONGEST_ASKED = 160
-_MID_LINE = re.compile(r"(?<=[\s(\[{.,=])(?=\S)")
-_MID_WORD = re.compile(r"(?<=\w)(?=\w)")
-# A quote that follows a word or a quote closes, as far as a line alone tells.
-_BEHIND_OPENER = re.compile(r"""(?<=[(\[{])(?=\s*\S)|(?<=(?<![\w"'])["'])(?=[^"'\s])""")
-
-
-def is_asked_for(line: str) -> bool:
-    """Whether a line is worth a completion: not nearly empty, and not so long that it holds data."""
-    return len(line) <= _LONGEST_ASKED and len(line.strip()) > 3
-
-
-def column_in(line: str, stratum: str, rng: random.Random) -> int | None:
-    """A column of this kind in a line, from 0; None if it has none."""
-    indentation = len(indentation_of(line))
-    if stratum == "line-start":
-        return 0
-    if stratum == "after-indentation":
-        return indentation or None
-    pattern = {"mid-line": _MID_LINE, BEHIND_OPENER: _BEHIND_OPENER}.get(stratum, _MID_WORD)
-    places = [match.start() for match in pattern.finditer(line) if match.start() > indentation]
-    return rng.choice(places) if places else None
-
-
-def drawn_place(line: str, rng: random.Random) -> tuple[str, int]:
-    """A kind of place that the line has, in the proportions in which people ask, and the column."""
-    columns = {stratum: column_in(line, stratum, rng) for stratum in STRATA}
-    known = {stratum: column for stratum, column in columns.items() if column is not None}
-    (stratum,) = rng.choices(list(known), weights=[STRATA[one] for one in known])
-    return stratum, known[stratum]
 
 
 # Lines compared at once while trimming: slices compare in C, so that 100,000 lines cost about a millisecond.

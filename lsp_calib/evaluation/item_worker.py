@@ -17,7 +17,7 @@ from typing import Self
 
 import attrs
 
-from lsp_calib.completion.alternatives import Agreement, agreement, alternatives, second_request
+from lsp_calib.completion.alternatives import alternatives
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, WindowSize, build_prompt
@@ -41,6 +41,7 @@ from lsp_calib.evaluation.records import Alternative, project
 from lsp_calib.evaluation.reflection import about_code
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.sandbox.runner import tests_pass
+from lsp_calib.evaluation.second_answer import Agreement, agreement, second_request
 from lsp_calib.evaluation.summary_observation import (
     LISTED,
     NEEDS_LOCAL,

@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 import attrs
 
 from lsp_calib.completion import block
-from lsp_calib.completion.context import BEHIND_OPENER, STRATA, Cursor, column_in, is_asked_for
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures
 from lsp_calib.completion.postprocess import offered
 from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
 from lsp_calib.completion.related_code import SourceFile, head_of, near_files, related
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.places import BEHIND_OPENER, STRATA, column_in, is_asked_for
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.files import read_file
 from lsp_calib.languages import language_of, name_of

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.completion.alternatives import Agreement
 from lsp_calib.confidence import features
 from lsp_calib.confidence.features import SUMMARY_VERSION, summary_features
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header, json_line, origin
 from lsp_calib.evaluation.lines import INSERTING
+from lsp_calib.evaluation.second_answer import Agreement
 from lsp_calib.files import read_file, replace_file
 from lsp_calib.json_text import parse_json
 from lsp_calib.values import Evidence, Stop

@@ -17,7 +17,7 @@ from typing import TypeVar
 import attrs
 
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.completion.context import BEHIND_OPENER, Cursor
+from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.datasets import problems
 from lsp_calib.evaluation.datasets.folder import Row, data_set, read_rows, text
@@ -34,6 +34,7 @@ from lsp_calib.evaluation.lines import (
     sample_lines,
     source_files,
 )
+from lsp_calib.evaluation.places import BEHIND_OPENER
 from lsp_calib.evaluation.runner import Plain, in_asking_order
 from lsp_calib.evaluation.sandbox.runner import all_tests_pass
 from lsp_calib.exclusion import Exclusion

@@ -43,7 +43,7 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.calibration.validation import bootstrap_mean, summarise
 from lsp_calib.commands.records import collect_records
 from lsp_calib.completion import block
-from lsp_calib.completion.context import Cursor, is_asked_for
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings, WindowSize
 from lsp_calib.completion.related_code import Nearby, _Place
 from lsp_calib.completion.service import Completion, CompletionService
@@ -60,6 +60,7 @@ from lsp_calib.evaluation.lines import (
     surroundings_of,
     without_below,
 )
+from lsp_calib.evaluation.places import is_asked_for
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.inference import open_engine
 from lsp_calib.inference.choice import EngineChoice

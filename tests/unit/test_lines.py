@@ -12,7 +12,7 @@ import pytest
 
 import lsp_calib
 from lsp_calib.completion.block import Scope, scope_of
-from lsp_calib.completion.context import BEHIND_OPENER, STRATA, Cursor
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import ALONE, Layout, WindowSize, build_prompt
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.lines import (
@@ -24,6 +24,7 @@ from lsp_calib.evaluation.lines import (
     source_files,
     surroundings_of,
 )
+from lsp_calib.evaluation.places import BEHIND_OPENER, STRATA
 from lsp_calib.evaluation.summary_task import documented_task
 from lsp_calib.evaluation.tasks import language_below, line_task
 from lsp_calib.inference.models.cards import load_cards

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.completion.alternatives import Agreement
 from lsp_calib.confidence.features import FEATURES, VERSION, probability_features
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import FeatureList, Header, SimilarityList, origin
@@ -29,6 +28,7 @@ from lsp_calib.evaluation.records import (
     sources_of,
     write_records,
 )
+from lsp_calib.evaluation.second_answer import Agreement
 from lsp_calib.values import Evidence, ModelIdentity, Stop
 
 HEADER = Header(

@@ -34,7 +34,6 @@ from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import bootstrap_difference, out_of_fold
 from lsp_calib.commands.calibrate import fit_records
-from lsp_calib.completion.context import STRATA
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.confidence.measures import by_name
@@ -44,6 +43,7 @@ from lsp_calib.evaluation.ablation import share as words_of
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.header import FeatureList
 from lsp_calib.evaluation.lines import INSERTING
+from lsp_calib.evaluation.places import STRATA
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Stop

@@ -16,11 +16,12 @@ from pathlib import Path, PurePosixPath
 import attrs
 
 from lsp_calib.badges import counted
-from lsp_calib.completion.context import Cursor, drawn_place, is_asked_for
+from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.git_history.objects import ObjectReader, object_reader
 from lsp_calib.evaluation.git_history.repository import find_repository, printable
 from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem, distinct, is_source, plain
+from lsp_calib.evaluation.places import drawn_place, is_asked_for
 from lsp_calib.evaluation.tasks import (
     FEWEST,
     FEWEST_GROUPS,
