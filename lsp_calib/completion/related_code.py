@@ -222,7 +222,7 @@ class _Place(NamedTuple):
 
 
 @attrs.define
-class _Remembered:
+class _DocumentCache:
     """What is remembered of a document. looked: when its files were looked for last. empty: where no pieces
     were found, by the line too."""
 
@@ -258,7 +258,7 @@ class Nearby:
 
     def __init__(self, find: Find) -> None:
         self._find = find
-        self._documents = LRU[str, _Remembered](_MOST_DOCUMENTS)
+        self._documents = LRU[str, _DocumentCache](_MOST_DOCUMENTS)
         self._cleared = 0
 
     async def of(self, document: str, cursor: Cursor, layout: Layout) -> Surroundings:
@@ -267,7 +267,7 @@ class Nearby:
         if known is not None and not await self._has_lost_files(document, known):
             return known
         # Of a document that is closed meanwhile nothing is kept: `forget` lets go of this.
-        kept = self._documents.setdefault(document, _Remembered(cursor.language))
+        kept = self._documents.setdefault(document, _DocumentCache(cursor.language))
         cleared = -1
         while cleared != self._cleared:  # what was found before may show what is excluded now
             cleared = self._cleared

@@ -117,23 +117,6 @@ def test_broken_source_keeps_the_functions_that_can_be_read() -> None:
     assert {"good", "also_good"} & {function.name for function in functions(lines, "python")}
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            ["def f(", "):", "class A:", "    ", "\t", '"""', "'", "#", "é😀", "@", "\0", "\\", ";"]
-        )
-    )
-)
-def test_whatever_is_typed_functions_lie_within_the_document(pieces: list[str]) -> None:
-    for joint in ("", "\n"):
-        lines = split_lines(joint.join(pieces))
-        for function in functions(lines, "python"):
-            assert 0 <= function.start < function.signature_end <= len(lines)
-            assert function.start < function.end <= len(lines)
-            assert function.start <= function.body <= function.end
-        assert prose_lines(lines, "python") <= set(range(len(lines)))
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -300,7 +283,9 @@ def test_any_text_has_functions_within_it(language: str, data: st.DataObject) ->
     text = "".join(data.draw(st.lists(pieces, max_size=40)))
     lines = text.split("\n")
     for function in functions(lines, language):
-        assert 0 <= function.start < function.end <= len(lines)
+        assert 0 <= function.start < function.signature_end <= len(lines)
+        assert function.start < function.end <= len(lines)
+        assert function.start <= function.body <= function.end
 
 
 @pytest.mark.parametrize("part", ["(\n", "(\n{\n", "  (\n(\n", "f(\ndef g():\n"])
