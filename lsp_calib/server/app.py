@@ -245,12 +245,10 @@ class Session:
         )
 
     def start(self) -> None:
-        """Report faults in the settings and load the model, in the background. A remote server is first
-        asked when something is wanted of it."""
+        """Report faults in the settings and load the model, in the background."""
         self.admission.settings_known.set()
         self.settings_changed()
-        if self._connection.settings.remote_url is None:
-            self.model.load()
+        self.model.load()
 
     # What editors do with documents. A cell of a notebook is one, too.
 

@@ -159,8 +159,13 @@ class Model:
         self.engine = self._connection.make_engine(self._engine_state)
 
     def load(self) -> None:
-        """Load the model in the background, unless that was begun before."""
-        if self._loading is None:
+        """Load the model in the background, unless that was begun before. A remote server is first asked when
+        something is wanted of it."""
+        if self._connection.settings.remote_url is not None:
+            status = self._status
+            status.state, status.message = EngineState.READY, "A remote server is asked on demand."
+            status.send()
+        elif self._loading is None:
             self._loading = asyncio.create_task(self._load())
 
     async def restart(self) -> None:

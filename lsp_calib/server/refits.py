@@ -149,7 +149,7 @@ class Learning:
         self._estimator.reload()
 
     async def _refit_where_due(self) -> None:
-        if not self._due:
+        if not self._due or self._model.loaded is None:  # a remote server is not asked for this
             return
         self._new, self._due = 0, False
         self._estimator.reload()

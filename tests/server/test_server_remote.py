@@ -95,7 +95,8 @@ async def test_nothing_connects_before_the_first_request(start: Start) -> None:
     async with serving(tokens=lambda _: spoken("    return a + b\n")) as server:
         editor = await start(options=trusted(server.url))
         editor.open("def add(a, b):\n    re")
-        assert (await editor.status())["model"] is None
+        status = await editor.status()
+        assert (status["model"], status["state"]) == (None, "ready")
         await asyncio.sleep(0.3)
         assert server.connections == 0
         await editor.suggestion(1, 6)
