@@ -387,8 +387,7 @@ class CompletionService:
             _read, features, cursor, generation, elsewhere
         )
         withheld: Generation | None = None
-        # A finished line is completed for the label of the first answer.
-        if answer.removal in UNWANTED and priority is not Priority.BACKGROUND:
+        if answer.removal in UNWANTED:
             elsewhere = self._elsewhere(prompt, document)
             if other := await self._instead(request, cursor, features, elsewhere):
                 withheld, generation = generation, other

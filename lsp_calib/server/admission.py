@@ -125,10 +125,13 @@ class Admission:
     async def admits(self, document: CalibDocument) -> bool:
         return await self.refusal(document) is None
 
-    async def refusal(self, document: CalibDocument, patience: float | None = None) -> Nothing | None:
+    async def refusal(
+        self, document: CalibDocument, patience: float | None = None, *, language: str | None = None
+    ) -> Nothing | None:
         """Why a document may not be used for a prompt, None if it may.
 
         patience: seconds to wait at the start, until the settings that exclude documents are known.
+        language: of a request for a completion that the user has not made by hand: whether it is `unwanted`.
         """
         if not self.settings_known.is_set():
             limit = _SETTINGS_PATIENCE if patience is None else patience
@@ -139,7 +142,7 @@ class Admission:
         if not (self._open and document.is_open):
             # Closed meanwhile: what a request remembers of the document would stay.
             return Nothing(Refusal.SUPERSEDED)
-        return self.exclusion_of(document)
+        return self.exclusion_of(document) or (self.unwanted(language) if language is not None else None)
 
     def unwanted(self, language: str) -> Nothing | None:
         """Why a request that the user has not made by hand is not answered now, None if it is."""

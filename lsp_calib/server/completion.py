@@ -264,12 +264,14 @@ class Completions:
         in_comments: bool,
     ) -> Outcome:
         uri, at = document.uri, cursor.without_before(len(lead))
-        if (refusal := await self._admission.refusal(document, patience)) is not None:
+        language = None if by_hand else cursor.language
+        refusal = await self._admission.refusal(document, patience, language=language)
+        if refusal is not None and not refusal.is_answer:
             return refusal
         self._alternatives.requested(uri, at)
         self._blocks.requested(uri, at)
-        if not by_hand and (unwanted := self._admission.unwanted(cursor.language)):
-            return self._nothing(uri, cursor, unwanted)
+        if refusal is not None:
+            return self._nothing(uri, cursor, refusal)
         if self._connection.settings.comments == "off":
             is_out = await self._service.keeps_out(at, wanted=False, document=document.file)
             if self.is_superseded(uri, cursor):

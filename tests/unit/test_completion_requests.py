@@ -64,10 +64,7 @@ class Admission:
 
     in_comments = True
 
-    async def refusal(self, _document: CalibDocument, _patience: float | None) -> None:
-        return None
-
-    def unwanted(self, _uri: str) -> None:
+    async def refusal(self, _document: CalibDocument, _patience: float | None, **_: str | None) -> None:
         return None
 
 
