@@ -115,6 +115,9 @@ class CalibServer(Connection):
         with contextlib.suppress(KeyboardInterrupt, SystemExit), asyncio.Runner() as runner:
             try:
                 runner.run(self._serve(stdin or sys.stdin.buffer))
+            except KeyboardInterrupt:
+                self.last_work = min(self.last_work, 1.0)  # the thread that reads never ends
+                raise
             finally:
                 # Both the runner and the interpreter wait for threads, and one may wait without end, as for a
                 # disk that does not answer.
