@@ -1,4 +1,4 @@
-"""Files, opened safely and replaced whole.
+"""Files, opened safely and replaced whole; and whether they lie on another machine.
 
 A workspace may hold anything under the name of a file, and so may the state folder: to open a pipe waits for
 its other end without end, and a device may do anything. So every file there is opened here.
@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -20,6 +22,14 @@ from lsp_calib.errors import DataError, SettingsError
 _MOST = 256 << 20
 FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 """The numbers of the errors of a full disk, and of a user who may put no more on it."""
+
+# Types of file systems as Linux names them. FUSE file systems are named after their program.
+_NETWORK = {
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "9p", "ceph", "lustre", "gpfs"),
+    *("glusterfs", "beegfs", "orangefs", "virtiofs", "vboxsf", "davfs", "sshfs", "rclone", "s3fs", "gcsfuse"),
+}
+_MOUNTS = Path("/proc/self/mountinfo")
+_REMOTE_DRIVE = 4  # of GetDriveTypeW
 
 
 def open_file(path: Path, flags: int = os.O_RDONLY, *, links: bool = True, mode: int = 0o600) -> int:
@@ -190,3 +200,39 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def on_network(folder: Path) -> bool:
+    """Whether a folder lies on a network file system, or on one shared with another system.
+
+    The memory that processes share through a file there is not the same for all of them. Known on Linux and
+    Windows; elsewhere, and where the system does not say, the answer is no.
+    """
+    if sys.platform == "win32":
+        import ctypes
+
+        root = Path(folder).resolve().anchor
+        return root.startswith("\\\\") or ctypes.windll.kernel32.GetDriveTypeW(root) == _REMOTE_DRIVE
+    try:
+        kind = kind_of_mount(os.path.realpath(folder), _MOUNTS.read_text("utf-8", "surrogateescape"))
+    except OSError:
+        return False
+    return kind.removeprefix("fuse.") in _NETWORK
+
+
+def kind_of_mount(path: str, mounts: str) -> str:
+    """The type of the file system that a path lies on; empty if it is not known.
+
+    path: absolute, without links. mounts: as in /proc/self/mountinfo, where of two mounts at one place the
+        later one is seen.
+    """
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        place = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4]).rstrip("/")
+        if (path == place or path.startswith(f"{place}/")) and len(place) >= best:
+            best, kind = len(place), after.split(" ")[0]
+    return kind

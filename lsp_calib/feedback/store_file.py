@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
-from lsp_calib.files import FULL, check_regular, open_file, read_file, why, write_atomically
-from lsp_calib.filesystem import on_network
+from lsp_calib.files import FULL, check_regular, on_network, open_file, read_file, why, write_atomically
 from lsp_calib.home import private_folder
 
 _log = logging.getLogger(__name__)

@@ -20,8 +20,7 @@ from lsp_calib.completion.context import shared_ends
 from lsp_calib.feedback.events import By
 from lsp_calib.feedback.lines import LineMap
 from lsp_calib.feedback.tracker import Remains
-from lsp_calib.files import check_regular, read_file
-from lsp_calib.filesystem import on_network
+from lsp_calib.files import check_regular, on_network, read_file
 from lsp_calib.server.idle import Clock
 from lsp_calib.server.messages import Connection
 from lsp_calib.server.text import CalibDocument, Change, Changes, Lines, path_of

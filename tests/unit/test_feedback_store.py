@@ -29,7 +29,7 @@ from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label
 from lsp_calib.feedback.removal import believed
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import _move_aside
-from lsp_calib.filesystem import kind_of_mount
+from lsp_calib.files import kind_of_mount
 from lsp_calib.values import Evidence
 
 SECRET = "hunter2_is_the_password"
@@ -348,7 +348,7 @@ def test_on_a_network_file_system_there_is_no_write_ahead_log(
         assert store.read("PRAGMA journal_mode") == [("wal",)]
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"35 21 0:30 / {os.path.realpath(tmp_path)} rw - nfs4 server:/home rw\n")
-    monkeypatch.setattr("lsp_calib.filesystem._MOUNTS", mounts)
+    monkeypatch.setattr("lsp_calib.files._MOUNTS", mounts)
     stores = [FeedbackStore(path), FeedbackStore(path)]
     for number, store in enumerate(stores):
         assert store.read("PRAGMA journal_mode") == [("delete",)]
@@ -727,7 +727,7 @@ import sys
 from pathlib import Path
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.filesystem import kind_of_mount
+from lsp_calib.files import kind_of_mount
 
 path, name, n = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 store = FeedbackStore(path)
