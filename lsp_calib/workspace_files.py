@@ -55,7 +55,7 @@ def walk(
 ) -> Iterator[Path]:
     """The wanted files below `root`: those in the folder `nearest` first, then folder by folder from the top.
 
-    nearest: any folder. One that is not looked into, or that lies outside behind a link, is none of them.
+    nearest: folder listed first; ignored if it lies outside the root or is left out.
     seconds: after which it ends, the caller's time included. most_names: files and folders looked at.
     """
     if not _is_looked_into(nearest, root):
