@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ import pytest
 from conftest import Connect
 from lsprotocol import types
 from scripted_editor import suggestions, until
-
-from lsp_calib.server.text import CalibDocument
 
 # The first answer is "run(x)": 0.5 * 0.8 * 1. The second likeliest tokens have 0.2 and 0.1.
 FIRST: dict[str, Any] = {
@@ -76,31 +73,6 @@ async def test_one_that_leaves_broken_code_is_not_offered(connect: Connect) -> N
     broken = {**FIRST, "text": "run(=)", "tokens": ["run", "(=)", ""]}
     editor = await connect({"otherwise": broken}, text="task.")
     assert suggestions(await editor.items(0, 5, by_hand=True))[0]["text"] == "run(=)"
-
-
-async def test_other_open_documents_are_not_read_for_them(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Hundreds may be open, and their lines are looked at only for the letters of a foreign comment."""
-    editor = await connect({"otherwise": FIRST}, text="task.")
-    editor.open("other = 1\n", "file:///other.py")
-    await editor.items(0, 5)
-    lines, read = CalibDocument.bare_lines, list[str]()
-    assert lines.fget is not None
-
-    def noted(document: CalibDocument) -> tuple[str, ...]:
-        if document._split is None:
-            read.append(document.uri)
-        return lines.fget(document)
-
-    monkeypatch.setattr(CalibDocument, "bare_lines", property(noted))
-    documents = [one for one in gc.get_objects() if isinstance(one, CalibDocument)]
-    for document in documents:
-        document.pack()
-    assert "file:///other.py" in [document.uri for document in documents]
-    assert len(await editor.items(0, 5, by_hand=True)) == 3
-    assert read
-    assert "file:///other.py" not in read
 
 
 async def test_the_confidences_of_a_place_add_up_to_one_at_most(connect: Connect) -> None:

@@ -102,26 +102,6 @@ async def test_in_other_languages(connect: Connect, language: str, text: str, pl
     assert suggestions(await editor.items(*place, by_hand=True))
 
 
-async def test_changed_while_the_server_runs(connect: Connect) -> None:
-    client = capabilities(inline=True, configuration=True)
-    editor = await connect(ANSWER, client=client, settings={"comments": "on"}, text=DOCUMENT)
-    await editor.suggestion(*PLACES[0])
-    editor.configure({"comments": "hand"})
-    while await editor.items(*PLACES[0]):  # until they are in force
-        pass
-    await refused(editor, PLACES[0])
-    editor.configure({"comments": "on"})
-    while not await editor.items(*PLACES[0]):
-        pass
-
-
-@pytest.mark.parametrize("value", ["always", True, 1, ["on"]])
-async def test_a_wrong_value_is_named_and_the_card_decides(connect: Connect, value: object) -> None:
-    editor = await connect({**ANSWER, "comments": False}, options={"comments": value}, text=DOCUMENT)
-    await refused(editor, PLACES[0])
-    assert any('lspCalib.comments must be "on", "hand" or "off"' in message for message in editor.messages)
-
-
 async def test_nothing_is_made_ahead_there(connect: Connect) -> None:
     options = {"comments": "hand"}
     editor = await connect(
