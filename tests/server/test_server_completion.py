@@ -130,20 +130,6 @@ async def test_no_suggestion_is_an_empty_menu(connect: Connect) -> None:
     assert item.label == "bx"
 
 
-async def test_it_can_be_turned_off_later(connect: Connect) -> None:
-    """The menu that `initialize` offered is empty once the settings turn it off."""
-    editor = await connect(
-        {"otherwise": {"text": "x"}},
-        client=capabilities(configuration=True),
-        settings={"completion": {"enabled": False}},
-    )
-    assert editor.server.completion_provider
-    editor.open("a")
-    await editor.engine.until("loading")
-    assert not (await editor.complete(0, 1)).items
-    assert editor.engine.read("asked") == []
-
-
 async def test_menu_and_ghost_text_share_one_answer(connect: Connect, release: Path) -> None:
     """An editor that asks for both at one place costs the model one generation."""
     editor = await connect(
