@@ -1,325 +1,212 @@
-"""What people do with suggestions, and the label that each must get: the table of docs/labels.md.
-
-`label_programs` has more of them, and writes the table into the page.
-"""
+"""What people, and programs beside them, do with suggestions, and the label that each must get: the table of
+docs/labels.md, which `python tests/server/label_situations.py` writes."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from label_author import (
-    ANOTHER,
-    ANOTHER_LINE,
-    AT,
-    BY_PROGRAM,
-    LAST,
-    NONE,
-    SUGGESTED,
-    TEXT,
-    Author,
-    Step,
-    Story,
-    accepted,
-    seen,
-    situation,
-    told,
-)
-from lsprotocol import types
-from scripted_editor import URI, Notebook
+import attrs
+from label_author import AT, CELL, LAST, SUGGESTED, TEXT, Steps
+
+PAGE = Path(__file__).parents[2] / "docs" / "labels.md"
+BEGIN, END = "<!-- situations -->\n", "<!-- end of situations -->\n"
+
+NONE = "none"
+"""There is no label."""
+
+
+@attrs.frozen
+class Situation:
+    """labels: by the name of the suggestion; NONE: it gets none. why: for what would surprise a user.
+
+    unknown: names of superseded suggestions of which nothing is known. process: the server is one of its own.
+    """
+
+    title: str
+    labels: Mapping[str, str]
+    steps: Steps
+    why: str = ""
+    script: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    client: Mapping[str, Any] = attrs.field(factory=lambda: {"inline": True})
+    unknown: tuple[str, ...] = ()
+    process: bool = False
+
+    def correct(self, name: str) -> bool | None:
+        """Whether the label of a suggestion must call it right; None if it must say nothing."""
+        how = self.labels[name]
+        return None if how in SAYS_NOTHING or name in self.unknown else how in RIGHT
+
+
+SITUATIONS: list[Situation] = []
+RIGHT = ("kept", "kept in parts", "typed")
+SAYS_NOTHING = ("unread", "lost", "overwritten", "discarded", NONE)
+IN_WORDS = {True: "yes", False: "no", None: ""}
+
+
+def situation(title: str, label: str | Mapping[str, str], steps: Steps, why: str = "", **more: Any) -> None:
+    labels = {"suggestion": label} if isinstance(label, str) else label
+    SITUATIONS.append(Situation(title, labels, steps, why, **more))
+
+
+READ = Steps().sees()
+TAKEN = READ.accept()
+SAVED = TAKEN.save()
+OTHERWISE = "    total = net * tax"
+OTHER = "file:///project/other.py"
+
 
 # Accepted and left alone, or not
 
+SETTLED = "it had settled"
+NOT_IT = "the line is not the one that was suggested"
+AT_IT = "you may still be at it"
 
-accepted("accept it, go on elsewhere", "kept")
-accepted("accept it, press Enter and go on", "kept", ("insert", AT, None, "\n    "))
-seen("accept it and Enter in one change", "kept", ("insert", AT, None, f"{SUGGESTED}\n    "))
-told("accept it, save", "kept", "sees", "accept", "save", why="unless you go on with the line at once")
-seen(
+situation("accept it, go on elsewhere", "kept", TAKEN.moves_on())
+situation("accept it and Enter in one change", "kept", READ.accept(text=f"{SUGGESTED}\n    ").moves_on())
+situation("accept it, save", "kept", SAVED, "unless you go on with the line at once")
+situation(
     "read it, save, then accept it",
     "kept",
-    "save",
-    ("later", 1.0),
-    "accept",
-    why="on the screen it can still be taken: a save decides nothing on it",
+    READ.save().later(1.0).accept().moves_on(),
+    "on the screen it can still be taken: a save decides nothing on it",
 )
-seen("read it, save, go on elsewhere", "ignored", "save")
-
-
-GLANCE: dict[str, Any] = {
-    "script": {"answers": {"print(price(1, 2))": {"text": "  "}}, "otherwise": {"text": SUGGESTED}}
-}
-
-
-async def _glances_elsewhere(a: Author) -> None:
-    """Sees one, goes to another line, where there is none, and comes back to it."""
-    found = await a.sees()
-    await a.later(2.0)
-    assert await a.asks(LAST) == []
-    await a.later(2.0)
-    assert (await a.sees())["id"] == found["id"]
-
-
-told(
+GLANCE: dict[str, Any] = {"answers": {"print(price(1, 2))": {"text": "  "}}, "otherwise": {"text": SUGGESTED}}
+GLANCED = READ.later(2.0).sees_none(LAST).sees().later(60.0)
+situation(
     "read it, look at another line, come back to it, accept it after a minute",
     "kept",
-    _glances_elsewhere,
-    ("later", 60.0),
-    "accept",
-    "moves_on",
-    why="who is back can still take it, and has all the time to",
-    **GLANCE,
+    GLANCED.accept().moves_on(),
+    "who is back can still take it, and has all the time to",
+    script=GLANCE,
 )
-told(
-    "read it, look at another line, come back to it, save, accept it",
-    "kept",
-    _glances_elsewhere,
-    "save",
-    ("later", 1.0),
-    "accept",
-    "moves_on",
-    **GLANCE,
-)
-
-
-@situation("read it, change another line, come back to it, accept it after a minute", "kept")
-async def _(a: Author) -> None:
-    found = await a.sees()
-    await a.elsewhere()
-    assert (await a.sees())["id"] == found["id"]
-    await a.later(60.0)
-    await a.accept()
-    await a.moves_on()
-
-
-told(
+situation(
     "read it, look at another line, come back to it, go on elsewhere",
     "ignored",
-    _glances_elsewhere,
-    ("later", 60.0),
-    "moves_on",
-    **GLANCE,
+    GLANCED.moves_on(),
+    script=GLANCE,
 )
-told(
-    "accept it, stay on the line",
+situation(
+    "accept it, stay on the line", NONE, TAKEN.later(3600.0), f"not settled: {AT_IT}, however long it takes"
+)
+situation(
+    "accept it, the editor saves by itself after a pause or as it loses the focus",
     NONE,
-    "sees",
-    "accept",
-    ("later", 3600.0),
-    why="not settled: you may still be at it, however long it takes",
+    TAKEN.saves_by_itself("AfterDelay", "FocusOut").later(3600.0),
+    AT_IT,
 )
-
-
-@situation("accept it, the editor saves by itself after a pause", NONE, why="you may still be at it")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    a.editor.save(reason=types.TextDocumentSaveReason.AfterDelay)
-    await a.later(3600.0)
-
-
-accepted("accept it, undo", "edited", "undo")
-
-
-@situation(
+situation(
+    "accept it, save as an editor that gives no reason",
+    NONE,
+    TAKEN.is_marked(1).saves_by_itself(None).is_marked(0).later(3600.0),
+    f"it may have saved by itself: {AT_IT}",
+)
+situation("accept it, undo", "edited", TAKEN.undo().moves_on())
+situation(
     "accept it, save, delete the text, accept it again, write something else, save",
     "edited",
-    why="a save by habit: for 30 seconds what you do to the line still counts",
+    SAVED.is_marked(0)
+    .backspace(len(SUGGESTED))
+    .sees(by_hand=True)
+    .accept()
+    .is_marked(1)
+    .put(AT, "zzz = 1")
+    .save(),
+    "a save by habit: for 30 seconds what you do to the line still counts",
 )
-async def _(a: Author) -> None:
-    found = await a.sees()
-    await a.accept()
-    await a.save()
-    await a.editor.in_order()
-    assert a.editor.labels() == {found["id"]: "kept"}
-    assert a.editor.pushed() == []
-    await a.backspace(len(SUGGESTED))
-    assert (await a.sees(by_hand=True))["id"] == found["id"]  # by itself it does not come back
-    await a.accept()
-    await a.editor.in_order()
-    (mark,) = a.editor.pushed()
-    assert mark.data == {"id": found["id"]}
-    await a.put(AT, "zzz = 1")
-    await a.save()
-
-
-@situation(
+situation(
     "accept it, save, delete the text a minute later, accept it again, write something else, save",
     {"first": "kept", "second": "edited"},
-    why="it had settled; what is shown anew has a label of its own",
+    Steps()
+    .sees("first")
+    .accept()
+    .save()
+    .later(60.0)
+    .backspace(len(SUGGESTED))
+    .sees("second", by_hand=True)
+    .accept()
+    .put(AT, "zzz = 1")
+    .save(),
+    "it had settled; what is shown anew has a label of its own",
 )
-async def _(a: Author) -> None:
-    await a.sees("first")
-    await a.accept()
-    await a.save()
-    await a.later(60.0)
-    await a.backspace(len(SUGGESTED))
-    await a.sees("second", by_hand=True)
-    await a.accept()
-    await a.put(AT, "zzz = 1")
-    await a.save()
-
-
-told(
-    "accept it, save, undo, accept it again, go on elsewhere",
-    "kept",
-    "sees",
-    "accept",
-    "save",
-    "undo",
-    ("sees", {"by_hand": True}),
-    "accept",
-    "moves_on",
-)
-told(
+situation(
     "read it, go on elsewhere, come back a minute later, accept it",
     {"first": "ignored", "second": "kept"},
-    ("sees", "first"),
-    "moves_on",
-    ("later", 30.0),
-    ("sees", "second"),
-    "accept",
-    "moves_on",
-    why="it had settled; each visit to a line has its own label",
+    Steps().sees("first").moves_on().later(30.0).sees("second").accept().moves_on(),
+    "it had settled; each visit to a line has its own label",
 )
-told(
+situation(
     "type it through, save, delete the text, show it again, type something else",
     "typed over",
-    "sees",
-    ("type", SUGGESTED),
-    "save",
-    ("backspace", len(SUGGESTED)),
-    "sees",
-    ("type", "net * 2"),
-    "moves_on",
+    READ.type(SUGGESTED).save().backspace(len(SUGGESTED)).sees().type("net * 2").moves_on(),
 )
-accepted("accept it, undo, redo", "kept", "undo", "redo")
-accepted(
-    "accept it, go on elsewhere, undo a minute later",
-    "kept",
-    "moves_on",
-    ("later", 30.0),
-    ("undo", 2),
-    why="it had settled",
-)
-accepted(
+situation("accept it, undo, redo", "kept", TAKEN.undo().redo().moves_on())
+situation(
     "accept it, go on elsewhere, edit it 20 seconds later",
     "edited",
-    "elsewhere",
-    ("later", 20.0),
-    ("put", AT, "    total = net * tax"),
+    TAKEN.elsewhere().later(20.0).put(AT, OTHERWISE).moves_on(),
 )
-
-
-@situation(
+situation(
     "accept it, go on elsewhere, edit it 200 seconds later",
     "kept",
-    why="it had settled; that it did not survive 300 s is an event of its own",
+    TAKEN.moves_on().later(170.0).put(AT, OTHERWISE).moves_on(),
+    "it had settled; that it did not survive 300 s is an event of its own",
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.moves_on()
-    await a.later(170.0)
-    await a.put(AT, "    total = net * tax")
-    await a.moves_on()
-    await a.later(400.0)
-    await a.editor.in_order()
-    survived = [
-        json.loads(one) for (one,) in a.editor.rows("SELECT data FROM events WHERE kind = 'survived'")
-    ]
-    assert [(one["seconds"], one["unchanged"]) for one in survived] == [
-        (30, True),
-        (120, True),
-        (300, False),
-        (600, False),
-    ]
-
-
-accepted(
+situation(
     "accept it, stay on the line, edit it 200 seconds later",
     "edited",
-    ("later", 200.0),
-    ("backspace", 3),
-    ("type", "vat"),
+    TAKEN.later(200.0).backspace(3).type("vat").moves_on(),
 )
-accepted("accept it, change it, change it back", "kept", ("backspace", 3), ("type", "tax"))
-accepted(
-    "accept it, delete the text, type the same again",
+situation("accept it, change it, change it back", "kept", TAKEN.backspace(3).type("tax").moves_on())
+situation("accept it, add something at its end", "edited", TAKEN.type(" + tip").moves_on(), NOT_IT)
+situation(
+    "accept it, save, mend the line 2 seconds later, go on elsewhere",
+    "edited",
+    SAVED.later(2.0).put(AT, OTHERWISE).moves_on(),
+)
+situation(
+    "accept it, save, edit the line 40 seconds later",
     "kept",
-    ("backspace", len(SUGGESTED)),
-    ("type", SUGGESTED),
+    SAVED.later(40.0).put(AT, OTHERWISE).moves_on(),
+    SETTLED,
 )
-accepted("accept it, add something at its end", "edited", ("type", " + tip"), why=ANOTHER)
-accepted("accept it, add a comment behind it", "edited", ("type", "  # all"), why=ANOTHER)
 
 
 # Accepted in part
 
-
-WORD_BY_WORD: list[Step] = [("insert", AT, None, word) for word in ("net", " +", " tax")]
-
-
-seen("accept it word by word", "kept in parts", *WORD_BY_WORD)
-
-
-@situation("accept it by the editor's partial accept, which asks again after each word", "kept in parts")
-async def _(a: Author) -> None:
-    await a.sees()
-    for word in ("net", " +"):
-        await a.insert(AT, None, word)
-        (rest,) = await a.asks()
-        assert rest["id"] == a.seen["suggestion"]["id"], "the rest is the same suggestion"
-    await a.insert(AT, None, " tax")
-    await a.moves_on()
-
-
-seen(
-    "accept its first word, type another end",
-    "taken in part",
-    ("insert", AT, None, "net"),
-    ("type", " * 2"),
-    why=ANOTHER_LINE,
+FIRST_WORD = READ.accept(text="net")
+WORDS = FIRST_WORD.accept(text=" +").accept(text=" tax")
+situation("accept it word by word", "kept in parts", WORDS.moves_on())
+situation(
+    "accept it by the editor's partial accept, which asks again after each word",
+    "kept in parts",
+    FIRST_WORD.sees_the_rest().accept(text=" +").sees_the_rest().accept(text=" tax").moves_on(),
 )
-seen("accept its first word, type the rest", "kept in parts", ("insert", AT, None, "net"), ("type", " + tax"))
-seen(
-    "accept its first word, leave it at that", "taken in part", ("insert", AT, None, "net"), why=ANOTHER_LINE
+situation(
+    "accept its first word, type another end", "taken in part", FIRST_WORD.type(" * 2").moves_on(), NOT_IT
 )
-seen(
+situation(
     "accept its first word, undo, go on elsewhere",
     "taken in part",
-    ("insert", AT, None, "net"),
-    "undo",
-    why="you have taken it back",
+    FIRST_WORD.undo().moves_on(),
+    "you have taken it back",
 )
-seen("accept its first word, undo, accept all of it", "kept", ("insert", AT, None, "net"), "undo", "accept")
-seen("accept its first word, delete the line", "taken in part", ("insert", AT, None, "net"), "delete_line")
-seen(
+situation("accept its first word, undo, accept all of it", "kept", FIRST_WORD.undo().accept().moves_on())
+situation(
     "accept it word by word, change its end",
     "edited",
-    *WORD_BY_WORD,
-    ("backspace", 3),
-    ("type", "vat"),
-    why="all of it was in the line",
+    WORDS.backspace(3).type("vat").moves_on(),
+    "all of it was in the line",
 )
-told(
+situation(
     "accept its first word, type on, another one comes, accept that",
     {"first": "taken in part", "second": "kept"},
-    ("sees", "first"),
-    ("insert", AT, None, "net"),
-    ("type", " *"),
-    ("sees", "second"),
-    ("insert", AT, None, " 2"),
-    "moves_on",
+    Steps().sees("first").accept(text="net").type(" *").sees("second").accept(text=" 2").moves_on(),
     script={"answers": {"    total = net *": {"text": " 2"}}, "otherwise": {"text": "net - 1"}},
 )
-
-
 BLOCK: dict[str, Any] = {
     "options": {"multiline": True},
     "script": {
@@ -327,249 +214,121 @@ BLOCK: dict[str, Any] = {
         "inOrder": [{"text": "    total *= 2"}, {"text": ""}],
     },
 }
-BLOCK_TEXT = TEXT.replace("    total = \n", "    \n")
-
-
-@situation("accept a block, line by line", "kept", **BLOCK)
-async def _(a: Author) -> None:
-    a.texts.clear()
-    a.open(BLOCK_TEXT, "file:///block.py")
-    block = await a.sees(uri="file:///block.py")
-    first, _, second = block["text"].partition("\n")
-    await a.insert(AT, None, first, "file:///block.py")
-    await a.insert(AT, None, f"\n{second}", "file:///block.py")
-    await a.moves_on("file:///block.py")
-
-
-@situation(
-    "accept a block, change its second line",
+IN_BLOCK = Steps().open(TEXT.replace("    total = \n", "    \n"), "file:///block.py").sees()
+situation(
+    "accept a block, line by line",
     "kept",
-    why="the label of a block is that of its first line",
+    IN_BLOCK.accept(text="total = net + tax").accept(text="\n    total *= 2").moves_on(),
     **BLOCK,
 )
-async def _(a: Author) -> None:
-    uri = "file:///block.py"
-    a.open(BLOCK_TEXT, uri)
-    block = await a.sees(uri=uri)
-    assert block["kind"] == "block"
-    await a.insert(AT, None, block["text"], uri)
-    await a.put(AT + 1, "    total *= 3", uri)
-    await a.moves_on(uri)
+situation(
+    "accept a block, change its second line",
+    "kept",
+    IN_BLOCK.accept(text="total = net + tax\n    total *= 2").put(AT + 1, "    total *= 3").moves_on(),
+    "the label of a block is that of its first line",
+    **BLOCK,
+)
 
 
-# Typed
+# Typed, and not taken
 
-
-seen("type it through", "typed", ("type", SUGGESTED))
-seen(
+situation("type it through", "typed", READ.type(SUGGESTED).moves_on())
+situation(
     "type it through, with a typo that you mend",
     "typed",
-    ("type", "net + tsx"),
-    ("backspace", 2),
-    ("type", "ax"),
+    READ.type("net + tsx").backspace(2).type("ax").moves_on(),
 )
-
-
-@situation("type its beginning, accept the rest", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.type("net")
-    (rest,) = await a.asks()
-    assert rest["id"] == a.seen["suggestion"]["id"]
-    await a.insert(AT, None, " + tax")
-    await a.moves_on()
-
-
-ONE_CHARACTER = {"otherwise": {"text": "7"}}
-
-
-seen("type one that is a single character", "typed", ("type", "7"), script=ONE_CHARACTER)
-seen(
+situation(
+    "type its beginning, accept the rest",
+    "kept",
+    READ.type("net").sees_the_rest().accept(text=" + tax").moves_on(),
+)
+situation(
     "accept one that is a single character",
     "typed",
-    ("insert", AT, None, "7"),
-    why="a change of the document does not tell; as one types them more often, the line gets no mark",
-    script=ONE_CHARACTER,
+    READ.accept(text="7").moves_on(),
+    "a change of the document does not tell; as one types them more often, the line gets no mark",
+    script={"otherwise": {"text": "7"}},
 )
-seen(
-    "type the bracket of one that is a pair, which the editor closes",
-    "typed",
-    ("insert", AT, None, "[]"),
-    script={"otherwise": {"text": "[]"}},
-)
-seen("type it through and then more", "typed over", ("type", f"{SUGGESTED} + tip"), why=ANOTHER)
-seen("type something else", "typed over", ("type", "net * 2"))
-seen(
+situation("type it through and then more", "typed over", READ.type(f"{SUGGESTED} + tip").moves_on(), NOT_IT)
+situation("type something else", "typed over", READ.type("net * 2").moves_on())
+situation(
     "paste the same text from elsewhere",
     "kept",
-    ("replace", (AT, 10), (AT, 12), f"= {SUGGESTED}"),
-    why="a change of the document does not tell",
+    READ.replace((AT, 10), (AT, 12), f"= {SUGGESTED}").moves_on(),
+    "a change of the document does not tell",
 )
-seen("paste something else over the line", "typed over", ("put", AT, "    total = sum((net, tax))"))
-accepted(
-    "accept it, paste something else over the line", "edited", ("put", AT, "    total = sum((net, tax))")
+situation("read it, go on elsewhere", "ignored", READ.moves_on())
+situation(
+    "go on elsewhere within 0.75 s",
+    "unread",
+    Steps().glimpses().insert(LAST, None, "#", 0.5).later(31.0),
+    "too short to have read it",
 )
-
-
-# Not taken
-
-
-seen("read it, go on elsewhere", "ignored")
-
-
-@situation("go on elsewhere within 0.75 s", "unread", why="too short to have read it")
-async def _(a: Author) -> None:
-    (found,) = await a.asks()
-    a.keep(found, "suggestion")
-    await a.insert(LAST, None, "#", after=0.5)
-    await a.later(31.0)
-
-
-@situation(
-    "dismiss it (Escape), go on elsewhere",
-    "ignored",
-    why="what the editor reports is a hint; the document decides",
-)
-async def _(a: Author) -> None:
-    found = await a.sees()
-    await a.editor.command("rejected", {"id": found["id"]})
-    await a.moves_on()
-
-
-@situation("dismiss it, then type the same", "typed")
-async def _(a: Author) -> None:
-    found = await a.sees()
-    await a.editor.command("rejected", {"id": found["id"]})
-    await a.type(SUGGESTED)
-    await a.moves_on()
-
-
-@situation(
+DECIDES = "what the editor reports is a hint; the document decides"
+situation("dismiss it (Escape), go on elsewhere", "ignored", READ.says("rejected").moves_on(), DECIDES)
+situation(
     "the editor reports that you accepted it, and the document has it nowhere",
     "ignored",
-    why="the document decides",
+    READ.says("accepted").moves_on(),
+    DECIDES,
 )
-async def _(a: Author) -> None:
-    found = await a.sees()
-    await a.editor.command("accepted", found)
-    await a.moves_on()
+situation("delete the line of one you did not take", "deleted", READ.delete_line().moves_on())
 
 
-OTHER: dict[str, Any] = {
-    "script": {"answers": {"    total = n": {"text": "et * 2"}}, "otherwise": {"text": "tax"}}
-}
+# More than one
 
-
-told(
+TWO: dict[str, Any] = {"answers": {"    total = n": {"text": "et * 2"}}, "otherwise": {"text": "tax"}}
+SECOND = Steps().sees("first").type("n").sees("second")
+AT_ONCE = Steps().glimpses("first").type("n").sees("second")
+situation(
     "type on, another one comes, accept that",
     {"first": "typed over", "second": "kept"},
-    ("sees", "first"),
-    ("type", "n"),
-    ("sees", "second"),
-    ("insert", AT, None, "et * 2"),
-    "moves_on",
-    why="each has a label; in a refit the first of a visit counts most",
-    **OTHER,
+    SECOND.accept(text="et * 2").moves_on(),
+    "each has a label; in a refit the first of a visit counts most",
+    script=TWO,
 )
-told(
+situation(
     "type on, another one comes, write what the first said",
     {"first": "typed", "second": "typed over"},
-    ("sees", "first"),
-    ("type", "n"),
-    ("sees", "second"),
-    ("backspace", 1),
-    ("type", "tax"),
-    "moves_on",
-    **OTHER,
+    SECOND.backspace(1).type("tax").moves_on(),
+    script=TWO,
 )
-
-
-async def _second_at_once(a: Author) -> None:
-    """Types a letter before anybody can have read the first; another one comes, and is looked at."""
-    (found,) = await a.asks()
-    a.keep(found, "first")
-    await a.type("n")
-    await a.sees("second")
-
-
-told(
+situation(
+    "type on, another one comes, save, take the letter back, accept the first",
+    {"first": "kept", "second": "typed over"},
+    SECOND.save().backspace(1).sees("first").accept(text="tax").moves_on(),
+    script=TWO,
+)
+situation(
     "type on at once, another one comes, accept that",
     {"first": "superseded", "second": "kept"},
-    _second_at_once,
-    ("insert", AT, None, "et * 2"),
-    "moves_on",
-    why="the line tells that the first was wrong, though nobody could read it",
-    **OTHER,
+    AT_ONCE.accept(text="et * 2").moves_on(),
+    "the line tells that the first was wrong, though nobody could read it",
+    script=TWO,
 )
-told(
-    "type on at once, another one comes, write what the first said",
-    {"first": "typed", "second": "typed over"},
-    _second_at_once,
-    ("backspace", 1),
-    ("type", "tax"),
-    "moves_on",
-    **OTHER,
-)
-told(
-    "type on at once, another one comes, write something else",
-    {"first": "superseded", "second": "typed over"},
-    _second_at_once,
-    ("type", "one"),
-    "moves_on",
-    **OTHER,
-)
-told(
+situation(
     "type on at once, another one comes, take the letter back and go on elsewhere",
     {"first": "superseded", "second": "typed over"},
-    _second_at_once,
-    ("backspace", 1),
-    "moves_on",
+    AT_ONCE.backspace(1).moves_on(),
+    "nobody wrote what belongs there: nothing is known of one that nobody could read",
     unknown=("first",),
-    why="nobody wrote what belongs there: nothing is known of one that nobody could read",
-    **OTHER,
+    script=TWO,
 )
-told(
+situation(
     "type on at once, another one comes, take the letter back, look at the first, go on elsewhere",
     {"first": "ignored", "second": "typed over"},
-    _second_at_once,
-    ("backspace", 1),
-    ("sees", "first"),
-    "moves_on",
-    why="the first is on the screen again",
-    **OTHER,
+    AT_ONCE.backspace(1).sees("first").moves_on(),
+    "the first is on the screen again",
+    script=TWO,
 )
-
-
-@situation(
+situation(
     "type what it says before it comes",
     NONE,
-    why="it was never shown",
+    Steps().types_before_it_comes().moves_on(),
+    "it was never shown",
     script={"otherwise": {"text": SUGGESTED, "heldUntil": "held"}},
 )
-async def _(a: Author) -> None:
-    waiting = asyncio.ensure_future(a.asks())
-    await a.editor.engine.until("asked")
-    await a.type(SUGGESTED)
-    Path(a.editor.home.parent, "held").touch()
-    with contextlib.suppress(AssertionError):
-        assert await waiting == []
-    await a.moves_on()
-
-
-@situation(
-    "the answer says what is there already",
-    NONE,
-    why="there is nothing to show",
-    script={"otherwise": {"text": "  "}},
-)
-async def _(a: Author) -> None:
-    assert await a.asks() == []
-    await a.moves_on()
-
-
-# Alternatives, menus, what is hidden
-
-
 ALTERNATIVES: dict[str, Any] = {
     "otherwise": {
         "text": "net + tax",
@@ -582,531 +341,423 @@ ALTERNATIVES: dict[str, Any] = {
         },
     }
 }
-
-
-@situation(
-    "ask for three by hand, type a letter of the first, save, take it back, ask again, take the second",
-    {"first": "typed over", "second": "kept", "third": "typed over"},
+APART = "labels of alternatives are kept apart: a refit for the first leaves them out"
+situation(
+    "ask for alternatives, take the third",
+    {"first": "typed over", "second": "typed over", "third": "kept"},
+    Steps().sees_three().accept(text="net * 2").moves_on(),
+    APART,
     script=ALTERNATIVES,
 )
-async def _(a: Author) -> None:
-    for found, name in zip(await a.asks(by_hand=True), ("first", "second", "third"), strict=True):
-        a.keep(found, name)
-    await a.later(2.0)
-    await a.type(a.seen["first"]["text"][0])
-    await a.save()
-    await a.backspace(1)
-    _, second, _ = await a.asks(by_hand=True)
-    assert a.names[second["id"]] == "second"
-    await a.later(2.0)
-    await a.insert(AT, None, second["text"])
-    await a.moves_on()
-
-
-def _takes(rank: int) -> Story:
-    async def story(a: Author) -> None:
-        for found, name in zip(await a.asks(by_hand=True), ("first", "second", "third"), strict=True):
-            a.keep(found, name)
-        await a.later(2.0)
-        taken = next(one for one in a.seen.values() if one["rank"] == rank)
-        await a.insert(AT, None, taken["text"])
-        await a.moves_on()
-
-    return story
-
-
-for _rank, _name in ((2, "second"), (3, "third")):
-    situation(
-        f"ask for alternatives, take the {_name}",
-        {name: "kept" if name == _name else "typed over" for name in ("first", "second", "third")},
-        why="labels of alternatives are kept apart: a refit for the first leaves them out",
-        script=ALTERNATIVES,
-    )(_takes(_rank))
-
-
-told("take it from the completion menu", "kept", "from_menu", "accept", "moves_on", client={"inline": False})
-told(
+situation(
+    "ask for three by hand, type a letter of the first, save, take it back, ask again, take the second",
+    {"first": "typed over", "second": "kept", "third": "typed over"},
+    Steps().sees_three().type("n").save().backspace(1).sees_three().accept(text="sum()").moves_on(),
+    script=ALTERNATIVES,
+)
+MENU: dict[str, Any] = {"client": {"inline": False}}
+situation("take it from the completion menu", "kept", Steps().sees_in_menu().accept().moves_on(), **MENU)
+situation(
     "take another item of the completion menu",
     "typed over",
-    "from_menu",
-    ("insert", AT, None, "network"),
-    "moves_on",
-    client={"inline": False},
+    Steps().sees_in_menu().accept(text="network").moves_on(),
+    **MENU,
 )
-
-
-HIDE: dict[str, Any] = {
-    "options": {"hideBelow": 0.5},
-    "script": {"otherwise": {"text": SUGGESTED, "logprobs": [-2.0, -2.0]}, "survival": True},
-}
-
-
-@situation("type what a suggestion says that `hideBelow` hid", NONE, why="it was not shown", **HIDE)
-async def _(a: Author) -> None:
-    assert await a.asks() == []
-    await a.type(SUGGESTED)
-    await a.moves_on()
-
-
-@situation(
+HIDDEN = {"otherwise": {"text": SUGGESTED, "logprobs": [-2.0, -2.0]}, "survival": True}
+situation(
+    "type what a suggestion says that `hideBelow` hid",
+    NONE,
+    Steps().sees_none().type(SUGGESTED).moves_on(),
+    "it was not shown",
+    options={"hideBelow": 0.5},
+    script=HIDDEN,
+)
+situation(
     "accept one that `hideBelow` was to hide and that is shown to keep learning",
     "kept",
-    why="with the probability that it was shown, 1 %: it counts for those that were hidden",
-    options=HIDE["options"],
-    script={**HIDE["script"], "explored": 1.0},
+    TAKEN.moves_on(),
+    "with the probability that it was shown, 1 %: it counts for those that were hidden",
+    options={"hideBelow": 0.5},
+    script={**HIDDEN, "explored": 1.0},
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.moves_on()
-    await a.editor.in_order()
-    assert a.editor.rows("SELECT shown_probability FROM suggestions") == [(0.01,)]
 
 
-# What other tools and commands of the editor do to the line
+# What commands of the editor do to the line
 
-
-@situation("accept it; on saving a formatter indents the line and strips its end", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    a.editor.client.text_document_will_save(
-        types.WillSaveTextDocumentParams(
-            types.TextDocumentIdentifier(URI), types.TextDocumentSaveReason.Manual
-        )
-    )
-    await a.put(AT, f"\ttotal = {SUGGESTED}")
-    a.editor.save()
-
-
-@situation("accept it with several cursors", "kept", why="once: the other lines had no suggestion")
-async def _(a: Author) -> None:
-    uri = "file:///two.py"
-    a.open("x = \ny = \n\n#\n", uri)
-    await a.sees(line=0, uri=uri)
-    await a.replace((0, 4), (1, 4), f"{SUGGESTED}\ny = {SUGGESTED}", uri)
-    await a.moves_on(uri)
-
-
-@situation("accept it in one of two lines that look the same", "kept")
-async def _(a: Author) -> None:
-    uri = "file:///two.py"
-    a.open("x = \nx = \n\n#\n", uri)
-    await a.sees(line=1, uri=uri)
-    await a.accept(1, uri=uri)
-    await a.moves_on(uri)
-
-
-TWO = "file:///two.py"
-
-
-for _name, _line, _labels in (
-    ("second", 1, {"upper": "ignored", "lower": "kept"}),
-    ("first", 0, {"upper": "kept", "lower": "ignored"}),
-):
-    told(
-        f"have one in each of two like lines, accept only the {_name}",
-        _labels,
-        ("open", "x = \nx = \n\n#\n", TWO),
-        ("sees", "upper", {"line": 0, "uri": TWO}),
-        ("sees", "lower", {"line": 1, "uri": TWO}),
-        ("accept", _line, {"uri": TWO}),
-        ("moves_on", TWO),
-    )
-
-
-BLANK = "file:///project/blank.py"
-RETURN = {"otherwise": {"text": "return err"}}
-
-
-async def _sees_on_a_blank_line(a: Author, line: int) -> None:
-    a.open("def f(err):\n    \n    \n\n#\n", BLANK)
-    await a.sees(line=line, uri=BLANK)
-
-
-async def _is_not_marked(a: Author) -> None:
-    await a.editor.in_order()
-    assert a.editor.pushed(BLANK) == []
-    await a.moves_on(BLANK)
-
-
-@situation("read it on a new line, undo the line, begin it again, accept it there", "kept", script=RETURN)
-async def _(a: Author) -> None:
-    a.open("def f(err):\n    log(err)\n\n#\n", BLANK)
-    await a.insert(1, None, "\n    ", BLANK)
-    await a.sees(line=2, uri=BLANK)
-    await a.replace((1, 12), (2, 4), "", BLANK)
-    await asyncio.sleep(1.1)  # by the real clock: lines that come back at once are a bulk change
-    await a.insert(1, None, "\n    ", BLANK)
-    await a.sees(line=2, uri=BLANK)
-    await a.insert(2, None, "return err", BLANK)
-    await a.moves_on(BLANK)
-
-
-@situation("have one on a blank line, type the same on the blank line above", "ignored", script=RETURN)
-async def _(a: Author) -> None:
-    await _sees_on_a_blank_line(a, 2)
-    await a.type("return err", 1, uri=BLANK)
-    await _is_not_marked(a)
-
-
-@situation(
+LIKE = "x = \nx = \n\n#\n"
+situation(
+    "accept it with several cursors",
+    "kept",
+    Steps()
+    .open("x = \ny = \n\n#\n", OTHER)
+    .sees(line=0)
+    .replace((0, 4), (1, 4), f"{SUGGESTED}\ny = {SUGGESTED}")
+    .moves_on(),
+    "once: the other lines had no suggestion",
+)
+situation(
+    "have one in each of two like lines, accept only the second",
+    {"upper": "ignored", "lower": "kept"},
+    Steps().open(LIKE, OTHER).sees("upper", 0).sees("lower", 1).accept(1).moves_on(),
+)
+situation(
     "paste several lines over a blank line, of which another than the first is what was suggested",
     "typed over",
-    why="the first of them is on the line, and says something else",
-    script=RETURN,
+    Steps()
+    .open("def f(err):\n    \n    \n\n#\n", OTHER)
+    .sees()
+    .accept(text="if err:\n        return err\n    log(err)")
+    .is_marked(0)
+    .moves_on(),
+    "the first of them is on the line, and says something else",
+    script={"otherwise": {"text": "return err"}},
 )
-async def _(a: Author) -> None:
-    await _sees_on_a_blank_line(a, 1)
-    await a.insert(1, None, "if err:\n        return err\n    log(err)", BLANK)
-    await _is_not_marked(a)
-
-
-@situation("insert another program's snippet that ends as the suggestion", "typed over", script=RETURN)
-async def _(a: Author) -> None:
-    await _sees_on_a_blank_line(a, 1)
-    await a.insert(1, None, "if err:\n        return err", BLANK)
-    await _is_not_marked(a)
-
-
-accepted("accept it, split the line", "edited", ("insert", AT, 16, "\\\n        "))
-
-
-@situation("accept it, join the next line to it", "edited")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    end = len(a.lines()[AT])
-    await a.replace((AT, end), (AT + 1, 4), "; ")
-    await a.moves_on()
-
-
-accepted("accept it, comment it out", "edited", ("insert", AT, 4, "# "), why="it is not in the code")
-accepted(
-    "accept it, comment it out and in again",
-    "kept",
-    ("insert", AT, 4, "# "),
-    ("replace", (AT, 4), (AT, 6), ""),
+situation("accept it, split the line", "edited", TAKEN.insert(AT, 16, "\\\n        ").moves_on())
+END_OF_IT = len(f"    total = {SUGGESTED}")
+situation(
+    "accept it, join the next line to it",
+    "edited",
+    TAKEN.replace((AT, END_OF_IT), (AT + 1, 4), "; ").moves_on(),
 )
-accepted("accept it, indent the line", "kept", ("insert", AT, 0, "    "))
-accepted(
+COMMENTED = TAKEN.insert(AT, 4, "# ")
+situation("accept it, comment it out", "edited", COMMENTED.moves_on(), "it is not in the code")
+situation(
+    "accept it, comment it out and in again", "kept", COMMENTED.replace((AT, 4), (AT, 6), "").moves_on()
+)
+situation(
     "accept it, put an `if` above it and indent both",
     "kept",
-    ("replace", (AT, 0), (AT, 4), "    if net:\n        "),
+    TAKEN.replace((AT, 0), (AT, 4), "    if net:\n        ").moves_on(),
 )
-accepted(
+situation(
+    "accept it, indent a block with it",
+    "kept",
+    TAKEN.together(*(((line, 0), (line, 0), "    ") for line in (2, 1, 0))).moves_on(),
+)
+situation(
     "accept it, move the line down",
     "kept",
-    ("replace", (AT, 0), (AT + 2, 0), f"    return total\n    total = {SUGGESTED}\n"),
+    TAKEN.replace((AT, 0), (AT + 2, 0), f"    return total\n    total = {SUGGESTED}\n").moves_on(),
 )
-accepted(
-    "accept it, move the line up",
+COPIED = TAKEN.insert(AT, 0, f"    total = {SUGGESTED}\n").later(3.0).put(AT, OTHERWISE)
+situation("accept it, copy the line up and change the upper one", "kept", COPIED.moves_on())
+situation(
+    "accept it, copy the line down and change both",
+    "edited",
+    COPIED.put(AT + 1, "    total = tax").moves_on(),
+)
+DELETED = TAKEN.delete_line()
+situation("accept it, delete the line", "edited", DELETED.moves_on())
+situation("accept it, delete the line, undo that", "kept", DELETED.undo().moves_on())
+situation("accept it, cut the line and paste it elsewhere", "kept", DELETED.paste_line(LAST - 2).moves_on())
+PASTED = (
+    Steps().open(LIKE, OTHER).goes_to().sees().accept().delete_line().goes_to(OTHER).later(2.0).paste_line(2)
+)
+situation("accept it, cut the line and paste it into another open file", "kept", PASTED.moves_on())
+situation(
+    "accept it, cut the line and paste it into another open file, edit it there",
+    "edited",
+    PASTED.put(2, OTHERWISE).moves_on(),
+)
+situation("accept it, write lines above it", "kept", TAKEN.insert(0, 0, "import math\n\n\n").moves_on())
+situation(
+    "read it, move its line down, accept it there",
     "kept",
-    ("replace", (AT - 1, 0), (AT + 1, 0), f"    total = {SUGGESTED}\ndef price(net, tax):\n"),
+    READ.insert(3, 0, "    total = \n").delete_line().sees(line=2).accept(2).moves_on(),
 )
-accepted("accept it, copy the line down", "kept", ("insert", AT, 0, f"    total = {SUGGESTED}\n"))
-accepted("accept it, delete the line", "edited", "delete_line")
-seen("delete the line of one you did not take", "deleted", "delete_line")
-accepted("accept it, delete the line, undo that", "kept", "delete_line", "undo")
 
 
-@situation("accept it, cut the line and paste it elsewhere", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    line = await a.delete_line()
-    await a.insert(LAST - 2, 0, f"{line}\n")
-    await a.moves_on()
+# Other programs
 
-
-accepted("accept it, write lines above it", "kept", ("insert", 0, 0, "import math\n\n\n"))
-
-
-@situation("accept it; the file is read again from the disk with lines added above", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.replace((0, 0), (6, 0), "import math\n" + a.texts[URI])
-    await a.moves_on()
-
-
-accepted(
+BY_PROGRAM = "nobody typed that: what you would have done is not known"
+BEFORE = "you had written something else before"
+ON_DISK = "the file has the line"
+IN_FILE = Steps().open_file().sees()
+SAVED_IN_FILE = IN_FILE.accept().save()
+MATHS = "import math\n\n"
+situation(
+    "accept it; the file is read again from the disk with lines added above",
+    "kept",
+    TAKEN.replace_all(MATHS).moves_on(),
+)
+situation(
     "accept it; all of the document is replaced by what it was",
     "overwritten",
-    ("replace", (0, 0), (6, 0), TEXT),
-    why=BY_PROGRAM,
+    TAKEN.replace_all(text=TEXT).moves_on(),
+    BY_PROGRAM,
+)
+situation(
+    "accept it; the editor opens the file once more, as it was on the disk; save",
+    "overwritten",
+    TAKEN.open(TEXT).save(),
+    BY_PROGRAM,
+)
+situation(
+    "read it; a checkout makes another line of it",
+    "overwritten",
+    IN_FILE.reads_again(TEXT.replace("total = ", "total = sum((net, tax))")).moves_on(),
+    BY_PROGRAM,
+)
+situation(
+    "read it; a checkout changes lines above; accept it",
+    "kept",
+    IN_FILE.reads_again(MATHS + TEXT).later(40.0).accept(AT + 2).moves_on(),
+)
+situation(
+    "read it; a program writes just that into the file",
+    "overwritten",
+    IN_FILE.reads_again(TEXT.replace("total = \n", f"total = {SUGGESTED}\n")).moves_on(),
+    BY_PROGRAM,
+)
+situation(
+    "accept it, save; a checkout takes the line out at once",
+    "overwritten",
+    SAVED_IN_FILE.reads_again(TEXT).moves_on(),
+    BY_PROGRAM,
+)
+situation(
+    "accept it, save; edit it and save at the same moment",
+    "edited",
+    SAVED_IN_FILE.later(1.0).put_and_save(AT, OTHERWISE).moves_on(),
+    "the file has your change before the server hears of it",
+)
+situation(
+    "accept it, edit it, save; a checkout takes the line out",
+    "edited",
+    IN_FILE.accept().put(AT, OTHERWISE).save().reads_again(TEXT.replace("    total = \n", "")).moves_on(),
+    BEFORE,
+)
+RATE = ((3, 0), (3, 0), "\nRATE = 2\n\n")
+OTHERS = READ.together(((LAST, 0), (LAST, 5), "log"), ((2, 4), (2, 10), "yield"))
+situation(
+    "read it; an agent writes that line and others",
+    "overwritten",
+    READ.together(RATE, ((AT, 4), (AT, 12), "gross = net * RATE")).moves_on(),
+    BY_PROGRAM,
+)
+situation(
+    "read it; an agent changes several other lines; go on elsewhere",
+    "overwritten",
+    OTHERS.moves_on(),
+    "it goes from the screen with that: you may have wanted it",
+)
+situation("read it; an agent changes several other lines; accept it", "kept", OTHERS.accept().moves_on())
+situation(
+    "accept it; an agent makes another line of it",
+    "overwritten",
+    TAKEN.together(RATE, ((AT, 4), (AT, 21), "gross = net * RATE"), ((0, 4), (0, 9), "tax")).moves_on(),
+    BY_PROGRAM,
+)
+situation(
+    "type something else; an agent writes that line and others",
+    "typed over",
+    READ.type("vat").together(RATE, ((AT, 4), (AT, 15), "gross = net")).moves_on(),
+    BEFORE,
+)
+situation(
+    "accept it; at once rename a name in it",
+    "overwritten",
+    TAKEN.together(((AT, 12), (AT, 15), "base"), ((0, 10), (0, 13), "base")).moves_on(),
+    BY_PROGRAM,
+)
+situation(
+    "accept it; on saving a formatter indents the line and strips its end",
+    "kept",
+    TAKEN.formats(f"\ttotal = {SUGGESTED}").moves_on(),
+)
+WRAPPED = TAKEN.formats(f"    total = ({SUGGESTED})")
+situation(
+    "accept it; on saving a formatter wraps it in brackets", "overwritten", WRAPPED.moves_on(), BY_PROGRAM
+)
+situation(
+    "accept it; on saving a formatter wraps it, undo that",
+    "kept",
+    WRAPPED.put(AT, f"    total = {SUGGESTED}").moves_on(),
+)
+ROWS = "\n".join(f"a{n} = {n}" for n in range(30))
+situation(
+    "accept it; a build changes another open file; edit it a minute later",
+    "edited",
+    Steps()
+    .open(ROWS, OTHER)
+    .goes_to()
+    .sees()
+    .accept()
+    .goes_to(OTHER)
+    .replace_all(text=ROWS.replace("a", "b"))
+    .goes_to()
+    .later(60.0)
+    .accept(text=" + 1")
+    .moves_on(),
 )
 
 
 # Documents, editors, servers
 
-
-told(
-    "accept it; the editor opens the file once more, as it was on the disk; save",
-    "overwritten",
-    "sees",
-    "accept",
-    ("open", TEXT),
-    "save",
-    why=BY_PROGRAM,
-)
-
-
-@situation("accept it; the editor opens the file once more, with lines added above; save", "kept")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    a.open("import math\n\n" + a.texts[URI])
-    await a.save()
-
-
-seen(
-    "read it; another file is opened; accept it after a minute",
+NOWHERE = "the line is nowhere any more"
+situation("accept it, save, close the file", "kept", SAVED.close())
+situation("accept it, close the file without saving", "discarded", TAKEN.close(), NOWHERE)
+situation("read it, close the file", "ignored", READ.close())
+situation(
+    "accept it, save, add something to it, close the file without saving",
     "kept",
-    ("open", "#\n#\n", "file:///project/other.py"),
-    ("later", 60.0),
-    "accept",
-    why="to open a file is not yet to work on it",
+    SAVED_IN_FILE.type(" + tip").close(),
+    ON_DISK,
 )
-
-
-@situation("accept it, save, open another file of as many lines and close this one", "kept")
-async def _(a: Author) -> None:
-    uri = a.open_file()
-    await a.sees(uri=uri)
-    await a.accept(uri=uri)
-    await a.save(uri)
-    other = "pass\n" * TEXT.count("\n")
-    a.open(other, "file:///project/other.py")
-    a.editor.close(uri)
-    await a.later(2.0)
-
-
-@situation("accept it, rename the file", "kept", why="editors close the old name and open the new one")
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.close()
-    a.open(a.texts[URI], "file:///project/renamed.py")
-    await a.moves_on("file:///project/renamed.py")
-
-
-told(
-    "accept it, go on in another file",
+situation(
+    "accept it, save, delete the file at once", "discarded", SAVED_IN_FILE.deletes_file().close(), NOWHERE
+)
+situation("accept it, leave the editor without saving", "discarded", TAKEN.leaves())
+situation(
+    "accept it, save, change it, leave the editor without saving",
     "kept",
-    ("open", "#\n#\n", "file:///project/other.py"),
-    "sees",
-    "accept",
-    ("moves_on", "file:///project/other.py"),
+    SAVED_IN_FILE.put(AT, OTHERWISE).leaves(),
+    ON_DISK,
 )
-
-
-GENERATED = "file:///project/generated.py"
-
-
-async def _is_generated_anew(a: Author) -> None:
-    await a.replace((0, 0), (29, 7), "\n".join(f"b{n} = {n}" for n in range(30)), GENERATED)
-    await a.later(60.0)
-
-
-@situation("read it; a build changes another open file; accept it a minute later", "kept")
-async def _(a: Author) -> None:
-    a.open("\n".join(f"a{n} = {n}" for n in range(30)), GENERATED)
-    await a.sees()
-    await _is_generated_anew(a)
-    await a.accept()
-    await a.moves_on()
-
-
-@situation("accept it; a build changes another open file; edit it a minute later", "edited")
-async def _(a: Author) -> None:
-    a.open("\n".join(f"a{n} = {n}" for n in range(30)), GENERATED)
-    await a.sees()
-    await a.accept()
-    await _is_generated_anew(a)
-    await a.insert(AT, None, " + 1")
-    await a.moves_on()
-
-
-@situation("have one in each of two files, accept one", {"here": "kept", "there": "ignored"})
-async def _(a: Author) -> None:
-    uri = "file:///project/other.py"
-    a.open(TEXT, uri)
-    await a.sees("there", uri=uri)
-    await a.sees("here")
-    await a.accept()
-    await a.moves_on()
-
-
-def _in_a_document(title: str, uri: str, text: str = TEXT) -> None:
-    steps: list[Step] = [("open", text, uri), ("sees", {"uri": uri}), ("accept", {"uri": uri})]
-    told(title, "kept", *steps, ("moves_on", uri))
-
-
-for _what, _uri in (
-    ("a notebook cell", "vscode-notebook-cell:/project/book.ipynb#W0sZmlsZQ%3D%3D"),
-    ("an untitled document", "untitled:Untitled-1"),
-    ("a file on another machine", "vscode-remote://ssh-remote%2Bhost/project/module.py"),
-):
-    _in_a_document(f"accept it in {_what}", _uri)
-
-
-def _in_notebook(
-    title: str, label: str, tell: Callable[[Author, Notebook], Awaitable[None]], why: str = ""
-) -> None:
-    async def story(a: Author) -> None:
-        book = Notebook(a.editor, {"above": "base = 1", "cell": TEXT, "below": "print(base)"})
-        uri = book.cell_uri("cell")
-        a.texts[uri] = TEXT
-        await a.sees(uri=uri)
-        await a.later(0.3)
-        book.insert("cell", AT, len(a.lines(uri)[AT]), SUGGESTED)
-        a.texts[uri] = TEXT.replace("total = \n", f"total = {SUGGESTED}\n")
-        await a.later(0.3)
-        await tell(a, book)
-
-    client = {"inline": True, "notebooks": True}
-    situation(f"accept it in a cell, {title}", label, why=why, client=client)(story)
-
-
-async def _saves(_: Author, book: Notebook) -> None:
-    book.save()
-
-
-async def _closes(a: Author, book: Notebook) -> None:
-    book.save()
-    await _discards(a, book)
-
-
-async def _discards(a: Author, book: Notebook) -> None:
-    book.close()
-    await a.later(2.0)
-
-
-async def _moves(a: Author, book: Notebook) -> None:
-    book.move("cell", 0)
-    book.insert("below", 0, 0, "#")
-    await a.later(31.0)
-
-
-async def _runs(a: Author, book: Notebook) -> None:
-    book.run("cell", 1)
-    await a.later(31.0)
-
-
-async def _deletes(a: Author, book: Notebook) -> None:
-    book.remove("cell")
-    await a.later(32.0)
-
-
-async def _brings_back(a: Author, book: Notebook, language: str = "python") -> None:
-    book.remove("cell")
-    await a.later(1.0)
-    book.put(1, "cell", a.texts[book.cell_uri("cell")], language)
-    await a.later(1.0)
-    book.insert("below", 0, 0, "#")
-    await a.later(31.0)
-
-
-_in_notebook("save the notebook", NONE, _saves, "a save of which the editor gives no reason may be automatic")
-_in_notebook("save the notebook, close it", "kept", _closes)
-_in_notebook("close the notebook", "discarded", _discards, "it was not saved")
-_in_notebook("move the cell, go on in another one", "kept", _moves)
-_in_notebook("run the cell", NONE, _runs, "a run decides nothing: you may still be at the line")
-_in_notebook("delete the cell", "edited", _deletes)
-_in_notebook("delete the cell, undo that, go on in another one", "kept", _brings_back)
-_in_notebook(
-    "choose another language for the cell, go on in another one",
-    "kept",
-    lambda a, book: _brings_back(a, book, "r"),
-    "VS Code takes the cell out and puts it in again",
-)
-
-
-_in_a_document(
-    "accept it in a file with Windows line ends", "file:///project/windows.py", TEXT.replace("\n", "\r\n")
-)
-_in_a_document(
-    "accept it behind characters of two UTF-16 units",
-    "file:///project/pairs.py",
-    TEXT.replace("total = ", "total = '\N{SNAKE}\N{SNAKE}' * "),
-)
-
-
-@situation(
+situation(
     "accept it; the editor is killed",
     NONE,
-    why="what was not saved is gone, or not: nobody knows",
+    TAKEN.later(1.0).is_killed(),
+    "what was not saved is gone, or not: nobody knows",
 )
-async def _(a: Author) -> None:
-    await a.sees()
-    await a.accept()
-    await a.later(1.0)
-    a.editor.client.hang_up()
-    await a.editor.client.gone()
-
-
-@situation(
-    "accept it; the server is killed and started again",
-    NONE,
-    why="what becomes of it is not known",
+situation(
+    "accept it, save, mend the line; the server is killed and started again",
+    "edited",
+    SAVED.put(AT, OTHERWISE).has_server_killed().moves_on(),
     process=True,
 )
-async def _(a: Author) -> None:
-    found = await a.sees()
-    await a.accept()
-    await a.editor.command("accepted", found)
-    a.editor.client.process.kill()
-    await a.editor.client.gone()
-    a.editor = await a.restart()
-    a.open(a.texts[URI])
-    await a.moves_on()
+situation(
+    "accept it, choose another language for the file, go on elsewhere",
+    "kept",
+    TAKEN.chooses_language("ruby").moves_on(),
+)
+situation(
+    "accept it, close the file, open it again a minute later and edit the line",
+    "kept",
+    SAVED.close().later(60.0).open(None).put(AT, OTHERWISE).moves_on(),
+    SETTLED,
+)
+situation(
+    "accept it, save the file under another name",
+    "kept",
+    TAKEN.opens_as(OTHER).moves_on(),
+    "editors open the new one, then close the old one",
+)
+situation(
+    "accept it, rename the file",
+    "kept",
+    TAKEN.close(0.0).open(None, OTHER).moves_on(),
+    "editors close the old name and open the new one",
+)
+situation(
+    "accept it in an untitled document, save that under a name, edit it there",
+    "edited",
+    Steps().open(TEXT, "untitled:1").sees().accept().opens_as(OTHER).later(5.0).put(AT, OTHERWISE).moves_on(),
+)
+situation(
+    "read it; another file is opened; accept it after a minute",
+    "kept",
+    READ.open("#\n#\n", OTHER).goes_to().later(60.0).accept().moves_on(),
+    "to open a file is not yet to work on it",
+)
+situation(
+    "accept it, go on in another file",
+    "kept",
+    Steps().open("#\n#\n", OTHER).goes_to().sees().accept().goes_to(OTHER).moves_on(),
+)
+situation(
+    "have one in each of two files, accept one",
+    {"here": "kept", "there": "ignored"},
+    Steps().open(TEXT, OTHER).sees("there").goes_to().sees("here").accept().moves_on(),
+)
+for what, uri, text in (
+    ("in a file on another machine", "vscode-remote://ssh-remote%2Bhost/project/module.py", TEXT),
+    ("in a file with Windows line ends", OTHER, TEXT.replace("\n", "\r\n")),
+    (
+        "behind characters of two UTF-16 units",
+        OTHER,
+        TEXT.replace("total = ", "total = '\N{SNAKE}\N{SNAKE}' * "),
+    ),
+):
+    situation(f"accept it {what}", "kept", Steps().open(text, uri).sees().accept().moves_on())
+
+IN_CELL = Steps().open_notebook().sees().accept()
+for what, label, steps, why in (
+    (
+        "save the notebook",
+        NONE,
+        IN_CELL.in_notebook("save"),
+        "a save of which the editor gives no reason may be automatic",
+    ),
+    ("close the notebook", "discarded", IN_CELL.in_notebook("close").later(2.0), "it was not saved"),
+    (
+        "run the cell",
+        NONE,
+        IN_CELL.in_notebook("run", CELL, 1).later(31.0),
+        f"a run decides nothing: {AT_IT}",
+    ),
+    (
+        "move the cell, go on in another one",
+        "kept",
+        IN_CELL.in_notebook("move", CELL, 0).in_notebook("insert", "below", 0, 0, "#").later(31.0),
+        "",
+    ),
+    (
+        "delete the cell, undo that, go on in another one",
+        "kept",
+        IN_CELL.in_notebook("remove", CELL)
+        .later(1.0)
+        .in_notebook("put", 1, CELL, TEXT.replace("total = \n", f"total = {SUGGESTED}\n"))
+        .later(1.0)
+        .in_notebook("insert", "below", 0, 0, "#")
+        .later(31.0),
+        "",
+    ),
+):
+    situation(f"accept it in a cell, {what}", label, steps, why, client={"inline": True, "notebooks": True})
 
 
 # Summaries
-
 
 SUMMARY: dict[str, Any] = {
     "script": {"summary": {"text": "Return a number.", "logprobs": [-0.7]}},
     "client": {"inline": True, "edits": True},
 }
-
-
-async def _insert_summary(a: Author) -> None:
-    applied = a.editor.apply_edits()
-    place = {"uri": URI, "position": {"line": 0, "character": 4}}
-    done = await a.editor.command("insertSummary", place)
-    assert done["applied"], done
-    (edit,) = applied
-    a.keep(done["suggestion"], "suggestion")
-    at = edit.range.start.line
-    lines = a.texts[URI].splitlines(keepends=True)
-    a.texts[URI] = "".join([*lines[:at], edit.new_text, *lines[at:]])
-
-
-told("insert a summary", "kept", _insert_summary, "moves_on", **SUMMARY)
-told(
+INSERTED = Steps().inserts_summary()
+situation("insert a summary", "kept", INSERTED.moves_on(), **SUMMARY)
+situation(
     "insert a summary, add a sentence to it",
     "kept",
-    _insert_summary,
-    ("put", AT, '    """Return a number. It is the total."""'),
-    "moves_on",
-    why="a comment may say more",
+    INSERTED.put(AT, '    """Return a number. It is the total."""').moves_on(),
+    "a comment may say more",
     **SUMMARY,
 )
-told(
+situation(
     "insert a summary, change its words",
     "edited",
-    _insert_summary,
-    ("put", AT, '    """Give a number."""'),
-    "moves_on",
+    INSERTED.put(AT, '    """Give a number."""').moves_on(),
     **SUMMARY,
 )
-told("insert a summary, remove it", "edited", _insert_summary, "delete_line", "moves_on", **SUMMARY)
+situation(
+    "insert a summary, report it as wrong", "reported", INSERTED.reports_summary().moves_on(), **SUMMARY
+)
 
 
-@situation("insert a summary, report it as wrong", "reported", **SUMMARY)
-async def _(a: Author) -> None:
-    await _insert_summary(a)
-    await a.editor.command("reportSummary", {"uri": URI, "position": {"line": 0, "character": 4}})
-    await a.moves_on()
+def table() -> Iterator[str]:
+    yield "| what you do | label | correct | why |\n|---|---|---|---|\n"
+    for one in SITUATIONS:
+        several = len(one.labels) > 1
+        labels = [f"{name}: `{how}`" if several else f"`{how}`" for name, how in one.labels.items()]
+        correct = [IN_WORDS[one.correct(name)] or ("?" if several else "") for name in one.labels]
+        yield f"| {one.title} | {', '.join(labels)} | {', '.join(correct)} | {one.why} |\n"
+
+
+def rendered(page: str) -> str:
+    """The page with the table as it is here."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{''.join(table())}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered(PAGE.read_text("utf-8")), "utf-8")

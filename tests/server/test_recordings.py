@@ -20,7 +20,8 @@ from typing import Any
 import attrs
 import pytest
 from conftest import Connect
-from label_author import NONE, NOTICED
+from label_author import NOTICED
+from label_situations import NONE
 from lsprotocol import types
 from pygls.protocol import default_converter
 from scripted_editor import PATIENCE, Editor
