@@ -1,19 +1,15 @@
-"""Scores of confidences against outcomes: Brier, skill, log loss, AUC, ECE; and calibration errors beside the
-plain one: debiased, Kolmogorov-Smirnov, and smooth.
+"""Scores of confidences against outcomes: Brier, skill, log loss, AUC, ECE.
 
 All take confidence, float array of shape (n,) of probabilities in [0, 1], and correct, bool array of shape
 (n,); all return a float and raise DataError on empty input, different shapes, NaN or values outside [0, 1].
-All are unchanged by reordering the pairs, and, but for the debiased and the smooth error, by repeating every
-pair equally often. Some take weights, float array of shape (n,), not negative and not all 0: a weight of 2 is
-the same as giving the pair twice.
+All are unchanged by reordering the pairs, and by repeating every pair equally often. Some take weights, float
+array of shape (n,), not negative and not all 0: a weight of 2 is the same as giving the pair twice.
 Where a number is undefined or not informative (labels of one class, confidences all in one bin), a
 CalibrationWarning gives n and the reason.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -193,131 +189,3 @@ def ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
     _, inverse, equal = np.unique(p, return_inverse=True, return_counts=True)
     below = np.cumsum(equal) - equal
     return below, equal, inverse
-
-
-def debiased_calibration_error(
-    confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10, strategy: Strategy = "mass"
-) -> float:
-    """The binned calibration error, without the part that chance alone adds to it; in [0, 1].
-
-    bins, strategy: as in `expected_calibration_error`; equal mass is the usual choice here.
-    With g the mean and v the variance (divisor n - 1) of confidence - correct over the n items of a bin, the
-    root of the mean of g^2 - v / n, weighted by count over the bins; 0 where that is negative. Each term is
-    the mean over pairs of different items of the product of their differences, which is unbiased.
-    A bin with a single item has no variance and counts as 0. Warns if all confidences share a bin, or all
-    bins hold one item or none. Not unchanged by repeating the pairs: they would look like more evidence.
-    Source: Brocker 2012 and Ferro & Fricker 2012; Kumar, Liang & Ma 2019: the same as their estimator of the
-    squared error where confidences are constant within bins.
-
-    >>> p, y = [0.2] * 5 + [0.8] * 5, [False] * 4 + [True] + [True] * 4 + [False]
-    >>> debiased_calibration_error(p, y)  # g is 0, v / n is 0.2 / 5
-    0.0
-    """
-    p, y = paired(confidence, correct)
-    index = bin_index(p, bins, strategy)
-    caution_collapse(index, "The debiased calibration error")
-    count = np.bincount(index, minlength=bins).astype(np.float64)
-    filled = count > 1
-    if not filled.any():
-        caution(f"The debiased calibration error is undefined: no bin holds 2 of the {p.size} items.")
-        return 0.0
-    n = count[filled]
-    mean = np.bincount(index, weights=p - y, minlength=bins) / np.maximum(count, 1.0)
-    squares = np.bincount(index, weights=((p - y) - mean[index]) ** 2, minlength=bins)
-    noise = squares[filled] / (n - 1.0) / n
-    squared = float(np.sum(n * (np.abs(mean[filled]) ** 2 - noise))) / p.size
-    return math.sqrt(min(max(squared, 0.0), 1.0))
-
-
-def ks_calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """The largest difference between the cumulated confidence and the cumulated share correct; in [0, 1].
-
-    Both are summed from the least confident item on and divided by n; items of equal confidence enter
-    together. No bins to choose. It is at least |mean confidence - share correct|, and at most the ECE of any
-    bins that hold one distinct confidence each.
-    Source: Gupta et al. 2021 (Calibration of neural networks using splines), eq. 6.
-
-    >>> ks_calibration_error([0.25, 0.75], [True, False])
-    0.375
-    """
-    p, y = paired(confidence, correct)
-    order = np.argsort(p)
-    ascending = p[order]
-    gap = np.cumsum(ascending - y[order])
-    last_of_run = np.append(ascending[1:] != ascending[:-1], True)
-    return min(float(np.max(np.abs(gap[last_of_run]))) / p.size, 1.0)
-
-
-# The discretisation of the authors' `relplot` 1.0.3, so that numbers can be compared with published ones.
-_FINEST = 0.001  # no width below this is tried
-_HALVINGS = 10
-_MESH = 200  # points at which the smoothed curve is read, at least
-_GRID = 2000  # points over two unit intervals on which data and kernel lie, at least
-_FLOOR = 0.0001  # added to the density, which sums to about n: no division by zero
-
-
-def smooth_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Smooth calibration error (smECE): mean |smoothed (correct - confidence)|, weighted by the density.
-
-    confidence: float array of shape (n,), probabilities in [0, 1]. correct: bool array of shape (n,).
-    The Gaussian kernel is reflected at 0 and 1. Its standard deviation is the largest width s with smECE at
-        width s at least s, to 1/1024; the result then lies within constant factors of the distance to the
-        nearest perfectly calibrated score, and needs no choice.
-    Returns a float in [0, 1]. Unlike ECE it is continuous in the confidences: no edges. Repeating all pairs
-    may change it in the third decimal: the width moves in steps, and the reference adds a constant to the
-    density.
-    Raises DataError on empty input, different shapes, NaN, or values outside [0, 1].
-    Source: Blasiok & Nakkiran 2024 (Smooth ECE), alg. 1; agrees with their package relplot to 1e-9.
-
-    >>> round(smooth_ece([0.5] * 10, [True] * 9 + [False]), 4)
-    0.4
-    """
-    p, y = paired(confidence, correct)
-    # Each grid is made once, for every width that it suits.
-    on_grid = functools.cache(functools.partial(_spread, p, p - y))
-
-    def error(width: float) -> float:
-        points = max(_GRID, round(20 / width)) // 2 + 1
-        residual, density = (_smoothed(values, width) for values in on_grid(points))
-        mesh = np.linspace(0.0, 1.0, max(round(10 / width), _MESH))
-        grid = np.linspace(0.0, 1.0, points)
-        numerator = np.sum(np.abs(np.interp(mesh, grid, residual)))
-        return float(numerator / np.sum(np.interp(mesh, grid, density) + _FLOOR))
-
-    # The error at the smallest width tried that is not below its own error.
-    high, low = 1.0, 0.0
-    value = error(high)
-    if high < value:
-        return value
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        if middle < _FINEST or middle < (at_middle := error(middle)):
-            low = middle
-        else:
-            high, value = middle, at_middle
-    return value
-
-
-def _spread(p: FloatArray, residual: FloatArray, points: int) -> tuple[FloatArray, FloatArray]:
-    """Residuals and counts on a grid over [0, 1], each item shared between its two neighbours."""
-    position = p * (points - 1)
-    left = np.minimum(position.astype(np.intp), points - 2)
-    share = position - left
-
-    def spread(weight: FloatArray, right: FloatArray) -> FloatArray:
-        values = np.bincount(left, weights=weight - right, minlength=points).astype(np.float64)
-        values[1:] += np.bincount(left, weights=right, minlength=points)[:-1]
-        return values
-
-    return spread(residual, share * residual), spread(np.ones_like(share), share)
-
-
-def _smoothed(values: FloatArray, width: float) -> FloatArray:
-    """Convolution with a Gaussian, cut off half a unit from its centre; values are mirrored at both ends."""
-    points = values.size
-    offset = np.linspace(-0.5, 0.5, points)
-    kernel = np.exp(-(offset**2) / (2.0 * width**2)) / (np.sqrt(2.0 * np.pi) * width)
-    mirrored = np.concatenate([values[:0:-1], values, values[-2::-1]])
-    start = points // 2
-    result: FloatArray = np.convolve(mirrored[start : start + 2 * points - 1], kernel, "valid")
-    return result

@@ -16,7 +16,6 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.calibration.similarity_threshold import Setting
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.commands.records import collect_records, make_folder
@@ -30,6 +29,7 @@ from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, check_header, read_records
 from lsp_calib.evaluation.reflective_scores import NEEDED, score_reflective
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, counted, score
+from lsp_calib.evaluation.similarity_threshold import Setting
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task, check_groups, project_names
 from lsp_calib.evaluation.thresholds import (

@@ -14,10 +14,10 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.validation import out_of_fold
-from lsp_calib.confidence.reflective import SCALE
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.reflective_measures import SCALE
 from lsp_calib.evaluation.scores import (
     ALL,
     RESAMPLES,

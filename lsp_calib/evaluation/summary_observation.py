@@ -17,7 +17,9 @@ from types import MappingProxyType
 
 import attrs
 
-from lsp_calib.confidence.reflective import (
+from lsp_calib.evaluation import reflection
+from lsp_calib.evaluation.header import ObservationList
+from lsp_calib.evaluation.reflective_measures import (
     SCALE,
     contained_true_false,
     majority_vote,
@@ -25,8 +27,6 @@ from lsp_calib.confidence.reflective import (
     stated,
     true_token,
 )
-from lsp_calib.evaluation import reflection
-from lsp_calib.evaluation.header import ObservationList
 from lsp_calib.evaluation.summary_task import SummaryItem
 from lsp_calib.inference.engine import (
     Engine,

@@ -19,7 +19,11 @@ from lsp_calib.calibration.calibrators.purpose import MOST_AGREE
 from lsp_calib.calibration.logistic import maximise_posterior, sigmoid_and_loss
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.scores import auc
-from lsp_calib.calibration.similarity_threshold import (
+from lsp_calib.calibration.validation import bootstrap_interval
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.header import Header, SimilarityList
+from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.similarity_threshold import (
     AGREE,
     Setting,
     Tally,
@@ -29,10 +33,6 @@ from lsp_calib.calibration.similarity_threshold import (
     settings_of,
     threshold_of_correctness,
 )
-from lsp_calib.calibration.validation import bootstrap_interval
-from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.header import Header, SimilarityList
-from lsp_calib.evaluation.records import Record
 from lsp_calib.files import read_file
 from lsp_calib.installation import install_command
 from lsp_calib.json_text import parse_json

@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.token_level import Entries, classwise_ece, fit_token_temperature, full_ece
 from lsp_calib.errors import DataError, StoppedError
 from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.engine_host import EngineHost, patiently
@@ -30,6 +29,7 @@ from lsp_calib.evaluation.header import Header, json_line
 from lsp_calib.evaluation.runner import in_asking_order
 from lsp_calib.evaluation.summary_task import documented_functions
 from lsp_calib.evaluation.tasks import data_origin
+from lsp_calib.evaluation.token_level import Entries, classwise_ece, fit_token_temperature, full_ece
 from lsp_calib.files import read_file, replace_file, write_atomically
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import ScoreRequest

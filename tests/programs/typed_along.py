@@ -26,7 +26,8 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, PrefixCurve
 from lsp_calib.calibration.scores import expected_calibration_error, skill_score
 from lsp_calib.calibration.tiers import PRESETS
-from lsp_calib.calibration.validation import grouped_folds, simultaneous_errors
+from lsp_calib.calibration.validation import grouped_folds
+from lsp_calib.evaluation.calibration_errors import simultaneous_errors
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import read_records
 

@@ -18,13 +18,13 @@ from lsp_calib.calibration.logistic import (
     Prior,
     log_odds,
 )
-from lsp_calib.calibration.other_curves import (
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.other_curves import (
     BetaCalibrator,
     HistogramCalibrator,
     IsotonicCalibrator,
     TemperatureCalibrator,
 )
-from lsp_calib.errors import DataError
 
 MONOTONE = [TemperatureCalibrator, BetaCalibrator, IsotonicCalibrator]
 FITS = [PlattCalibrator, *MONOTONE, HistogramCalibrator]

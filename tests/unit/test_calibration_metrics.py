@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from lsp_calib.calibration.arrays import CalibrationWarning, quietly
-from lsp_calib.calibration.scores import (
-    auc,
-    brier_score,
-    debiased_calibration_error,
-    expected_calibration_error,
-    ks_calibration_error,
-    log_loss,
-    skill_score,
-    smooth_ece,
-)
+from lsp_calib.calibration.scores import auc, brier_score, expected_calibration_error, log_loss, skill_score
 from lsp_calib.calibration.validation import (
     bootstrap_interval,
     calibrated_band,
@@ -29,6 +20,11 @@ from lsp_calib.calibration.validation import (
     summarise,
 )
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.calibration_errors import (
+    debiased_calibration_error,
+    ks_calibration_error,
+    smooth_ece,
+)
 
 # One class and a single bin are the rule here; that one is warned is tested below.
 pytestmark = pytest.mark.filterwarnings("ignore::lsp_calib.calibration.arrays.CalibrationWarning")

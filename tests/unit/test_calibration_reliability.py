@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.arrays import CalibrationWarning, quietly
-from lsp_calib.calibration.reliability import reliability, risk_coverage, wilson_interval
+from lsp_calib.calibration.reliability import reliability, wilson_interval
 from lsp_calib.calibration.scores import expected_calibration_error
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.calibration_errors import risk_coverage
 
 pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=60)
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.scores import auc
-from lsp_calib.calibration.similarity_threshold import rated_correct, settings_of, threshold_of_correctness
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.folder import DATA_SETS
+from lsp_calib.evaluation.similarity_threshold import rated_correct, settings_of, threshold_of_correctness
 from lsp_calib.evaluation.thresholds import COLUMNS, read_ratings
 
 similarities = st.lists(

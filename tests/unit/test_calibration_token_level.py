@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration.token_level import (
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.token_level import (
     Entries,
     classwise_ece,
     fit_token_temperature,
     full_ece,
     log_sum_exp,
 )
-from lsp_calib.errors import DataError
 
 K4 = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1], [0.2, 0.2, 0.6, 0.0], [0.05, 0.05, 0.1, 0.8]])
 K4_TARGETS = np.array([0, 3, 2, 1])

@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 from lsp_calib.confidence.measures import (
     arithmetic_mean,
     by_name,
-    entropy_confidence,
     first_tokens,
     geometric_mean,
-    length_confidence,
     lowest_mean,
     measure_name,
     minimum,
-    relative_length,
-    token_positions,
     total,
 )
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.baselines import (
+    entropy_confidence,
+    length_confidence,
+    relative_length,
+    token_positions,
+)
 
 LN2 = math.log(2.0)
 NAMES = [

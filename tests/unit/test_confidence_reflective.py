@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.confidence.reflective import (
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.reflective_measures import (
     Stated,
     TrueFalse,
     contained_true_false,
@@ -17,7 +18,6 @@ from lsp_calib.confidence.reflective import (
     stated,
     true_token,
 )
-from lsp_calib.errors import DataError
 
 
 def position(**probabilities):

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from lsp_calib.calibration.arrays import CalibrationWarning
-from lsp_calib.calibration.reliability import reliability, risk_coverage
+from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.confidence.measures import token_positions
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.baselines import token_positions
+from lsp_calib.evaluation.calibration_errors import risk_coverage
 from lsp_calib.evaluation.figures.confidences import (
     draw_ablation,
     draw_reliability,

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lsp_calib.calibration.other_curves import BetaCalibrator
-from lsp_calib.calibration.scores import auc, debiased_calibration_error, expected_calibration_error
+from lsp_calib.calibration.scores import auc, expected_calibration_error
+from lsp_calib.evaluation.calibration_errors import debiased_calibration_error
+from lsp_calib.evaluation.other_curves import BetaCalibrator
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden.json").read_text(encoding="utf-8"))
 OURS = {

@@ -17,7 +17,6 @@ from marks import repetitions
 from test_calibration_token_level import entries_of
 
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.calibration.token_level import classwise_ece, full_ece
 from lsp_calib.cli import main
 from lsp_calib.commands.paper import decode_missing, repeat_studies
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
@@ -34,6 +33,7 @@ from lsp_calib.evaluation.paper.cells import find_files, largest
 from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.summary_observation import REFLECTED
 from lsp_calib.evaluation.tasks import Task, prefix_task, repair_task, synthesis_task
+from lsp_calib.evaluation.token_level import classwise_ece, full_ece
 from lsp_calib.evaluation.token_study import BINS, TOKEN, Counts, numbers_of, read_numbers, study, texts
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
-from lsp_calib.calibration.similarity_threshold import leave_one_out, most_agree, threshold_of_correctness
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.folder import data_set
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.similarity_threshold import leave_one_out, most_agree, threshold_of_correctness
 from lsp_calib.evaluation.thresholds import (
     NAMES,
     VERSION,

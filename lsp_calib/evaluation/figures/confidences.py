@@ -11,16 +11,11 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import FloatArray
-from lsp_calib.calibration.reliability import (
-    LEVEL,
-    ReliabilityBin,
-    ReliabilityData,
-    RiskCoverage,
-    wilson_interval,
-)
+from lsp_calib.calibration.reliability import LEVEL, ReliabilityBin, ReliabilityData, wilson_interval
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.confidence.measures import TokenPositions
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.baselines import TokenPositions
+from lsp_calib.evaluation.calibration_errors import RiskCoverage
 from lsp_calib.evaluation.figures.theme import (
     LIGHT,
     LINES,

@@ -22,15 +22,9 @@ from lsp_calib.calibration.validation import (
     select_first_t,
 )
 from lsp_calib.completion.prompt import PLAIN_VERSION
-from lsp_calib.confidence.measures import (
-    arithmetic_mean,
-    entropy_confidence,
-    geometric_mean,
-    length_confidence,
-    raw_confidences,
-    relative_length,
-)
+from lsp_calib.confidence.measures import arithmetic_mean, geometric_mean, raw_confidences
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.baselines import entropy_confidence, length_confidence, relative_length
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.paper.numbers import (
     FIRST,

@@ -17,12 +17,6 @@ import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
-from lsp_calib.calibration.other_curves import (
-    BetaCalibrator,
-    HistogramCalibrator,
-    IsotonicCalibrator,
-    TemperatureCalibrator,
-)
 from lsp_calib.calibration.scores import auc, bin_index, expected_calibration_error
 from lsp_calib.calibration.validation import (
     Fit,
@@ -30,6 +24,12 @@ from lsp_calib.calibration.validation import (
     percentile_interval,
 )
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.other_curves import (
+    BetaCalibrator,
+    HistogramCalibrator,
+    IsotonicCalibrator,
+    TemperatureCalibrator,
+)
 from lsp_calib.installation import install_command
 
 try:

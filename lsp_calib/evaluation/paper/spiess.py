@@ -10,10 +10,11 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import quietly
-from lsp_calib.calibration.reliability import reliability, risk_coverage
-from lsp_calib.calibration.scores import (
+from lsp_calib.calibration.reliability import reliability
+from lsp_calib.evaluation.calibration_errors import (
     debiased_calibration_error,
     ks_calibration_error,
+    risk_coverage,
     smooth_ece,
 )
 from lsp_calib.evaluation.figures.confidences import (

@@ -7,8 +7,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from lsp_calib.confidence.measures import token_positions
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.baselines import token_positions
 from lsp_calib.evaluation.figures.confidences import draw_roc, draw_skill_by_t, draw_token_positions
 from lsp_calib.evaluation.paper.cells import (
     APART,
