@@ -19,12 +19,12 @@ from lsp_calib.completion.postprocess import Cleaned, offered
 from lsp_calib.confidence.features import Prefix, prefixes, probability_features
 from lsp_calib.languages import line_comment
 from lsp_calib.lru import LRU
-from lsp_calib.syntax.languages import LanguageRules, rules_of
+from lsp_calib.syntax.languages import RULES
+from lsp_calib.syntax.languages.python import PythonDocument
 from lsp_calib.syntax.line_fit import fit_of
 from lsp_calib.syntax.magics import CommandLine
-from lsp_calib.syntax.parsing import Overrun
-from lsp_calib.syntax.python_source import PythonDocument
-from lsp_calib.syntax.source_tree import SourceTree, prose_at, region_of
+from lsp_calib.syntax.rules import LanguageRules
+from lsp_calib.syntax.source_tree import Overrun, SourceTree, prose_at, region_of
 from lsp_calib.text_lines import indentation_of, normalised_line
 from lsp_calib.values import Evidence, Generation
 
@@ -78,7 +78,7 @@ class DocumentIndex:
         self.python = PythonDocument(self._lines, self._row) if self._language == "python" else None
         self.tree: SourceTree | None = None
         self.first = 0
-        if (rules := rules_of(self._language)) is not None:
+        if (rules := RULES.get(self._language)) is not None:
             self.first, last = region_of(rules, self._lines, self._row)
             part = *self._lines[self.first : self._row], "", *self._lines[self._row + 1 : last]
             with contextlib.suppress(Overrun):

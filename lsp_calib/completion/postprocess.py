@@ -16,12 +16,12 @@ from lsp_calib.characters import has_hidden
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.reasons import Removal
 from lsp_calib.languages import family_of
-from lsp_calib.syntax.languages import LanguageRules, rules_of
-from lsp_calib.syntax.languages.rules import BRACKETS
+from lsp_calib.syntax.languages import RULES
 from lsp_calib.syntax.magics import CommandLine
-from lsp_calib.syntax.parsing import Overrun
+from lsp_calib.syntax.rules import BRACKETS, LanguageRules
 from lsp_calib.syntax.source_tree import (
     Balance,
+    Overrun,
     SourceTree,
     balance,
     errors,
@@ -188,7 +188,7 @@ SourceOf = Callable[[Cursor], tuple[SourceTree, int] | None]
 
 def _source_of(cursor: Cursor) -> tuple[SourceTree, int] | None:
     """The tree of the part of a document that holds the cursor's line, and the row of that in it."""
-    rules = rules_of(cursor.language)
+    rules = RULES.get(cursor.language)
     if rules is None:
         return None
     return _tree_from(region_of(rules, cursor.lines, cursor.line)[0], cursor, rules)
@@ -286,7 +286,7 @@ class _Judge:
 
     def _within_string(self, text: str) -> Iterator[str]:
         """The ends before what may end the long string from above that the cursor stands in."""
-        rules = rules_of(self._cursor.language)
+        rules = RULES.get(self._cursor.language)
         for _, mark in rules.spans if rules else ():
             end = self._before_mark(mark, text)
             if end is not None and self._in_comment is False:
@@ -349,7 +349,7 @@ class _Judge:
         if found.missing and (closing := missing_below(tree, row, rules.brackets or BRACKETS)):
             tree = source.tree_with(row, line, [" ".join(closing)])
         # What is missing at the end of a line may be found behind the comment below.
-        unread = sum(1 for _ in errors(tree, 0, tree.root_node.end_point.row, exact=rules.exact))
+        unread = sum(1 for _ in errors(tree, 0, tree.root_node.end_point.row, rules))
         return found, quotes, unread
 
     @functools.cached_property
@@ -357,7 +357,7 @@ class _Judge:
         """None if there is no grammar, or something may be opened above what is parsed."""
         cursor = self._cursor
         line = cursor.lines[cursor.line]
-        rules = rules_of(cursor.language)
+        rules = RULES.get(cursor.language)
         if rules is None or len(line) > _LONGEST or isinstance(line, CommandLine):
             return None
         found = self._source_of(cursor)
@@ -406,7 +406,7 @@ def _closes_nothing(line: str, cursor: Cursor) -> bool:
     """Whether a closer has nothing above it that it can close, by the indentation: neither a block, whose
     lines are deeper, nor an opener. Brackets are left to the grammar where there is one."""
     is_word = _CLOSING_WORD.match(line) is not None
-    if not _CLOSES.fullmatch(line.strip()) or not (is_word or rules_of(cursor.language) is None):
+    if not _CLOSES.fullmatch(line.strip()) or not (is_word or cursor.language not in RULES):
         return False
     above = map(cursor.lines.__getitem__, range(cursor.line - 1, -1, -1))
     last = next((one for one in above if one.strip()), "")
@@ -471,7 +471,7 @@ def _marks_what_is_below(line: str, language: str) -> bool:
     """Whether a line belongs to what is defined below it, such as a decorator."""
     if _TEMPLATE.match(line):
         return family_of(language) == "cpp"
-    rules = rules_of(language)
+    rules = RULES.get(language)
     marked = rules is not None and line.lstrip().startswith(tuple(rules.marks))
     return marked and not _NUMBERS.match(line)
 

@@ -15,7 +15,7 @@ import attrs
 
 from lsp_calib.summarization.examples import Example
 from lsp_calib.syntax.functions import parse
-from lsp_calib.syntax.languages.rules import words
+from lsp_calib.syntax.rules import words
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from lsp_calib.summarization.examples import words_of
 from lsp_calib.summarization.fit import plain_words
 from lsp_calib.syntax import Function
-from lsp_calib.syntax.languages.rules import words as _words
+from lsp_calib.syntax.rules import words as _words
 
 NAMES = (
     "words",

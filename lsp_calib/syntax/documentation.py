@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from lsp_calib.characters import without_hidden
-from lsp_calib.syntax.languages.rules import Function
 from lsp_calib.syntax.languages.tool_comments import is_for_tool
+from lsp_calib.syntax.rules import Function
 
 # Characters of documentation that are looked at: the sentence comes first.
 _MOST = 2000

@@ -1,4 +1,4 @@
-"""The functions of a source file, and its lines that are no code, by tree-sitter.
+"""The functions of a source file, its lines that are no code, and which functions its calls can mean.
 
 Brackets that somebody has yet to close are closed first: while a call is being typed, its open bracket takes
 in all that follows, up to the end of a Python file. Where people indent, the next line tells that the bracket
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax import parsing
-from lsp_calib.syntax.languages import LanguageRules, Place, rules_of
-from lsp_calib.syntax.languages.rules import Function, Outer, last_row, stands_alone
-from lsp_calib.syntax.parsing import Deadline, Overrun
-from lsp_calib.syntax.source_tree import code_of
+from lsp_calib.languages import family_of
+from lsp_calib.syntax import source_tree
+from lsp_calib.syntax.languages import RULES
+from lsp_calib.syntax.rules import Function, LanguageRules, Outer, Place, last_row, stands_alone
+from lsp_calib.syntax.source_tree import Deadline, Overrun, code_of
+from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -44,7 +45,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def has_grammar(language: str) -> bool:
-    return rules_of(language) is not None
+    return language in RULES
 
 
 def functions(lines: Sequence[str], language: str) -> list[Function]:
@@ -73,14 +74,14 @@ def innermost_function(lines: Sequence[str], line: int, language: str) -> Functi
 def parse(lines: Sequence[str], language: str) -> Node | None:
     """The syntax tree's root; None for a language without a grammar, a file over `MOST_BYTES`, and a text
     that takes too long."""
-    rules = rules_of(language)
+    rules = RULES.get(language)
     if rules is None:
         return None
     source = "\n".join(map(code_of, lines)).encode("utf-8", "replace")
     if len(source) > MOST_BYTES:
         return None
     try:
-        return parsing.parse(rules.whole or rules.grammar, source).root_node
+        return source_tree.parse(rules.whole or rules.grammar, source).root_node
     except Overrun:
         return None
 
@@ -88,7 +89,7 @@ def parse(lines: Sequence[str], language: str) -> Node | None:
 def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
     """The functions, one at a time: each holds its own code, and nested ones hold the same lines again and
     again. Raises Overrun."""
-    rules, root = rules_of(language), parse(lines, language)
+    rules, root = RULES.get(language), parse(lines, language)
     if rules is None or root is None:
         return
     size = sum(map(len, lines))
@@ -179,7 +180,7 @@ def _wrapped(
 def prose_lines(lines: Sequence[str], language: str) -> set[int]:
     """Indices (from 0) of lines wholly taken by comments or documentation; empty without a grammar, and for a
     text that takes too long."""
-    rules, root = rules_of(language), parse(lines, language)
+    rules, root = RULES.get(language), parse(lines, language)
     rows = set[int]()
     if rules is None or root is None:
         return rows
@@ -289,3 +290,81 @@ def _pieces(root: Node, deadline: Deadline) -> Iterator[Node]:
 def _indentation(line: str) -> int:
     """Bytes of white space that a line begins with."""
     return len(line.encode("utf-8", "replace")) - len(line.lstrip().encode("utf-8", "replace"))
+
+
+_CALL = re.compile(r"(?<![\w$])([^\W\d][\w$]*)\s*\(")
+# What may stand before the dot of a call to a method of the same object; `super()` is of another class.
+_OWN = re.compile(r"(?:^|[^\w$.])(?:self|cls|\$?this|Self|static)\s*(?:\.|->|::)\s*$")
+_OTHER = re.compile(r"(?:\.|->|::)\s*$")
+# A line that holds methods, and the words with which a function is declared that is none.
+_HOLDS_METHODS = re.compile(
+    r"\s*(?:(?:abstract|default|export|final|pub(?:\([^)]*\))?|readonly|unsafe)\s+)*"
+    r"(?:class|enum|impl|interface|trait)\b"
+)
+# Lines that hold nothing: empty ones, comments, attributes, the end of a heading over several lines.
+_BESIDE = re.compile(r"\s*(?:$|[{)\]#]|//|/?\*|where\b)")
+_MODIFIERS = (
+    r"\s*(?:(?:abstract|accessor|async|get|override|private|protected|public|readonly|set|static)\s+|\*\s*)*"
+)
+_GO_METHOD = re.compile(r"\s*func\s*\(")
+
+
+@attrs.frozen
+class Call:
+    """A call in a line. span: of the name, (start, end), in code points. bare: nothing stands before it that
+    it is called on."""
+
+    name: str
+    span: tuple[int, int]
+    bare: bool
+
+
+def call_at(text: str, column: int) -> Call | None:
+    """The call whose name is at a column of a line; None if none is.
+
+    A method counts only if it is called on its own object: `items.append(` is not the `append` of this file.
+    """
+    for call in _CALL.finditer(text):
+        start, end = call.span(1)
+        if start <= column <= end:
+            before = text[:start]
+            bare = not _OTHER.search(before)
+            return Call(call[1], (start, end), bare) if bare or _OWN.search(before) else None
+    return None
+
+
+def may_mean(call: Call, function: Function, lines: Sequence[str], language: str) -> bool:
+    """Whether a call can be one of a function of the same file, by its name and by what it is called on.
+
+    In most languages a method has to be called on something: a bare `open(path)` is not `Store.open`.
+    """
+    if call.name != function.name:
+        return False
+    return not call.bare or not _needs_object(function, lines, language)
+
+
+def _needs_object(function: Function, lines: Sequence[str], language: str) -> bool:
+    first = lines[function.start]
+    match family_of(language):
+        case "go":
+            return bool(_GO_METHOD.match(first))
+        case "javascript" | "typescript":
+            heading = re.match(rf"{_MODIFIERS}{re.escape(function.name)}\s*([(<:=])", first)
+            if heading is not None and heading[1] == "=":
+                return bool(_HOLDS_METHODS.match(_holder(function, lines)))
+            return heading is not None
+        case "python" | "rust" | "php":
+            return bool(_HOLDS_METHODS.match(_holder(function, lines)))
+    return False  # in Java, C++, C# and Ruby a method may call another one by its name alone
+
+
+def _holder(function: Function, lines: Sequence[str]) -> str:
+    """The line that the function stands below, by indentation; "" if it stands at the outermost level."""
+    deep = len(indentation_of(lines[function.start]))
+    if not deep:
+        return ""
+    for at in range(function.start - 1, -1, -1):
+        line = lines[at]
+        if not _BESIDE.match(line) and len(indentation_of(line)) < deep:
+            return line
+    return ""

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax import python_source
-from lsp_calib.syntax.languages import LanguageRules
-from lsp_calib.syntax.languages.rules import BRACKETS
-from lsp_calib.syntax.python_source import PythonDocument
+from lsp_calib.syntax.languages.python import PythonDocument, may_go_on
+from lsp_calib.syntax.rules import BRACKETS, LanguageRules
 from lsp_calib.syntax.source_tree import (
     ABOVE,
     BELOW,
@@ -106,11 +104,11 @@ def _is_broken_python(
     source: SourceTree, row: int, line: str, below: str | None, document: PythonDocument, by_grammar: bool
 ) -> bool:
     """The same by the running Python, which knows more of it than the grammar, but no later versions."""
-    may_go_on = python_source.may_go_on(source, row, line)
-    decides = may_go_on is False or (may_go_on is True and below is None)
-    broken = not may_go_on if decides else by_grammar
+    goes_on = may_go_on(source, row, line)
+    decides = goes_on is False or (goes_on is True and below is None)
+    broken = not goes_on if decides else by_grammar
     # The lines may begin within a long string; otherwise both are right if they agree.
-    if by_grammar and may_go_on is False and not source.has_odd_quotes():
+    if by_grammar and goes_on is False and not source.has_odd_quotes():
         return True
     return broken and document.tree_with(line) is None
 
@@ -146,9 +144,9 @@ def _is_usual(source: SourceTree, tree: Tree, row: int, line: str) -> bool:
     # Between the branches of a preprocessor brackets seldom match.
     if open_ != closers(base, rules.brackets) or (open_ is None and not rules.macros):
         return False
-    before = list(itertools.islice(errors(base, 0, sys.maxsize, exact=rules.exact), _MOST_ERRORS))
+    before = list(itertools.islice(errors(base, 0, sys.maxsize, rules), _MOST_ERRORS))
     old = {start for start, _ in before}
-    new = [one for one, _ in errors(tree, row - ABOVE, row + BELOW, exact=rules.exact) if one not in old]
+    new = [one for one, _ in errors(tree, row - ABOVE, row + BELOW, rules) if one not in old]
     if not new:
         return False
     lines = source.lines()
@@ -183,17 +181,17 @@ def _fails(
         if not base.root_node.has_error:
             return True
         # An error from above that the document has without the line is not the line's.
-        around, exact = (row - ABOVE, row + BELOW), source.rules.exact
+        around, rules = (row - ABOVE, row + BELOW), source.rules
         if source.rules.brackets and closers(tree, source.rules.brackets) == "":
             # All brackets match. What is left are words that the grammar does not know, such as macros.
-            found = list(errors(tree, *around, exact=exact))
-            if len(found) > _count(errors(base, *around, exact=exact)):
+            found = list(errors(tree, *around, rules))
+            if len(found) > _count(errors(base, *around, rules)):
                 return True
             # Where the line opens what is closed below, it takes that error away, and its own is as many.
             own = not source.rules.macros and any(start[0] == row for start, _ in found)
             return own and closers(base, source.rules.brackets) != ""
-        known = {start for start, _ in errors(base, *around, exact=exact) if start[0] < row - ABOVE}
-        if any(start not in known for start, _ in errors(tree, *around, exact=exact)):
+        known = {start for start, _ in errors(base, *around, rules) if start[0] < row - ABOVE}
+        if any(start not in known for start, _ in errors(tree, *around, rules)):
             return True
     return below is not None and _misleads(source.rules, row, line, leaves, below)
 
@@ -279,9 +277,7 @@ def _is_broken_at_end(source: SourceTree, tree: Tree, row: int, line: str) -> bo
     end = (row, len(source.read(line).rstrip()))
     return all(
         one is None
-        or any(
-            start[0] == row and last < end for start, last in errors(one, row, row, exact=source.rules.exact)
-        )
+        or any(start[0] == row and last < end for start, last in errors(one, row, row, source.rules))
         for one in closed
     )
 

@@ -1,22 +1,171 @@
-"""The syntax tree of lines that change, and the part of a document that is parsed for one of them."""
+"""Syntax trees within a deadline: of lines that change, and of the part of a document around one line.
+
+All parsing goes through `parse`. tree-sitter (0.26.1) takes minutes, and much memory, for some small texts.
+It holds the interpreter's lock meanwhile, so that no other thread could stop it. Given a function to read
+from and one for its progress, it calls them all the time: there other threads go on, and a parse can stop.
+
+One stretch has no calls: the end of such a text, where its time grows with the square of the size. Such
+a text is slow before its end as well, so the deadline is short: it comes before the end of all but a few
+kilobytes.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
 import sys
+import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages import LanguageRules
 from lsp_calib.syntax.magics import CommandLine
-from lsp_calib.syntax.parsing import Deadline, parse
+from lsp_calib.syntax.rules import LanguageRules
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Tree, TreeCursor
+    from tree_sitter import Language, Node, Point, Tree, TreeCursor
+
+# Seconds that a parse may take. Real files take .2 microseconds a byte, C++ read as C up to 1. The worst ends
+# that this lets through take half a second.
+_SECONDS, _PER_BYTE = 0.01, 1e-6
+# Bytes that the parser reads at once.
+_PIECE = 4096
+# Bytes that a node's text is read in: most are names.
+_TEXT_PIECE = 256
+# For a walk through a tree: several times what real files take.
+_WALK, _WALK_PER_CHARACTER = 0.3, 4e-6
+# Nodes of a walk after which the clock is looked at.
+_OFTEN = 256
+
+
+class Overrun(Exception):
+    """A text takes too long: treat its language as one without a grammar until the text changes."""
+
+
+class Deadline:
+    """For work of this thread on a text, from now on. seconds: of the processor, as load is no reason."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._steps = 0
+        self._wall, self._began = perf_counter(), thread_time()
+
+    @classmethod
+    def to_walk(cls, size: int) -> Deadline:
+        """For a walk through the tree of a text of so many characters."""
+        return cls(_WALK + _WALK_PER_CHARACTER * size)
+
+    @property
+    def is_over(self) -> bool:
+        # The thread's clock is dear on some systems, and never ahead of the wall's.
+        over = perf_counter() - self._wall > self._seconds
+        return over and thread_time() - self._began > self._seconds
+
+    def step(self) -> None:
+        """Called for each node of a walk, of which it checks every `_OFTEN`th. Raises Overrun."""
+        self._steps += 1
+        if not self._steps % _OFTEN:
+            self.check()
+
+    def check(self) -> None:
+        """Raises Overrun once the time is spent."""
+        if self.is_over:
+            raise Overrun
+
+
+def parse(grammar: Callable[[], Language], source: bytes, old: Tree | None = None) -> Tree:
+    """The tree of a source. It is the one that tree-sitter gives for the bytes at once.
+
+    grammar: loads it. source: UTF-8. old: the tree of an earlier source, after `Tree.edit`, which had nearly
+    all of its lines. Any thread may call it. Raises Overrun.
+    """
+    from tree_sitter import Parser
+
+    if old is None and _is_deep(source):
+        raise Overrun
+    text = _Text(source)
+    parser = Parser(grammar())
+    try:
+        if old is None:
+            tree = parser.parse(text.read, progress_callback=text.is_over)
+        else:
+            tree = parser.parse(text.read, old, progress_callback=text.is_over)
+    except ValueError:
+        if text.stopped:
+            raise Overrun from None
+        raise
+    finally:
+        text.is_parsed = True
+    return tree
+
+
+class _PieceOfThread(threading.local):
+    """tree-sitter (0.26.1) never lets go of what it is given while it parses. So it is always one object."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray()
+
+
+_piece = _PieceOfThread()
+
+
+class _Text:
+    """A source as tree-sitter reads it, with the deadline of its parse. stopped: whether that has passed."""
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._deadline = Deadline(_SECONDS + _PER_BYTE * len(source))
+        self.stopped = self.is_parsed = False
+
+    def read(self, at: int, _: Point | tuple[int, int]) -> bytes | bytearray:
+        """Bytes from a place on. After the parse they are for texts of nodes, and have to be `bytes`."""
+        if self.is_parsed:
+            return self._source[at : at + _TEXT_PIECE]
+        if at >= len(self._source) or self.is_over(at, False):
+            return b""
+        end = at + _PIECE
+        # The piece ends with a whole character: tree-sitter (0.26.1) does not survive a stop within one.
+        while self._source[end : end + 1] and self._source[end] & 0xC0 == 0x80:
+            end += 1
+        _piece.bytes[:] = self._source[at:end]
+        return _piece.bytes
+
+    def is_over(self, _: int, __: bool) -> bool:
+        """Whether to stop."""
+        self.stopped = self.stopped or self._deadline.is_over
+        return self.stopped
+
+
+# tree-sitter-python (0.25) ends the process at indentations far deeper than people write.
+_MOST_INDENTATIONS = 350
+_INDENTATION = re.compile(rb"^[ \t\f\r]+", re.M)
+_AS_SPACES = bytes.maketrans(b"\t\f\r", b"   ")
+_WIDTH_OF_TAB = 8
+# A tab is as wide as eight spaces: the last of so many indentations has no fewer characters.
+_WIDEST = _MOST_INDENTATIONS // _WIDTH_OF_TAB
+
+
+def _is_deep(source: bytes) -> bool:
+    """Whether a source has more different indentations than a scanner's stack may hold.
+
+    The stack holds none twice. Only a source with a long run of white space is looked at closely.
+    """
+    if len(source) < _WIDEST * _MOST_INDENTATIONS // 2:
+        return False
+    for end in (b"\\\r\n", b"\\\n"):  # at the end of an indentation: the next line goes on with it
+        if end in source:
+            source = source.replace(end, b"")
+    is_spaced = not any(one in source for one in (b"\t", b"\f", b"\r"))
+    if b" " * _WIDEST not in (source if is_spaced else source.translate(_AS_SPACES)):
+        return False
+    found = set(_INDENTATION.findall(source))
+    found |= {re.split(rb"[\f\r]", one)[-1] for one in found}  # these begin anew
+    widths = {one.count(b" ") + _WIDTH_OF_TAB * one.count(b"\t") for one in found}
+    return len(widths) > _MOST_INDENTATIONS
+
 
 # tree-sitter visits each outermost statement in every parse, changed or not: 10 ms in 50,000 lines. Behind
 # an error it reads all of them again: 10 to 30 ms in 2,000 lines. So it gets the block that holds the line,
@@ -153,7 +302,7 @@ class SourceTree:
             self._closable = closing is not None and all(
                 # What is only missing, such as the semicolon after a class, comes below as well.
                 start == end
-                for start, end in errors(self.tree_with(row, "", [closing]), 0, sys.maxsize, exact=True)
+                for start, end in errors(self.tree_with(row, "", [closing]), 0, sys.maxsize, self.rules)
             )
         return self._closable
 
@@ -203,11 +352,8 @@ def _kind(token: str, known: frozenset[str]) -> str:
     )
 
 
-def errors(tree: Tree, first: int, last: int, *, exact: bool) -> Iterator[tuple[Place, Place]]:
-    """Start and end, as row and column in bytes, of the errors that touch the rows from `first` to `last`.
-
-    exact: as for `to_child`.
-    """
+def errors(tree: Tree, first: int, last: int, rules: LanguageRules) -> Iterator[tuple[Place, Place]]:
+    """Start and end, as row and column in bytes, of the errors that touch the rows from `first` to `last`."""
     cursor = tree.walk()
     while True:
         node = cursor.node
@@ -217,7 +363,7 @@ def errors(tree: Tree, first: int, last: int, *, exact: bool) -> Iterator[tuple[
         # What is missing may be a hidden node: names in C# hold one.
         if within and (node.is_error or node.is_missing or not node.child_count):
             yield (start.row, start.column), (end.row, end.column)
-        if within and to_child(cursor, first, exact=exact):
+        if within and _to_child(cursor, first, rules):
             continue
         while start.row > last or not cursor.goto_next_sibling():
             if not cursor.goto_parent():
@@ -352,17 +498,17 @@ def prose_at(root: Node, rules: LanguageRules, row: int, before: str) -> Node | 
     return None
 
 
-def to_child(cursor: TreeCursor, row: int, *, exact: bool) -> bool:
+def _to_child(cursor: TreeCursor, row: int, rules: LanguageRules) -> bool:
     """Move to the first child that ends in `row` or below it, and say whether there is one.
 
-    exact: tree-sitter (0.26.1) does not find a child behind a hidden node that ends in `row`, such as the
-        ends of lines in Go; look for it then. The calibrators for Python rest on features without that.
+    tree-sitter (0.26.1) does not find a child behind a hidden node that ends in `row`, such as the ends of
+    lines in Go: it is looked for. The calibrators for Python rest on features without that.
     """
     if row <= 0:
         return cursor.goto_first_child()
     if cursor.goto_first_child_for_point((row - 1, _END_OF_LINE)) is not None:
         return True
-    if not exact or not cursor.goto_first_child():
+    if not rules.brackets or not cursor.goto_first_child():
         return False
     while cursor.node.end_point.row < row:  # type: ignore[union-attr]
         if not cursor.goto_next_sibling():
@@ -402,7 +548,7 @@ def leaves_of(tree: Tree, row: int, rules: LanguageRules) -> Iterator[Leaf]:
         if start.row <= row <= end.row:
             path.append((node.type, cursor.field_name))
             rows.append((start.row, end.row))
-            if to_child(cursor, row, exact=rules.exact):
+            if _to_child(cursor, row, rules):
                 block.append(len(path) - 1 if node.type in rules.blocks else block[-1])
                 continue
             if not node.child_count:

@@ -42,8 +42,8 @@ from lsp_calib.evaluation.recomputed import Rebuilt, _pieces, rebuild
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.syntax import prose_lines
-from lsp_calib.syntax.languages import rules_of
-from lsp_calib.syntax.parsing import parse
+from lsp_calib.syntax.languages import RULES
+from lsp_calib.syntax.source_tree import parse
 from lsp_calib.text_lines import same_line
 from lsp_calib.values import Stop
 
@@ -184,7 +184,7 @@ def _open(line: str) -> int:
 
 def _errors(answer: Answer, text: str) -> int:
     """Whether a document, parsed anew, is out of order with a text."""
-    cursor, rules = answer.cursor, rules_of(answer.cursor.language)
+    cursor, rules = answer.cursor, RULES.get(answer.cursor.language)
     assert rules is not None
     lines = [*cursor.lines]
     lines[cursor.line] = cursor.before + text + cursor.after

@@ -19,7 +19,7 @@ from pathlib import Path
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.languages import language_of
-from lsp_calib.syntax.languages import rules_of
+from lsp_calib.syntax.languages import RULES
 from lsp_calib.text_lines import split_lines
 
 _KEYWORD = re.compile(
@@ -87,7 +87,7 @@ def damaged(line: str, language: str, rng: random.Random) -> list[tuple[str, str
     if brackets:
         at = rng.choice(brackets)
         results.append(("without a bracket", line[: at.start()] + line[at.end() :]))
-    rules = rules_of(language)
+    rules = RULES.get(language)
     if rules is not None and rules.block_openings:
         deeper = line[:1].isspace() and rng.random() < 0.5
         results.append(("indented otherwise", line[1:] if deeper else "  " + line))

@@ -15,21 +15,21 @@ from conftest import Connect
 from scripted_editor import Editor, capabilities
 from slow_parser import SlowParser
 
-from lsp_calib.syntax import parsing
+from lsp_calib.syntax import source_tree
 
 # A parse of it takes six seconds in the stand-in, and a tenth of one is allowed.
 TEXT = "slow = 1\n\n\ndef total(items):\n    return sum(items)\n\n\n" * 2_000
 PIECE = 0.25
 LINE = TEXT.count("\n") // 2
 INNOCENT = "def add(one, other):\n    return one + other\n"
-WHOLE = PIECE * len(TEXT) / parsing._PIECE
+WHOLE = PIECE * len(TEXT) / source_tree._PIECE
 
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> SlowParser:
     parser = SlowParser(time.sleep, piece=PIECE)
     parser.stand_in(monkeypatch)
-    monkeypatch.setattr(parsing, "thread_time", time.perf_counter)
+    monkeypatch.setattr(source_tree, "thread_time", time.perf_counter)
     return parser
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from lsp_calib.syntax.languages import gaps
-from lsp_calib.syntax.languages.gaps import Gap
+from lsp_calib.syntax.languages import RULES
+from lsp_calib.syntax.languages.python import NEWER_PYTHON
 
-# In the order of the tables of `gaps`.
+# In the order of the rows of `LanguageRules.gaps`.
 EXAMPLES = {
-    "JAVASCRIPT": (
+    "javascript": (
         "class A {\n  accessor x = 1;\n  f() {}\n}\n",
         "import a from './a';\nexport { default } from './b.json' with { type: 'json' };\na();\n",
         "import a from './a.json' assert { type: 'json' };\na();\n",
         "import defer * as a from './a';\na.f();\n",
     ),
-    "TYPESCRIPT": (
+    "typescript": (
         "export type * from './a';\nexport type * as b from './b';\n",
         "type A = import('./a').N.T<string>;\ntype B = Array<import('./a').T<A>>;\nlet a: A;\n",
         "interface P<out T> {\n  a: T;\n}\nclass R<in out T, out U = string> {}\n",
@@ -28,11 +28,11 @@ EXAMPLES = {
         "import defer * as a from './a';\na.f();\n",
         "for (using a of b) {\n  a.f();\n}\n",
     ),
-    "JAVA": (
+    "java": (
         "class A extends B {\n  A(int a) {\n    check(a);\n    super(a);\n  }\n}\n",
         "import module java.base;\n\nclass A {}\n",
     ),
-    "CSHARP": (
+    "csharp": (
         "class A\n{\n    void F()\n    {\n        a?.B = 1;\n        a?.B.C += 2;\n    }\n}\n",
         "class A\n{\n    void F()\n    {\n        a?[0] = 1;\n    }\n}\n",
         "static class A\n{\n    extension(string s)\n    {\n        public bool B => true;\n    }\n}\n",
@@ -41,9 +41,9 @@ EXAMPLES = {
         "class A\n{\n    void F()\n    {\n        H((ref a, out b) => b = a);\n    }\n}\n",
         "#:package A@1.0\nvar a = 1;\n",
     ),
-    "GO": ('package a\n\nfunc f() {\n\tp := new(g(1))\n\tq := new(a + 1)\n\tr := new("a")\n\th(p, q)\n}\n',),
-    "PYTHON": ("class A[T = int]:\n    pass\n\n\ntype B[T = int, **P = [int]] = list[T]\nc = 1\n",),
-    "NEWER_PYTHON": (
+    "go": ('package a\n\nfunc f() {\n\tp := new(g(1))\n\tq := new(a + 1)\n\tr := new("a")\n\th(p, q)\n}\n',),
+    "python": ("class A[T = int]:\n    pass\n\n\ntype B[T = int, **P = [int]] = list[T]\nc = 1\n",),
+    "newer python": (
         "type A[T] = list[T]\n",
         "def f[T](x: T) -> T:\n    pass\n",
         "def f[\n    T\n](x: T): ...\n",
@@ -51,7 +51,7 @@ EXAMPLES = {
         "try:\n    pass\nexcept A, B:\n    pass\n",
         "x = t'a{b}'\n",
     ),
-    "C": (
+    "c": (
         "void f(void) {\n  auto x = 1;\n  g(x);\n}\n",
         "enum E : unsigned char {\n  A,\n};\n",
         "int a;\nunsigned _BitInt(128) x;\nint b;\n",
@@ -64,7 +64,7 @@ EXAMPLES = {
         "void f(int x) {\n  switch (x) {\n    case 1 ... 3:\n      break;\n  }\n}\n",
         "void f(int x) {\n  if (x)\n    goto out;\n  g(x);\nout:\n}\n",
     ),
-    "CPP": (
+    "cpp": (
         "struct S {\n  template <typename T> void f(this T&& self) {\n  }\n  int x;\n};\n",
         "void f() {\n  if consteval {\n    g();\n  }\n}\n",
         "void f() {\n  auto g = [x] mutable { return x; };\n  auto h = [] -> int { return 1; };\n}\n",
@@ -83,29 +83,26 @@ EXAMPLES = {
         "void f(int x) {\n  switch (x) {\n    case 1 ... 3:\n      break;\n  }\n}\n",
         "void f(int x) {\n  if (x)\n    goto out;\n  g(x);\nout:\n}\n",
     ),
-    "PHP": (
+    "php": (
         "<?php\n\nfunction f() {\n    (void) g();\n}\n",
         "<?php\n\nclass A {\n    public function __construct(final int $x) {}\n}\n",
     ),
-    "RUST": (
+    "rust": (
         'unsafe extern "C" {\n    pub safe fn f(x: i32) -> i32;\n    safe static X: i32;\n}\n',
         "fn f() {\n    S { x, .. } = d;\n    g(x);\n}\n",
         "fn f() {\n    g::<-1>();\n    h();\n}\n",
     ),
-    "RUBY": (
+    "ruby": (
         "f = ->(x; y) { x }\nf.(1)\n",
         'class A\n  def f(x) = puts x, 1\n\n  def g = raise "a"\nend\n',
     ),
 }
 
 
-def _rows(table: str) -> tuple[Gap, ...]:
-    found = getattr(gaps, table)
-    return found.rows if isinstance(found, gaps.Gaps) else found
-
-
 EXAMPLE_OF = {
     row: example
     for table, examples in EXAMPLES.items()
-    for row, example in zip(_rows(table), examples, strict=True)
+    for row, example in zip(
+        NEWER_PYTHON if table == "newer python" else RULES[table].gaps.rows, examples, strict=True
+    )
 }

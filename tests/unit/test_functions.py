@@ -19,8 +19,8 @@ from lsp_calib.syntax import (
     prose_lines,
 )
 from lsp_calib.syntax.functions import parse, with_brackets_closed
-from lsp_calib.syntax.languages import LANGUAGES, rules_of
-from lsp_calib.syntax.parsing import Deadline
+from lsp_calib.syntax.languages import LANGUAGES, RULES
+from lsp_calib.syntax.source_tree import Deadline
 from lsp_calib.text_lines import split_lines
 
 
@@ -223,7 +223,7 @@ def test_a_method_knows_its_class(language: str, text: str, classes: str) -> Non
 
 def closed(source: str, language: str) -> str | None:
     lines = source.split("\n")
-    rules, root = rules_of(language), parse(lines, language)
+    rules, root = RULES.get(language), parse(lines, language)
     found = with_brackets_closed(root, rules, lines, Deadline(10.0))
     return None if found is None else "\n".join(found)
 

@@ -12,10 +12,10 @@ from tree_sitter import Parser
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.syntax.languages import LANGUAGES, rules_of
-from lsp_calib.syntax.languages.gaps import Gap
+from lsp_calib.syntax.languages import LANGUAGES, RULES
+from lsp_calib.syntax.rules import Gap
 
-ROWS = [(language, row) for language in LANGUAGES for row in rules_of(language).gaps.rows]  # type: ignore[union-attr]
+ROWS = [(language, row) for language in LANGUAGES for row in RULES[language].gaps.rows]
 NAMES = [f"{language}-{row.since}-{row.mark}" for language, row in ROWS]
 
 # An error in any language, behind a line.
@@ -23,7 +23,7 @@ WRONG = " ) ] ="
 
 
 def has_error(language: str, source: str) -> bool:
-    rules = rules_of(language)
+    rules = RULES.get(language)
     assert rules is not None
     return Parser(rules.grammar()).parse(source.encode()).root_node.has_error
 
@@ -57,7 +57,7 @@ def test_what_is_read_instead_is_in_order_and_as_long(language: str, row: Gap) -
 
 def test_the_table_is_of_the_wheels_that_are_tested() -> None:
     """Another wheel: look through what it mends, and through its language's release notes."""
-    wheels = {rules_of(language).gaps.wheel for language in LANGUAGES}  # type: ignore[union-attr]
+    wheels = {RULES[language].gaps.wheel for language in LANGUAGES}
     assert {f"{one.split()[0]} {version(one.split()[0])}" for one in wheels} == wheels
 
 

@@ -20,15 +20,14 @@ from tree_sitter import Language, Parser
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures, text_features
-from lsp_calib.syntax import functions, parsing, prose_lines
+from lsp_calib.syntax import functions, prose_lines, source_tree
 from lsp_calib.syntax.functions import with_brackets_closed
-from lsp_calib.syntax.languages import rules_of
-from lsp_calib.syntax.parsing import Overrun
-from lsp_calib.syntax.source_tree import SourceTree
+from lsp_calib.syntax.languages import RULES
+from lsp_calib.syntax.source_tree import Overrun, SourceTree
 
 
 def grammar(language: str) -> Callable[[], Language]:
-    rules = rules_of(language)
+    rules = RULES.get(language)
     assert rules is not None
     return rules.whole or rules.grammar
 
@@ -38,7 +37,7 @@ def spent(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that moves where a stand-in of the parser says so, on any machine alike."""
     seconds = [0.0]
     for clock in ("perf_counter", "thread_time"):
-        monkeypatch.setattr(parsing, clock, lambda: seconds[0])
+        monkeypatch.setattr(source_tree, clock, lambda: seconds[0])
     return seconds
 
 
@@ -61,7 +60,7 @@ SLOW = ["slow = 1"] * 50_000
 def test_a_text_that_takes_too_long_is_given_up(language: str, slow: SlowParser) -> None:
     """It is one of a language without a grammar: no functions, no features of syntax; nothing is raised."""
     with pytest.raises(Overrun):
-        parsing.parse(grammar(language), "\n".join(SLOW).encode())
+        source_tree.parse(grammar(language), "\n".join(SLOW).encode())
     assert functions(SLOW, language) == []
     assert prose_lines(SLOW, language) == set()
     assert not slow.finished
@@ -75,7 +74,7 @@ def test_a_slow_text_is_given_up_before_its_end(spent: list[float], monkeypatch:
 
     SlowParser(spend, piece=0.01, end=lambda size: 1e-8 * size**2).stand_in(monkeypatch)
     with pytest.raises(Overrun):
-        parsing.parse(grammar("python"), "\n".join(SLOW).encode())
+        source_tree.parse(grammar("python"), "\n".join(SLOW).encode())
     assert 0.0 < spent[0] < 1.0
 
 
@@ -110,10 +109,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_deep_indentation_does_not_reach_the_parser(
     written: Callable[[int], str], calls: list[object]
 ) -> None:
-    for count, parses in ((parsing._MOST_INDENTATIONS - 2, 1), (parsing._MOST_INDENTATIONS + 1, 0)):
+    for count, parses in ((source_tree._MOST_INDENTATIONS - 2, 1), (source_tree._MOST_INDENTATIONS + 1, 0)):
         calls.clear()
         with pytest.raises(Overrun):
-            parsing.parse(grammar("python"), "\n".join(indented(range(count + 1), written)).encode())
+            source_tree.parse(grammar("python"), "\n".join(indented(range(count + 1), written)).encode())
         assert len(calls) == parses
 
 
@@ -121,7 +120,7 @@ def test_deep_indentation_does_not_reach_the_parser(
 def test_a_parser_reads_whole_characters(shift: int, slow: SlowParser) -> None:
     """So a parse stops between two: tree-sitter (0.26.1) does not survive a stop within one."""
     with pytest.raises(Overrun):
-        parsing.parse(grammar("python"), ("#" * shift + "𝄞" * 20_000 + "\n# slow\n" * 20_000).encode())
+        source_tree.parse(grammar("python"), ("#" * shift + "𝄞" * 20_000 + "\n# slow\n" * 20_000).encode())
     assert len(slow.pieces) > 20
     for piece in slow.pieces:
         assert piece.decode()
@@ -138,7 +137,7 @@ def test_other_threads_go_on_during_a_parse() -> None:
     other = threading.Thread(target=count)
     other.start()
     before = steps[0]
-    tree = parsing.parse(grammar("python"), Path(__file__).read_bytes() * 40)
+    tree = source_tree.parse(grammar("python"), Path(__file__).read_bytes() * 40)
     during = steps[0] - before
     over.set()
     other.join()
@@ -148,7 +147,7 @@ def test_other_threads_go_on_during_a_parse() -> None:
 
 def test_the_tree_is_that_of_the_bytes_at_once() -> None:
     source = Path(__file__).read_bytes() + "é𝄞 = 'ß' * 2\n".encode() * 2000
-    tree, plain = parsing.parse(grammar("python"), source), Parser(grammar("python")()).parse(source)
+    tree, plain = source_tree.parse(grammar("python"), source), Parser(grammar("python")()).parse(source)
     assert str(tree.root_node) == str(plain.root_node)
     pending = [(tree.root_node, plain.root_node)]
     while pending:
@@ -165,7 +164,7 @@ def test_parsing_again_and_again_takes_no_memory() -> None:
 
     def parse_often() -> int:
         for _ in range(30):
-            parsing.parse(grammar("python"), source + b"#")
+            source_tree.parse(grammar("python"), source + b"#")
         gc.collect()
         return int(psutil.Process().memory_info().rss)
 
@@ -184,7 +183,7 @@ def test_a_line_below_a_text_that_takes_too_long_has_no_features_of_syntax() -> 
 
 @pytest.mark.usefixtures("slow")
 def test_a_tree_with_another_line_has_the_deadline_too() -> None:
-    rules = rules_of("typescript")
+    rules = RULES.get("typescript")
     assert rules is not None
     tree = SourceTree(rules, ["let a = 1;"] * 20)
     with pytest.raises(Overrun):
@@ -221,13 +220,13 @@ def test_a_place_deep_in_an_expression_is_found_to_be_code_at_once() -> None:
 @pytest.mark.parametrize("text", ["(" * 100_000, "[" * 100_000, "/**/" * 25_000])
 def test_our_own_walks_take_no_quadratic_time(text: str) -> None:
     """In one line with 100,000 brackets or comments each was looked for from the line's beginning."""
-    rules = rules_of("javascript")
+    rules = RULES.get("javascript")
     assert rules is not None
 
     def seconds(part: str) -> float:
         start = time.thread_time()
-        root = parsing.parse(rules.grammar, part.encode()).root_node
-        with_brackets_closed(root, rules, [part], parsing.Deadline(1000.0))
+        root = source_tree.parse(rules.grammar, part.encode()).root_node
+        with_brackets_closed(root, rules, [part], source_tree.Deadline(1000.0))
         prose_lines([part], "javascript")
         return time.thread_time() - start
 

@@ -23,10 +23,10 @@ from gap_examples import EXAMPLE_OF
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentIndex, text_features
-from lsp_calib.syntax import python_source
-from lsp_calib.syntax.languages.gaps import NEWER_PYTHON, Gap
+from lsp_calib.syntax.languages import python
+from lsp_calib.syntax.languages.python import NEWER_PYTHON, PythonDocument
 from lsp_calib.syntax.magics import with_commands
-from lsp_calib.syntax.python_source import PythonDocument
+from lsp_calib.syntax.rules import Gap
 from lsp_calib.text_lines import split_lines
 from tests.marks import repetitions
 
@@ -238,8 +238,8 @@ def _stack_of_this_thread() -> int:
 def test_python_parses_on_a_thread_with_a_large_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parser counts on the stack of a main thread; other threads keep theirs."""
     usual, sizes = threading.stack_size(), []
-    monkeypatch.setattr(python_source, "_parse", lambda *_: sizes.append(_stack_of_this_thread()))
-    python_source._parser.cache_clear()
+    monkeypatch.setattr(python, "_parse", lambda *_: sizes.append(_stack_of_this_thread()))
+    python._parser.cache_clear()
     PythonDocument(["x = 1"], 0).tree_with("x = 2")
     assert sizes[0] >= 16 << 20
     assert threading.stack_size() == usual
@@ -304,8 +304,8 @@ def test_deep_and_odd_text_is_no_error() -> None:
 
 def test_the_tree_of_a_document_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    compiled = python_source._compiled
-    monkeypatch.setattr(python_source, "_compiled", lambda *given: calls.append(1) or compiled(*given))
+    compiled = python._compiled
+    monkeypatch.setattr(python, "_compiled", lambda *given: calls.append(1) or compiled(*given))
     document = PythonDocument(SOURCE, SOURCE.index("    shop = Shop()"))
     tree = document.tree_with("    shop = Shop(1)")
     assert isinstance(tree, ast.Module)

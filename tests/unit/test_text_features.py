@@ -24,7 +24,7 @@ from lsp_calib.completion.features import (
 )
 from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.syntax import source_tree
-from lsp_calib.syntax.languages import rules_of
+from lsp_calib.syntax.languages import RULES
 from lsp_calib.values import Generation, Stop, Timing, Token
 
 _TEXT = '''\
@@ -412,7 +412,7 @@ def test_regions_of_a_large_file_change_no_verdict_about_its_lines(monkeypatch: 
 
 @pytest.mark.parametrize("row", [0, 255, 299, 300, 310, 3000, 3999])
 def test_a_region_holds_whole_statements_of_the_outermost_level(row: int) -> None:
-    rules = rules_of("python")
+    rules = RULES.get("python")
     assert rules is not None
     lines = (
         ["def f():", *["    x = 1"] * 299] + ["x = 1", "if x:", "    y = 2"] * 1000 + ["x = ["] + ["1,"] * 700
@@ -425,7 +425,7 @@ def test_a_region_holds_whole_statements_of_the_outermost_level(row: int) -> Non
 
 
 def test_a_statement_of_data_is_parsed_whole_up_to_a_limit() -> None:
-    rules = rules_of("python")
+    rules = RULES.get("python")
     assert rules is not None
     assert source_tree.region_of(rules, ["x = ["] + ["1,"] * 4000, 2000) == (0, 4001)
     first, last = source_tree.region_of(rules, ["x = ["] + ["1,"] * 40_000, 20_000)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
+from lsp_calib.syntax.rules import Gap, Gaps, LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -101,6 +100,33 @@ _FINDER = Finder(
 )
 
 
+_CASES = Gap("GNU, C2y", "...", r"\bcase\s+[^:;.]+(\.\.\.[^:;.]+):")
+
+_LABEL = Gap(
+    "C23, C++23",
+    ":",
+    r"^\s*(?!default\b|public\b|private\b|protected\b|signals\b|slots\b)[a-z_]\w*\s*(:)\s*$",
+    ";",
+)
+
+_GAPS = Gaps(
+    "tree-sitter-c 0.24.2",
+    (
+        Gap("C23", "auto", r"\b(auto)\s+(?=\w+\s*=)", "int"),
+        Gap("C23", "enum", r"\benum\b[\w\s]*(:\s*[\w\s]+)(?=[{;])"),
+        Gap("C23", "_BitInt", r"\b(_BitInt\s*\([^()]*\))", "int"),
+        Gap("C11", "_Atomic", r"\b(_Atomic\s*\()[\w\s*]+(\))"),
+        Gap("C99", "_Complex", r"\b(_Complex)\b"),
+        Gap("C23", "[[", r"(\[\[[^\[\]]*\]\])"),
+        Gap("GNU", "goto", r"\b(goto\s*\*)"),
+        Gap("GNU", "__attribute__", r"^\s*(__attribute__\s*\(\(.*?\)\)\s*)(?=struct\b|union\b|enum\b)"),
+        Gap("GNU", "__builtin_offsetof", r"\b(__builtin_offsetof)\b", "offsetof"),
+        _CASES,
+        _LABEL,
+    ),
+)
+
+
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_c"),
     names=_NAMES,
@@ -114,7 +140,7 @@ RULES = LanguageRules(
     heads={"for": "; ;"},
     opaque=words("#define #elif #else #endif #if #ifdef #ifndef #include preproc_arg preproc_directive"),
     macros=True,
-    gaps=gaps.C,
+    gaps=_GAPS,
 )
 
 
@@ -142,6 +168,35 @@ _CPP_BINDINGS = by_field(
 _CPP_WRAPPINGS = by_field(no_field="destructor_name reference_declarator structured_binding_declarator")
 
 
+_CPP_GAPS = Gaps(
+    "tree-sitter-cpp 0.23.4",
+    (
+        Gap("C++23", "this", r"\(\s*(this)\s+(?!and\b|or\b|xor\b|not_eq\b|bitand\b|bitor\b)(?=[A-Za-z_])"),
+        Gap("C++23", "consteval", r"\bif\s+((?:!\s*|not\s+)?consteval)\b", "(1)"),
+        Gap(
+            "C++23",
+            "]",
+            r"\[[^\[\]]*\]\s*((?:(?:static|mutable|constexpr|consteval|noexcept)\s*)+(?:->\s*[\w:<>*&\s]+?)?"
+            r"|->\s*[\w:<>*&\s]+?)\s*(?=\{)",
+        ),
+        Gap("C++20", "module", r"^\s*((?:export\s+)?module\s+[\w.:]+)\s*;"),
+        Gap("C++20", "import", r"^\s*(export)\s+import\b"),
+        Gap("C++20", "export", r"^\s*(export)\s+(?!import\b|module\b)(?=\w)"),
+        Gap("C++98", "template", r"^\s*((?:extern\s+)?template)\s+(?:class|struct)\b"),
+        Gap("C++26", "delete", r"=\s*delete(\(\s*\"[^\"]*\"\s*\))"),
+        Gap("C++20", ":", r"^\s*[\w:\s]+\s:\s*\w+\s*(=[^=;][^;]*);"),
+        Gap("C++98", "->*", r"(->)\*(?=\w)"),
+        Gap("C++23", "static", r"\]\s*\([^()]*\)\s*(static)\b"),
+        Gap("C++11", "template", r"^\s*(extern)\s+template\s+(?!class\b|struct\b)(?=\w)"),
+        Gap("C++98", "::*", r"\(\s*((?:\w+(?:<[^<>]*>)?::)+)\*"),
+        Gap("C++98", "throw", r"[?:]\s*(throw)\b"),
+        Gap("C++23", "[[", r"(\[\[[^\[\]]*\]\])"),
+        _CASES,
+        _LABEL,
+    ),
+)
+
+
 CPP_RULES = attrs.evolve(
     RULES,
     grammar=grammar_of("tree_sitter_cpp"),
@@ -153,5 +208,5 @@ CPP_RULES = attrs.evolve(
     begins=re.compile(r"#\s*include\b"),
     wrappers=words("linkage_specification template_declaration"),
     finishes={**RULES.finishes, "try": "catch (...) {}"},
-    gaps=gaps.CPP,
+    gaps=_CPP_GAPS,
 )

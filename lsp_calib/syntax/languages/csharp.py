@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, parts, text_of
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
+from lsp_calib.syntax.rules import Gap, Gaps, LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -79,6 +78,20 @@ _FINDER = Finder(
 )
 
 
+_GAPS = Gaps(
+    "tree-sitter-c-sharp 0.23.5",
+    (
+        Gap("14", "?.", r"(\?)(?=\.[\w.?]+(?:\[[^\]]*\])?\s*(?:[-+*/%&|^]|<<|>>>?|\?\?)?=(?![=>]))"),
+        Gap("14", "?[", r"(\?)(?=\[[^\]]*\](?:\.\w+)*\s*(?:[-+*/%&|^]|<<|>>>?|\?\?)?=(?![=>]))"),
+        Gap("14", "extension", r"^\s*(extension\s*(?:<[^>]*>)?\s*\([^()]*\))\s*(?:\{|where\b|$)", "class _"),
+        Gap("13", "allows", r"[:,]\s*(allows\s+ref\s+struct)\b", "struct"),
+        Gap("14", "operator", r"\boperator\s*(?:checked\s+)?(?:[-+*/%&|^]|<<|>>>?)(=)\s*\("),
+        Gap("14", "=>", r"[(,]\s*(ref\s+readonly|scoped|ref|out|in)\s+(?=\w+\s*[,)][^=]*=>)"),
+        Gap("14", "#:", r"^(#:)", "//"),
+    ),
+)
+
+
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_c_sharp"),
     names=words("identifier"),
@@ -101,5 +114,5 @@ RULES = LanguageRules(
             preproc_region preproc_endregion shebang_directive
         """
     ),
-    gaps=gaps.CSHARP,
+    gaps=_GAPS,
 )

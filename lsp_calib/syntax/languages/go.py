@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import (
     COMMENT,
     Finder,
@@ -17,7 +16,7 @@ from lsp_calib.syntax.languages.braces import (
     parts,
     text_of,
 )
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
+from lsp_calib.syntax.rules import Gap, Gaps, LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -70,6 +69,21 @@ _FINDER = Finder(
 )
 
 
+_GAPS = Gaps(
+    "tree-sitter-go 0.25.0",
+    (
+        Gap(
+            "1.26",
+            "new(",
+            # What follows is no type.
+            r"(?<![\w.])(new)\((?=\s*(?!struct\b|interface\b|func\b|map\b|chan\b)"
+            r"(?:[-+!^&\"'`\d]|[\w.]+\s*(?:[-+*/%&|^({<>!]|==|\[\d)))",
+            "min",
+        ),
+    ),
+)
+
+
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_go"),
     names=words("field_identifier identifier package_identifier type_identifier"),
@@ -84,5 +98,5 @@ RULES = LanguageRules(
     functions=_FINDER.functions,
     wrappers=words("var_declaration"),
     bodies=words("statement_list"),
-    gaps=gaps.GO,
+    gaps=_GAPS,
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, parts
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
+from lsp_calib.syntax.rules import Gap, Gaps, LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -65,6 +64,15 @@ _FINDER = Finder(
 )
 
 
+_GAPS = Gaps(
+    "tree-sitter-java 0.23.5",
+    (
+        Gap("25", "(", r"(?:^|[;{}])\s*(super|this)\s*\(", "size"),
+        Gap("25", "module", r"^\s*import\s+(module)\s+[\w.]+\s*;"),
+    ),
+)
+
+
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_java"),
     names=words("identifier type_identifier"),
@@ -80,5 +88,5 @@ RULES = LanguageRules(
     heads={"for": "; ;", "try": "A a = b"},
     braces_below=True,
     marks={"@": ("void m() {}",)},
-    gaps=gaps.JAVA,
+    gaps=_GAPS,
 )

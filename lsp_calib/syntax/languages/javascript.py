@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, Parts, binding, bound, parts, text_of
-from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
+from lsp_calib.syntax.rules import BRACKETS, Gap, Gaps, LanguageRules, by_field, grammar_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -116,6 +115,23 @@ _FINDER = Finder(
 )
 
 
+_ACCESSOR = (
+    r"(?:^|[{;])\s*(?:(?:public|private|protected|static|override|abstract|declare)\s+)*"
+    r"(accessor)\s+[\w#\[\"']"
+)
+_FROM = r"\bfrom\s*(?:'[^']*'|\"[^\"]*\")\s*"
+
+_GAPS = Gaps(
+    "tree-sitter-javascript 0.25.0",
+    (
+        Gap("decorators proposal", "accessor", _ACCESSOR),
+        Gap("ES2025", "export", rf"\bexport\b.*{_FROM}(with\s*\{{[^}}]*\}})"),
+        Gap("before ES2025", "assert", rf"\b(?:import|export)\b.*{_FROM}(assert\s*\{{[^}}]*\}})"),
+        Gap("ES proposal", "defer", r"\bimport\s+(defer)\s+\*"),
+    ),
+)
+
+
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_javascript"),
     names=_NAMES,
@@ -130,7 +146,7 @@ RULES = LanguageRules(
     heads={"for": "; ;"},
     marks={"@": ("m() {}", "class M {}")},
     tags=True,
-    gaps=gaps.JAVASCRIPT,
+    gaps=_GAPS,
 )
 
 
@@ -151,6 +167,26 @@ _TS_BINDINGS = by_field(
 )
 
 
+_TS_GAPS = Gaps(
+    "tree-sitter-typescript 0.23.2",
+    (
+        Gap("5.0", "type", r"\bexport\s+(type)\s+\*"),
+        Gap("2.9", "import(", r"(?<!\w)(import\(\s*(?:'[^']*'|\"[^\"]*\")\s*\)\s*\.)(?=\s*[\w.]+<)"),
+        Gap("4.7", "out", r"(?:^|[<,])\s*((?:in\s+)?out)\s+(?=\w+\s*(?:[,>=]|extends\b|$))"),
+        Gap("4.7", "in ", r"[<,]\s*(in)\s+(?=\w+\s*(?:[,>=]|extends\b))"),
+        Gap("4.9", "accessor", _ACCESSOR),
+        Gap("5.3", "export", rf"\bexport\b.*{_FROM}(with\s*\{{[^}}]*\}})"),
+        Gap("4.9", "accessor", r"(?:^|[{;])\s*(accessor)\s*[?!]?:", "_"),
+        Gap("4.3", "static", r"\b(static)\s+(?:readonly\s+)?(?=\[\w+\s*:)"),
+        Gap("2.0", "global", r"^\s*(global)\s*\{"),
+        Gap("1.6", "abstract", r"(?:^|[{;])\s*(abstract)\s*\??:", "_"),
+        Gap("3.4", "keyof", r"\bkeyof\s+(readonly)\b"),
+        Gap("5.9", "defer", r"\bimport\s+(defer)\s+\*"),
+        Gap("5.2", "using", r"\bfor\s*(?:await\s*)?\(\s*((?:await\s+)?using)\s+\w+\s+of\b", "const"),
+    ),
+)
+
+
 _TS_FINDER = attrs.evolve(
     _FINDER, language="typescript", signatures=words("function_signature method_signature")
 )
@@ -166,7 +202,7 @@ TYPESCRIPT_RULES = attrs.evolve(
         r"(?:abstract|async|class|const|declare|enum|export|function|import|interface|let|module|namespace"
         r"|type|var)\b|@"
     ),
-    gaps=gaps.TYPESCRIPT,
+    gaps=_TS_GAPS,
 )
 TYPESCRIPT_REACT_RULES = attrs.evolve(
     TYPESCRIPT_RULES, grammar=grammar_of("tree_sitter_typescript", "language_tsx"), tags=True

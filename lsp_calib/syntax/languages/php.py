@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, bound, parts
-from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
+from lsp_calib.syntax.rules import BRACKETS, Gap, Gaps, LanguageRules, by_field, grammar_of, words
 
 # Keywords, and the functions, classes and constants of the language's core that most files use.
 _KNOWN = """
@@ -65,6 +64,15 @@ _FINDER = Finder(
 )
 
 
+_GAPS = Gaps(
+    "tree-sitter-php 0.25.1",
+    (
+        Gap("8.5", "(void)", r"^\s*(\(void\))"),
+        Gap("8.5", "final", r"[(,]\s*(final)\s+(?=[\w?\\|]+\s+\$)"),
+    ),
+)
+
+
 RULES = LanguageRules(
     # Part of a document need not have the `<?php` that is above it, so it is read as code.
     grammar=grammar_of("tree_sitter_php", "language_php_only"),
@@ -84,5 +92,5 @@ RULES = LanguageRules(
     marks={"#[": ("function m() {}",)},
     # HTML around the code.
     opaque=words("?> php_end_tag php_tag text"),
-    gaps=gaps.PHP,
+    gaps=_GAPS,
 )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import Finder, binding, has_words, parts
-from lsp_calib.syntax.languages.rules import BRACKETS, LanguageRules, by_field, grammar_of, words
+from lsp_calib.syntax.rules import BRACKETS, Gap, Gaps, LanguageRules, by_field, grammar_of, words
 
 # Keywords, and the names that every program has without a `require`, with the commonest methods.
 _KNOWN = """
@@ -60,6 +59,21 @@ def _misplaced(holder: str, clause: str, before: str) -> bool:
     return before in {"rescue": ("else", "ensure"), "ensure": ("ensure",)}.get(clause, ())
 
 
+_GAPS = Gaps(
+    "tree-sitter-ruby 0.23.1",
+    (
+        Gap("1.9", "->", r"->\s*\([^();]*(;[^()]*)\)"),
+        Gap(
+            "3.1",
+            "def ",
+            r"\bdef\s+[\w.]+[?!]?\s*(?:\([^()]*\))?\s*=\s*(?!(?:begin|case|if|not|unless|while|yield)\b)"
+            # Its arguments, unless they go on below.
+            r"[a-z_]\w*[?!]?(\s+[\w:\"'@](?:[^#()\[\]{}]|\([^()]*\)|\[[^\[\]]*\])*(?<![,|\s]))$",
+        ),
+    ),
+)
+
+
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_ruby"),
     names=_NAMES,
@@ -72,5 +86,5 @@ RULES = LanguageRules(
     bodies=words("block_body body_statement then"),
     misplaced=_misplaced,
     brackets={**BRACKETS, **_BLOCKS, "#{": "}", "%w(": ")", "%i(": ")"},
-    gaps=gaps.RUBY,
+    gaps=_GAPS,
 )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from lsp_calib.syntax.languages import gaps
 from lsp_calib.syntax.languages.braces import COMMENT, Finder, binding, parts
-from lsp_calib.syntax.languages.rules import LanguageRules, by_field, grammar_of, words
+from lsp_calib.syntax.rules import Gap, Gaps, LanguageRules, by_field, grammar_of, words
 
 # Keywords, primitive types, the prelude, macros of the standard library, and words of attributes.
 _KNOWN = """
@@ -54,6 +53,16 @@ _FINDER = Finder(
 )
 
 
+_GAPS = Gaps(
+    "tree-sitter-rust 0.24.2",
+    (
+        Gap("1.82", "safe", r"(?:^|[{;])\s*(?:pub(?:\([^)]*\))?\s+)?(safe)\s+(?:fn|static)\b"),
+        Gap("1.59", "..", r"\w\s*\{[^{}]*?(,\s*\.\.)\s*\}\s*=(?!=)"),
+        Gap("1.51", "-", r"[<,]\s*(-)(?=\d+\s*[,>])"),
+    ),
+)
+
+
 RULES = LanguageRules(
     grammar=grammar_of("tree_sitter_rust"),
     names=words("field_identifier identifier shorthand_field_identifier type_identifier"),
@@ -67,5 +76,5 @@ RULES = LanguageRules(
     functions=_FINDER.functions,
     braces_below=True,
     marks={"#[": ("fn f() {}",)},
-    gaps=gaps.RUST,
+    gaps=_GAPS,
 )

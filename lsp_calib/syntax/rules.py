@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from lsp_calib.syntax.languages.gaps import NO_GAPS, Gaps
-
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
@@ -95,6 +93,61 @@ class Place:
         return self.siblings[self.index]
 
 
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+@attrs.frozen
+class Gap:
+    """A construct that a language has and its grammar's wheel does not know.
+
+    It is read as one that the wheel knows and that stands in the same places, so that an error in what is
+    around it is still found. The text keeps its length: columns stay what they are.
+
+    since: the version of the language that brought it. mark: text that each line with it has. pattern: finds
+    it in a line; its groups are what the grammar does not see. instead: what stands in the place of the first
+    group, no longer than that.
+    """
+
+    since: str
+    mark: str
+    pattern: re.Pattern[str] = attrs.field(converter=_compiled)
+    instead: str = ""
+
+    def read(self, line: str) -> str:
+        """A line as the grammar is to see it; it has as many bytes of UTF-8."""
+        return self.pattern.sub(self._without, line) if self.mark in line else line
+
+    def _without(self, found: re.Match[str]) -> str:
+        text, end = "", found.start()
+        for at in range(1, self.pattern.groups + 1):
+            start, last = found.span(at)
+            if start < end:
+                continue  # a group that took no part
+            hidden = len(found[at].encode("utf-8", "replace"))
+            shown = self.instead if at == 1 else ""
+            text += found.string[end:start] + shown + " " * (hidden - len(shown))
+            end = last
+        return text + found.string[end : found.end()]
+
+
+@attrs.frozen
+class Gaps:
+    """The gaps of a wheel. wheel: its name and the version that was looked through.
+
+    `tests/unit/test_gaps.py` holds each row to the wheel: one that the wheel has mended has to go.
+    """
+
+    wheel: str = ""
+    rows: tuple[Gap, ...] = ()
+
+    def read(self, line: str) -> str:
+        """A line as the grammar is to see it, see `Gap.read`."""
+        for row in self.rows:
+            line = row.read(line)
+        return line
+
+
 @attrs.frozen
 class LanguageRules:
     """A grammar, and the meaning of its nodes.
@@ -124,7 +177,6 @@ class LanguageRules:
     gaps: what the grammar does not know of the language.
     misplaced: whether a clause of a statement stands where the grammar reads it and the language does not, by
         the types of the node that holds it, of its own, and of the one before it, "" for none.
-    exact: whether all children of a node are looked through where tree-sitter would miss one.
     """
 
     grammar: Callable[[], Language]
@@ -150,12 +202,8 @@ class LanguageRules:
     braces_below: bool = False
     opaque: frozenset[str] = frozenset()
     macros: bool = False
-    gaps: Gaps = NO_GAPS
+    gaps: Gaps = Gaps()
     misplaced: Callable[[str, str, str], bool] | None = None
-
-    @property
-    def exact(self) -> bool:
-        return bool(self.brackets)
 
 
 def grammar_of(package: str, name: str = "language") -> Callable[[], Language]:
