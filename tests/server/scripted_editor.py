@@ -37,6 +37,7 @@ from server_here import ServerHere
 from lsp_calib.server.app import CalibServer
 
 URI = "file:///project/module.py"
+ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("scripted_server.py")
 FORK_SERVER = Path(__file__).with_name("fork_server.py")
 # Seconds. Nothing here takes long: an event that has not happened by then never will.
@@ -694,7 +695,7 @@ def _fork_server() -> str:
         [sys.executable, str(FORK_SERVER), path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
     )
     assert server.stdin is not None
     assert server.stdout is not None
@@ -712,9 +713,9 @@ def _fork_server() -> str:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The environment of a server, without the variables of the user that runs the tests."""
+    """The environment of a server of this checkout, without the variables of the user that runs the tests."""
     kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "TMPDIR") if name in os.environ}
-    return {**kept, "LSP_CALIB_HOME": str(home), "HOME": str(home)}
+    return {**kept, "PYTHONPATH": str(ROOT), "LSP_CALIB_HOME": str(home), "HOME": str(home)}
 
 
 def of_user(options: Any) -> Any:

