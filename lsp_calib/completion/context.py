@@ -8,17 +8,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from lsp_calib.errors import DataError
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.text_lines import indentation_of
-
-if TYPE_CHECKING:
-    pass
-
 
 # The window begins at a multiple of this many lines and so moves in blocks: while it does not move, every
 # earlier token of the prompt is unchanged, and the model's cache stays valid.
@@ -72,16 +68,18 @@ class Cursor:
         """
         if not only_closes(self.after):
             return self
-        return self.in_line(CommandLine.like(self.lines[self.line], self.before), self.column)
+        return self.in_line(self.before, self.column)
 
     def without_before(self, length: int) -> Cursor:
         """The cursor where so many characters before it are not there."""
         column = self.column - length
-        line = self.lines[self.line]
-        return self.in_line(CommandLine.like(line, self.before[:column] + self.after), column)
+        return self.in_line(self.before[:column] + self.after, column)
 
     def in_line(self, text: str, column: int) -> Cursor:
-        """The cursor at a column of another text of its line."""
+        """The cursor at a column of another text of its line. A command stays one."""
+        line = self.lines[self.line]
+        if isinstance(line, CommandLine):
+            text = CommandLine.reading(text, line.code)
         lines = (*self.lines[: self.line], text, *self.lines[self.line + 1 :])
         return attrs.evolve(self, lines=lines, column=column)
 

@@ -1,4 +1,5 @@
-"""The features of a completion: those of its probabilities, and those of the text it would make.
+"""What a document makes of a model's answer: the text to offer, whether it is prose, and the features of its
+probabilities and of the line that it would make.
 
 What is remembered of a document makes them cost time for one line, as long as the cursor stays in it.
 """
@@ -11,11 +12,13 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterable
+from typing import NamedTuple
 
-from lsp_calib.completion.comments import Prose, Texts, without_unwanted
+from lsp_calib.characters import has_script, words_by_script
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import Cleaned, offered
+from lsp_calib.completion.postprocess import Cleaned, Cut, offered
+from lsp_calib.completion.reasons import Removal
 from lsp_calib.confidence.features import Prefix, prefixes, probability_features
 from lsp_calib.languages import line_comment
 from lsp_calib.lru import LRU
@@ -161,7 +164,7 @@ class DocumentFeatures:
             if self._newest is cursor:
                 index = self._read(cursor)
                 if self._prose is None or self._prose[0] is not cursor:
-                    self._prose = cursor, _prose(index, cursor) is not None
+                    self._prose = cursor, _prose(index, cursor, cursor.before, cursor.after) is not None
 
     def close(self) -> None:
         """Let calls of `read` that are still waiting do nothing."""
@@ -173,7 +176,7 @@ class DocumentFeatures:
         if known is not None and known[0] is cursor:
             return known[1]
         with self._lock:
-            self._prose = cursor, _prose(self._read(cursor), cursor) is not None
+            self._prose = cursor, _prose(self._read(cursor), cursor, cursor.before, cursor.after) is not None
             return self._prose[1]
 
     def begins_documentation(self, cursor: Cursor, text: str) -> bool:
@@ -185,9 +188,9 @@ class DocumentFeatures:
         opening = _OPENS_DOCUMENTATION.match(line)
         if cursor.language != "python" or cursor.before.strip() or opening is None:
             return False
-        inside = cursor.in_line(line + cursor.after, opening.end())
+        end = opening.end()
         with self._lock:
-            return _prose(self._read(cursor), inside) is not None
+            return _prose(self._read(cursor), cursor, line[:end], line[end:] + cursor.after) is not None
 
     def evidence(self, cursor: Cursor, text: str, generation: Generation) -> Evidence:
         """The evidence of a completion. text: as it is offered at `cursor`."""
@@ -199,7 +202,7 @@ class DocumentFeatures:
         return Evidence(generation.logprobs, features, place_of(cursor), doubtful)
 
     def offered(self, cursor: Cursor, text: str, elsewhere: Texts = tuple) -> Cleaned:
-        """What is offered of an answer at `cursor`, see `postprocess.offered` and `comments`."""
+        """What is offered of an answer at `cursor`, without an unwanted comment; see `postprocess`."""
         with self._lock:
 
             def source(cursor: Cursor) -> tuple[SourceTree, int] | None:
@@ -210,9 +213,9 @@ class DocumentFeatures:
             line = cursor.before + found.text + cursor.after
 
             def prose(column: int) -> Prose | None:
-                return _prose(self._read(cursor), cursor.in_line(line, column))
+                return _prose(self._read(cursor), cursor, line[:column], line[column:])
 
-            kept = without_unwanted(found, cursor, prose, elsewhere)
+            kept = _without_unwanted(found, cursor, prose, elsewhere)
             if not kept.text or kept.text == found.text:
                 return kept
             # What closed something behind the cursor in a comment closes it in code now.
@@ -269,31 +272,30 @@ def _index_of(cursor: Cursor, known: DocumentIndex | None = None) -> DocumentInd
     return None if sum(map(len, cursor.lines)) > MOST_CHARACTERS else DocumentIndex(cursor)
 
 
-def _prose(index: DocumentIndex | None, cursor: Cursor) -> Prose | None:
-    """The comment or documentation string that a cursor stands in; None if it stands in none.
+def _prose(index: DocumentIndex | None, cursor: Cursor, before: str, after: str) -> Prose | None:
+    """The comment or documentation string that a place stands in; None if it stands in none.
 
-    index: of the document, whatever the cursor's line is.
+    index: of the document of `cursor`. before, after: its line, as it is or would be, around the place.
     """
-    before = cursor.before
     if index is None or isinstance(cursor.lines[cursor.line], CommandLine):
         return None
-    if len(before) + len(cursor.after) > _LONGEST:
+    if len(before) + len(after) > _LONGEST:
         return None
     if index.tree is None:
-        return _prose_by_mark(cursor)
+        return _prose_by_mark(cursor, before)
     row, rules = cursor.line - index.first, index.tree.rules
     is_marked = _MARKS.search(before) is not None
     try:
         index.tree.ask()
         # Without a mark it can only stand in what goes over several lines. In the tree its line is empty, at
         # no cost.
-        tree = index.tree.tree_with(row, before + cursor.after) if is_marked else index.tree.tree
+        tree = index.tree.tree_with(row, before + after) if is_marked else index.tree.tree
         node = prose_at(tree.root_node, rules, row, before if is_marked else "")
         if node is None and tree.root_node.has_error:
             # What closes it is not written yet.
             if cursor.language == "python" and _DOCUMENTATION.match(before):
                 return Prose(len(indentation_of(before)), is_comment=False)
-            if end := _open_above(rules, cursor, index.first):
+            if end := _open_above(rules, cursor, before, index.first):
                 tree = index.tree.tree_with(row, before + end)
                 node = prose_at(tree.root_node, rules, row, before)
     except Overrun:
@@ -305,23 +307,23 @@ def _prose(index: DocumentIndex | None, cursor: Cursor) -> Prose | None:
     return Prose(column if start.row == row else 0, node.type in rules.comments)
 
 
-def _open_above(rules: LanguageRules, cursor: Cursor, first: int) -> str:
-    """What would close the comment or the documentation string that seems to be open at `cursor`, "" if none
-    does. first: the line from which on it is looked for."""
+def _open_above(rules: LanguageRules, cursor: Cursor, before: str, first: int) -> str:
+    """What would close the comment or the documentation string that seems to be open behind `before`, ""
+    if none does. first: the line from which on it is looked for."""
     if cursor.language == "python":
         inside = ""
-        for line in (*cursor.lines[first : cursor.line], cursor.before):
+        for line in (*cursor.lines[first : cursor.line], before):
             for mark in _LONG_STRING.findall(line):
                 inside = mark if not inside else "" if mark == inside else inside
         return inside
     has_blocks = any(end == "*/" for _, end in rules.spans)
-    return "*/" if has_blocks and _is_block_open(cursor, first) else ""
+    return "*/" if has_blocks and _is_block_open(cursor, before, first) else ""
 
 
-def _is_block_open(cursor: Cursor, first: int = 0) -> bool:
-    """Whether a line from `first` on begins a comment that does not end before the cursor."""
+def _is_block_open(cursor: Cursor, before: str, first: int = 0) -> bool:
+    """Whether a line from `first` on begins a comment that does not end in `before`."""
     for at in range(cursor.line, max(cursor.line - _LONGEST_COMMENT, first - 1), -1):
-        line = cursor.before if at == cursor.line else cursor.lines[at]
+        line = before if at == cursor.line else cursor.lines[at]
         opened = line.rfind("/*")
         if line.rfind("*/") > opened:
             return False
@@ -331,10 +333,10 @@ def _is_block_open(cursor: Cursor, first: int = 0) -> bool:
     return False
 
 
-def _prose_by_mark(cursor: Cursor) -> Prose | None:
+def _prose_by_mark(cursor: Cursor, before: str) -> Prose | None:
     """As `_prose` without a grammar: a comment is known where it is all that its line holds."""
-    mark, before = line_comment(cursor.language), cursor.before
-    if mark.startswith("/") and _is_block_open(cursor):
+    mark = line_comment(cursor.language)
+    if mark.startswith("/") and _is_block_open(cursor, before):
         return Prose(max(before.rfind("/*"), 0), is_comment=True)
     start = len(indentation_of(before))
     # `/*` itself is open or over.
@@ -369,3 +371,96 @@ def _text_features(index: DocumentIndex | None, cursor: Cursor, text: str) -> di
         features["broken"] = float(fit.broken)
         features["new-names"] = math.log1p(sum(name not in index.words for name in fit.names))
     return features
+
+
+class Prose(NamedTuple):
+    """A comment or a documentation string around a place.
+
+    start: where it begins in the place's line, in code points; 0 if that is above. is_comment: whether it is
+    a comment.
+    """
+
+    start: int
+    is_comment: bool
+
+
+UNWANTED = frozenset((Removal.FOREIGN_SCRIPT, Removal.FILLER))
+"""Why another answer may be offered in the place of one."""
+
+Texts = Callable[[], Iterable[str]]
+"""Gives texts beside the document whose letters the user reads: related code, other open documents."""
+
+# What rulers and boxes are drawn with. Brackets are none: `# });` was code.
+_RULER = re.compile(r"[-=_*#~.+/\\|^<>:!\u2010-\u2015\u2500-\u259f\u2022\u00b7]{3,}")
+_ELLIPSIS = "..."
+_NUMBERS = re.compile(r"\d+(?:[\s.,;:_|/-]+\d+)*[\s.,;:_|/-]*")
+_DIGITS = re.compile(r"\d+")
+# Before a comment with nothing else in it is looked for.
+_FILLED_END = re.compile(rf"(?:{_RULER.pattern}|\d[\s.,;:_|/-]*)$")
+_COMMENT_MARK = re.compile(r"\s*(?:#|//|/\*|\*(?!/))?")
+# Digits of one number that repeat or count, and numbers of a line that do.
+_REPEATED_DIGIT = re.compile(r"(\d{1,3}?)\1+")
+# And digits of a number that are read.
+_LEAST_DIGITS, _LEAST_NUMBERS, _MOST_DIGITS = 5, 5, 20
+_COUNTING = "01234567890123456789"
+
+
+def _without_unwanted(
+    found: Cleaned, cursor: Cursor, prose_at: Callable[[int], Prose | None], elsewhere: Texts
+) -> Cleaned:
+    """What is left of a text that is offered at `cursor` without a comment that a model writes and nobody
+    wants: in letters that the document does not have, or without any.
+
+    A comment that begins behind code is cut off; of a line that is one, nothing is offered.
+
+    prose_at: the comment or documentation around a column of the line that the text would make.
+    """
+    text, first = found.text, len(cursor.before)
+    for script, _, end in words_by_script(text):
+        prose = prose_at(first + end)
+        if prose is not None and not _is_known(script, cursor, elsewhere):
+            return _before(found, prose.start - first, Removal.FOREIGN_SCRIPT)
+    line = cursor.before + text + cursor.after
+    if text and _FILLED_END.search(line.rstrip().removesuffix("*/").rstrip()):
+        prose = prose_at(first + len(text))
+        if prose is not None and is_filler(line[prose.start :], is_comment=prose.is_comment):
+            return _before(found, prose.start - first, Removal.FILLER)
+    return found
+
+
+def is_filler(line: str, *, is_comment: bool = True) -> bool:
+    """Whether a line of a comment or a documentation string, with its mark, holds nothing but repeated digits
+    or filling characters. In documentation strings, which underline headings, filling characters are text.
+
+    >>> is_filler("# 0000000"), is_filler("// -------"), is_filler("# 1 2 3 4 5 6")
+    (True, True, True)
+    >>> is_filler("# 2026-11-29"), is_filler("# ..."), is_filler("# }"), is_filler("# --- Names ---")
+    (False, False, False, False)
+    """
+    mark = _COMMENT_MARK.match(line) if is_comment else None
+    text = line[mark.end() if mark else 0 :].strip().removesuffix("*/").strip()
+    solid = "".join(text.split())
+    if _RULER.fullmatch(solid):
+        return is_comment and solid != _ELLIPSIS
+    if not _NUMBERS.fullmatch(text):
+        return False
+    numbers = _DIGITS.findall(text)
+    if len(numbers) == 1:
+        (only,) = numbers
+        return len(only) >= _LEAST_DIGITS and (
+            _REPEATED_DIGIT.fullmatch(only) is not None or only[: len(_COUNTING)] in _COUNTING
+        )
+    read = (int(number[:_MOST_DIGITS]) for number in numbers)
+    steps = {after - before for before, after in itertools.pairwise(read)}
+    return len(numbers) >= _LEAST_NUMBERS and len(steps) == 1
+
+
+def _is_known(script: str, cursor: Cursor, elsewhere: Texts) -> bool:
+    """Whether the document, or a text beside it, has a letter of a script."""
+    return any(has_script(text, script) for text in itertools.chain(cursor.lines, elsewhere()))
+
+
+def _before(found: Cleaned, at: int, why: Removal) -> Cleaned:
+    """The text before a comment that begins in it, or why nothing is left."""
+    text = found.text[: max(at, 0)].rstrip()
+    return Cleaned(text, None, (*found.cuts, Cut.COMMENT)) if text else Cleaned("", why)

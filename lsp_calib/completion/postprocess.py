@@ -82,7 +82,7 @@ class Cut(enum.StrEnum):
     SUFFIX = "suffix"  # the rest of the line, written again
     PART_OF_SUFFIX = "partOfSuffix"  # its beginning, or all of it and more, or what ends it
     SURPLUS_CLOSERS = "surplusClosers"
-    COMMENT = "comment"  # one of `completion.comments`, behind code
+    COMMENT = "comment"  # an unwanted one behind code, see `features`
 
 
 @attrs.frozen
@@ -567,7 +567,7 @@ def open_quotes(line: str, language: str, *, types: bool, bars: bool = False) ->
     for found in _ANGLE.finditer(line) if types else ():
         surplus += found[0] == ">" and not open_
         open_ = max(open_ + (1 if found[0] == "<" else -1), 0)
-    odd = bars and _without_strings(line, language).count("|") % 2
+    odd = bars and _without_strings(line, family_of(language)).count("|") % 2
     return sum(char in _QUOTES for char in _unmatched(line, language)[1]) + surplus + open_ + odd
 
 
@@ -673,5 +673,5 @@ def _unmatched_in(text: str, language: str) -> Iterator[int]:
                 yield at
 
 
-def _without_strings(line: str, language: str) -> str:
-    return _STRINGS.get(family_of(language), _STRING).sub(lambda found: found[1] or "", line)
+def _without_strings(line: str, family: str) -> str:
+    return _STRINGS.get(family, _STRING).sub(lambda found: found[1] or "", line)

@@ -21,16 +21,20 @@ import attrs
 
 from lsp_calib.characters import words_by_script
 from lsp_calib.completion.alternatives import alternatives, shares
-from lsp_calib.completion.comments import UNWANTED, Texts
 from lsp_calib.completion.context import Cursor, shared_ends
-from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, doubtful_span
+from lsp_calib.completion.features import (
+    UNWANTED,
+    DocumentFeatures,
+    FeatureExtractor,
+    Texts,
+    doubtful_span,
+)
 from lsp_calib.completion.postprocess import Cleaned, Cut, closes_as, next_line, part_before
 from lsp_calib.completion.prompt import ALONE, Layout, build_prompt, line_purpose
 from lsp_calib.completion.reasons import Nothing, Removal
 from lsp_calib.completion.related_code import Nearby
 from lsp_calib.confidence.features import Prefix
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
-from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.values import (
     Confidence,
     Evidence,
@@ -651,7 +655,7 @@ class Selected:
         line = cursor.lines[cursor.line]
         if not 0 <= start <= cursor.column <= end <= len(line) or "\n" in text or "\r" in text:
             return None
-        with_item = CommandLine.like(line, line[:start] + text + line[end:])
+        with_item = line[:start] + text + line[end:]
         # What an editor finds by single letters or in another case may begin otherwise than what is typed.
         typed, _ = shared_ends(text, line[start : cursor.column])
         return cls(cursor.in_line(with_item, start + len(text)), start, line[start:end], text[typed:])
@@ -663,7 +667,7 @@ class Selected:
             return None
         at = completion.cursor
         typed = at.before[self.start :]
-        line = CommandLine.like(at.lines[at.line], at.before[: self.start] + at.after)
+        line = at.before[: self.start] + at.after
         return attrs.evolve(
             completion.with_text(typed + completion.suggestion.text, len(typed)),
             cursor=at.in_line(line, self.start),

@@ -39,11 +39,6 @@ class CommandLine(str):
         line.code = code
         return line
 
-    @classmethod
-    def like(cls, line: str, text: str) -> str:
-        """`text` as another state of a line: of a command, it is one too."""
-        return cls.reading(text, line.code) if isinstance(line, cls) else text
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CommandLine) and str.__eq__(self, other) and self.code == other.code
 

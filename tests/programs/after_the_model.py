@@ -32,9 +32,8 @@ import attrs
 
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.characters import has_script, words_by_script
-from lsp_calib.completion.comments import is_filler
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.features import DocumentFeatures
+from lsp_calib.completion.features import DocumentFeatures, is_filler
 from lsp_calib.completion.postprocess import Cleaned, cleaned, closed_by_editors, offered
 from lsp_calib.evaluation.lines import read_lines_of, source_files
 from lsp_calib.evaluation.places import STRATA, column_in, is_asked_for

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.characters import has_script, script_of, words_by_script
-from lsp_calib.completion.comments import is_filler
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.features import DocumentFeatures
+from lsp_calib.completion.features import DocumentFeatures, is_filler
 from lsp_calib.completion.postprocess import Cleaned, Cut
 from lsp_calib.completion.reasons import Removal
 

@@ -96,7 +96,7 @@ def test_a_command_stays_one_without_its_closers() -> None:
     """Without what the editor closes by itself, and with the item of a menu in it."""
     lines = with_commands(("%timeit np.sum()",), "python")
     cursor = Cursor.at(lines, 0, 15, "python").without_closers_behind()
-    assert cursor.lines[0] == CommandLine.like(lines[0], "%timeit np.sum(")
+    assert cursor.lines[0] == CommandLine.reading("%timeit np.sum(", lines[0].code)
     assert "broken" not in text_features(cursor, "x)")
     selected = Selected.at(cursor, 11, 15, "mean(")
     assert selected is not None
