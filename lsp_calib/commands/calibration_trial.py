@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
@@ -194,9 +194,9 @@ class Judged:
         header: Header,
         shown: list[Record],
         present: Calibrator,
-        known: Mapping[str, Calibrator],
+        known: Sequence[Calibrator],
     ) -> Judged:
-        """known: calibrators by their ids, among them those that `present` was made from."""
+        """known: calibrators, among them those that `present` was made from."""
         seen = {(origin.name, origin.version) for origin in rests_on(present, known)}
         sources = [sources_of([record])[0] for record in shown]
         return cls(

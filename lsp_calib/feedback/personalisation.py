@@ -20,10 +20,9 @@ from msgspec.structs import replace
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Held, editing
 from lsp_calib.calibration.calibrators.curve import Wanted, in_order, is_plain
-from lsp_calib.calibration.calibrators.ledger_file import Held, editing
-from lsp_calib.calibration.calibrators.prefix_curve import FOLDER
+from lsp_calib.calibration.calibrators.line_curves import PREFIXES
 from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE, LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult, compare, refit, seen_until
@@ -355,7 +354,8 @@ def _move_prefix_curve(store: FeedbackStore, calibrators: CalibratorStore, purpo
 
     Raises LspCalibError if the store cannot be read or the file cannot be written.
     """
-    curve, shipped, _ = calibrators.prefix_curves(purpose)
+    lines = calibrators.line_curves(purpose)
+    curve, shipped = lines.prefix, lines.shipped_prefix
     if curve is None or not (curve.base or curve == shipped):
         return 0  # there is none, or it is a fit of the user's own
     after = 0.0 if is_ahead(curve.until) else curve.until
@@ -363,7 +363,7 @@ def _move_prefix_curve(store: FeedbackStore, calibrators: CalibratorStore, purpo
     moved = curve.moved([one for one in shown if not is_ahead(one.at)])
     if moved is None:
         return 0
-    moved.save(calibrators.personal / FOLDER)
+    moved.save(calibrators.personal / PREFIXES)
     return moved.n - curve.n
 
 

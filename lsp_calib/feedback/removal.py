@@ -7,9 +7,13 @@ import os
 import shutil
 from pathlib import Path
 
-from lsp_calib.calibration.calibrators.calibrator_store import CERTIFICATES
-from lsp_calib.calibration.calibrators.ledger_file import DamagedLedgerError, editing, remove_ledger
-from lsp_calib.calibration.calibrators.prefix_curve import FOLDER as PREFIXES
+from lsp_calib.calibration.calibrators.calibrator_store import (
+    CERTIFICATES,
+    DamagedLedgerError,
+    editing,
+    remove_ledger,
+)
+from lsp_calib.calibration.calibrators.line_curves import PREFIXES
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore

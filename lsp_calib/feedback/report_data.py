@@ -340,7 +340,11 @@ def compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted
         evidences, same = [row.evidence for row in found], after.id == before.id
         old = before.probabilities(evidences, measure).tolist()
         new = old if same else after.probabilities(evidences, measure).tolist()
-        survives = calibrators.survivals(purpose, after, evidences, measure)
+        curve = calibrators.line_curves(purpose).survival if after.source != "prior" else None
+        survives = [
+            None if curve is None or math.isnan(q) else curve.probability(evidence, q)
+            for q, evidence in zip(new, evidences, strict=True)
+        ]
         seen = set() if same else {row.episode for row in found[: seen_by(after, found)]}
         labels += [
             (row, part, row.episode in seen, p, q, math.nan if kept is None else kept)

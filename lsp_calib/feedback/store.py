@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lsp_calib.badges import counted
-from lsp_calib.calibration.calibrators.prefix_curve import ShownPart
+from lsp_calib.calibration.calibrators.line_curves import ShownPart
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import LspCalibError

@@ -17,7 +17,7 @@ import numpy as np
 from lsp_calib import home
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.usage import FOLDER, Usage
+from lsp_calib.calibration.calibrators.line_curves import USAGE, Usage
 from lsp_calib.calibration.reliability import ReliabilityData, reliability
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
@@ -292,7 +292,7 @@ def usage() -> str:
     """What became of the lines that each preset rejects and shows, by model and window."""
     rows = []
     for name in TITLES:
-        found = Usage.load(MODELS / FOLDER / f"line-{name}.json")
+        found = Usage.load(MODELS / USAGE / f"line-{name}.json")
         for preset, policy in PRESETS.items():
             counted = [one for one in found.lines if one.below <= policy.reject_below + 1e-9]
             shares = found.shares(policy.reject_below)

@@ -29,9 +29,7 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes, qui
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENTROPIES, WITHOUT_GRAMMAR
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, FitChoice, Recipe
-from lsp_calib.calibration.calibrators.survival_curve import FOLDER, SurvivalCurve
-from lsp_calib.calibration.calibrators.usage import FOLDER as USAGE
-from lsp_calib.calibration.calibrators.usage import Usage, UsedLines
+from lsp_calib.calibration.calibrators.line_curves import SURVIVAL, USAGE, SurvivalCurve, Usage, UsedLines
 from lsp_calib.calibration.document import written
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds, summarise
@@ -220,7 +218,7 @@ def main() -> None:
             name = "projects" if one.language == "python" else f"projects-{one.language}"
             sources = data / ("projects-blind" if options.blind else name)
             lines += lines_of(path, sources, shipped_for(one))
-        target = MODELS / FOLDER / f"{paths[0].stem}.json"
+        target = MODELS / SURVIVAL / f"{paths[0].stem}.json"
         if options.write:
             target.parent.mkdir(exist_ok=True)
             target.write_text(json.dumps(written(fit(header, lines)), indent=2) + "\n", "utf-8")

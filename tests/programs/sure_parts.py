@@ -30,13 +30,7 @@ from offered_lines import shipped_for
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import Weighted
-from lsp_calib.calibration.calibrators.prefix_curve import (
-    FOLDER,
-    NAMES,
-    PrefixCurve,
-    TypedAlong,
-    agreement,
-)
+from lsp_calib.calibration.calibrators.line_curves import NAMES, PREFIXES, PrefixCurve, TypedAlong, agreement
 from lsp_calib.calibration.document import written
 from lsp_calib.calibration.logistic import fit_standardised, log_odds, maximise_posterior, sigmoid
 from lsp_calib.calibration.reliability import wilson_interval
@@ -346,7 +340,7 @@ def main() -> None:
             sources = data / ("projects-blind" if options.blind else name)
             languages[one.language] = lines_of(path, sources, shipped_for(one))
         every = [line for lines in languages.values() for line in lines]
-        target = MODELS / FOLDER / f"{paths[0].stem}.json"
+        target = MODELS / PREFIXES / f"{paths[0].stem}.json"
         if options.write:
             target.parent.mkdir(exist_ok=True)
             target.write_text(json.dumps(written(fit(header, every)), indent=2) + "\n", "utf-8")

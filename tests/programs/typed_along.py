@@ -23,7 +23,7 @@ from offered_lines import shipped_for
 from sure_parts import FOLDS, MODELS, Line, fit, lines_of, predicted, records_of
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
-from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, PrefixCurve
+from lsp_calib.calibration.calibrators.line_curves import PREFIXES, PrefixCurve
 from lsp_calib.calibration.scores import expected_calibration_error, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
@@ -184,7 +184,7 @@ def tables() -> tuple[str, str, list[tuple[str, Moments]]]:
     by model."""
     wide, narrow, blind, more = [HEAD], [HEAD_BINS], [], [HEAD]
     for header, stem, lines in loaded(blind=True):
-        curve = PrefixCurve.load(MODELS / FOLDER / f"{stem}.json")
+        curve = PrefixCurve.load(MODELS / PREFIXES / f"{stem}.json")
         moments = Moments.of([(line, curve) for line in lines])
         name = NAMES[header.model.name]
         blind.append((name, moments))

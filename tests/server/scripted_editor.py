@@ -633,7 +633,7 @@ def install_survival(home: Path) -> None:
     """A curve by which a line that does not end unchanged never survives."""
     from lsp_calib.calibration.calibrators.calibrator import write_document
     from lsp_calib.calibration.calibrators.curve import Curve
-    from lsp_calib.calibration.calibrators.survival_curve import FOLDER, SurvivalCurve
+    from lsp_calib.calibration.calibrators.line_curves import SURVIVAL, SurvivalCurve
     from lsp_calib.calibration.document import written
     from lsp_calib.home import private_folder
     from lsp_calib.values import ModelIdentity
@@ -646,13 +646,13 @@ def install_survival(home: Path) -> None:
         n_survived=0,
         curves=(Curve.of_measure("total", 0.0, -100.0),),
     )
-    write_document(home / "calibrators" / FOLDER / "scripted.json", written(curve))
+    write_document(home / "calibrators" / SURVIVAL / "scripted.json", written(curve))
 
 
 def install_curve(home: Path) -> None:
     """A curve by which a beginning is right as often as its tokens say."""
     from lsp_calib.calibration.calibrators.curve import Weighted
-    from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve, TypedAlong
+    from lsp_calib.calibration.calibrators.line_curves import NAMES, PREFIXES, PrefixCurve, TypedAlong
     from lsp_calib.calibration.document import written
     from lsp_calib.confidence.features import PREFIX_VERSION
     from lsp_calib.home import private_folder
@@ -661,7 +661,7 @@ def install_curve(home: Path) -> None:
     weights = {"total": 1.0}
     features = tuple(Weighted(name, 0.0, 1.0, weights.get(name, 0.0)) for name in NAMES)
     model = ModelIdentity("scripted", "Q0", "5c" * 32)
-    folder = home / "calibrators" / FOLDER
+    folder = home / "calibrators" / PREFIXES
     for one in (home, folder.parent, folder):
         private_folder(one)
     document = written(

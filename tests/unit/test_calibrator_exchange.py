@@ -375,7 +375,7 @@ class TestImport:
         assert (wire["inForce"], wire["n"], wire["before"]) == (True, 0, None)
         assert CalibratorStore.open().choose(shared.purpose).calibrator.curves == shared.curves
 
-    def test_summaries_by_another_criterion_are_refused_until_it_is_ones_own(self, tmp_path: Path) -> None:
+    def test_summaries_by_another_criterion_are_refused(self, tmp_path: Path) -> None:
         """It would be kept, said to be in force, and never used."""
         shared = SUMMARIES[0]
         of_model = [c for c in SHIPPED if c.purpose.model == shared.purpose.model]
@@ -385,11 +385,6 @@ class TestImport:
         refused = invoke("import", file, "--install")
         assert refused.exit_code == 3
         assert "by the criterion best-f1; here they are judged by most-agree" in refused.stderr
-        (state.state_dir() / "config.toml").write_text('[summary]\ncriterion = "best-f1"\n')
-        wire = imported(file, "--install")
-        assert wire["inForce"] is True
-        assert CalibratorStore.open().choose(former.purpose).calibrator.curves == former.curves
-        assert CalibratorStore.open().choose(shared.purpose).calibrator == shared
 
     def test_features_and_prompts_are_those_of_the_task(self, tmp_path: Path) -> None:
         label(5)

@@ -11,9 +11,8 @@ from click.testing import CliRunner, Result
 
 from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, editing
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve, Offset, Weighted
-from lsp_calib.calibration.calibrators.ledger_file import editing
 from lsp_calib.calibration.certificates import Promise
 from lsp_calib.cli import main
 from lsp_calib.commands.calibrators import curve_words

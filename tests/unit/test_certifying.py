@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from test_calibration_calibrator import make, platt
 from test_feedback_learning import MODEL, PURPOSE, START, User
 
-from lsp_calib.calibration.calibrators import ledger_file
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators import calibrator_store
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, editing
 from lsp_calib.calibration.calibrators.curve import Curve, Weighted
-from lsp_calib.calibration.calibrators.ledger_file import editing
 from lsp_calib.calibration.certificates import AS_BEFORE, Ledger, Promise
 from lsp_calib.calibration.tiers import RiskPolicy
 from lsp_calib.errors import CalibratorError
@@ -132,7 +131,7 @@ class TestSettingAside:
             raise CalibratorError("The file cannot be written: No space left on device.")
 
         with monkeypatch.context() as context:
-            context.setattr(ledger_file, "write_document", full)
+            context.setattr(calibrator_store, "write_document", full)
             with pytest.raises(CalibratorError, match="No space left"):
                 user.refit(None)
         assert user.in_force() == before

@@ -16,7 +16,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import RankCurve
-from lsp_calib.calibration.calibrators.prefix_curve import FOLDER
+from lsp_calib.calibration.calibrators.line_curves import PREFIXES
 from lsp_calib.calibration.tiers import Policy, RiskPolicy, TierPolicy
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, Override, Sure, Tier
 
@@ -128,7 +128,7 @@ class TestTypedAlong:
         calibrator = make(**{**platt(1.0, 0.0), **changes})
         calibrator.save(store.shipped / "shipped.json")
         of = replace(prefix_curve(), model=PURPOSE.model, prompt_version=PURPOSE.prompt_version)
-        of.save(store.shipped.parent / FOLDER)
+        of.save(store.shipped.parent / PREFIXES)
         return ConfidenceEstimator(store, policy)
 
     def moment(self, estimator: ConfidenceEstimator, first: Confidence, typed: int = 5) -> Confidence:

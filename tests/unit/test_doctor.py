@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 from test_gguf import file_of, pair
 
 from lsp_calib import lockfile
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.ledger_file import editing
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, editing
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.certificates import Promise
 from lsp_calib.cli import main

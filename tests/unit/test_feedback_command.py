@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from lsp_calib import home as state
 from lsp_calib.calibration.binomial import least_rate
-from lsp_calib.calibration.calibrators import ledger_file
-from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
+from lsp_calib.calibration.calibrators import calibrator_store
+from lsp_calib.calibration.calibrators.calibrator_store import editing, read_ledger
 from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.cli import main
 from lsp_calib.commands.feedback import spellings
@@ -201,7 +201,7 @@ class TestPurge:
         (folder.parent / "mine.json").write_text("{}")
         with editing(folder / "asked.json") as held:
             held.ledger = replace(left, tried_n=50)
-        monkeypatch.setattr(ledger_file, "write_document", full)
+        monkeypatch.setattr(calibrator_store, "write_document", full)
         assert "No space left" in invoke("purge", "--yes", "--json", "--calibrators").stderr
         assert read_ledger(folder / "asked.json").asked == 3, "an error forgets nothing"
 

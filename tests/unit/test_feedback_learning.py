@@ -25,7 +25,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import Curve, Weighted
-from lsp_calib.calibration.calibrators.prefix_curve import FOLDER, NAMES, PrefixCurve, TypedAlong
+from lsp_calib.calibration.calibrators.line_curves import NAMES, PREFIXES, PrefixCurve, TypedAlong
 from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult
@@ -254,7 +254,7 @@ def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trust
         n_right=5,
         intercept=0.0,
         features=features,
-    ).save(user.calibrators.shipped.parent / FOLDER)
+    ).save(user.calibrators.shipped.parent / PREFIXES)
     for number in range(60):
         identity, at = f"{number}", START + number
         user.show(identity, -0.3, at, language=("python", "go")[number % 2])
@@ -264,7 +264,7 @@ def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trust
         label = Label(identity, number % 10 == 9, How.EDITED, at + 30)
         came = {"sureRight": number % 10 > 2}
         user.store.record_events([Event(identity, EventKind.SETTLED, at + 30, came, label=label)])
-    folder = user.calibrators.personal / FOLDER
+    folder = user.calibrators.personal / PREFIXES
     estimator = ConfidenceEstimator(user.calibrators)
     whole = suggestion("x", "s").confidence
     whole = attrs.evolve(whole, calibrator=attrs.evolve(whole.calibrator, source="shipped"))

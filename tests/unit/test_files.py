@@ -18,8 +18,7 @@ from click.testing import CliRunner
 from lsp_calib import files
 from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.ledger_file import read_ledger
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, read_ledger
 from lsp_calib.cli import main
 from lsp_calib.errors import CalibratorError, DataError, ModelFileError, SettingsError
 from lsp_calib.evaluation.lines import read_lines_of

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
+from lsp_calib.calibration.calibrators.calibrator_store import editing, read_ledger
 from lsp_calib.calibration.certificates import LEAST_CONFIDENCE, Ledger, Promise, spent
 from lsp_calib.errors import CalibratorError
 

@@ -18,7 +18,7 @@ from test_certifying import live as live_certified
 from test_feedback_learning import PURPOSE, START, User, live
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
+from lsp_calib.calibration.calibrators.line_curves import PrefixCurve
 from lsp_calib.calibration.certificates import Promise
 from lsp_calib.calibration.logistic import sigmoid
 from lsp_calib.confidence.features import PREFIX_FEATURES, Prefix

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Weighted
-from lsp_calib.calibration.calibrators.prefix_curve import (
-    FOLDER,
+from lsp_calib.calibration.calibrators.line_curves import (
     LEAST_LINES,
     NAMES,
+    PREFIXES,
     PrefixCurve,
     ShownPart,
     TypedAlong,
@@ -310,7 +310,7 @@ def test_a_part_writes_no_closer_that_stays() -> None:
 
 
 def test_shipped_curves_are_whole_and_written_as_they_are_read() -> None:
-    folder = home.shipped_models() / FOLDER
+    folder = home.shipped_models() / PREFIXES
     files = sorted(folder.glob("*.json"))
     assert files
     assert len({(one.model.sha256, one.prompt_version) for one in map(PrefixCurve.load, files)}) == len(files)
@@ -378,11 +378,12 @@ def test_kept_promises_hardly_ever_move_a_curve() -> None:
 
 def test_the_own_curve_counts_as_long_as_its_shipped_one_is_there(tmp_path: Path) -> None:
     store = CalibratorStore(tmp_path / "own", tmp_path / "shipped" / "calibrators")
-    shipped, own = tmp_path / "shipped" / FOLDER, tmp_path / "own" / FOLDER
+    shipped, own = tmp_path / "shipped" / PREFIXES, tmp_path / "own" / PREFIXES
     purpose = Purpose(MODEL, "line-fim-1", "line", "python")
 
     def in_force() -> tuple[PrefixCurve | None, tuple[str, ...]]:
-        return store.prefix_curves(purpose)[::2]
+        found = store.line_curves(purpose)
+        return found.prefix, found.skipped
 
     base, other = curve(total=1.0), curve(total=2.0)
     assert in_force() == (None, ())

@@ -224,7 +224,7 @@ class TestEveryNumber:
 
         confidences = [new for _, _, new in judged][-1000:]
         outcomes = [bool(row.correct) for row, _, _ in judged][-1000:]
-        curve = calibrators.survival_curve(base)[0]
+        curve = calibrators.line_curves(base).survival
         assert curve is not None
         survives = [curve.probability(row.evidence, new) or 1.0 for row, _, new in judged][-1000:]
         assert any(limit.wrong_hidden for limit in report.hidden.limits)

@@ -17,8 +17,8 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENTROPIES, Curve, Weighted
+from lsp_calib.calibration.calibrators.line_curves import SURVIVAL, SurvivalCurve
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.calibrators.survival_curve import FOLDER, SurvivalCurve
 from lsp_calib.calibration.document import written
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.lines import survives
@@ -91,7 +91,7 @@ def test_the_first_curve_whose_features_are_known_counts() -> None:
 
 
 def test_shipped_curves_are_whole_and_written_as_they_are_read() -> None:
-    folder = home.shipped_models() / FOLDER
+    folder = home.shipped_models() / SURVIVAL
     files = sorted(folder.glob("*.json"))
     assert [path.name for path in files] == [
         path.name for path in sorted((home.shipped_models() / "prefixes").glob("*.json"))
@@ -138,7 +138,7 @@ def estimator(tmp_path: Path) -> ConfidenceEstimator:
 
 def test_without_labels_of_the_model_it_is_not_known(tmp_path: Path, estimator: ConfidenceEstimator) -> None:
     assert estimator.survives(PURPOSE, HALF, confidence(0.2)) is None
-    save(curve(), tmp_path / "shipped" / FOLDER)
+    save(curve(), tmp_path / "shipped" / SURVIVAL)
     estimator.reload()
     assert estimator.survives(PURPOSE, HALF, confidence(0.2)) == pytest.approx(0.6)
     assert estimator.survives(PURPOSE, HALF, confidence(0.2, "prior")) is None, "a guess"
@@ -155,7 +155,7 @@ def test_without_labels_of_the_model_it_is_not_known(tmp_path: Path, estimator: 
 
 def test_a_curve_without_a_checksum_is_no_model_s(tmp_path: Path, estimator: ConfidenceEstimator) -> None:
     nameless = ModelIdentity("other", "Q4", "")
-    save(curve(nameless), tmp_path / "shipped" / FOLDER)
+    save(curve(nameless), tmp_path / "shipped" / SURVIVAL)
     unknown = attrs.evolve(PURPOSE, model=ModelIdentity("m", "Q4", ""))
     assert estimator.survives(unknown, HALF, confidence(0.2)) is None
 
@@ -163,11 +163,11 @@ def test_a_curve_without_a_checksum_is_no_model_s(tmp_path: Path, estimator: Con
 def test_the_user_s_own_goes_first_and_a_damaged_one_is_named(
     tmp_path: Path, estimator: ConfidenceEstimator
 ) -> None:
-    save(curve(), tmp_path / "shipped" / FOLDER)
-    save(curve(intercept=-50.0), tmp_path / "own" / FOLDER)
+    save(curve(), tmp_path / "shipped" / SURVIVAL)
+    save(curve(intercept=-50.0), tmp_path / "own" / SURVIVAL)
     assert estimator.survives(PURPOSE, HALF, confidence(0.2)) == pytest.approx(0.2)
-    (tmp_path / "own" / FOLDER / "one.json").unlink()
-    (tmp_path / "own" / FOLDER / "damaged.json").write_text("{")
+    (tmp_path / "own" / SURVIVAL / "one.json").unlink()
+    (tmp_path / "own" / SURVIVAL / "damaged.json").write_text("{")
     estimator.reload()
     assert estimator.survives(PURPOSE, HALF, confidence(0.2)) == pytest.approx(0.6)
     (complaint,) = estimator.complaints

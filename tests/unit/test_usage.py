@@ -14,7 +14,7 @@ from lsp_calib.badges import BADGES, rejected_words, tier_and_reason
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.calibrators.usage import FOLDER, LEAST_LINES, Usage, UsedLines
+from lsp_calib.calibration.calibrators.line_curves import LEAST_COUNTED, USAGE, Usage, UsedLines
 from lsp_calib.calibration.document import read, written
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.errors import CalibratorError
@@ -40,7 +40,7 @@ def usage(*lines: tuple[float, int, int, int], model: ModelIdentity = MODEL) -> 
     ],
 )
 def test_shares_are_of_all_lines_below_a_limit(below: float, shares: tuple[float, float] | None) -> None:
-    assert LEAST_LINES == 50
+    assert LEAST_COUNTED == 50
     assert usage(*LINES).shares(below) == shares
 
 
@@ -72,7 +72,7 @@ def estimator(tmp_path: Path) -> ConfidenceEstimator:
 
 
 def put(estimator: ConfidenceEstimator, what: Usage) -> None:
-    folder = estimator.store.shipped.parent / FOLDER
+    folder = estimator.store.shipped.parent / USAGE
     folder.mkdir(exist_ok=True)
     (folder / "line.json").write_text(json.dumps(written(what)))
     estimator.reload()
@@ -110,19 +110,15 @@ def test_no_other_line_says_it(estimator: ConfidenceEstimator) -> None:
     assert moved.usage.startswith("rarely used as it is (")
 
 
-@pytest.mark.parametrize("why", ["no file", "another model", "another prompt", "few lines", "others alone"])
+@pytest.mark.parametrize("why", ["no file", "another model", "another prompt", "few lines"])
 def test_without_labels_of_the_model_there_are_no_numbers(estimator: ConfidenceEstimator, why: str) -> None:
-    purpose = make().purpose
     if why == "another model":
         put(estimator, usage(*LINES, model=ModelIdentity("n", "Q4", "1" * 64)))
     elif why == "another prompt":
         put(estimator, attrs_replaced(usage(*LINES), prompt_version="prefix-2"))
     elif why == "few lines":
         put(estimator, usage((0.25, 49, 5, 20)))
-    elif why == "others alone":
-        put(estimator, usage(*LINES))
-        purpose = attrs.evolve(purpose, language="java")
-    found = estimator.assess(purpose, Evidence(REJECTED))
+    found = estimator.assess(make().purpose, Evidence(REJECTED))
     assert (found.usage, found.tier) == ("", Tier.REJECT)
 
 
@@ -131,7 +127,7 @@ def attrs_replaced(one: Usage, **changes: str) -> Usage:
 
 
 def test_a_damaged_file_is_named_and_costs_nothing_else(estimator: ConfidenceEstimator) -> None:
-    folder = estimator.store.shipped.parent / FOLDER
+    folder = estimator.store.shipped.parent / USAGE
     folder.mkdir()
     (folder / "line.json").write_text("{")
     assert suggested(estimator).usage == ""
@@ -152,7 +148,7 @@ def test_shares_in_words(unchanged: float, survived: float, said: str) -> None:
 
 
 def test_each_model_and_prompt_with_a_shipped_calibrator_of_python_has_its_counts() -> None:
-    folder = home.shipped_models() / FOLDER
+    folder = home.shipped_models() / USAGE
     files = {path.name: Usage.load(path) for path in sorted(folder.glob("*.json"))}
     shipped = [Calibrator.load(path) for path in (home.shipped_models() / "calibrators").glob("line-*.json")]
     wanted = {(one.purpose.model.sha256, one.purpose.prompt_version) for one in shipped}

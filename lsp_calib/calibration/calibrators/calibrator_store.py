@@ -1,68 +1,64 @@
 """The calibrator in force: the user's own, else a shipped one, else one that is pooled or borrowed.
 
-All files are known by an index in memory. What was learned can be taken back (`roll_back`).
+All files are known by an index in memory. What was learned can be taken back (`roll_back`). The ledger of
+what was promised is changed by one process at a time (`editing`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve import Wanted
-from lsp_calib.calibration.calibrators.ledger_file import read_ledger
-from lsp_calib.calibration.calibrators.lent import FOLDER, Pooled, borrowed_curve, carried_from, carry_over
-from lsp_calib.calibration.calibrators.prefix_curve import FOLDER as PREFIXES
-from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
+from lsp_calib.calibration.calibrators.calibrator import MAX_BYTES, Calibrator, write_document
+from lsp_calib.calibration.calibrators.lent import FOLDER as POOLED
+from lsp_calib.calibration.calibrators.lent import Pooled, borrowed_curve, carried_from, carry_over
+from lsp_calib.calibration.calibrators.line_curves import (
+    PREFIXES,
+    SURVIVAL,
+    USAGE,
+    PrefixCurve,
+    SurvivalCurve,
+    Usage,
+)
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_model
-from lsp_calib.calibration.calibrators.survival_curve import FOLDER as SURVIVAL
-from lsp_calib.calibration.calibrators.survival_curve import SurvivalCurve
-from lsp_calib.calibration.calibrators.usage import FOLDER as USAGE
-from lsp_calib.calibration.calibrators.usage import Usage
 from lsp_calib.calibration.certificates import Ledger
+from lsp_calib.calibration.document import parse, read, written
 from lsp_calib.characters import in_one_line
 from lsp_calib.errors import CalibratorError, SettingsError
-from lsp_calib.values import Evidence, ModelIdentity
+from lsp_calib.files import read_file
+from lsp_calib.values import ModelIdentity
 
 IMPORTED = "imported "
 """In a provenance, before the id of the calibrator that was imported."""
 
 
-def rests_on(calibrator: Calibrator, known: Mapping[str, Calibrator]) -> frozenset[Origin]:
+def rests_on(calibrator: Calibrator, known: Iterable[Calibrator]) -> frozenset[Origin]:
     """Every source of labels of a calibrator: those of its provenance, and of the calibrators named in it.
 
-    known: calibrators by their ids; one that is not among them is a source by itself.
+    known: calibrators that may be named; one that is not among them is a source by itself.
     """
+    by_id = {one.id: one for one in known}
     found: set[Origin] = set()
     waiting, followed = [calibrator], {calibrator.id}
     while waiting:
         one = waiting.pop()
         found.update(one.provenance)
-        named = {name for name in _ids(one) if name in known} - followed
-        followed |= named
-        waiting += [known[name] for name in named]
+        names = {origin.name.removeprefix(IMPORTED) for origin in one.provenance} | {carried_from(one)}
+        new = [name for name in names if name in by_id and name not in followed]
+        followed.update(new)
+        waiting += [by_id[name] for name in new]
     return frozenset(found)
 
 
-def by_id(calibrators: Iterable[Calibrator]) -> dict[str, Calibrator]:
-    """As `rests_on` takes them."""
-    return {one.id: one for one in calibrators}
-
-
-def _ids(calibrator: Calibrator) -> Iterable[str]:
-    """What may be ids of the calibrators that one was made from."""
-    yield from (origin.name.removeprefix(IMPORTED) for origin in calibrator.provenance)
-    if (earlier := carried_from(calibrator)) is not None:
-        yield earlier
-
-
 T = TypeVar("T")
+
+P = TypeVar("P", PrefixCurve, SurvivalCurve, Usage)
 
 CERTIFICATES = "certificates"
 """The folder with the ledgers, below that of the calibrators."""
@@ -154,29 +150,28 @@ class _Shelf(Generic[T]):
             return stamp, None, f"{self._what}: {error}"
 
 
-class _OfPrompt(Protocol):
-    """What was fitted on the answers of one model to one prompt."""
+@attrs.frozen
+class LineCurves:
+    """What is known of the lines of a purpose's model and prompt, None where nothing is.
 
-    @property
-    def model(self) -> ModelIdentity: ...
+    prefix: how far they can be trusted; shipped_prefix: the same without the user's own. survival: how likely
+    they are to survive. usage: how often they are used. skipped: a sentence for each file that cannot be
+    used.
+    """
 
-    @property
-    def prompt_version(self) -> str: ...
+    prefix: PrefixCurve | None = None
+    shipped_prefix: PrefixCurve | None = None
+    survival: SurvivalCurve | None = None
+    usage: Usage | None = None
+    skipped: tuple[str, ...] = ()
 
 
-P = TypeVar("P", bound=_OfPrompt)
-
-
-def _fitting(shelves: Sequence[_Shelf[P]], purpose: Purpose) -> tuple[list[P | None], tuple[str, ...]]:
-    """Of each shelf what is for the model and prompt of a purpose, None where nothing is; and a sentence for
-    each file that cannot be used. Nothing is for a model whose file is not known."""
-    wanted, seen = (purpose.model.sha256, purpose.prompt_version), [shelf.look() for shelf in shelves]
-    found = [
-        next((one for one in reversed(of.all) if (one.model.sha256, one.prompt_version) == wanted), None)
-        for of in seen
-    ]
-    skipped = tuple(text for of in seen for text in of.skipped)
-    return (found if purpose.model.sha256 else [None] * len(found)), skipped
+def _fitting(shelf: _Shelf[P], purpose: Purpose) -> P | None:
+    """What a shelf holds for the model and prompt of a purpose. Nothing is for a model whose file is not
+    known."""
+    wanted = purpose.model.sha256, purpose.prompt_version
+    found = (one for one in reversed(shelf.look().all) if (one.model.sha256, one.prompt_version) == wanted)
+    return next(found, None) if purpose.model.sha256 else None
 
 
 class CalibratorStore:
@@ -192,18 +187,17 @@ class CalibratorStore:
         self._mine = _Shelf(personal, Calibrator.load)
         self._kept = _Shelf(personal / "history", Calibrator.load)
         self._supplied = _Shelf(shipped, Calibrator.load)
-        self._pooled = _Shelf(shipped / FOLDER, Pooled.load, "Pooled curves were skipped")
+        self._pooled = _Shelf(shipped / POOLED, Pooled.load, "Pooled curves were skipped")
         # What was chosen without the user's own, as long as these files are the same.
         self._from: tuple[_Seen[Calibrator], _Seen[Pooled]] | None = None
         self._without: dict[Purpose, CalibratorChoice] = {}
+        both = shipped.parent, personal
         what = "How far a line can be trusted is not known from every file"
-        folders = shipped.parent / PREFIXES, personal / PREFIXES
-        self._prefixes = [_Shelf(folder, PrefixCurve.load, what) for folder in folders]
+        self._prefixes = [_Shelf(one / PREFIXES, PrefixCurve.load, what) for one in both]
+        what = "How likely a line is to survive is not known from every file"
+        self._survival = [_Shelf(one / SURVIVAL, SurvivalCurve.load, what) for one in both]
         what = "How often lines are used is not known from every file"
         self._usage = _Shelf(shipped.parent / USAGE, Usage.load, what)
-        what = "How likely a line is to survive is not known from every file"
-        folders = shipped.parent / SURVIVAL, personal / SURVIVAL
-        self._survival = [_Shelf(folder, SurvivalCurve.load, what) for folder in folders]
 
     @classmethod
     def open(cls) -> CalibratorStore:
@@ -221,28 +215,24 @@ class CalibratorStore:
 
         personal: whether the user's own calibrators count.
         """
-        return self._with_own(purpose) if personal else self._without_own(purpose)
-
-    def _with_own(self, purpose: Purpose) -> CalibratorChoice:
-        mine, skipped = self._personal(purpose)
-        if mine and mine[0].curves[0].readable:
-            return CalibratorChoice(mine[0], tuple(skipped))
-        base = self.choose(purpose, personal=False)
-        skipped += base.skipped
-        earlier = self.earlier(purpose)
-        if earlier is not None and earlier.same_model and base.calibrator.curves[0].readable:
-            carried = carry_over(base.calibrator, earlier.calibrator)
-            if carried is not None:
-                return CalibratorChoice(carried, tuple(skipped))
-        return CalibratorChoice(mine[0] if mine else base.calibrator, tuple(skipped))
-
-    def _without_own(self, purpose: Purpose) -> CalibratorChoice:
         files = self._supplied.look(), self._pooled.look()
         if files != self._from:
             self._from, self._without = files, {}
-        if purpose not in self._without:
-            self._without[purpose] = self._made_for(purpose, *files)
-        return self._without[purpose]
+        base = self._without.get(purpose)
+        if base is None:
+            base = self._without[purpose] = self._made_for(purpose, *files)
+        return self._with_own(purpose, base) if personal else base
+
+    def _with_own(self, purpose: Purpose, base: CalibratorChoice) -> CalibratorChoice:
+        mine, skipped = self._personal(purpose)
+        if mine and mine[0].curves[0].readable:
+            return CalibratorChoice(mine[0], tuple(skipped))
+        earlier = self.earlier(purpose)
+        carried = None
+        if earlier is not None and earlier.same_model and base.calibrator.curves[0].readable:
+            carried = carry_over(base.calibrator, earlier.calibrator)
+        chosen = carried or (mine[0] if mine else base.calibrator)
+        return CalibratorChoice(chosen, (*skipped, *base.skipped))
 
     @staticmethod
     def _made_for(purpose: Purpose, shipped: _Seen[Calibrator], pooled: _Seen[Pooled]) -> CalibratorChoice:
@@ -268,12 +258,12 @@ class CalibratorStore:
         """The calibrators that came with the package; files that cannot be used are left out."""
         return self._supplied.look().all
 
-    def known(self, purpose: Purpose) -> dict[str, Calibrator]:
-        """By their ids, all calibrators that one for a purpose may have been made from: the shipped ones, the
-        user's with those that are kept, and what is borrowed for the purpose, which no file holds."""
+    def known(self, purpose: Purpose) -> list[Calibrator]:
+        """All calibrators that one for a purpose may have been made from: the shipped ones, the user's with
+        those that are kept, and what is borrowed for the purpose, which no file holds."""
         shelves = (self._kept, self._mine, self._supplied)
         files = [one for shelf in shelves for one in shelf.look().all]
-        return by_id([*files, self.choose(purpose, personal=False).calibrator])
+        return [*files, self.choose(purpose, personal=False).calibrator]
 
     def has_labels(self, model: ModelIdentity, prompt_version: str) -> bool:
         """Whether a calibrator of lines by this model is for this version of the prompt, in any language."""
@@ -355,47 +345,20 @@ class CalibratorStore:
             calibrator = attrs.evolve(calibrator, state="drifted")
         return calibrator, ledger, ()
 
-    def prefix_curves(
-        self, purpose: Purpose
-    ) -> tuple[PrefixCurve | None, PrefixCurve | None, tuple[str, ...]]:
-        """How far the lines of a purpose can be trusted: the curve in force and the shipped one, None where
-        there is none, and a sentence for each file that cannot be used.
-
-        The user's goes first; one that was moved counts as long as the shipped one is that from which it was.
-        """
-        (base, own), skipped = _fitting(self._prefixes, purpose)
+    def line_curves(self, purpose: Purpose) -> LineCurves:
+        """What is known of the lines of a purpose. The user's own goes first; a curve of how far lines can be
+        trusted that was moved counts as long as the shipped one is that from which it was."""
+        base, own = (_fitting(shelf, purpose) for shelf in self._prefixes)
         counts = own is not None and (not own.base or (base is not None and own.base == base.id))
-        return (own if counts else base), base, skipped
-
-    def usage(self, purpose: Purpose) -> tuple[Usage | None, tuple[str, ...]]:
-        """What became of the lines of a purpose's model and prompt, None if that is not known, and a sentence
-        for each file that cannot be used."""
-        (found,), skipped = _fitting([self._usage], purpose)
-        return found, skipped
-
-    def survival_curve(self, purpose: Purpose) -> tuple[SurvivalCurve | None, tuple[str, ...]]:
-        """How likely the lines of a purpose are to survive, None if that is not known of its model and
-        prompt; and a sentence for each file that cannot be used. The user's goes first."""
-        (base, own), skipped = _fitting(self._survival, purpose)
-        return own or base, skipped
-
-    def survivals(
-        self,
-        purpose: Purpose,
-        calibrator: Calibrator,
-        evidences: Sequence[Evidence],
-        measure: Wanted = "best",
-    ) -> list[float | None]:
-        """For each line of a purpose the probability that it survives, None where that is not known.
-
-        calibrator: says how likely the lines are to end unchanged. measure: as in `Calibrator.assess`.
-        """
-        curve = self.survival_curve(purpose)[0] if calibrator.source != "prior" else None
-        whole = [calibrator.probability(evidence, measure) for evidence in evidences]
-        return [
-            None if curve is None or p is None else curve.probability(evidence, p)
-            for p, evidence in zip(whole, evidences, strict=True)
-        ]
+        shipped_survival, own_survival = (_fitting(shelf, purpose) for shelf in self._survival)
+        shelves: tuple[_Shelf[Any], ...] = (*self._prefixes, *self._survival, self._usage)
+        return LineCurves(
+            prefix=own if counts else base,
+            shipped_prefix=base,
+            survival=own_survival or shipped_survival,
+            usage=_fitting(self._usage, purpose),
+            skipped=tuple(text for shelf in shelves for text in shelf.look().skipped),
+        )
 
     def stamp(self, purpose: Purpose) -> object:
         """A value that differs from an earlier one if another calibrator, certificate or curve of beginnings
@@ -403,14 +366,9 @@ class CalibratorStore:
 
         The folder's time alone is not enough: its clock ticks only a few hundred times a second.
         """
-        return (
-            _identity(self.personal),
-            _identity(self.personal / purpose.file),
-            _identity(self.ledger_path(purpose)),
-            *(_identity(shelf.folder) for shelf in self._prefixes),
-            _identity(self._usage.folder),
-            *(_identity(shelf.folder) for shelf in self._survival),
-        )
+        shelves: tuple[_Shelf[Any], ...] = (*self._prefixes, self._usage, *self._survival)
+        own = (self.personal, self.personal / purpose.file, self.ledger_path(purpose))
+        return tuple(map(_identity, (*own, *(one.folder for one in shelves))))
 
     def ledger_path(self, purpose: Purpose) -> Path:
         """The file with the ledger of the certificates of a purpose; there may be none yet.
@@ -558,19 +516,18 @@ def in_words(calibrator: Calibrator) -> str:
 
 def find(entries: Sequence[Listed], wanted: str) -> Listed:
     """The calibrator with an id, or the only one whose id begins so. Raises SettingsError."""
-    found = _id([entry.calibrator.id for entry in entries], wanted)
-    return next(entry for entry in entries if entry.calibrator.id == found)
+    by_id = {entry.calibrator.id: entry for entry in reversed(entries)}
+    return by_id[_id(list(by_id)[::-1], wanted)]
 
 
 def _id(known: Sequence[str], wanted: str) -> str:
     """The id that is wanted, or the only one that begins so. Raises SettingsError."""
-    begun = [one for one in dict.fromkeys(known) if one.startswith(wanted)]
+    begun = [one for one in known if one.startswith(wanted)]
     if wanted in begun:
         return wanted
     if len(begun) != 1:
-        listed = ", ".join(begun or dict.fromkeys(known)) or "none"
         problem = "Several calibrators begin with" if begun else "There is no calibrator"
-        raise SettingsError(f"{problem} {wanted!r}. Known: {listed}.")
+        raise SettingsError(f"{problem} {wanted!r}. Known: {', '.join(begun or known) or 'none'}.")
     return begun[0]
 
 
@@ -584,70 +541,153 @@ def roll_back(store: CalibratorStore, wanted: str | None = None, *, used: str | 
     Raises SettingsError for an unknown name, CalibratorError if there is nothing to go back from or to, or
     several without a name.
     """
-    entries, _ = store.listed()
-    mine = [
-        entry
-        for entry in entries
-        if entry.in_force and entry.path.parent == store.personal and not carried_from(entry.calibrator)
+    entries = {entry.calibrator.id: entry for entry in store.listed()[0]}
+    own = [one.calibrator for one in entries.values() if one.in_force and one.path.parent == store.personal]
+    # What was carried over goes with the calibrator that it came from.
+    mine = [one for one in own if not carried_from(one)]
+    # A file that was put there by hand may name none.
+    replaced = [
+        (one.parent or store.choose(one.purpose, personal=False).calibrator.id, one.purpose) for one in mine
     ]
-    if wanted is not None:
-        purpose, to = _named(store, entries, mine, wanted)
+    to: str | None = None
+    if wanted is None:
+        used = next((carried_from(one) for one in own if one.id == used and carried_from(one)), used)
+        purposes = [one.purpose for one in mine if used in (None, one.id)]
+        if not purposes:
+            which = "none of your own calibrators is in force" if used is None else f"{used} is not your own"
+            raise CalibratorError(f"There is nothing to roll back: {which}.")
+        if len(purposes) > 1:
+            targets = ", ".join(f"{one} ({of.language})" for one, of in replaced)
+            raise CalibratorError(
+                f"You have {len(purposes)} calibrators in force. Name the one to go back to: {targets}."
+            )
+        purpose = purposes[0]
+    elif (to := _id(list({**entries, **dict(replaced)}), wanted)) not in entries:
+        # It comes back by itself once the user's own one is out of force.
+        purpose, to = dict(replaced)[to], None
+    elif entries[to].in_force:
+        raise CalibratorError(f"{to} is in force already.")
     else:
-        purpose, to = _used(store, entries, mine, used), None
+        purpose = entries[to].calibrator.purpose
     before = store.choose(purpose).calibrator
     store.rollback(purpose, to=to)
-    # With the own one gone, an earlier one of the user may be carried over again.
     after = store.choose(purpose).calibrator
     if after.id == before.id:
-        raise CalibratorError(f"{after.id} stays in force: {_why_it_stays(after)}")
+        earlier = carried_from(after)
+        why = (
+            f"it is carried over from your {earlier}. Take that one out of force, by the id of the one "
+            "before it."
+            if earlier
+            else "the one that you name weighs features of another version. A refit uses your labels."
+        )
+        raise CalibratorError(f"{after.id} stays in force: {why}")
     return RolledBack(before, after)
 
 
-def _why_it_stays(calibrator: Calibrator) -> str:
-    """Why a calibrator is in force although another one was to be: see `CalibratorStore.choose`."""
-    if earlier := carried_from(calibrator):
-        before = "by the id of the one before it"
-        return f"it is carried over from your {earlier}. Take that one out of force, {before}."
-    return "the one that you name weighs features of another version. A refit uses your labels."
+# Seconds to wait for another process; a refit that holds the lock takes seconds at most.
+_PATIENCE = 60.0
 
 
-def _named(
-    store: CalibratorStore, entries: Sequence[Listed], mine: Sequence[Listed], wanted: str
-) -> tuple[Purpose, str | None]:
-    """The purpose that `wanted` is for, and its id; without the id where no file holds it: it comes back by
-    itself once the user's own one is out of force."""
-    files = {entry.calibrator.id: entry for entry in entries}
-    replaced = {_before(store, entry): entry.calibrator.purpose for entry in mine}
-    found = _id([*files, *replaced], wanted)
-    if found not in files:
-        return replaced[found], None
-    if files[found].in_force:
-        raise CalibratorError(f"{found} is in force already.")
-    return files[found].calibrator.purpose, found
+class DamagedLedgerError(CalibratorError):
+    """The file of a ledger does not hold one."""
 
 
-def _used(
-    store: CalibratorStore, entries: Sequence[Listed], mine: Sequence[Listed], used: str | None
-) -> Purpose:
-    """The purpose of the user's calibrator to take out of force. Raises CalibratorError."""
-    # What was carried over goes with the calibrator that it came from.
-    carried = [carried_from(one.calibrator) for one in entries if one.calibrator.id == used]
-    used = next((earlier for earlier in carried if earlier), used)
-    chosen = mine if used is None else [entry for entry in mine if entry.calibrator.id == used]
-    if not chosen:
-        which = "none of your own calibrators is in force" if used is None else f"{used} is not your own"
-        raise CalibratorError(f"There is nothing to roll back: {which}.")
-    if len(chosen) > 1:
-        targets = ", ".join(
-            f"{_before(store, entry)} ({entry.calibrator.purpose.language})" for entry in chosen
-        )
+@attrs.define
+class Held:
+    """A ledger that this process alone may change now: set `ledger`."""
+
+    ledger: Ledger
+    _path: Path
+    _on_disk: Ledger
+
+    def remove(self) -> None:
+        """Remove the file: nothing of it is to stay. Raises CalibratorError if it cannot be removed."""
+        try:
+            remove_ledger(self._path)
+        except OSError as error:
+            raise CalibratorError(f"{self._path} cannot be removed: {error}.") from error
+        self.ledger = self._on_disk = Ledger()
+
+    def save(self) -> None:
+        """Write it now if it was changed, before something that must not happen without it.
+
+        Raises CalibratorError if it cannot be written.
+        """
+        if self.ledger == self._on_disk:
+            return
+        write_document(self._path, written(self.ledger))
+        self._on_disk = self.ledger
+
+
+def read_ledger(path: Path) -> Ledger:
+    """The ledger in a file; an empty one if there is no file.
+
+    After a damaged one was removed, no label counts that was there when the damage was last seen.
+    Raises CalibratorError, naming it, if it cannot be read: without it nobody knows how many certificates
+    were asked for, and so what another one is worth.
+    """
+    try:
+        data = read_file(path, MAX_BYTES)
+    except FileNotFoundError:
+        seen = _damage_seen(path)
+        return Ledger(used_until=seen, read_until=seen, tried_until=seen)
+    except NotADirectoryError as error:
+        file = next(folder for folder in path.parents if folder.exists())
+        raise CalibratorError(f"{file} is a file: certificates of yours cannot be read.") from error
+    except OSError as error:
+        raise CalibratorError(f"{path} cannot be read: {error}.") from error
+    try:
+        return read(parse(data, str(path)), Ledger, str(path))
+    except CalibratorError as error:
+        raise DamagedLedgerError(
+            f"{error} It records which certificates were requested. Delete this file to re-enable "
+            "certificates; they will then rest on later labels alone."
+        ) from error
+
+
+def remove_ledger(path: Path) -> None:
+    """Remove a file, damaged or not, and what is known of its damage. Raises OSError."""
+    for one in (path, _mark_of(path)):
+        one.unlink(missing_ok=True)
+
+
+def _mark_of(path: Path) -> Path:
+    """A file whose time is when damage was seen in another."""
+    return path.with_suffix(".damaged")
+
+
+def _damage_seen(path: Path) -> float:
+    """When damage was last seen in a file, in Unix seconds; 0: never."""
+    try:
+        return _mark_of(path).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+@contextlib.contextmanager
+def editing(path: Path) -> Iterator[Held]:
+    """The ledger, locked; written when the block ends without an error, if it was changed.
+
+    Raises CalibratorError if it cannot be read, locked or written.
+    """
+    from filelock import FileLock, Timeout  # takes 40 ms
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = FileLock(path.with_suffix(".lock"), timeout=_PATIENCE, mode=0o600).acquire(poll_interval=0.02)
+    except Timeout:
         raise CalibratorError(
-            f"You have {len(chosen)} calibrators in force. Name the one to go back to: {targets}."
-        )
-    return chosen[0].calibrator.purpose
-
-
-def _before(store: CalibratorStore, entry: Listed) -> str:
-    """The id of the calibrator that one of the user replaced; a file put there by hand may name none."""
-    one = entry.calibrator
-    return one.parent or store.choose(one.purpose, personal=False).calibrator.id
+            f"{path} is in use by another lsp-calib, perhaps by a refit: try again later."
+        ) from None
+    except OSError as error:
+        raise CalibratorError(f"{path} cannot be written: {error}.") from error
+    with lock:
+        try:
+            ledger = read_ledger(path)
+        except DamagedLedgerError:
+            with contextlib.suppress(OSError):
+                _mark_of(path).touch(0o600)
+            raise
+        held = Held(ledger, path, ledger)
+        yield held
+        held.save()

@@ -9,13 +9,10 @@ import attrs
 
 from lsp_calib.badges import counted, rejected_words
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, LineCurves
 from lsp_calib.calibration.calibrators.curve import Wanted, rank_probabilities
 from lsp_calib.calibration.calibrators.lent import note
-from lsp_calib.calibration.calibrators.prefix_curve import PrefixCurve
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.calibrators.survival_curve import SurvivalCurve
-from lsp_calib.calibration.calibrators.usage import Usage
 from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.calibration.tiers import PRESETS, Policy, RiskPolicy, StricterPolicy, summary_policy
 from lsp_calib.confidence.features import Prefix
@@ -33,18 +30,12 @@ _NO_LABELS = (
 
 @attrs.frozen
 class _Chosen:
-    """What was found in force for a purpose.
-
-    prefix: how far lines can be trusted; survival: how likely they are to survive; usage: how often they are
-    used. None if that is not known.
-    """
+    """What was found in force for a purpose. lines: what else is known of its lines."""
 
     stamp: object
     calibrator: Calibrator
     ledger: Ledger
-    prefix: PrefixCurve | None
-    survival: SurvivalCurve | None = None
-    usage: Usage | None = None
+    lines: LineCurves
 
 
 class ConfidenceEstimator:
@@ -103,7 +94,7 @@ class ConfidenceEstimator:
         whole = confidence.calibrated
         if whole is None or confidence.calibrator.source == "prior":
             return ()
-        curve = self._find(purpose).prefix
+        curve = self._find(purpose).lines.prefix
         if curve is None:
             return ()
         found = curve.probabilities(places, whole, place)
@@ -130,7 +121,7 @@ class ConfidenceEstimator:
         whole = confidence.calibrated
         if typed <= 0 or whole is None:
             return confidence, tuple(beginnings)
-        curve = self._find(purpose).prefix
+        curve = self._find(purpose).lines.prefix
         if curve is not None and beginnings:
             p, later = curve.typed_along(beginnings, whole, typed, length)
         elif refuted > 0.0:
@@ -165,7 +156,7 @@ class ConfidenceEstimator:
         """How often lines that a policy rejects are used, in words; "" if no labels of their model say so."""
         if purpose.task != "line" or self.calibrator(purpose).source == "prior":
             return ""
-        known = self._find(purpose).usage
+        known = self._find(purpose).lines.usage
         shares = known and known.shares(policy.thresholds[0])
         return rejected_words(*shares) if shares else ""
 
@@ -178,7 +169,7 @@ class ConfidenceEstimator:
         whole = confidence.calibrated
         if whole is None or confidence.calibrator.source == "prior":
             return None
-        curve = self._find(purpose).survival
+        curve = self._find(purpose).lines.survival
         return None if curve is None else curve.probability(evidence, whole)
 
     def accepts_from(self, purpose: Purpose, *, document: str = "") -> float | None:
@@ -282,15 +273,10 @@ class ConfidenceEstimator:
             return before
         choice = self.store.choose(purpose)
         calibrator, ledger, unread = self.store.standing(choice.calibrator, purpose)
-        prefix, survival, usage, damaged = None, None, None, tuple[str, ...]()
-        if purpose.task == "line":
-            prefix, _, damaged = self.store.prefix_curves(purpose)
-            survival, unusable = self.store.survival_curve(purpose)
-            usage, uncounted = self.store.usage(purpose)
-            damaged += unusable + uncounted
-        skipped = (*choice.skipped, *unread, *damaged)
+        lines = self.store.line_curves(purpose) if purpose.task == "line" else LineCurves()
+        skipped = (*choice.skipped, *unread, *lines.skipped)
         self.complaints += [text for text in skipped if text not in self.complaints]
-        now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger, prefix, survival, usage)
+        now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger, lines)
         # With another certificate the tiers of earlier suggestions are out of date as well.
         present = calibrator.ref, ledger.latest
         if before is not None and (before.calibrator.ref, before.ledger.latest) != present:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import by_id, rests_on
+from lsp_calib.calibration.calibrators.calibrator_store import rests_on
 from lsp_calib.calibration.calibrators.curve import (
     FEATURES_MEASURE,
     WITHOUT_ENCODER,
@@ -463,14 +463,13 @@ def base_for(
     unless the new one is `for_others`: it takes that one's place. One of another language was not made from a
     third. Among several it is the one with the most labels.
     """
-    every = by_id(shipped)
     known = [
         one
         for one in shipped
         if _labels(one) >= TIMES * n
         and one.purpose.asks_like(purpose)
         and one.purpose.criterion == purpose.criterion
-        and not {origin.name for origin in rests_on(one, every)} & set(projects)
+        and not {origin.name for origin in rests_on(one, shipped)} & set(projects)
     ]
     of_language = [one for one in known if one.purpose.serves(purpose)]
     # One that was itself made from another would make the result depend on the order in which they are made.

@@ -1,8 +1,9 @@
-"""How far a suggestion can be trusted: the probability that its line is right up to a place in it, and what
-that becomes while the user types along it.
+"""What is known of a model's lines beside their calibrators: how far a line can be trusted, and what that
+becomes while the user types along it; how likely it is to survive; how often lines of a low probability are
+used.
 
-There is one small file for each model and version of the prompt, beside the calibrators. Its labels are of
-lines in all languages together. A refit moves the shipped curve by the user's labels (`PrefixCurve.moved`).
+There is one small file of each for each model and version of the prompt. Its labels are of lines in all
+languages together.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from msgspec.structs import replace
 
 from lsp_calib.calibration.arrays import FloatArray, IntArray
 from lsp_calib.calibration.calibrators.calibrator import FileDocument, write_document
-from lsp_calib.calibration.calibrators.curve import Weighted
+from lsp_calib.calibration.calibrators.curve import Curve, Weighted
 from lsp_calib.calibration.document import Count, Document, Text, as_floats, written
 from lsp_calib.calibration.logistic import CLIP, PlattCalibrator, Prior, log_odds, sigmoid
 from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
 from lsp_calib.errors import CalibratorError, DataError
-from lsp_calib.values import ModelIdentity, Sure
+from lsp_calib.values import Evidence, ModelIdentity, Sure
 
-FOLDER = "prefixes"
-"""The folder with the curves: beside that of the shipped calibrators, and in that of the user's own, which go
-first."""
+PREFIXES, SURVIVAL, USAGE = "prefixes", "survival", "usage"
+"""The folders with the files: beside that of the shipped calibrators, and the first two in that of the user's
+own, which go first."""
 
 NAMES = (*PREFIX_FEATURES, "whole", *PLACES)
 """What a curve weighs: the features of the beginning, the log-odds of the whole line, and 1 for the place of
@@ -233,3 +234,93 @@ class PrefixCurve(
         """Write the file that `CalibratorStore.prefix_curves` finds in a folder. Raises CalibratorError if
         that fails."""
         write_document(folder / f"{self.model.sha256[:16]}-{self.prompt_version}.json", written(self))
+
+
+class SurvivalCurve(FileDocument, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """P(the line survives, if it does not end unchanged), by logistic regression.
+
+    A line survives that is kept as it is, or after an edit of at most half of it. What
+    the probability of the whole line leaves is weighed: so a line that ends unchanged survives, and a user's
+    refit moves both.
+
+    model: whose answers it was fitted on; its SHA-256 counts. curves: the preferred first; that of the first
+    whose features are all known counts, as in a `Calibrator`. n, n_survived: the lines it was fitted on, none
+    of which was right as it stood, and how many of them survived.
+    Raises DataError for numbers that contradict each other.
+    """
+
+    model: ModelIdentity
+    prompt_version: Text
+    n: Count
+    n_survived: Count
+    curves: tuple[Curve, ...]
+
+    def __post_init__(self) -> None:
+        measures = [curve.measure for curve in self.curves]
+        if not measures or len(set(measures)) < len(measures):
+            raise DataError("curves must be at least one, one for each measure.")
+        if not 0 <= self.n_survived <= self.n:
+            raise DataError("nSurvived must be among n.")
+
+    def probability(self, evidence: Evidence, unchanged: float) -> float | None:
+        """That a line survives, in [unchanged, 1]; None if no curve has its features, or they are impossible.
+
+        evidence: of the line. unchanged: the calibrated probability that it ends as it stands, in [0, 1].
+        """
+        try:
+            of_changed = (curve.probability(evidence) for curve in self.curves)
+            edited = next((p for p in of_changed if p is not None), None)
+        except DataError:
+            return None
+        return None if edited is None else unchanged + (1.0 - unchanged) * edited
+
+
+LEAST_COUNTED = 50
+"""Lines below which no share is told: in tenths it would be chance."""
+
+# What a limit may differ by and still be the same: of a preset, or computed from costs.
+_SAME = 1e-9
+
+
+class UsedLines(Document, frozen=True):
+    """Lines with a probability below a limit, and not below that of the entry before.
+
+    n: of them were shown. unchanged: so many stand in the source as they are. survived: so many as they are
+    or after an edit of at most half of it.
+    """
+
+    below: float
+    n: Count
+    unchanged: Count
+    survived: Count
+
+    def __post_init__(self) -> None:
+        as_floats(self, bounded=("below",))
+        if not self.unchanged <= self.survived <= self.n:
+            raise DataError("unchanged must be among survived, and these among n.")
+
+
+class Usage(FileDocument, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """What became of a model's lines, by their probability, from the lowest on.
+
+    Raises DataError for limits that do not rise.
+    """
+
+    model: ModelIdentity
+    prompt_version: Text
+    lines: tuple[UsedLines, ...]
+
+    def __post_init__(self) -> None:
+        limits = [one.below for one in self.lines]
+        if limits != sorted(set(limits)):
+            raise DataError("below must rise from one to the next of lines.")
+
+    def shares(self, below: float) -> tuple[float, float] | None:
+        """Of the lines with a probability below a limit the shares that are used as they are, and as they are
+        or after an edit; None if there are too few. Of a limit between two, those up to the lower one count.
+        """
+        found = [one for one in self.lines if one.below <= below + _SAME]
+        n = sum(one.n for one in found)
+        if n < LEAST_COUNTED:
+            return None
+        return sum(one.unchanged for one in found) / n, sum(one.survived for one in found) / n
