@@ -8,9 +8,9 @@ export const SECTION = 'lspCalib';
 const OWN = ['server', 'badge'];
 // What a workspace may set, and what the server asks for again when it changes. All else it reads when it starts.
 const OF_WORKSPACE = ['languages', 'inlineCompletion.enabled', 'exclude'];
-const AT_START = Object.entries(contributes.configuration.properties)
-  .filter(([, { scope }]) => scope === 'machine' || scope === 'application')
-  .map(([name]) => name);
+const PROPERTIES: Record<string, { scope: string }> = contributes.configuration.properties;
+const DECLARED = Object.keys(PROPERTIES);
+const AT_START = DECLARED.filter((key) => ['machine', 'application'].includes(PROPERTIES[key]!.scope));
 
 /**
  * A setting as the user's own settings have it, or its default.
@@ -38,17 +38,6 @@ export function badgeHasNumber(): boolean {
   return vscode.workspace.getConfiguration(SECTION).get('badge.number') === true;
 }
 
-/** The object without unset (null) values, at every depth; undefined where nothing is left. */
-export function pruned(value: unknown): unknown {
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-    return value ?? undefined;
-  }
-  const kept = Object.entries(value)
-    .map(([key, inner]) => [key, pruned(inner)] as const)
-    .filter(([, inner]) => inner !== undefined);
-  return kept.length > 0 ? Object.fromEntries(kept) : undefined;
-}
-
 /** The patterns of all places together: VS Code's value is that of one place, of the workspace rather than of its folders. */
 function excluded(): unknown {
   const said: unknown = vscode.workspace.getConfiguration(SECTION).get('exclude');
@@ -62,27 +51,28 @@ function excluded(): unknown {
 export function ofWorkspace(): object {
   // VS Code keeps back what a workspace sets that is not trusted, but for `exclude`, which only adds.
   const all = OF_WORKSPACE.map((key) => [key, vscode.workspace.getConfiguration(SECTION).get(key)] as const);
-  return (pruned({ ...Object.fromEntries(all), exclude: excluded() }) as object | undefined) ?? {};
+  return given([...all, ['exclude', excluded()]]);
 }
 
 /** `initializationOptions`: beside it all that the user's own settings say, also what no server knows, so that it is named. */
 export function initializationOptions(): object {
-  const { globalValue } = vscode.workspace.getConfiguration().inspect<Record<string, unknown>>(SECTION) ?? {};
-  const { trusted, ...all } = (pruned(globalValue) ?? {}) as Record<string, object>;
-  const own = Object.entries(all).filter(([key]) => !OWN.includes(key));
-  return { ...ofWorkspace(), trusted: { ...Object.fromEntries(own), ...together(all, trusted) } };
+  const user = (key: string): unknown => vscode.workspace.getConfiguration().inspect(key)?.globalValue;
+  // In a profile, the object of the section lacks the user's own values for all profiles ("application"): each is asked for.
+  const keys = new Set([...DECLARED, ...keysOf(user(SECTION), SECTION)]);
+  const all = [...keys].map((key) => [key.slice(SECTION.length + 1), user(key)] as const);
+  const own = all.filter(([key]) => !OWN.includes(key.split('.')[0]!));
+  return { ...ofWorkspace(), trusted: given(own.map(([key, value]) => [key.replace(/^trusted\./, ''), value])) };
 }
 
-/** Settings of `lspCalib.trusted`, in groups that hold those of `lspCalib` as well. */
-function together(all: Record<string, object>, trusted: object = {}): object {
-  const groups = Object.entries(trusted) as [string, unknown][];
-  return Object.fromEntries(
-    groups.map(([key, value]) => [key, isGroup(value) && isGroup(all[key]) ? { ...all[key], ...value } : value]),
-  );
+/** The names of an object's values, with those of the objects in it. */
+function keysOf(value: unknown, name: string): string[] {
+  const isGroup = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isGroup ? Object.entries(value).flatMap(([key, inner]) => keysOf(inner, `${name}.${key}`)) : [name];
 }
 
-function isGroup(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+/** The object without what is unset. */
+function given(all: (readonly [string, unknown])[]): object {
+  return Object.fromEntries(all.filter(([, value]) => value !== null && value !== undefined));
 }
 
 export async function setModel(name: string): Promise<void> {

@@ -126,7 +126,8 @@ export const workspace = {
         merged(section ?? path, scope),
       ),
     // Of a section: the object of its settings in each place.
-    inspect: (key: string) => (section ? settings.get(`${section}.${key}`) : { globalValue: tree((values) => values.globalValue) }),
+    inspect: (key: string) =>
+      key === 'lspCalib' ? { globalValue: tree((values) => values.globalValue) } : settings.get(section ? `${section}.${key}` : key),
   }),
 };
 export const commands = { registerCommand, executeCommand: vi.fn(async () => undefined) };

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ConfigurationChangeEvent } from 'vscode';
 import { capabilities, contributes } from '../package.json';
-import { initializationOptions, needRestart, ofWorkspace, pruned } from '../src/settings';
+import { initializationOptions, needRestart, ofWorkspace } from '../src/settings';
 import { folders, settings } from './mock_vscode';
 
 vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
@@ -15,7 +15,8 @@ const change = (key: string) =>
 
 describe('the server is told', () => {
   it('nothing of what is unset', () => {
-    expect(pruned({ a: null, b: { c: null }, d: { e: 1, f: null }, g: [], h: false })).toEqual({ d: { e: 1 }, g: [], h: false });
+    settings.set('lspCalib.languages', { globalValue: null });
+    settings.set('lspCalib.tiers.preset', { globalValue: null });
     expect(initializationOptions()).toEqual({ trusted: {} });
     expect(ofWorkspace()).toEqual({});
   });
@@ -27,7 +28,7 @@ describe('the server is told', () => {
     settings.set('lspCalib.trusted.feedback.retentionDays', { globalValue: 30 });
     settings.set('lspCalib.trusted.model', { globalValue: 'mine', workspaceValue: '/its' });
     expect(initializationOptions()).toEqual({
-      trusted: { tiers: { preset: 'cautious' }, debounceMs: 40, feedback: { enabled: false, retentionDays: 30 }, model: 'mine' },
+      trusted: { 'tiers.preset': 'cautious', debounceMs: 40, 'feedback.enabled': false, 'feedback.retentionDays': 30, model: 'mine' },
     });
   });
 
