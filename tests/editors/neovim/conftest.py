@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "programs"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from nvim import NVIM, SOURCE, Neovim, scripted, short_folder
+from scripted_editor import install_calibrator
 
 Open = Callable[..., Neovim]
 
@@ -51,9 +52,14 @@ def open_editor(folder: Path) -> Iterator[Open]:
 
 @pytest.fixture
 def open_scripted(open_editor: Open, folder: Path, file: Path, home: Path) -> Open:
-    """Opens an editor on `file` with the real server and an engine that answers as a script says."""
+    """Opens an editor on `file` with the real server and an engine that answers as a script says.
 
-    def open_(script: Mapping[str, Any], *files: Path, **options: Any) -> Neovim:
+    calibrated: its answers have probabilities.
+    """
+
+    def open_(script: Mapping[str, Any], *files: Path, calibrated: bool = True, **options: Any) -> Neovim:
+        if calibrated:
+            install_calibrator(home)
         options.setdefault("server", scripted(folder, script))
         return open_editor(*(files or (file,)), home=home, **options)
 

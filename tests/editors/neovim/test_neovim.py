@@ -68,17 +68,6 @@ def test_a_hover_shows_the_summary_with_its_tier(nvim: Neovim) -> None:
     assert not re.search(r"\\|\*\*", text), text
 
 
-def test_refit_and_report(nvim: Neovim) -> None:
-    nvim.lua("vim.ui.open = function(uri) vim.g.opened = uri end")
-    suggested(nvim)
-    nvim.keys("<Esc>:LspCalib refit<CR>")
-    nvim.says("lsp-calib: the calibrator stays as it was: ", MODEL_SECONDS)
-    nvim.keys("<CR>:LspCalib report<CR>")
-    opened = nvim.until("the page is opened", lambda: nvim.lua("return vim.g.opened"), MODEL_SECONDS)
-    assert opened.endswith("/report.html")
-    nvim.says("the report is /")
-
-
 def test_health_names_the_program_the_model_and_the_labels(nvim: Neovim) -> None:
     nvim.keys(":checkhealth lsp_calib<CR>")
     text = "\n".join(

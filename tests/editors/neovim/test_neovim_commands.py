@@ -16,7 +16,7 @@ SCRIPT = {"answers": {"    re": LINE}, "summary": {"text": "Subtract two numbers
 
 
 STATUSLINE = "return require('lsp_calib').statusline()"
-READY = "○ scripted (learning)"  # the model, and that its calibrator has few labels
+READY = "○ scripted"
 
 
 @pytest.fixture
@@ -42,12 +42,6 @@ def test_status_is_told_in_words(nvim: Neovim) -> None:
     assert re.search(r"Half of the answers came within \d+ ms, 95 % within \d+ ms\.", said)
     assert "{" not in said
     assert "vim.NIL" not in said
-
-
-def test_the_old_names_of_commands_still_work(nvim: Neovim) -> None:
-    command(nvim, "LspCalibStatus", "lsp-calib: The script is ready.")
-    command(nvim, "LspCalibPause 30", "paused for 30 minutes")
-    command(nvim, "LspCalibResume", "suggestions come again")
 
 
 def test_why_there_is_nothing_and_why_it_has_its_tier(nvim: Neovim) -> None:

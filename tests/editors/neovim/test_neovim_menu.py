@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from nvim import NO_OLD_NVIM, OLD_NVIM, Neovim, labels
-from scripted_editor import install_calibrator, install_curve
+from scripted_editor import install_curve
 
 pytestmark = pytest.mark.skipif(not OLD_NVIM, reason=NO_OLD_NVIM)
 
@@ -53,7 +53,6 @@ def test_a_menu_opens_in_a_pause_with_the_badge_and_tab_takes_its_item(nvim: Neo
 
 
 def test_how_far_it_can_be_trusted_stands_in_its_badge(open_scripted, home: Path) -> None:
-    install_calibrator(home)
     install_curve(home)
     answer = {
         "text": "turn first * second",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from nvim import NO_NVIM, NVIM, SOURCE, Neovim, labels, rising, scripted
-from scripted_editor import install_calibrator, install_curve
+from scripted_editor import install_curve
 
 pytestmark = pytest.mark.skipif(not NVIM, reason=NO_NVIM)
 
@@ -130,7 +130,6 @@ def test_word_by_word_the_rest_stays_and_the_label_is_kept_in_parts(nvim: Neovim
 
 def test_the_part_that_can_be_trusted_is_accepted_alone_and_the_rest_stays(open_scripted, home: Path) -> None:
     """The badge says how far, and the rest is dimmed; then the key does what it does without a suggestion."""
-    install_calibrator(home)
     install_curve(home)
     nvim = open_scripted({"answers": {"    re": HALF_SURE}})
     _, badge, _ = nvim.suggested("G$A    re")
@@ -148,7 +147,6 @@ def test_the_part_that_can_be_trusted_is_accepted_alone_and_the_rest_stays(open_
 
 def test_of_an_accepted_line_the_key_takes_all(open_scripted, home: Path) -> None:
     """Its tier says that it can be trusted to its end: the server names no part of it."""
-    install_calibrator(home)
     install_curve(home)
     answer = {
         "text": REST,
@@ -167,7 +165,6 @@ def test_of_an_accepted_line_the_key_takes_all(open_scripted, home: Path) -> Non
 
 def test_typed_along_what_cannot_be_trusted_is_dimmed_in_every_picture(open_scripted, home: Path) -> None:
     pytest.importorskip("pyte")
-    install_calibrator(home)
     install_curve(home)
     nvim = open_scripted({"answers": {"    re": HALF_SURE}})
     nvim.suggested("G$A    re")
@@ -195,18 +192,6 @@ def test_a_word_is_not_inserted_once_insert_mode_has_ended(nvim: Neovim) -> None
     nvim.until("nothing on screen", lambda: not nvim.ghosts())
     time.sleep(0.3)
     assert nvim.line() == "    re"
-
-
-def test_tab_is_a_tab_where_the_suggestion_was_typed_to_its_end(open_scripted, folder: Path) -> None:
-    """Neovim keeps it until the next answer, with nothing on screen."""
-    held = {"text": "", "heldUntil": str(folder / "never")}
-    nvim = open_scripted(SCRIPT | {"otherwise": held, "inOrder": []})
-    assert nvim.suggested("G$A    re")[0] == REST
-    nvim.keys(REST)
-    nvim.until("the whole line", lambda: nvim.line() == "    re" + REST and not nvim.ghost())
-    nvim.keys("<Tab>x")
-    nvim.until("a letter", lambda: nvim.line().endswith("x"))
-    assert nvim.line()[len("    re" + REST) : -1].isspace()
 
 
 def test_tab_is_a_tab_on_the_next_line_before_its_answer(open_scripted, folder: Path) -> None:
@@ -247,18 +232,6 @@ def test_alternatives_are_stepped_through_and_accepted(nvim: Neovim) -> None:
     nvim.until("the first one", lambda: nvim.ghost().startswith(REST))
     nvim.keys("<M-n><Tab>")
     nvim.until("the second in the line", lambda: nvim.line() == "    return second * first")
-
-
-def test_an_alternative_is_chosen_from_a_list(nvim: Neovim) -> None:
-    nvim.lua(
-        "vim.ui.select = function(items, options, done)"
-        " vim.g.offered = vim.tbl_map(options.format_item, items) done(items[2], 2) end"
-    )
-    nvim.keys("<Cmd>LspCalib alternatives<CR>")
-    nvim.until("the second in the line", lambda: nvim.line() == "    return second * first")
-    offered = nvim.lua("return vim.g.offered")
-    assert [one.split("  ")[0] for one in offered] == [REST, "turn second * first", "turn first + 1"]
-    assert all("%" in one for one in offered)
 
 
 # A list in a window of its own, as many plugins have it: it takes insert mode away.
@@ -441,16 +414,6 @@ class TestBlockBetweenBrackets:
         nvim.until("its first line", lambda: nvim.line() == self.WHOLE[0])
         nvim.keys("<M-Down>")
         self.whole(nvim)
-
-
-def test_a_line_accepted_before_the_server_knows_of_a_bracket_that_a_plugin_has_closed(open_scripted) -> None:
-    text = "total = f(first)"
-    answer = {"text": text, "tokens": [text, ""], "logprobs": [-0.05, -0.01]}
-    nvim = open_scripted({"answers": {"    ": answer}})
-    nvim.keys("G$A    ")
-    nvim.until("a suggestion", lambda: nvim.ghost() == text)
-    nvim.keys("total = f()<Left><Tab>")
-    nvim.until("the line, with one bracket", lambda: nvim.line() == "    " + text)
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,15 @@ def test_a_long_message_takes_no_key_while_one_types(open_scripted) -> None:
     assert "ERROR" in "\n".join(nvim.lines())
 
 
-def test_unknown_keys_of_setup_are_named_and_the_others_count(open_scripted) -> None:
-    nvim = open_scripted(SCRIPT, setup={"keys": "suggested", "tiers": {"preset": "cautious"}, "modl": "x"})
-    assert nvim.suggested("G$A    re")
+def test_settings_are_the_users_own_and_what_is_unknown_or_gone_is_named_once(open_scripted) -> None:
+    """A workspace could set few of them: the server takes those of setup() because it is told to."""
+    settings = {"tiers.acceptFrom": 1, "tiers": {"rejectBelow": 1}, "debounceMs": 40}
+    nvim = open_scripted(SCRIPT, setup={"keys": "suggested", "settings": settings, "modl": "x"})
+    assert nvim.suggested("G$A    re")[1].split()[:2] == ["✗", "reject"]
     said = nvim.lua("return require('lsp_calib.notice').all()")
-    assert [key for key in ("cmd", "keys", "modl", "tiers") if f'has no key "{key}"' in said] == [
-        "modl",
-        "tiers",
-    ]
+    assert said.count("debounceMs was removed") == 1
+    assert said.count("has no key") == said.count('has no key "modl"') == 1
+    assert "--trust-editor" in nvim.lua("return require('lsp_calib.config').make({}).cmd")
 
 
 def test_a_missing_server_is_said_once_and_editing_goes_on(open_scripted, folder: Path) -> None:
@@ -158,14 +159,3 @@ def test_a_relative_name_of_the_server_is_found_on_the_path_alone(open_scripted,
     assert nvim.lua("return vim.lsp.get_clients()[1].config.cmd[1]") == str(program)
     assert not (folder / "touched").exists()
     assert sys.executable in real
-
-
-def test_the_settings_of_setup_are_told_to_be_the_users_own(open_scripted) -> None:
-    """A workspace could set few of them."""
-    nvim = open_scripted(SCRIPT)
-    trusted = nvim.lua(
-        "return require('lsp_calib.config').make({ settings = { tiers = { preset = 'lenient' },"
-        " trusted = { model = 'm' }, ['feedback.enabled'] = false } }).init_options"
-    )
-    assert trusted == {"trusted": {"tiers": {"preset": "lenient"}, "model": "m", "feedback.enabled": False}}
-    assert "--trust-editor" in nvim.lua("return require('lsp_calib.config').make({}).cmd")

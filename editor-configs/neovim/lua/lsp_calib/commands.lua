@@ -114,10 +114,6 @@ local subcommands = {
   alternatives = do_suggestion('alternatives'),
 }
 
--- The commands of the first version, by their subcommands.
-local ALIASES = { Refit = 'refit', Rollback = 'rollback', Export = 'export', Report = 'report',
-  Purge = 'purge', Status = 'status', Pause = 'pause', Resume = 'resume', InsertSummary = 'insert', Explain = 'explain' }
-
 local function names() return vim.fn.sort(vim.tbl_keys(subcommands)) end
 
 local function starting_with(candidates, lead)
@@ -147,13 +143,6 @@ function M.register()
   M.registered = true
   vim.api.nvim_create_user_command('LspCalib', function(args) M.run(args.fargs) end,
     { nargs = '*', complete = complete, desc = 'lsp-calib: status, report, refit and more' })
-  for alias, name in pairs(ALIASES) do
-    local subcommand = subcommands[name]
-    vim.api.nvim_create_user_command('LspCalib' .. alias, function(args) M.run({ name, unpack(args.fargs) }) end,
-      { nargs = '*', desc = 'lsp-calib: ' .. subcommand.desc, complete = function(lead)
-        return subcommand.complete and starting_with(subcommand.complete(lead), lead) or {}
-      end })
-  end
 end
 
 --- The subcommands and what they do, sorted: for the test of the documentation.
