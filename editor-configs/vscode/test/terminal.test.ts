@@ -44,8 +44,3 @@ it('asks for a folder where none is open', async () => {
   expect(window.createTerminal).not.toHaveBeenCalled();
   expect(ask.mock.calls[0]![0]).toContain('Open the folder of your project');
 });
-
-it('stands in the menu', async () => {
-  await (registered.get('lspCalib.menu') as () => Promise<void>)();
-  expect(window.showQuickPick.mock.calls[0]![0].map(({ label }) => label)).toContain('$(terminal) Terminal for lsp-calib');
-});

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +38,6 @@ def _factory(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
     def make(workspace: Path, **options: Any) -> VSCode:
         options.setdefault("machine", {"lspCalib.server.path": SERVER})
-        options.setdefault("light", os.environ.get("LSP_CALIB_THEME") == "light")
         made.append(VSCode(browser, tmp_path_factory.mktemp("profile"), workspace, **options))
         return made[-1]
 

@@ -71,6 +71,7 @@ USER_SETTINGS: dict[str, Any] = {
     "editor.wordBasedSuggestions": "off",
     "editor.hover.delay": 100,
     "files.autoSave": "off",
+    "terminal.integrated.gpuAcceleration": "off",  # its text is then in the page
 }
 # VS Code reads this one from the machine's settings alone.
 _QUIET = {"workbench.welcomePage.walkthroughs.openOnInstall": False}
@@ -197,26 +198,10 @@ def environment_with_model(home: Path, model: Path, encoder: Iterable[Path] = ()
     return kept | {"LSP_CALIB_HOME": str(home)}
 
 
-def timed_server(folder: Path, server: str, seconds: float = 0.0) -> tuple[str, Path]:
-    """A program that starts the server and journals its answers (timed_server.py), and the journal."""
-    program, journal = folder / "timed-lsp-calib", folder / "journal.jsonl"
-    words = [
-        sys.executable,
-        str(Path(__file__).with_name("timed_server.py")),
-        server,
-        str(journal),
-        str(seconds),
-    ]
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-    program.chmod(0o755)
-    return str(program), journal
-
-
-def rising_server(folder: Path, server: str) -> str:
-    """A program that starts the server, whose suggestions are then the surer the more of them is typed."""
-    program = folder / "rising-lsp-calib"
-    words = [sys.executable, str(Path(__file__).parents[1] / "rising_server.py"), server]
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+def server_behind(folder: Path, words: list[str]) -> str:
+    """A program that starts the server behind one of tests/editors, which these words begin."""
+    program = folder / "lsp-calib-behind"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *words])} "$@"\n')
     program.chmod(0o755)
     return str(program)
 
@@ -249,7 +234,6 @@ class VSCode:
         viewport: tuple[int, int] = (1280, 720),
     ) -> None:
         self.folder, self.workspace = folder, workspace
-        self._viewport = {"width": viewport[0], "height": viewport[1]}
         self._environment = dict(environment if environment is not None else os.environ)
         # As `code` says: the environment is this one. Otherwise VS Code asks a login shell for another.
         self._environment["VSCODE_CLI"] = "1"
@@ -264,13 +248,15 @@ class VSCode:
             str(folder / "extensions"), "--config", str(folder / "config.yaml"),
         ]  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
-        self._browser, self._light = browser, light
+        self._browser = browser
+        self._page_options = {
+            "viewport": {"width": viewport[0], "height": viewport[1]},
+            "color_scheme": "light" if light else "dark",
+        }
         self._new_page()
 
     def _new_page(self) -> None:
-        self.page = self._browser.new_page(
-            viewport=self._viewport, color_scheme="light" if self._light else "dark"
-        )
+        self.page = self._browser.new_page(**self._page_options)
         self.page.set_default_timeout(1000 * SECONDS)
 
     def window(self, workspace: Path, file: str | None = None) -> VSCode:

@@ -1,11 +1,10 @@
 """Pictures of the extension in a real VS Code, for the documentation.
 
-    LSP_CALIB_VSCODE="$(.ci/vscode)" python tests/editors/vscode/pictures.py [FOLDER] [--theme X] [--only X]
+    LSP_CALIB_VSCODE="$(.ci/vscode)" python tests/editors/vscode/pictures.py [FOLDER] [--only X]
 
-FOLDER (default docs/img) gets vscode-badge, -hover, -report and -install, each -dark.png and -light.png, and
-vscode-flow.png, which is animated: typing, ghost text with its badge, typing along until the badge turns, the
-rest by Tab, the mark, an edit, the hover. All with the default model and the encoder, which must be
-installed; the labels of the report are those of report_session.py. The extension's icon is drawn as well.
+FOLDER (default docs/img) gets vscode-badge-light.png and vscode-flow.png, which is animated: typing, ghost
+text with its badge, typing along until the badge turns, the rest by Tab, the mark, an edit, the hover. Both
+with the default model and the encoder, which must be installed. The extension's icon is drawn as well.
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ from __future__ import annotations
 import argparse
 import io
 import itertools
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from editor import (
     MISSING,
-    MODEL_SECONDS,
     ROOT,
     SERVER,
     SOURCE,
@@ -102,65 +98,51 @@ class Film:
 
 
 class Studio:
-    """Where pictures are made: one theme, one folder for them, one for what they need."""
+    """Where pictures are made: one folder for them, one for what they need."""
 
-    def __init__(self, browser: Any, folder: Path, theme: str, target: Path) -> None:
-        self.browser, self.folder, self.theme, self.target = browser, folder, theme, target
-        self.environment = self._home("home")
-
-    def _home(self, name: str) -> dict[str, str]:
-        (self.folder / name).mkdir(exist_ok=True)
+    def __init__(self, browser: Any, folder: Path, target: Path) -> None:
+        self.browser, self.folder, self.target = browser, folder, target
+        (folder / "home").mkdir()
         encoder = [file.path for file in locate_encoder().files]
-        return environment_with_model(self.folder / name, load_cards()["smollm2-135m"].path, encoder)
+        model = load_cards()["smollm2-135m"].path
+        self.environment = environment_with_model(folder / "home", model, encoder)
 
-    def save(self, vscode: VSCode, name: str, clip: dict[str, float] | None = None) -> None:
-        vscode.page.screenshot(path=self.target / f"vscode-{name}-{self.theme}.png", clip=clip)
-
-    def editor(self, name: str, **options: Any) -> VSCode:
-        """VS Code with the file, the side bar closed, and the cursor at the end."""
+    def editor(self, name: str, *, light: bool = False) -> VSCode:
+        """VS Code with the file and a server that is ready, the side bar closed, the cursor at the end."""
         workspace = self.folder / f"work-{name}"
         workspace.mkdir()
         (workspace / "averages.py").write_text(SOURCE)
         profile = self.folder / f"profile-{name}"
         profile.mkdir()
-        options.setdefault("environment", self.environment)
-        options.setdefault("machine", {"lspCalib.server.path": SERVER})
         vscode = VSCode(
-            self.browser, profile, workspace, user=BARE, light=self.theme == "light", viewport=SIZE, **options
+            self.browser,
+            profile,
+            workspace,
+            machine={"lspCalib.server.path": SERVER},
+            environment=self.environment,
+            user=BARE,
+            light=light,
+            viewport=SIZE,
         )
         vscode.install()
         vscode.start("averages.py")
-        return vscode
-
-    def ready(self, vscode: VSCode) -> None:
         vscode.until_ready()
         if vscode.page.locator(".part.sidebar").is_visible():
             vscode.command("View: Toggle Primary Side Bar Visibility")
         vscode.clear_notifications()
         vscode.to_end()
+        return vscode
 
-    def badge_and_hover(self) -> None:
-        vscode = self.editor("text")
-        self.ready(vscode)
+    def badge(self) -> None:
+        vscode = self.editor("text", light=True)
         seen = vscode.suggestion(TYPED)
         tier = seen["badge"].split()[1].rstrip(",")
         vscode.until("the tier in the status bar", lambda: tier in vscode.drawn()["status"])
-        self.save(vscode, "badge")
-        vscode.keys("Escape")
-        self._hover(vscode)
-        self.save(vscode, "hover")
+        vscode.page.screenshot(path=self.target / "vscode-badge-light.png")
         vscode.close()
-
-    def _hover(self, vscode: VSCode) -> None:
-        name = vscode.page.locator(
-            ".editor-instance .view-line", has_text="def variance"
-        ).first.bounding_box()
-        vscode.hovered([name["x"] + 80, name["y"] + name["height"] / 2], lambda text: "smollm2-135m" in text)
-        vscode.page.wait_for_timeout(400)
 
     def flow(self) -> None:
         vscode = self.editor("flow")
-        self.ready(vscode)
         vscode.suggestion("    r")  # the model is warm, and its first answer not in the film
         vscode.keys("Escape", "Shift+Home", "Shift+Home", "Delete")
         vscode.page.wait_for_timeout(1000)
@@ -183,7 +165,10 @@ class Studio:
         vscode.keys("Escape")
         vscode.until("no mark", lambda: not vscode.page.locator(SQUIGGLES).count())
         film.take(LOOK)
-        self._hover(vscode)
+        line = vscode.page.locator(".editor-instance .view-line", has_text="def variance").first
+        name = line.bounding_box()
+        vscode.hovered([name["x"] + 80, name["y"] + name["height"] / 2], lambda text: "smollm2-135m" in text)
+        vscode.page.wait_for_timeout(400)
         film.take(2 * LOOK)
         film.save(self.target / "vscode-flow.png")
         vscode.close()
@@ -197,41 +182,6 @@ class Studio:
             film.vscode.page.wait_for_timeout(400)
             film.take(2 * CHARACTER)
         return len(film.badges) > 1
-
-    def report(self) -> None:
-        home = self.folder / "home-report"
-        home.mkdir()
-        subprocess.run(
-            [sys.executable, str(ROOT / "tests" / "programs" / "report_session.py"), str(home)], check=True
-        )
-        vscode = self.editor("report", environment=self._home("home-report"))
-        self.ready(vscode)
-        vscode.command("lsp-calib: Show report")
-        page = "iframe.webview.ready"
-        vscode.until("the page", lambda: vscode.page.locator(page).count(), MODEL_SECONDS)
-        vscode.page.wait_for_timeout(1500)
-        vscode.clear_notifications()
-        self.save(vscode, "report")
-        vscode.close()
-
-    def install(self) -> None:
-        vscode = self.editor("install", machine={}, environment=self._without_server())
-        dialog = vscode.page.locator(".monaco-dialog-box")
-        dialog.wait_for(timeout=1000 * MODEL_SECONDS)
-        vscode.page.wait_for_timeout(500)
-        box = dialog.bounding_box()
-        around = {key: box[key] for key in ("x", "y", "width", "height")}
-        self.save(vscode, "install", around)
-        vscode.close()
-
-    def _without_server(self) -> dict[str, str]:
-        """An environment in which there is no `lsp-calib` to be found, and no model."""
-        (self.folder / "home-none").mkdir()
-        (self.folder / "home-none").chmod(0o700)
-        return self.environment | {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "LSP_CALIB_HOME": str(self.folder / "home-none"),
-        }
 
 
 def icon(path: Path) -> None:
@@ -251,8 +201,7 @@ def icon(path: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "docs" / "img")
-    parser.add_argument("--theme", choices=["dark", "light"], action="append")
-    parser.add_argument("--only", choices=["badge", "flow", "report", "install", "icon"], nargs="+")
+    parser.add_argument("--only", choices=["badge", "flow", "icon"], nargs="+")
     wanted = parser.parse_args()
     if not wanted.only or "icon" in wanted.only:
         icon(ROOT / "editor-configs" / "vscode" / "icon.png")
@@ -261,20 +210,13 @@ def main() -> int:
         return 1
     from playwright.sync_api import sync_playwright
 
-    for theme in wanted.theme or ["dark", "light"]:
-        with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(**browser_flags())
-            studio = Studio(browser, Path(name), theme, wanted.folder)
-            scenes: dict[str, Callable[[], None]] = {
-                "badge": studio.badge_and_hover, "report": studio.report, "install": studio.install,
-            }  # fmt: skip
-            if theme == "dark":
-                scenes["flow"] = studio.flow  # one is enough: a film is large
-            for name in wanted.only or scenes:
-                if name in scenes:
-                    scenes[name]()
-                    print(f"{theme}: {name}", flush=True)
-            browser.close()
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(**browser_flags())
+        studio = Studio(browser, Path(name), wanted.folder)
+        for scene, make in (("badge", studio.badge), ("flow", studio.flow)):
+            if not wanted.only or scene in wanted.only:
+                make()
+        browser.close()
     return 0
 
 

@@ -24,15 +24,14 @@ from editor import (
     SOURCE,
     TYPED,
     VSCode,
-    environment_with_model,
-    rising_server,
+    server_behind,
 )  # fmt: skip
-from encoder_scene import FILES, needs_encoder
 
 pytestmark = [pytest.mark.model, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
 
 MARKS = {"accept": "●", "review": "▲", "reject": "✗"}
 # The marks on inserted suggestions, by their severities: hint, information.
+RISING = Path(__file__).parents[1] / "rising_server.py"
 SQUIGGLES = ".squiggly-hint, .squiggly-info"
 
 
@@ -47,6 +46,9 @@ def test_a_suggestion_has_a_badge_and_tab_accepts_it_and_its_mark_goes_with_an_e
         "() => getComputedStyle(document.querySelector('.view-lines')).color"
     )
     vscode.until("the tier in the status bar", lambda: found[2] in vscode.drawn()["status"])
+    label = vscode.drawn()["label"]  # what a screen reader says
+    assert re.search(r"smollm2-135m.*calibrator", label), label
+    assert re.search(r"\d %|no probability", label), label
 
     vscode.keys("Tab")
     vscode.until("the suggestion in the line", lambda: vscode.lines()[-1] == TYPED + seen["ghost"])
@@ -62,13 +64,6 @@ def test_escape_takes_ghost_text_and_badge_away(vscode: VSCode) -> None:
     vscode.until("neither", lambda: not vscode.drawn()["ghost"] and not vscode.drawn()["badge"])
 
 
-def test_the_number_stands_in_the_hover_of_the_status_bar(vscode: VSCode) -> None:
-    vscode.suggestion(TYPED)
-    box = vscode.page.locator('.statusbar-item[id*="lspCalib.status"]').first.bounding_box()
-    place = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
-    assert re.search(r"\d %|no probability", vscode.hovered(place, lambda text: "calibrator" in text))
-
-
 def test_typed_along_the_badge_changes_in_place_and_no_text_moves(
     editor: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -82,7 +77,7 @@ def test_typed_along_the_badge_changes_in_place_and_no_text_moves(
     vscode: VSCode = editor(
         workspace,
         environment=environment,
-        machine={"lspCalib.server.path": rising_server(tmp_path, SERVER)},
+        machine={"lspCalib.server.path": server_behind(tmp_path, [str(RISING), SERVER])},
         user={"lspCalib.badge.number": True},
     )
     vscode.install()
@@ -115,17 +110,12 @@ def test_typed_along_the_badge_changes_in_place_and_no_text_moves(
     vscode.until("no badge", lambda: not vscode.drawn()["badge"])
 
 
-def hovered_summary(vscode: VSCode) -> str:
-    """The hover on a function without documentation, once it has the summary."""
-    name = vscode.page.locator(".editor-instance .view-line", has_text="def variance").first.bounding_box()
-    place = [name["x"] + 60, name["y"] + name["height"] / 2]
-    return vscode.hovered(place, lambda text: "smollm2-135m" in text)
-
-
 def test_the_hover_on_a_function_shows_its_summary(vscode: VSCode) -> None:
     """Summary, mark and tier, and the model that made it."""
     vscode.keys("Control+Home")
-    text = hovered_summary(vscode)
+    name = vscode.page.locator(".editor-instance .view-line", has_text="def variance").first.bounding_box()
+    place = [name["x"] + 60, name["y"] + name["height"] / 2]
+    text = vscode.hovered(place, lambda text: "smollm2-135m" in text)
     assert re.search(r"(Likely says|May say|Unlikely to say) what its author would", text), text
 
 
@@ -210,26 +200,40 @@ def test_a_cell_of_a_notebook_knows_the_other_cells(vscode: VSCode, request: pyt
     )
 
 
-def test_a_workspace_that_is_not_trusted_decides_nothing(
-    editor: Any, environment: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize("trusted", [False, True], ids=["restricted mode", "a trusted workspace"])
+def test_the_users_own_settings_count_and_not_those_of_a_workspace(
+    editor: Any, environment: dict[str, str], tmp_path: Path, trusted: bool
 ) -> None:
-    """Restricted mode: completions come, the workspace's settings do not count."""
+    """What the user has set that is gone is named once. A trusted workspace sets three keys, another none."""
     (tmp_path / ".vscode").mkdir()
     hostile = {
         "lspCalib.server.path": "/nonexistent/from-the-workspace",
         "lspCalib.trusted.model": "/nonexistent/from-the-workspace.gguf",
-        "lspCalib.inlineCompletion.enabled": False,
+        "lspCalib.tiers.preset": "lenient",
+        "lspCalib.tiers.acceptFrom": 0,
+        "lspCalib.languages": ["go"],
     }
     (tmp_path / ".vscode" / "settings.json").write_text(json.dumps(hostile))
     (tmp_path / "averages.py").write_text(SOURCE)
+    own = {"lspCalib.tiers.acceptFrom": 1, "lspCalib.tiers.rejectBelow": 1, "lspCalib.debounceMs": 40}
     vscode: VSCode = editor(
-        tmp_path, environment=environment, user={"security.workspace.trust.enabled": True}
+        tmp_path,
+        environment=environment,
+        user={**own, "security.workspace.trust.enabled": not trusted},
     )
     vscode.install()
     vscode.start("averages.py")
-    vscode.until("restricted mode", lambda: vscode.page.get_by_text("Restricted Mode").count())
+    if not trusted:
+        vscode.until("restricted mode", lambda: vscode.page.get_by_text("Restricted Mode").count())
     vscode.to_end()
-    assert vscode.suggestion(TYPED)["badge"]
+    vscode.until_ready()
+    if trusted:
+        vscode.type(TYPED)
+        vscode.command("lsp-calib: Why is nothing here?")
+        vscode.until("why", lambda: "languages" in vscode.notifications())
+    else:
+        assert vscode.suggestion(TYPED)["badge"].startswith("✗ reject")
+    assert vscode.notifications().count("debounceMs was removed") == 1
 
 
 def without_compilers(folder: Path) -> str:
@@ -286,38 +290,6 @@ def test_from_the_package_of_the_extension_to_the_first_suggestion(
     }
     record_property("seconds", seconds)
     print(f"install, yes, type: 3 steps, 1 confirmation; {seconds}")
-
-
-@needs_encoder
-def test_an_installation_with_the_encoder_rates_how_a_summary_fits(
-    editor: Any, model_path: Path, tmp_path: Path
-) -> None:
-    """Chosen in the one question, its packages are installed; its files are there; the hover has its line."""
-    workspace, home = tmp_path / "statistics", tmp_path / "home"
-    workspace.mkdir()
-    home.mkdir()
-    (workspace / "averages.py").write_text(SOURCE)
-    environment = environment_with_model(home, model_path, FILES)
-    path = without_compilers(tmp_path / "bin")
-    vscode: VSCode = editor(workspace, environment=environment | {"PATH": path}, machine={})
-    vscode.install()
-    vscode.start("averages.py")
-    dialog = vscode.page.locator(".monaco-dialog-box")
-    dialog.wait_for(timeout=1000 * MODEL_SECONDS)
-    assert re.search(r"optional: the encoder .*: \d+ MB of packages", dialog.inner_text())
-    dialog.get_by_role("button", name=re.compile("Install with the encoder")).click()
-    vscode.until("the server is ready", lambda: "smollm2" in vscode.drawn()["status"], 10 * MODEL_SECONDS)
-    assert not dialog.count(), "one question is all"
-    receipt = (
-        vscode.folder / "data" / "User" / "globalStorage" / "lsp-calib.lsp-calib" / "server/installed.json"
-    )
-    assert json.loads(receipt.read_text())["similarity"]
-    vscode.keys("Control+Home")
-    assert "fit the code" in hovered_summary(vscode)
-
-    vscode.command("lsp-calib: Install the server, a model or the encoder")
-    dialog.wait_for()
-    assert "encoder" not in dialog.inner_text(), "all of it is there"
 
 
 def test_a_server_that_is_missing_is_said_once_and_editing_goes_on(
