@@ -32,25 +32,17 @@ class TestScript:
         ("language", "document", "text"),
         [
             ("javascript", "/**\n * ▏\n */\nfunction f() {}\n", "计算总和"),
-            ("javascript", "/**\n * ▏", "计算总和"),
             ("javascript", "/**\n * ▏\nfunction f() {}\n", "计算总和 of them"),
             ("javascript", "▏\nfunction f() {}\n", "// 计算总和"),
             ("typescriptreact", "const a = <p>{/* ▏ */}</p>\n", "Это"),
             ("python", "# ▏\nx = 1\n", "это сумма"),
-            ("python", "# the word ▏\n", "мир"),
-            ("python", 'def f():\n    """▏"""\n', "計算する"),
             ("python", "def f():\n    ▏\n    return 1\n", '"""計算する"""'),
             ("python", 'def f():\n    """The sum.\n\n    ▏\n    return 1\n', "カタカナ"),
             ("rust", "/// ▏\nfn f() {}\n", "합계를 계산한다"),
             ("go", "// ▏\nfunc f() {}\n", "מחשב את הסכום"),
             ("c", "/* ▏ */\n", "يحسب المجموع"),
-            ("cpp", "// ▏\n", "คำนวณผลรวม"),
-            ("java", "class A { // ▏\n}\n", "योग की गणना"),
             ("ruby", "# ▏\n", "υπολογίζει"),
-            ("php", "<?php\n// ▏\n", "გამოთვლა"),
-            ("shellscript", "# ▏\n", "计算总和"),
             ("lua", "▏\n", "-- 计算总和"),
-            ("kotlin", "/**\n * ▏\n */\n", "计算总和"),
         ],
     )
     def test_a_comment_in_letters_that_the_document_lacks_is_not_offered(
@@ -140,11 +132,9 @@ class TestFiller:
         ("language", "document", "text"),
         [
             ("python", "# ▏\nx = 1\n", "0000000"),
-            ("python", "# --▏\nx = 1\n", "-------"),
             ("python", "▏\nx = 1\n", "# 1 2 3 4 5 6"),
             ("javascript", "// ▏\n", "-------"),
             ("javascript", "/*\n * ▏\n */\n", "-------"),
-            ("javascript", "/*\n * ▏", "======="),
             ("rust", "fn f() {\n    //▏\n}\n", "///////////"),
         ],
     )
@@ -160,7 +150,6 @@ class TestFiller:
             ("# Names ▏\n", "-------"),
             ('def f():\n    """Add.\n\n    Parameters\n    ▏\n    """\n', "----------"),
             ("x = ▏\n", "1111111"),
-            ("x = ▏\n", '"-------"'),
             ("x = 10 ▏\n", "---1"),
         ],
     )

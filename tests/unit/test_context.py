@@ -35,12 +35,8 @@ def test_lines_end_as_lsp_has_it(lines: list[str], end: str) -> None:
 
 @pytest.mark.parametrize("separator", ["\f", "\v", "\x1c", "\x85", "\u2028", "\u2029"])
 def test_other_separators_stay_inside_their_line(separator: str) -> None:
+    assert (split_lines(""), split_lines("\n")) == (("",), ("", ""))
     assert split_lines(f"a{separator}b\nc\rd\r\ne") == (f"a{separator}b", "c", "d", "e")
-
-
-def test_an_empty_document_has_one_empty_line() -> None:
-    assert split_lines("") == ("",)
-    assert split_lines("\n") == ("", "")
 
 
 @pytest.mark.parametrize("line", [-1, 2, 1 << 40])

@@ -22,7 +22,6 @@ def sentence_of(source: str, language: str) -> str | None:
     ("docstring", "sentence"),
     [
         ('"""Read a file and return its lines."""', "Read a file and return its lines."),
-        ("'''\n    Read a file, e.g. a log. Then more.\n    '''", "Read a file, e.g. a log."),
         ('r"""Read a file\n    over two lines.\n\n    More."""', "Read a file over two lines."),
         ('"""Read a file\n\n    More."""', "Read a file"),
         (
@@ -31,10 +30,8 @@ def sentence_of(source: str, language: str) -> str | None:
         ),
         ('"""Read `the item <https://a.b>`_ and :py:func:`it <a.b>`."""', "Read the item and it."),
         ('"""Read it all\n    Args:\n        a: b\n    """', "Read it all"),
-        ('"""Read it all\n    :param a: b\n    """', "Read it all"),
         ('"""Read it all:\n\n    >>> f()\n    """', "Read it all"),
         ('"""Args:\n        a: the first thing.\n    """', None),
-        ('""":return: the sum of things."""', None),
         ('"""\n    ====\n    Title of it\n    ====\n    """', "Title of it"),
         ('"""Deprecated."""', None),
         ('"""TODO write this down."""', None),
@@ -57,39 +54,31 @@ def test_docstrings(docstring: str, sentence: str | None) -> None:
         ),
         ("java", "/**\n * <p>Sums &amp; counts\n * them all.</p>\n * <p>More. */", "Sums & counts them all."),
         ("java", "/**\n * @param a the first.\n * @return the sum of it.\n */", None),
-        ("java", "/** {@inheritDoc} */", None),
         ("java", "/// Sums **all** the [prices][Price].", "Sums all the prices."),
         (
             "javascript",
             "/**\n * @function\n * @description Counts the words.\n * @param {string} a\n */",
             "Counts the words.",
         ),
-        ("javascript", "/**\n * Counts words\n * @param {string} a - the text.\n */", "Counts words"),
         ("typescript", "/** Finds {@link Store.find | one} by its name! Slow. */", "Finds one by its name!"),
         ("go", "// F takes items away.\n// It may fail.", "F takes items away."),
-        ("go", "/*\nF takes\nitems away.\n*/", "F takes items away."),
         ("go", "// F takes items\n//\n// More here.", "F takes items"),
         (
             "rust",
             "/// Makes an empty [`Shop`](shop::Shop), `None` if none.\n///\n/// # Examples",
             "Makes an empty Shop, None if none.",
         ),
-        ("rust", "/** Makes an\n * empty one. */", "Makes an empty one."),
         ("c", "/**\n * @brief Sums a list.\n * @param a b\n */", "Sums a list."),
-        ("c", "/*! \\brief Sums a list. */", "Sums a list."),
         ("c", "/**\n * f - sums a list\n */", "f - sums a list"),
         ("c", "/** int f(int a) { return a; } */", None),
-        ("c", "/** x = y + 2; */", None),
         ("c", "/** Copyright 2020 by the authors. */", None),
         ("cpp", "//! Sums them all.\n//! \\tparam T t", "Sums them all."),
-        ("cpp", "/*! Sums them all. */", "Sums them all."),
         (
             "csharp",
             '/// <summary>\n/// Opens <see cref="T:Shop.Store"/> at '
             '<paramref name="a"/> &lt; 3.\n/// </summary>\n/// <param name="a">It is a.</param>',
             "Opens Store at a < 3.",
         ),
-        ("csharp", "/** <summary>Opens the <c>store</c>.</summary> */", "Opens the store."),
         ("csharp", "/// <inheritdoc />", None),
         (
             "csharp",
@@ -110,7 +99,6 @@ def test_docstrings(docstring: str, sentence: str | None) -> None:
             "/**\n * Adds two {@see Number} values.\n *\n * @param int $a\n */",
             "Adds two Number values.",
         ),
-        ("php", "/**\n * @inheritdoc\n */", None),
     ],
 )
 def test_comments(language: str, comment: str, sentence: str | None) -> None:

@@ -71,19 +71,13 @@ if True:
     [
         ("def f():\n    'd'\n    return 1", "'d'", "def f():\n    return 1", 2),
         ('def f():\n    """d\n    e"""\n    return 1', '"""d\n    e"""', "def f():\n    return 1", 3),
-        ('def f():\n    r"""d\\d"""\n    return 1', 'r"""d\\d"""', "def f():\n    return 1", 2),
-        ('def f():\n\t"""d"""\n\treturn 1', '"""d"""', "def f():\n\treturn 1", 2),
-        ('def f():\n    # c\n    """d"""\n    return 1', '"""d"""', "def f():\n    # c\n    return 1", 3),
         ('def f():\n    """d"""  # noqa\n    return 1', '"""d"""', "def f():\n    return 1", 2),
         ('def f():\n    """d"""', '"""d"""', "def f():", 2),
-        ('def f(): "d"', '"d"', "def f():", 1),
         ('def f(é,\n  a): "d"', '"d"', "def f(é,\n  a):", 2),
         ('def f(é): "日"; return é', '"日"', "def f(é): return é", 0),
         ('def f():\n    """d"""; return 1', '"""d"""', "def f():\n    return 1", 1),
         ('def f():\n    f"""{d}"""\n    return 1', None, 'def f():\n    f"""{d}"""\n    return 1', 1),
         ('def f():\n    b"d"\n    return 1', None, 'def f():\n    b"d"\n    return 1', 1),
-        ("def f():\n    'f is a letter'\n    return 1", "'f is a letter'", "def f():\n    return 1", 2),
-        ('def f():\n    x = 1\n    "d"', None, 'def f():\n    x = 1\n    "d"', 1),
         ('def f():\n    "d" % 1', None, 'def f():\n    "d" % 1', 1),
     ],
 )
@@ -93,15 +87,10 @@ def test_documentation_is_told_from_code(source: str, docstring: str | None, cod
     assert (function.docstring, function.code, function.body) == (docstring, code, body)
 
 
-def test_a_signature_begins_below_the_decorators() -> None:
+def test_a_signature_goes_from_below_the_decorators_to_its_colon() -> None:
     lines = split_lines('@d\ndef f(\n    a,\n):\n    "d"\n    def g(): pass\n    return g\n')
     found = [(one.name, one.start, one.signature_end) for one in functions(lines, "python")]
     assert found == [("f", 1, 4), ("g", 5, 6)]
-
-
-def test_a_signature_ends_at_its_colon() -> None:
-    assert only("def f(\n    a): return a").signature_end == 2
-    assert only("def f():\n    # a comment\n    return 1").signature_end == 1
     assert only("def f(a: int = (lambda: 1)()) -> {1: 2}:\n    return 1").signature_end == 1
 
 
@@ -110,11 +99,6 @@ def test_a_language_without_a_grammar_has_no_functions(language: str) -> None:
     assert not has_grammar(language)
     assert functions(["def f(): pass"], language) == []
     assert prose_lines(["# c"], language) == set()
-
-
-def test_broken_source_keeps_the_functions_that_can_be_read() -> None:
-    lines = split_lines("x = (\n\ndef good():\n    return 1\n\nclass ][\n\ndef also_good(a):\n    return a\n")
-    assert {"good", "also_good"} & {function.name for function in functions(lines, "python")}
 
 
 @pytest.mark.parametrize(
@@ -127,10 +111,11 @@ def test_broken_source_keeps_the_functions_that_can_be_read() -> None:
         "\n".join(" " * depth + f"def f{depth}():" for depth in range(300)) + "\n" + " " * 300 + "pass",
         "def f():\n" * 10_000,
         "f(\n" * 10_000 + ")" * 10_000,
+        "f(\ndef g():\n" * 5_000,
         "x" * 200_000,
         "\x00\xff\ud800\n" * 10_000,
     ],
-    ids=["open", "brackets", "ifs", "lambdas", "nested", "headless", "calls", "long", "binary"],
+    ids=["open", "brackets", "ifs", "lambdas", "nested", "headless", "calls", "begun", "long", "binary"],
 )
 def test_hostile_source_neither_crashes_nor_hangs(source: str) -> None:
     lines = split_lines(source)
@@ -180,21 +165,6 @@ def test_documentation_above_a_function_belongs_to_it() -> None:
     assert [function.name if function else None for function in at] == [*["m"] * 7, None]
 
 
-def test_of_two_functions_on_one_line_the_later_that_holds_it_is_meant() -> None:
-    lines = split_lines("function a() { function b() {} }\nfunction c() {} function d() {\n}")
-    found = [innermost_function(lines, line, "javascript") for line in (0, 2)]
-    assert [function.name for function in found if function] == ["b", "d"]
-
-
-@given(st.integers(0, 12))
-def test_in_source_with_an_error_the_innermost_function_holds_the_line(line: int) -> None:
-    lines = split_lines(
-        "def f(a):\n    if a:\n        return (\n\ndef g():\n    def h():\n        x = ][\n    y\n"
-    )
-    function = innermost_function(lines, line, "python")
-    assert function is None or function.start <= line < function.end
-
-
 @pytest.mark.parametrize(
     ("language", "text", "classes"),
     [
@@ -204,11 +174,6 @@ def test_in_source_with_an_error_the_innermost_function_holds_the_line(line: int
         (
             "typescript",
             "export abstract class A<T> { f() { return 1 } }\nclass B { g() { return 1 } }",
-            "A B",
-        ),
-        (
-            "cpp",
-            "namespace n { class A { int f() { return 1; } }; struct B { int g() { return 1; } }; }",
             "A B",
         ),
         ("csharp", "class A { int f() { return 1; } struct B { int g() { return 1; } } }", "A A.B"),
@@ -286,11 +251,3 @@ def test_any_text_has_functions_within_it(language: str, data: st.DataObject) ->
         assert 0 <= function.start < function.signature_end <= len(lines)
         assert function.start < function.end <= len(lines)
         assert function.start <= function.body <= function.end
-
-
-@pytest.mark.parametrize("part", ["(\n", "(\n{\n", "  (\n(\n", "f(\ndef g():\n"])
-def test_hostile_texts_take_little_time(part: str) -> None:
-    lines = (part * 5000).split("\n")
-    began = time.process_time()
-    functions(lines, "python")
-    assert time.process_time() - began < 5.0

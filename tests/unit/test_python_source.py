@@ -22,7 +22,7 @@ import pytest
 from gap_examples import EXAMPLE_OF
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.features import DocumentIndex, text_features
+from lsp_calib.completion.features import text_features
 from lsp_calib.syntax.languages import python
 from lsp_calib.syntax.languages.python import NEWER_PYTHON, PythonDocument
 from lsp_calib.syntax.magics import with_commands
@@ -78,27 +78,21 @@ def broken(above: str, line: str, source: Sequence[str] = SOURCE, *, below: bool
     [
         # A body at the depth of what it belongs to.
         ("        if force:", "        doors = []"),
-        ("        for door in doors:", "        self.enter()"),
         ("    async def close(self):", "    return 1"),
-        ("        try:", "        self.leave()"),
         # Indentation that nothing asks for, or that matches nothing.
         ("        return doors", "            self.enter(1)"),
         ("    shop = Shop()", "        shop.close()"),
-        ("    shop = Shop()", "  shop.close()"),
         ("            self.enter(door)", "          self.enter(1)"),
         ("import os", " import re"),
         # Python 2.
         ("    shop = Shop()", '    print "x"'),
-        ("    shop = Shop()", "    exec 'x'"),
         ("    shop = Shop()", "    x = 0777"),
         ("            await self.leave()", "            raise Closed, 'no'"),
         # What the grammar takes.
         ("    shop = Shop()", "    f(a=1, 2)"),
-        ("    shop = Shop()", "    f() = 1"),
         ("    shop = Shop()", "    x = {1: 2, 3}"),
         ("import os", "def f(a=1, b): pass"),
         ("        try:", "            async = 1"),
-        ("            await self.leave()", "        x = 1"),
     ],
 )
 def test_errors_that_python_finds(above: str, line: str, below: bool) -> None:
@@ -110,25 +104,17 @@ def test_errors_that_python_finds(above: str, line: str, below: bool) -> None:
     [
         ("        if force:", "            doors = []"),
         ("        return doors", "        # because"),
-        ("        return doors", ""),
         ("        return doors", "    x = 1"),
         ("        return doors", "def other():"),
         ("            self.enter(door)", "        else:"),
-        ("            self.enter(door)", "            if door:"),
         ("    shop = Shop()", "    for door in shop:"),
-        ("    shop = Shop()", "    with open(a) as b, open(c) as d:"),
-        ("    shop = Shop()", "    match shop:"),
         ("    shop = Shop()", "    shop.open("),
-        ("    shop = Shop()", "    x = ["),
         ("    shop = Shop()", '    x = """a'),
-        ("    shop = Shop()", "    @cached"),
         ("        return doors", "    @property"),
         ('    names = ["a",', '  "c",'),
-        ('    names = ["a",', '"c",'),
         ('    """Has items."""', "    type = 1"),
         ("    shop = Shop()", "    print >>shop, 1"),
         ("    shop = Shop()", r'    x = "\d"'),  # a warning of Python's
-        ("    shop = Shop()", "    x = 1 is 1"),
     ],
 )
 def test_lines_in_order(above: str, line: str) -> None:
@@ -170,24 +156,12 @@ def main():
 )
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '    print "the end"',
-        "    print items, 1",
-        "    exec 'more'",
-        "    raise Other, 'because'",
-        "    items = 0600",
-    ],
-)
-def test_a_file_of_python_2_is_not_broken_by_its_own_forms(line: str) -> None:
-    assert broken("    items = []", line, OLD) == 0.0
-    assert broken("    shop = Shop()", line) == 1.0
-
-
-@pytest.mark.parametrize("line", ["      items = 1", "    items = = 1", "    f(a=1, 2)", "    print ]"])
-def test_a_file_of_python_2_may_be_broken_all_the_same(line: str) -> None:
-    assert broken("    items = []", line, OLD) == 1.0
+def test_a_file_of_python_2_is_not_broken_by_its_own_forms() -> None:
+    for line in ('    print "the end"', "    exec 'more'", "    raise Other, 'because'", "    items = 0600"):
+        assert broken("    items = []", line, OLD) == 0.0
+        assert broken("    shop = Shop()", line) == 1.0
+    for line in ("      items = 1", "    items = = 1", "    f(a=1, 2)"):
+        assert broken("    items = []", line, OLD) == 1.0
 
 
 def knows(row: Gap) -> bool:
@@ -313,15 +287,6 @@ def test_the_tree_of_a_document_is_computed_once(monkeypatch: pytest.MonkeyPatch
     assert document.tree_with("    shop = (") is None
     assert document.tree_with("    shop = (") is None
     assert len(calls) == 2
-
-
-def test_an_index_has_the_document_of_its_cursor() -> None:
-    index = DocumentIndex(Cursor.at(SOURCE, 2, 0, "python"))
-    assert index.python is not None
-    tree = index.python.tree_with("import re")
-    assert tree is not None
-    assert ast.unparse(tree.body[1]) == "import re"
-    assert DocumentIndex(Cursor.at(["let a;"], 0, 0, "javascript")).python is None
 
 
 def test_a_long_document_is_not_parsed_whole() -> None:
