@@ -35,8 +35,10 @@ from scripted_server import Replace, make_server
 from server_here import ServerHere
 
 from lsp_calib.server.app import CalibServer
+from lsp_calib.values import ModelIdentity
 
 URI = "file:///project/module.py"
+MODEL = ModelIdentity("scripted", "Q0", "5c" * 32)
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("scripted_server.py")
 FORK_SERVER = Path(__file__).with_name("fork_server.py")
@@ -610,13 +612,11 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
     from lsp_calib.calibration.calibrators.curve import Curve
     from lsp_calib.calibration.calibrators.purpose import Purpose
     from lsp_calib.home import private_folder
-    from lsp_calib.values import ModelIdentity
 
     private_folder(home)
-    model = ModelIdentity("scripted", "Q0", "5c" * 32)
     for task, version in (("summary", "summary-bm25-1"), ("line", "line-prefix-1")):
         calibrator = Calibrator(
-            purpose=Purpose(model, version, task, "python"),
+            purpose=Purpose(MODEL, version, task, "python"),
             curves=(Curve.of_measure("geometric-mean-first-4", 1.0, intercept),),
             raw_measure="geometric-mean-first-4",
             n=100,
@@ -636,11 +636,10 @@ def install_survival(home: Path) -> None:
     from lsp_calib.calibration.calibrators.line_curves import SURVIVAL, SurvivalCurve
     from lsp_calib.calibration.document import written
     from lsp_calib.home import private_folder
-    from lsp_calib.values import ModelIdentity
 
     private_folder(home)
     curve = SurvivalCurve(
-        model=ModelIdentity("scripted", "Q0", "5c" * 32),
+        model=MODEL,
         prompt_version="line-prefix-1",
         n=100,
         n_survived=0,
@@ -656,18 +655,16 @@ def install_curve(home: Path) -> None:
     from lsp_calib.calibration.document import written
     from lsp_calib.confidence.features import PREFIX_VERSION
     from lsp_calib.home import private_folder
-    from lsp_calib.values import ModelIdentity
 
     weights = {"total": 1.0}
     features = tuple(Weighted(name, 0.0, 1.0, weights.get(name, 0.0)) for name in NAMES)
-    model = ModelIdentity("scripted", "Q0", "5c" * 32)
     folder = home / "calibrators" / PREFIXES
     for one in (home, folder.parent, folder):
         private_folder(one)
     document = written(
         PrefixCurve(
             version=PREFIX_VERSION,
-            model=model,
+            model=MODEL,
             prompt_version="line-prefix-1",
             n=10,
             n_right=5,

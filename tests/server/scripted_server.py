@@ -10,7 +10,6 @@ SCRIPT is a JSON file, all of its keys optional:
     failure      [name of a class in lsp_calib.errors, message]: the model never gets ready
     failsAfter   how often the model is ready before `failure` begins to hold
     worksAgainAt file with which `failure` ends
-    restartFailure  [name of a class in lsp_calib.errors, message]: restarting fails
     restartSeconds  how long restarting takes
     closeSeconds how long the engine takes to close
     child        whether the engine has a process that goes when its input ends, as the model process does
@@ -126,8 +125,6 @@ class ScriptedEngine:
 
     async def restart(self) -> None:
         await asyncio.sleep(self._script.get("restartSeconds", 0))
-        if failure := self._script.get("restartFailure"):
-            raise getattr(errors, failure[0])(failure[1])
         self._note("restarted")
         self._loading = None
 

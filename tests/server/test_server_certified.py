@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from conftest import Connect
-from scripted_editor import Editor, start, suggestions, until
+from feedback_scene import in_haste, settle, show
+from scripted_editor import MODEL, Editor, start, suggestions, until
+
+from lsp_calib.feedback.store import FeedbackStore
 
 SCRIPT: dict[str, Any] = {
     "answers": {
@@ -16,6 +20,7 @@ SCRIPT: dict[str, Any] = {
         "poor": {"text": " = 2", "logprobs": [-1.6] * 4},
     },
     "afterLabels": {"soon": 0.05, "idle": 3600},
+    "clock": True,
 }
 # The labels of `learn` have no features, which the preferred measure weighs.
 RISK = {"trusted": {"tiers": {"policy": "risk"}, "confidence": {"measure": "geometric-mean"}}}
@@ -24,42 +29,26 @@ KEY = bytes(range(32))
 
 def learn(home: Path, n: int, *, begin: int = 0, wrong: float = 0.0) -> None:
     """Labels of lines as in SCRIPT, by turns; of every 100 sure ones `wrong` are wrong."""
-    from lsp_calib.feedback.events import Event, EventKind, How, Label
-    from lsp_calib.feedback.store import FeedbackStore
-    from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Suggestion, Tier, Timing
-
-    store = FeedbackStore(home / "feedback.db")
-    (home / "feedback.key").write_bytes(KEY)  # decides which labels are set aside
-    ref = CalibratorRef("c", "prior", "learning", 0)
-    confidence = Confidence(0.5, 0.5, "m", Tier.REVIEW, "", False, ref, 4)
-    model = ModelIdentity("scripted", "Q0", "5c" * 32)
     first = time.time() - 86_400
-    events = []
-    for number in range(begin, begin + n):
-        sure = number % 2 == 0
-        right = (number // 2) % 100 >= wrong if sure else number % 6 == 1
-        suggestion = Suggestion(f"s{number:05}", "line", "x", confidence, "scripted", 1, "model", Timing())
-        logprob = (-0.02 if sure else -1.6) * (1 + number * 1e-6)
-        store.record_shown(
-            suggestion,
-            model=model,
-            prompt_version="line-prefix-1",
-            language="python",
-            evidence=Evidence((logprob,) * 4),
-            at=first + number,
-            line=f"line {number}",
-        )
-        label = Label(suggestion.id, right, How.KEPT if right else How.EDITED, first + number + 0.5)
-        events.append(Event(suggestion.id, EventKind.SETTLED, label.at, label=label))
-    store.record_events(events)
-    store.close()
+    with closing(in_haste(FeedbackStore(home / "feedback.db"))) as store:
+        (home / "feedback.key").write_bytes(KEY)  # decides which labels are set aside
+        for number in range(begin, begin + n):
+            sure = number % 2 == 0
+            right = (number // 2) % 100 >= wrong if sure else number % 6 == 1
+            logprobs = ((-0.02 if sure else -1.6) * (1 + number * 1e-6),) * 4
+            name, at, line = f"s{number:05}", first + number, f"line {number}"
+            show(store, name, model=MODEL, prompt="line-prefix-1", at=at, logprobs=logprobs, line=line)
+            settle(store, name, right, at + 0.5)
 
 
 async def label(editor: Editor) -> None:
     """Keep the suggestion of the first line: a label given since the start has the others read as well."""
-    await asyncio.sleep(0.8)  # shorter would be too short to read
+    await editor.later(0.8)  # shorter would be too short to read
     editor.insert(0, 4, " = 1")
     editor.save()
+    editor.change((1, 0), (1, 0), "#")
+    await editor.later(31.0)
+    editor.change((1, 0), (1, 1), "")
     editor.change((0, 4), (0, 8), "")
 
 

@@ -6,13 +6,17 @@ import asyncio
 import json
 import random
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Connect
+from feedback_scene import in_haste, settle, show
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
-from scripted_editor import Editor, install_calibrator, until
+from scripted_editor import MODEL, Editor, install_calibrator, until
+
+from lsp_calib.feedback.store import FeedbackStore
 
 SCRIPT = {"otherwise": {"text": "xy", "logprobs": [-0.1]}}
 
@@ -51,14 +55,6 @@ async def test_other_editors_show_results_themselves(connect: Connect, name: str
     for command in ("status", "refit", "explain", "pause", "resume"):
         await editor.command(command)
     assert editor.messages == []
-
-
-async def test_a_rejected_suggestion(connect: Connect) -> None:
-    """An id is enough; a hint is an event and no label."""
-    editor = await connect(SCRIPT)
-    assert await editor.command("rejected", {"id": "0123456789abcdef"}) is None
-    assert editor.rows("SELECT suggestion_id, kind FROM events") == [("0123456789abcdef", "rejected")]
-    assert editor.labels() == {}
 
 
 async def test_bad_arguments_are_invalid_params(connect: Connect) -> None:
@@ -113,37 +109,19 @@ async def test_a_model_that_can_be_loaded_later_is_named(connect: Connect, tmp_p
     assert (status["state"], status["model"]) == ("ready", "scripted")
 
 
-def learn(
-    editor: Editor, n: int, model: str = "5c" * 32, language: str = "python", days_ago: float = 1.0
-) -> None:
+def learn(editor: Editor, n: int, language: str = "python", days_ago: float = 1.0) -> None:
     """Fill the store with labels: mostly correct where the model was confident."""
-    from lsp_calib.feedback.events import Event, EventKind, How, Label
-    from lsp_calib.feedback.store import FeedbackStore
-    from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Suggestion, Tier, Timing
-
     chance = random.Random(1)
-    store = FeedbackStore(editor.home / "feedback.db")
     start = time.time() - days_ago * 86_400
-    for number in range(n):
-        right = chance.random() < 0.5
-        logprob = -chance.random() * (0.5 if right else 3.0)
-        ref = CalibratorRef("c", "prior", "learning", 0)
-        confidence = Confidence(0.5, 0.5, "m", Tier.REVIEW, "", False, ref, 4)
-        suggestion = Suggestion(
-            f"{language}{number}", "line", "x", confidence, "scripted", 1, "model", Timing()
-        )
-        identity = ModelIdentity("scripted", "Q0", model)
-        store.record_shown(
-            suggestion,
-            model=identity,
-            prompt_version="line-prefix-1",
-            language=language,
-            evidence=Evidence((logprob,)),
-            at=start + number,
-        )
-        label = Label(suggestion.id, right, How.KEPT if right else How.EDITED, start + number)
-        store.record_events([Event(suggestion.id, EventKind.SETTLED, label.at, label=label)])
-    store.close()
+    with closing(in_haste(FeedbackStore(editor.home / "feedback.db"))) as store:
+        for number in range(n):
+            right = chance.random() < 0.5
+            logprobs = (-chance.random() * (0.5 if right else 3.0),)
+            name, at = f"{language}{number}", start + number
+            show(
+                store, name, model=MODEL, prompt="line-prefix-1", language=language, at=at, logprobs=logprobs
+            )
+            settle(store, name, right, at)
 
 
 SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator", "model"}
@@ -202,17 +180,6 @@ async def test_it_is_deleted_while_no_feedback_is_kept_as_well(connect: Connect)
     editor.open("a")
     await editor.suggestion(0, 1)
     await until(lambda: editor.rows("SELECT COUNT(*) FROM suggestions") == [(10,)], "the old to be deleted")
-
-
-async def test_a_clock_that_is_ahead_deletes_nothing(connect: Connect) -> None:
-    """What one reading of the clock would delete stays until records of another day agree with it."""
-    editor = await connect(SCRIPT, options={"trusted": {"feedback": {"retentionDays": 30}}})
-    learn(editor, 10, days_ago=400)
-    editor.open("a")
-    await editor.suggestion(0, 1)
-    await until(lambda: editor.rows("SELECT COUNT(*) FROM suggestions") == [(11,)], "it to be recorded")
-    await editor.command("exportFeedback")  # after all that waits
-    assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(11,)]
 
 
 async def test_every_language_with_labels_is_refitted(connect: Connect) -> None:
@@ -277,13 +244,6 @@ async def test_a_rollback_is_in_force_at_once_and_can_be_undone(connect: Connect
         await editor.command("rollbackCalibrator", {"id": "nonsense"})
 
 
-async def test_a_rollback_before_any_suggestion(connect: Connect) -> None:
-    """It is about the calibrator of the open document."""
-    editor = await connect(SCRIPT, text="a\n")
-    answer = await editor.command("rollbackCalibrator")
-    assert (answer["before"]["source"], answer["calibrator"]) == ("personal", None)
-
-
 async def test_a_refit_without_a_model_fails_with_a_message(connect: Connect) -> None:
     """The error says what to do, and carries no traceback."""
     editor = await connect({"failure": ["NoModelError", "Run `lsp-calib models pull smollm2-135m`."]})
@@ -306,16 +266,6 @@ async def test_restart_model(connect: Connect) -> None:
     await until(lambda: failing.messages == ["None."], "a message")
     await failing.command("restartModel")
     await until(lambda: failing.messages == ["None."] * 2, "another")
-
-
-async def test_a_restart_that_fails_is_answered_with_a_message(connect: Connect) -> None:
-    """The message of the error, without a traceback."""
-    editor = await connect({**SCRIPT, "restartFailure": ["EngineDiedError", "The model process is gone."]})
-    with pytest.raises(JsonRpcException) as caught:
-        await editor.command("restartModel")
-    assert caught.value.code == -32803  # RequestFailed
-    assert caught.value.message == "The model process is gone."
-    assert caught.value.data is None
 
 
 async def test_a_model_that_dies_just_after_it_was_ready_is_no_unhandled_error(connect: Connect) -> None:

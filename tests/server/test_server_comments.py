@@ -75,33 +75,6 @@ async def test_what_is_asked_for_by_hand_stays_while_it_is_typed(connect: Connec
     assert (rest["text"], rest["id"]) == ("um", first["id"])
 
 
-async def test_a_comment_just_begun(connect: Connect) -> None:
-    editor = await connect(ANSWER, options={"comments": "hand"}, text="x = 1\n\n")
-    assert await editor.items(1, 0)
-    editor.insert(1, 0, "#")
-    await refused(editor, (1, 1))
-    editor.insert(1, 1, " ")
-    await refused(editor, (1, 2))
-    editor.change((1, 0), (1, 2), "y =")
-    assert await editor.items(1, 3)
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "place"),
-    [
-        ("javascript", "/**\n * \n */\nfunction f() {}\n", (1, 3)),
-        ("javascript", "/**\n * \nfunction f() {}\n", (1, 3)),
-        ("rust", "/// \nfn f() {}\n", (0, 4)),
-        ("typescript", "f(); // \n", (0, 8)),
-    ],
-)
-async def test_in_other_languages(connect: Connect, language: str, text: str, place: tuple[int, int]) -> None:
-    editor = await connect(ANSWER, options={"comments": "hand"})
-    editor.open(text, language=language)
-    await refused(editor, place)
-    assert suggestions(await editor.items(*place, by_hand=True))
-
-
 async def test_nothing_is_made_ahead_there(connect: Connect) -> None:
     options = {"comments": "hand"}
     editor = await connect(
@@ -135,12 +108,6 @@ class TestMenu:
     async def test_in_a_document_that_was_only_opened(self, connect: Connect) -> None:
         editor = await connect(ANSWER, options={"comments": "hand"}, client=capabilities(), text="# T\n")
         assert (await self.by_hand(editor, 0, 3)).items
-
-    async def test_never(self, connect: Connect) -> None:
-        editor = await connect(ANSWER, options={"comments": "off"}, client=capabilities(), text="# T\n")
-        for _ in range(3):
-            assert not (await editor.complete(0, 3, invoked=True)).items
-        assert not editor.engine.read("asked")
 
     @staticmethod
     async def by_hand(editor: Editor, line: int, character: int) -> types.CompletionList:
@@ -177,15 +144,9 @@ class TestInstead:
         assert (again["id"], again["source"]) == (first["id"], "memory")
         assert (await editor.status())["withheld"]["foreignScript"] == 0
 
-    async def test_by_hand_too(self, connect: Connect) -> None:
+    async def test_not_where_another_open_document_has_the_letters(self, connect: Connect) -> None:
         editor = await connect({"otherwise": CHINESE})
-        editor.open(ENGLISH, language="javascript")
-        assert [one["text"] for one in suggestions(await editor.items(1, 3, by_hand=True))] == ["The sum"]
-
-    @pytest.mark.parametrize("uri", ["file:///project/b.js", "file:///project/README.md"])
-    async def test_not_where_another_open_document_has_the_letters(self, connect: Connect, uri: str) -> None:
-        editor = await connect({"otherwise": CHINESE})
-        editor.open("// 计算\n", uri, "markdown" if uri.endswith("md") else "javascript")
+        editor.open("# 计算\n", "file:///project/README.md", "markdown")
         editor.open(ENGLISH, language="javascript")
         assert (await editor.suggestion(1, 3))["text"] == "计算总和"
 

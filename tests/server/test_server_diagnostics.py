@@ -55,10 +55,9 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
         assert set(editor.client.diagnostics) == {URI}
 
 
-@pytest.mark.parametrize("pull", [False, True], ids=["push", "pull"])
-async def test_a_document_that_is_opened_twice(connect: Connect, pull: bool) -> None:
+async def test_a_document_that_is_opened_twice(connect: Connect) -> None:
     """With another text, and without a close between: the diagnostic is where its line is now, or nowhere."""
-    editor = await connect(SCRIPT, client=capabilities(inline=True, pull=pull), text=TEXT)
+    editor = await connect(SCRIPT, text=TEXT)
     await editor.suggestion(3, 12)
     editor.insert(3, 12, " + b")
     assert lines(await seen(editor)) == [3]
@@ -92,15 +91,6 @@ async def test_what_ends_a_diagnostic(connect: Connect) -> None:
     ]
 
 
-async def test_typed_by_hand_is_not_marked(connect: Connect) -> None:
-    """A user who types the suggestion letter by letter has read it."""
-    editor = await connect(SCRIPT, text=TEXT)
-    await editor.suggestion(3, 12)
-    for offset, letter in enumerate(" + b"):
-        editor.insert(3, 12 + offset, letter)
-    assert await seen(editor) == []
-
-
 async def test_severities(connect: Connect) -> None:
     """Never a warning: no suggestion is a fault of the code."""
     answers = {"a": {"text": "11", "logprobs": [-0.01]}, "c": {"text": "33", "logprobs": [-3.0]}}
@@ -115,14 +105,3 @@ async def test_severities(connect: Connect) -> None:
         "review": kinds.Hint,
         "reject": kinds.Information,
     }
-
-
-async def test_the_user_can_turn_marks_off(connect: Connect) -> None:
-    answers = {"a": {"text": "11", "logprobs": [-0.01]}, "b": {"text": "22", "logprobs": [-0.5]}}
-    options = {"diagnostics": {"enabled": False}}
-    editor = await connect({"answers": answers}, options=options, text="a\nb\n")
-    for line, text in enumerate(("11", "22")):
-        await editor.suggestion(line, 1)
-        editor.insert(line, 1, text)
-    assert await seen(editor) == []
-    assert editor.messages == []

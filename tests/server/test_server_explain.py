@@ -55,15 +55,6 @@ async def test_an_excluded_document_by_which_rule(connect: Connect) -> None:
     await explained(editor, "excluded", None)
 
 
-async def test_a_hidden_completion_with_its_probability(connect: Connect) -> None:
-    poor = {"text": "x", "logprobs": [-2.0, -2.0]}
-    editor = await connect({"otherwise": poor, "survival": True}, options={"hideBelow": 0.5}, text="a")
-    for _ in range(2):
-        await editor.inline(0, 1)
-        assert "edit, is about 14 %, and hideBelow is 50 %" in await explained(editor, "hidden")
-    assert len(editor.engine.read("asked")) == 1, "the second time the model is not asked"
-
-
 @pytest.mark.parametrize(("ended_by", "reason"), [("pause", "paused"), ("exclude", "excluded")])
 async def test_a_request_that_the_user_ended_meanwhile(
     connect: Connect, tmp_path: Path, ended_by: str, reason: str
@@ -239,14 +230,6 @@ async def test_turned_off_in_an_editor_that_has_the_menu_alone(connect: Connect)
         assert "restart" in message
     assert len(editor.messages) == 0
     editor.close()
-    assert await editor.command("explain") is None
-
-
-async def test_the_menu_turned_off_beside_ghost_text_is_no_reason(connect: Connect) -> None:
-    editor = await connect({"otherwise": {"text": "x"}}, options={"completion": {"enabled": False}}, text="a")
-    assert await editor.command("explain") is None
-    await editor.suggestion(0, 1)
-    assert not (await editor.complete(0, 1)).items
     assert await editor.command("explain") is None
 
 

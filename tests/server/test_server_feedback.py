@@ -125,21 +125,6 @@ async def test_only_the_owner_can_read_the_state(connect: Connect, tmp_path: Pat
     }
 
 
-async def test_two_servers_share_one_store(connect: Connect) -> None:
-    """Two windows of an editor write to one file, and neither loses anything."""
-    editors = [await connect(SCRIPT, process=True) for _ in range(2)]
-    identities = set()
-    for editor in editors:
-        editor.open(TEXT)
-        for line in range(3):
-            identities.add((await editor.suggestion(line, len(WORDS[line])))["id"])
-            editor.insert(line, len(WORDS[line]), SECRET)
-        editor.save(reason=None)
-    codes = await asyncio.gather(*(editor.leave() for editor in editors))
-    assert codes == [0, 0]
-    assert editors[0].labels() == dict.fromkeys(identities, "kept")
-
-
 async def test_a_damaged_store_costs_no_answer(connect: Connect) -> None:
     """It is moved aside and a new one started; the editor's requests are answered throughout."""
     editor = await connect(SCRIPT, initialized=False)
@@ -169,14 +154,6 @@ async def test_a_store_that_cannot_be_written_is_reported_once(connect: Connect)
     await asyncio.sleep(0.3)
     [message] = editor.messages
     assert "feedback.db" in message
-
-
-async def test_events_carry_numbers_only(connect: Connect) -> None:
-    """Whatever an editor puts into a hint, only the id is kept."""
-    editor = await connect(SCRIPT)
-    await editor.command("accepted", {"id": "abc" * 5 + "0", "text": SECRET, "uri": "file:///secret.py"})
-    ((data,),) = editor.rows("SELECT data FROM events")
-    assert json.loads(data) == {}
 
 
 async def test_the_workspace_folder_is_kept_as_a_hash(connect: Connect) -> None:

@@ -17,7 +17,6 @@ from scripted_editor import URI, Editor, capabilities, install_calibrator, sugge
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Curve
-from lsp_calib.completion.service import Completion, CompletionService
 
 # The confidence is the geometric mean of the first four tokens (`install_calibrator`), and lines survive as
 # often (`install_survival`).
@@ -75,19 +74,6 @@ async def test_what_is_shown_although_it_was_to_be_hidden_says_so(connect: Conne
     }
 
 
-async def test_without_a_limit_nothing_is_hidden_and_the_chance_of_being_shown_is_kept(
-    connect: Connect,
-) -> None:
-    editor = await connect(SCRIPT, options={"hideBelow": 0}, text=TEXT)
-    assert await shown(editor) == [0, 1, 2]
-    assert (await editor.status())["hidden"] == 0
-    kept = [
-        json.loads(data) for (data,) in await editor.stored("SELECT data FROM events WHERE kind = 'shown'")
-    ]
-    assert kept == [{"shownProbability": 1.0}] * 3
-    assert not [message for message in editor.messages if TOLD in message]
-
-
 # The probabilities are 0.14 and 0.12.
 NEAR_THE_LIMIT: dict[str, Any] = SCRIPT | {
     "answers": SCRIPT["answers"] | {"long": {"text": " = 3", "logprobs": [-2.1] * 20}}
@@ -136,19 +122,6 @@ async def test_what_is_asked_for_by_hand_is_shown(connect: Connect) -> None:
     assert (await editor.status())["hidden"] == 2
 
 
-async def test_by_hand_the_model_is_not_asked_again_for_what_is_hidden(connect: Connect) -> None:
-    """Once it was seen it stays, and is known while it is typed along."""
-    editor = await connect(SCRIPT, options={"hideBelow": 0.5}, text=TEXT)
-    assert not await editor.items(1, 4)
-    (found,) = suggestions(await editor.items(1, 4, by_hand=True))
-    assert (found["text"], found["source"]) == (" = 2", "memory")
-    editor.insert(1, 4, " ")
-    (rest,) = suggestions(await editor.items(1, 5))
-    assert (rest["text"], rest["id"]) == ("= 2", found["id"])
-    assert [entry["line"] for entry in editor.engine.read("asked")] == ["poor"]
-    assert (await editor.status())["hidden"] == 1
-
-
 async def test_a_hidden_one_is_known_while_it_is_typed_and_counts_once(connect: Connect) -> None:
     """Whatever else is typed, the model is asked, and nothing of it is left."""
     other = {"poor x": {"text": "y", "logprobs": [-0.1]}}
@@ -168,42 +141,6 @@ async def test_a_hidden_one_is_known_while_it_is_typed_and_counts_once(connect: 
     editor.change((1, 5), (1, 6), "")
     assert not await editor.items(1, 5), "taken back, it is hidden as before"
     assert [entry["line"] for entry in editor.engine.read("asked")] == ["poor", "poor x"]
-
-
-async def test_a_hidden_one_is_shown_once_what_is_typed_has_lifted_it(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same completion, followed as any other from then on."""
-
-    def typed_along(_: CompletionService, known: Completion, typed: int, **__: object) -> Completion:
-        confidence = known.suggestion.confidence
-        p = confidence.calibrated if typed < 2 else 0.6
-        return known.with_confidence(attrs.evolve(confidence, calibrated=p))
-
-    monkeypatch.setattr(CompletionService, "typed_along", typed_along)
-    editor = await connect(SCRIPT | {"clock": True}, options={"hideBelow": 0.5}, text=TEXT)
-    assert not await editor.items(1, 4)
-    editor.insert(1, 4, " ")
-    assert not await editor.items(1, 5)
-    editor.insert(1, 5, "=")
-    (found,) = suggestions(await editor.items(1, 6))
-    assert (found["text"], found["confidence"], found["source"]) == (" 2", 0.6, "memory")
-    assert await editor.command("explain", {"uri": URI}) is None
-    editor.insert(1, 6, " ")
-    (rest,) = suggestions(await editor.items(1, 7))
-    assert (rest["text"], rest["id"]) == ("2", found["id"])
-    editor.change((1, 6), (1, 7), "")
-    editor.change((1, 5), (1, 6), "")
-    assert not await editor.items(1, 5), "below the limit again"
-    assert [entry["line"] for entry in editor.engine.read("asked")] == ["poor"]
-    status = await editor.status()
-    assert (status["hidden"], sum(status["tiers"].values())) == (1, 1)
-    editor.insert(1, 5, "=")
-    assert suggestions(await editor.items(1, 6))[0]["id"] == found["id"]
-    editor.insert(1, 6, " 2")
-    await editor.command("accepted", found)
-    assert await editor.saved() == {found["id"]: "kept"}
-    assert editor.rows("SELECT shown_probability FROM suggestions") == [(1.0,)]
 
 
 async def test_what_was_made_ahead_and_hidden_counts_where_the_user_comes_to_it(connect: Connect) -> None:
@@ -327,13 +264,3 @@ async def test_a_line_that_opens_documentation_has_no_number(connect: Connect) -
     assert suggestion["text"] == '"""'
     assert (suggestion["confidence"], suggestion["tier"], suggestion["doubt"]) == (None, "review", None)
     assert suggestion["reason"].startswith("text in a comment or a documentation string: ")
-
-
-@pytest.mark.parametrize("limit", [0.0, 0.5])
-async def test_what_opens_documentation_is_hidden_as_lines_of_code_are(
-    connect: Connect, limit: float
-) -> None:
-    unlikely = {"text": '"""', "logprobs": [-3.0]}
-    script = {"otherwise": unlikely, "survival": True}
-    editor = await connect(script, options={"hideBelow": limit}, text="def f():\n    \n")
-    assert len(suggestions(await editor.items(1, 4))) == (not limit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from conftest import Connect
 from lsprotocol import types
 from scripted_editor import Editor, capabilities
@@ -45,21 +44,6 @@ async def test_summary_tier_and_words(connect: Connect) -> None:
     assert asked["summary"]
     assert "return a + b" in asked["prompt"]
     assert "Old words" not in asked["prompt"]
-
-
-@pytest.mark.parametrize(
-    ("accept", "reject", "tier"),
-    [
-        (0.4, 0.1, "🟡 **May say what its author would**"),
-        (0.9, 0.6, "🔴 **Unlikely to say what its author would**"),
-    ],
-)
-async def test_milder_thresholds_are_those_of_lines_and_stricter_ones_hold_for_summaries_too(
-    connect: Connect, accept: float, reject: float, tier: str
-) -> None:
-    tiers = {"tiers": {"acceptFrom": accept, "rejectBelow": reject}}
-    editor = await connect({"summary": {"text": "Add.", "logprobs": [-0.7]}}, options=tiers, text=TEXT)
-    assert f"{tier}: about 5 in 10" in (await shown(editor)).value
 
 
 async def test_without_labels_for_summaries_there_is_no_number(connect: Connect) -> None:
@@ -160,13 +144,3 @@ async def test_a_summary_that_only_repeats_the_name_is_not_green(connect: Connec
     assert text == "This is the add function."
     assert tier.startswith("🟡 **May say what its author would**: about 8 in 10 summaries like this")
     assert note == "It says little beyond the function's name."
-
-
-async def test_plain_text_has_no_marks_around_a_command(connect: Connect) -> None:
-    client = plain_text()
-    summary = {"text": "Sum `a`.", "logprobs": [-0.001]}
-    editor = await connect({"summary": summary}, calibrated=False, client=client, text=TEXT)
-    text, tier, _ = (await shown(editor)).value.split("\n\n")
-    assert text == "Sum `a`.", "the model's words stay as they are"
-    assert '"lsp-calib calibrate PATH --task summary"' in tier
-    assert "`" not in tier

@@ -114,8 +114,7 @@ async def test_a_client_that_dies_while_its_workspace_is_read_does_not_wait_for_
     assert b"Traceback" not in editor.client.stderr
 
 
-@pytest.mark.parametrize("thread", ["pool", "feedback"])
-@pytest.mark.parametrize("leaves", [True, False], ids=["exit", "end of input"])
+@pytest.mark.parametrize(("thread", "leaves"), [("pool", True), ("feedback", False)])
 async def test_a_thread_that_never_ends_does_not_keep_the_server(
     connect: Connect, thread: str, leaves: bool
 ) -> None:
@@ -192,14 +191,6 @@ async def test_requests_during_shutdown_start_nothing(connect: Connect) -> None:
     assert len(editor.engine.read("loading")) == 1
     assert not alive(child)
     assert editor.client.stderr == b""
-
-
-async def test_an_empty_session(connect: Connect) -> None:
-    """Initialized and shut down at once, before anything was loaded."""
-    editor = await connect({"readyWhen": "/nowhere"})
-    assert await editor.leave() == 0
-    assert editor.client.stderr == b""
-    assert editor.client.messages == []
 
 
 async def test_nothing_but_the_protocol_on_standard_output(tmp_path: Path) -> None:

@@ -119,17 +119,6 @@ async def test_one_that_is_shown_anew_after_its_label_was_first_seen_where_it_ag
         assert len(store.labels(model, prompt, "line")) == 2
 
 
-async def test_one_that_is_shown_to_keep_learning_says_so_until_it_is_lifted_over_the_limit(
-    connect: Connect, tmp_path: Path
-) -> None:
-    install_curve(tmp_path / "home")
-    editor = await connect({**SCRIPT, **HIDING, "explored": 1.0}, options={"hideBelow": 0.85}, text=TEXT)
-    seen = [await editor.suggestion(0, 8), *await typed(editor, SAID[:12])]
-    said = [one["reason"].count("shown although it is below hideBelow (0.85)") for one in seen]
-    assert said == [int(one["confidence"] < 0.85) for one in seen]
-    assert 2 <= sum(said) < len(said)
-
-
 async def test_a_hidden_one_that_comes_back_after_its_label_is_one_more_suggestion(
     connect: Connect, tmp_path: Path
 ) -> None:

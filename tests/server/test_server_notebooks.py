@@ -125,21 +125,6 @@ async def test_what_is_undone_in_a_later_cell_does_not_come_back(connect: Connec
     assert again is None or not again.items
 
 
-async def test_a_label_comes_with_the_saving_of_the_notebook(connect: Connect) -> None:
-    editor = await begin(connect)
-    book = Notebook(editor, {"a": SCORE, "b": USE, "c": LAST})
-    seen = await editor.suggestion(1, len(TYPED), book.cell_uri("b"))
-    book.insert("b", 1, len(TYPED), REST["text"])
-    book.insert("a", 0, 0, "import math\n")
-    book.move("b", 2)
-    await editor.in_order()
-    assert editor.labels() == {}
-    book.save()
-    assert await editor.settled() == {seen["id"]: "kept"}
-    book.close()
-    assert await editor.inline(1, 3, book.cell_uri("b")) is None
-
-
 async def test_a_mark_stands_in_its_cell(connect: Connect) -> None:
     """At the cell's own lines, which those of other cells do not move; it goes with the cell."""
     editor = await begin(connect, edits=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
 from pathlib import Path
 
@@ -51,15 +50,6 @@ async def test_a_client_that_opens_nothing_is_told_the_path(connect: Connect) ->
     path = (await editor.command("showReport"))["path"]
     await until(lambda: any(path in message for message in editor.messages), "a message with the path")
     assert "nothing to report yet" in Path(path).read_text("utf-8")
-
-
-async def test_two_servers_at_once(connect: Connect) -> None:
-    """Both write the same file; whoever reads it finds a whole page."""
-    editors = [await connect(SCRIPT), await connect(SCRIPT)]
-    await one_kept(editors[0])
-    answers = await asyncio.gather(*(editor.command("showReport") for editor in editors * 5))
-    assert {answer["path"] for answer in answers} == {str(editors[0].home / "report.html")}
-    assert Path(answers[0]["path"]).read_text("utf-8").endswith("</html>\n")
 
 
 async def test_it_is_refused_where_something_else_lies(connect: Connect) -> None:

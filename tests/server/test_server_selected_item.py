@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import Connect
 from lsprotocol import types
-from scripted_editor import Editor, capabilities, install_curve, suggestions, until
+from scripted_editor import Editor, install_curve, suggestions, until
 
 
 def item(
@@ -37,11 +37,8 @@ async def shown(
     [
         ("os.pa", 5, item(3, 5, "path"), "os.pa", "th", ("path.join(a)", 3, 5)),
         ("os.Pa()", 5, item(3, 5, "path"), "os.", "path", ("path.join(a)", 3, 5)),
-        ("os.pth", 6, item(3, 6, "path"), "os.p", "ath", ("path.join(a)", 3, 6)),
         ("os.path", 5, item(3, 7, "path"), "os.pa", "th", ("path.join(a)", 3, 7)),
         ("😀 os.pa", 8, item(6, 8, "path"), "😀 os.pa", "th", ("path.join(a)", 6, 8)),
-        ("os.", 3, item(3, 3, "path"), "os.", "path", ("path.join(a)", 3, 3)),
-        ("os.path", 7, item(3, 7, "path"), "os.path", "", ("path.join(a)", 3, 7)),
     ],
 )
 async def test_the_model_is_asked_behind_what_is_typed_of_the_item(
@@ -113,14 +110,6 @@ async def test_an_engine_that_cannot_score_an_item_gives_nothing_beside_another_
     assert len(editor.engine.read("asked")) == 1
 
 
-async def test_an_answer_that_loses_a_part_of_the_item_is_not_shown(connect: Connect) -> None:
-    """What already stands behind the cursor is cut off, and here it is the end of the item."""
-    answer = {"text": "x", "leads": {"th = 1": {"text": "th = 1"}}}
-    editor = await connect({"answers": {"os.pa": answer}}, text="os.pa = 1")
-    assert await shown(editor, 5, item(3, 5, "path = 1")) == []
-    assert (await editor.command("explain"))["reason"] == "selectedItem"
-
-
 async def test_hidden_it_is_not_asked_for_again(connect: Connect, tmp_path: Path) -> None:
     install_curve(tmp_path / "home")
     editor = await connect(
@@ -131,24 +120,6 @@ async def test_hidden_it_is_not_asked_for_again(connect: Connect, tmp_path: Path
         assert (await editor.command("explain"))["reason"] == "hidden"
     assert len(editor.engine.read("asked")) == 1
     assert (await editor.suggestion(0, 5))["text"] == "rdir"
-
-
-async def test_typing_along_with_the_menu_open_asks_no_second_time(connect: Connect) -> None:
-    editor = await connect({"answers": {"os.pa": OTHER, "os.pat": {"text": "ch"}}}, text="os.pa")
-    (before,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
-    editor.insert(0, 5, "t")
-    (after,) = suggestions(await editor.items(0, 6, selected=item(3, 6, "path")))
-    assert (after["id"], after["text"], after["source"]) == (before["id"], "path.join(a)", "memory")
-    assert len(editor.engine.read("asked")) == 1
-    assert (await editor.suggestion(0, 6))["text"] == "ch", "the menu is closed: the model's own answer"
-
-
-async def test_another_item_gets_another_suggestion(connect: Connect) -> None:
-    answers = {"os.pa": {"text": "th.join(a)", "leads": {"rdir": {"text": "rdir + b"}}}}
-    editor = await connect({"answers": answers}, text="os.pa")
-    assert await shown(editor, 5, item(3, 5, "path")) == [("path.join(a)", 3, 5)]
-    assert await shown(editor, 5, item(3, 5, "pardir")) == [("pardir + b", 3, 5)]
-    assert await shown(editor, 5, item(3, 5, "parent")) == []
 
 
 async def test_accepted_in_the_menu_it_goes_on_from_memory_as_the_same_suggestion(connect: Connect) -> None:
@@ -210,11 +181,8 @@ async def test_where_nothing_is_to_come_by_itself_no_item_brings_it(
     "selected",
     [
         item(3, 5, "for x in y:\n    pass"),
-        item(0, 2, "a", line=1),
-        item(3, 0, "path", last=1),
         item(0, 2, "path"),
     ],
-    ids=["several lines", "another line", "over lines", "another place"],
 )
 async def test_nothing_where_no_suggestion_can_go_on_from_it(
     connect: Connect, selected: types.SelectedCompletionInfo
@@ -234,13 +202,3 @@ async def test_with_alternatives_each_begins_with_it(connect: Connect, own: bool
     editor = await connect({"answers": {"os.pa": answer}}, text="os.pa")
     found = await editor.items(0, 5, by_hand=True, selected=item(3, 5, "path"))
     assert [one["text"] for one in suggestions(found)] == ["path.join(a)", "path.exists(a)"]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-async def test_in_all_position_encodings(connect: Connect, encoding: str) -> None:
-    editor = await connect(
-        {"answers": {"é😀.pa": {"text": "th.x"}}}, client=capabilities(inline=True, encodings=[encoding])
-    )
-    editor.open("é😀.pa")
-    start = {"utf-8": 7, "utf-16": 4, "utf-32": 3}[encoding]
-    assert await shown(editor, start + 2, item(start, start + 2, "path")) == [("path.x", start, start + 2)]

@@ -50,19 +50,6 @@ async def test_what_cannot_be_used_is_named_in_one_message(connect: Connect, way
     assert ("'reckless'" in message) == (way == "trusted")
 
 
-# Neovim sends an empty table of Lua as a list.
-NOTHING: list[Any] = [{}, [], {"tiers": []}, {"trusted": []}]
-
-
-@pytest.mark.parametrize("options", [*NOTHING, [1], {"tiers": 3}, {"trusted": 3}])
-async def test_strange_options_do_no_harm(connect: Connect, options: Any) -> None:
-    """`{}` and nothing are complete; what is no object is named, and the server starts all the same."""
-    editor = await connect(UNSURE, options=options, plain=True)
-    assert await tier(editor) == "accept"
-    await editor.status()
-    assert len(editor.messages) == (0 if options in NOTHING else 1)
-
-
 async def test_the_users_settings_are_applied(connect: Connect) -> None:
     """Nested keys and dotted ones mean the same."""
     editor = await connect(UNSURE, options={"tiers.acceptFrom": 0.9, "tiers": {"rejectBelow": 0.85}})
@@ -152,14 +139,6 @@ async def until_on(editor: Editor) -> None:
         if await editor.inline(0, 1) is not None:
             return
     pytest.fail("the setting had no effect")
-
-
-async def test_thresholds_that_contradict_each_other(connect: Connect) -> None:
-    """Named in a message; the preset's thresholds are used instead."""
-    editor = await connect(UNSURE, options={"tiers": {"acceptFrom": 0.2, "rejectBelow": 0.9}})
-    assert await tier(editor) == "accept"
-    (message,) = editor.messages
-    assert "rejectBelow 0.9 is above acceptFrom 0.2" in message
 
 
 async def test_a_workspace_cannot_choose_the_model(connect: Connect) -> None:

@@ -217,14 +217,6 @@ class TestActions:
         assert (kind, language, line) == ("summary", "python", 1)
         assert await editor.pull() == []
 
-    async def test_a_summary_that_is_changed_is_edited(self, connect: Connect) -> None:
-        editor = await connect(SUMMARY, client=capabilities(edits=True))
-        editor.apply_edits()
-        editor.open(TEXT)
-        await editor.command("insertSummary", place(12, 4))
-        editor.change((13, 7), (13, 13), "Give back")
-        assert list((await editor.saved()).values()) == ["edited"]
-
     async def test_an_edit_that_is_refused_leaves_nothing(self, connect: Connect) -> None:
         editor = await connect(SUMMARY, client=capabilities(edits=True))
         editor.apply_edits(refuses=True)
@@ -280,16 +272,6 @@ class TestActions:
         assert editor.rows("SELECT correct FROM labels") == [(0,)]
         assert "You reported this summary as wrong" in (await hovered(editor, 12, 5) or "")
         assert "Report summary as wrong" not in await editor.actions(12, 4)
-
-    async def test_a_report_outweighs_what_becomes_of_the_line(self, connect: Connect) -> None:
-        editor = await connect(SUMMARY, client=capabilities(edits=True))
-        editor.apply_edits()
-        editor.open(TEXT)
-        await editor.command("insertSummary", place(12, 4))
-        await editor.command("reportSummary", place(12, 4))
-        editor.save()
-        await editor.in_order()
-        assert list(editor.labels().values()) == ["reported"]
 
     async def test_another_wording_has_no_confidence(self, connect: Connect) -> None:
         summary = {**SUMMARY["summary"], "draws": [{"text": ""}, {"text": "Give a number."}]}

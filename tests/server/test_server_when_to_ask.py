@@ -153,13 +153,6 @@ class TestRefused:
         editor.insert(2, 4, "w")
         assert (await editor.suggestion(2, 5))["text"] == "xyz", "the line has changed"
 
-    async def test_asked_by_hand_it_comes_and_stays(self, connect: Connect) -> None:
-        editor = await connect({"otherwise": {"text": "xyz"}}, text="a = \n")
-        await editor.command("rejected", {"id": (await editor.suggestion(0, 4))["id"]})
-        await refused(editor, 0, 4, "refused")
-        assert await by_hand(editor, 0, 4)
-        await editor.suggestion(0, 4)
-
     async def test_what_is_accepted_and_undone_does_not_come_back(self, connect: Connect) -> None:
         editor = await connect({"otherwise": {"text": "xyz"}}, options={"prefetch": {"enabled": False}})
         editor.open("a = \n")
@@ -182,15 +175,6 @@ class TestRefused:
         editor.change((0, 4), (0, 7), "")
         await refused(editor, 0, 4, "refused")
 
-    async def test_what_is_typed_and_taken_back_comes_again(self, connect: Connect) -> None:
-        editor = await connect({"otherwise": {"text": "xyz"}}, text="a = \n")
-        first = await editor.suggestion(0, 4)
-        for column, key in enumerate("xyz", 4):
-            editor.insert(0, column, key)
-        for column in (6, 5, 4):
-            editor.change((0, column), (0, column + 1), "")
-        assert (await editor.suggestion(0, 4))["id"] == first["id"]
-
     async def test_an_alternative(self, connect: Connect) -> None:
         """Escape refuses what was shown beside it as well."""
         second = {"text": "abc", "tokens": [""], "logprobs": [0.0]}
@@ -204,8 +188,8 @@ class TestRefused:
 
 
 class TestData:
-    @pytest.mark.parametrize("line", ["漢" * 2000, 'x = "' + "ab cd " * 40 + '"', "f(a,b);" * 80])
-    async def test_nothing_is_asked_by_itself(self, connect: Connect, line: str) -> None:
+    async def test_nothing_is_asked_by_itself(self, connect: Connect) -> None:
+        line = "f(a,b);" * 80
         editor = await connect(SCRIPT, text=f"{line}\nb = \n")
         await refused(editor, 0, len(line) // 2, "data")
         assert "by hand" in await refused(editor, 0, len(line) // 2 + 1, "data")
