@@ -61,20 +61,6 @@ class Prompt:
 
 
 @attrs.frozen
-class Softmax:
-    """Numbers of the whole distribution that a token was chosen from; present only if requested.
-
-    logit: the chosen token's. log_sum_exps: logarithm of the softmax's denominator at each requested
-    temperature, so that the token's log-probability at temperature T is logit / T - log_sum_exp.
-    entropy: of the unmodified softmax, in nats.
-    """
-
-    logit: float
-    log_sum_exps: tuple[float, ...]
-    entropy: float
-
-
-@attrs.frozen
 class Observation:
     """What was observed of the distribution that a token was chosen from; None where it was not requested.
 
@@ -100,13 +86,12 @@ class Observation:
 
 @attrs.frozen
 class Token:
-    """A generated (or a scored) token.
+    """A generated token.
 
     logprob: natural logarithm of its probability under the model's unmodified softmax.
     typed_logprob: that of all tokens together that agree with the characters already typed; 0 if no typed
         characters were left.
     text: the text that it adds to the answer.
-    softmax: the distribution it came from, if the request asked for it.
     seen: what the request wanted to be observed; None if nothing, or if the engine cannot.
     """
 
@@ -114,27 +99,7 @@ class Token:
     logprob: float
     typed_logprob: float
     text: str
-    softmax: Softmax | None = None
     seen: Observation | None = None
-
-
-@attrs.frozen
-class Distributions:
-    """Whole distributions at one temperature, reduced to counts; arrays as little-endian bytes.
-
-    sums: float32, of each token of the vocabulary the sum of its probabilities over the positions. tokens,
-    probabilities: uint32 and float32, of the entries above the requested probability, position after
-    position. targets, target_probabilities: uint32 and float32, of each position, the token that the text
-    has. largest: float32, of each position. hits: uint8, whether the text's token has it.
-    """
-
-    sums: bytes
-    tokens: bytes
-    probabilities: bytes
-    targets: bytes
-    target_probabilities: bytes
-    largest: bytes
-    hits: bytes
 
 
 class Stop(enum.StrEnum):

@@ -8,6 +8,7 @@ that go on from it, the work of other programs may change the last digits.
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import math
 import time
@@ -17,7 +18,7 @@ from types import MappingProxyType
 
 import attrs
 
-from lsp_calib.evaluation import reflection
+from lsp_calib.evaluation import reflection, scoring
 from lsp_calib.evaluation.header import ObservationList
 from lsp_calib.evaluation.reflective_measures import (
     SCALE,
@@ -34,7 +35,6 @@ from lsp_calib.inference.engine import (
     Priority,
     Request,
     Sampling,
-    ScoreRequest,
 )
 from lsp_calib.inference.models.cards import ChatFormat
 from lsp_calib.summarization import features, fit
@@ -186,17 +186,17 @@ class Asker:
         self._add(cost_of(generation))
         return generation
 
-    async def score(self, text: str, start: int) -> tuple[float, int]:
+    async def score(self, loaded: LoadedModel, text: str, start: int) -> tuple[float, int]:
         """The log-probability of a text from a character on, in nats, and its number of tokens."""
-        request = ScoreRequest(Prompt(((Segment.TEXT, "#"),), "", "likelihood"), text)
-        total, at, tokens, evaluated = 0.0, 0, 0, 0
-        async for token in self._engine.score(request):
-            evaluated += 1
+        prompt = Prompt(((Segment.TEXT, "#"),), "", "likelihood")
+        scored = await asyncio.to_thread(lambda: scoring.reader(loaded).score(prompt, text))
+        total, at, tokens = 0.0, 0, 0
+        for token in scored:
             if at >= start:
                 total += token.logprob
                 tokens += 1
             at += len(token.text)
-        self._add((evaluated, 0, 0))
+        self._add((len(scored), 0, 0))
         return total, tokens
 
     def _add(self, cost: Cost) -> None:
@@ -346,8 +346,8 @@ async def _likelihood(subject: Subject, asker: Asker) -> Values:
     """Per token of the code, in nats: how much likelier the summary makes it."""
     item, window = subject.item, subject.loaded.card.window
     of = item.function, item.language, window
-    alone, tokens = await asker.score(*reflection.scored_text(*of, ""))
-    given, again = await asker.score(*reflection.scored_text(*of, subject.sentence))
+    alone, tokens = await asker.score(subject.loaded, *reflection.scored_text(*of, ""))
+    given, again = await asker.score(subject.loaded, *reflection.scored_text(*of, subject.sentence))
     if not tokens or tokens != again:
         return {}
     return {

@@ -1,8 +1,7 @@
 """Calibration of whole distributions over tokens, as Liu et al. 2024 (Full-ECE) measure it, on source code.
 
-The model reads functions of code-to-text. At each position its distribution is counted in the model process,
-and only the counts come here. A temperature is fitted on the first texts, which are then left out; all others
-are counted at temperature 1 and at this one.
+The model reads functions of code-to-text. At each position its distribution is counted. A temperature is
+fitted on the first texts, which are then left out; all others are counted at temperature 1 and at this one.
 """
 
 from __future__ import annotations
@@ -19,22 +18,21 @@ from typing import Any, Self
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.errors import DataError, StoppedError
 from lsp_calib.evaluation.datasets.folder import data_set
-from lsp_calib.evaluation.engine_host import EngineHost, patiently
+from lsp_calib.evaluation.engine_host import EngineHost
 from lsp_calib.evaluation.header import Header, json_line
 from lsp_calib.evaluation.runner import in_asking_order
+from lsp_calib.evaluation.scoring import KINDS, Counts, Reader, reader
 from lsp_calib.evaluation.summary_task import documented_functions
 from lsp_calib.evaluation.tasks import data_origin
-from lsp_calib.evaluation.token_level import Entries, classwise_ece, fit_token_temperature, full_ece
+from lsp_calib.evaluation.token_level import classwise_ece, fit_token_temperature, full_ece
 from lsp_calib.files import read_file, replace_file, write_atomically
 from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.engine import ScoreRequest
 from lsp_calib.json_text import parse_json
-from lsp_calib.values import Distributions, Prompt, Segment
+from lsp_calib.values import Prompt, Segment
 
 TOKEN = "token"
 VERSION = "token-1"
@@ -52,58 +50,6 @@ _GRID = tuple(float(f"{math.exp(x):.6g}") for x in np.linspace(math.log(0.5), ma
 _EVERY = 60.0
 # How often a token occurs: never, and up to each of these.
 _RARE = (10, 100, 1000)
-
-
-@attrs.define(eq=False)
-class Counts:
-    """What was counted so far at one temperature, as in `Distributions`. lists: by the names in `_KINDS`."""
-
-    sums: FloatArray
-    lists: dict[str, list[npt.NDArray[Any]]]
-
-    @classmethod
-    def of(cls, told: Distributions) -> Self:
-        """Raises ValueError if an array has half a number."""
-        lists = {name: [np.frombuffer(getattr(told, name), kind)] for name, kind in _KINDS.items()}
-        return cls(np.frombuffer(told.sums, "<f4").astype(np.float64), lists)
-
-    @property
-    def positions(self) -> int:
-        return sum(map(len, self.lists["targets"]))
-
-    def add(self, other: Counts) -> None:
-        """Raises DataError for another vocabulary."""
-        if self.sums.size != other.sums.size:
-            raise DataError(
-                "Two texts were read with vocabularies of different sizes. Begin in a new folder."
-            )
-        self.sums += other.sums
-        for name, arrays in self.lists.items():
-            arrays += other.lists[name]
-
-    def arrays(self) -> dict[str, Any]:
-        """Each list as one array."""
-        return {"sums": self.sums, **{name: np.concatenate(arrays) for name, arrays in self.lists.items()}}
-
-    def entries(self) -> Entries:
-        arrays = self.arrays()
-        return Entries(
-            arrays["sums"],
-            arrays["tokens"].astype(np.int64),
-            arrays["probabilities"],
-            arrays["targets"].astype(np.int64),
-            arrays["target_probabilities"],
-        )
-
-
-_KINDS = {
-    "tokens": "<u4",
-    "probabilities": "<f4",
-    "targets": "<u4",
-    "target_probabilities": "<f4",
-    "largest": "<f4",
-    "hits": "?",
-}
 
 
 def texts(folder: Path | None) -> list[tuple[str, str]]:
@@ -138,12 +84,13 @@ def study(
     names = [f"code-to-text-{language}" for language in _LANGUAGES]
     sources = tuple(data_origin(name, data_set(name).records) for name in names)
     fitted = max(1, round(_FITTED * len(items)))
-    with contextlib.closing(_Host(choice)) as host:
-        model = host.loaded().identity
-        header = Header(TOKEN, "code", model, VERSION, 0, sources, created=created)
+    with contextlib.closing(EngineHost(choice)) as host:
+        loaded = host.loaded()
+        header = Header(TOKEN, "code", loaded.identity, VERSION, 0, sources, created=created)
         kept = _Kept.load(path, header)
+        reading = reader(loaded, choice.threads, choice.gpu_layers)
         if not kept.temperature:
-            kept.temperature = host.temperature([text for _, text in items[:fitted]])
+            kept.temperature = _temperature(reading, [text for _, text in items[:fitted]])
         saved = time.monotonic()
         try:
             for item, text in items[fitted:]:
@@ -152,7 +99,7 @@ def study(
                     break
                 if item in kept.done:
                     continue
-                kept.add(item, host.count(text, (1.0, kept.temperature)))
+                kept.add(item, reading.count(*_parts(text), (1.0, kept.temperature), 1.0 / max(BINS)))
                 if time.monotonic() - saved > _EVERY:
                     kept.save()
                     saved = time.monotonic()
@@ -286,17 +233,16 @@ class _Kept:
                 kept.done = set(map(str, found["done"]))
                 kept.temperature = float(found["temperature"])
                 for at in range(2 if kept.done else 0):
-                    arrays = {name: [found[f"{name}{at}"]] for name in _KINDS}
+                    arrays = {name: [found[f"{name}{at}"]] for name in KINDS}
                     kept.counts.append(Counts(found[f"sums{at}"], arrays))
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise DataError(f"{file} cannot be read: {error}. Remove it to begin again.") from error
         return kept
 
-    def add(self, item: str, told: Sequence[Distributions]) -> None:
-        new = [Counts.of(one) for one in told]
+    def add(self, item: str, new: Sequence[Counts]) -> None:
         self.done.add(item)
         if not self.counts:
-            self.counts = new
+            self.counts = list(new)
             return
         for counts, more in zip(self.counts, new, strict=True):
             counts.add(more)
@@ -321,33 +267,11 @@ class _Kept:
             raise DataError(f"{self.path} cannot be written: {error.strerror or error}.") from error
 
 
-class _Host(EngineHost):
-    """The engine, which reads texts."""
-
-    def count(self, text: str, temperatures: tuple[float, ...]) -> tuple[Distributions, ...]:
-        """The distributions that the tokens behind a text's first line come from."""
-        prompt, rest = _parts(text)
-        request = ScoreRequest(prompt, rest, temperatures=temperatures, above=1.0 / max(BINS))
-        return patiently(lambda: self.wait(self.engine.count(request)))
-
-    def temperature(self, some: Sequence[str]) -> float:
-        """The temperature of the highest likelihood of these texts."""
-        logits: list[float] = []
-        sums: list[tuple[float, ...]] = []
-        for text in some:
-            for logit, of_grid in patiently(lambda text=text: self.wait(self._scored(text))):  # type: ignore[misc]
-                logits.append(logit)
-                sums.append(of_grid)
-        return float(f"{fit_token_temperature(logits, np.array(sums), _GRID):.6g}")
-
-    async def _scored(self, text: str) -> list[tuple[float, tuple[float, ...]]]:
-        prompt, rest = _parts(text)
-        request = ScoreRequest(prompt, rest, temperatures=_GRID)
-        found = []
-        async for token in self.engine.score(request):
-            assert token.softmax is not None, "the request has temperatures"
-            found.append((token.softmax.logit, token.softmax.log_sum_exps))
-        return found
+def _temperature(reading: Reader, some: Sequence[str]) -> float:
+    """The temperature of the highest likelihood of these texts."""
+    scored = [one for text in some for one in reading.score(*_parts(text), _GRID)]
+    logits, sums = [one.logit for one in scored], np.array([one.log_sum_exps for one in scored])
+    return float(f"{fit_token_temperature(logits, sums, _GRID):.6g}")
 
 
 def _parts(text: str) -> tuple[Prompt, str]:

@@ -14,10 +14,8 @@ from typing import Protocol, TypeVar
 import attrs
 
 from lsp_calib.errors import ModelFileError, SettingsError
-from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.values import Distributions, Generation, Token
-
-OnTokens = Callable[[list[Token]], None]
+from lsp_calib.inference.engine import Request
+from lsp_calib.values import Generation
 
 
 class Interrupted(Exception):
@@ -99,15 +97,11 @@ class Counters:
     decode_ms: float = 0.0
 
 
-Advanced = Generation | tuple[Distributions, ...] | None
-"""What a run ends with: an answer; of a scored text what is counted of it, or None."""
-
-
 class Run(Protocol):
     """One request being answered. Only the thread that made it uses it."""
 
-    def advance(self) -> Advanced:
-        """Continue until the end; None after scoring a text, whose tokens went to `on_tokens`.
+    def advance(self) -> Generation:
+        """Continue until the end.
 
         Raises Interrupted when the backend was interrupted (call again to resume), EngineError on failure.
         """
@@ -151,11 +145,8 @@ class Backend(Protocol):
         """Threads it decodes with at present."""
         ...
 
-    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens) -> Run:
-        """Make a run for a request; nothing is evaluated yet.
-
-        on_tokens: called from `advance` with the tokens of a score, piece by piece; of a generation never.
-        """
+    def begin(self, request: Request) -> Run:
+        """Make a run for a request; nothing is evaluated yet."""
         ...
 
     def interrupt(self) -> None:

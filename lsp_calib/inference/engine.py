@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Annotated, Protocol
 
 import attrs
 from msgspec import Meta
 
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.values import Distributions, Generation, ModelIdentity, Prompt, Token
+from lsp_calib.values import Generation, ModelIdentity, Prompt
 
 # The bounds that a model process checks. NaN and the infinities are not within any; no context has as many
 # positions as `Count` allows.
@@ -82,7 +82,6 @@ class Request:
         supersedes this one (SupersededError).
     one_line: stop at the line's end.
     sampling: None decodes greedily. Probabilities are those of the unmodified softmax either way.
-    temperatures: not empty: each token comes with its `Softmax` at these temperatures.
     reuse: False evaluates the whole prompt afresh, always in the same batches: the numbers then do not
         depend, to the last bit, on earlier requests. For reproducible measurements.
     observe: what to observe besides log-probabilities.
@@ -107,28 +106,12 @@ class Request:
     document: str = ""
     one_line: bool = True
     sampling: Sampling | None = None
-    temperatures: Annotated[tuple[Positive, ...], Meta(max_length=64)] = ()
     reuse: bool = True
     observe: Observe = Observe.NOTHING
     given: _Given = ()
     words: _Words = ()
     function: Count | None = None
     lead: str = ""
-
-
-@attrs.frozen
-class ScoreRequest:
-    """Score a given text, token by token, after a prompt (teacher forcing).
-
-    prompt: its `forced` characters are ignored. temperatures: as for `Request`; never empty.
-    above: for `Engine.count`, which counts entries of distributions above this probability one by one.
-    """
-
-    prompt: Prompt
-    text: str
-    priority: Priority = Priority.BACKGROUND
-    temperatures: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=64)] = (1.0,)
-    above: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
 
 
 @attrs.frozen
@@ -151,7 +134,7 @@ def ignore_state(_state: EngineState, _message: str, _fraction: float | None) ->
 class Engine(Protocol):
     """A model that answers requests.
 
-    Cancelling the task that awaits `generate` or `score` stops the work itself, inside a running decode.
+    Cancelling the task that awaits `generate` stops the work itself, inside a running decode.
     """
 
     async def ready(self) -> LoadedModel:
@@ -160,15 +143,6 @@ class Engine(Protocol):
 
     async def generate(self, request: Request) -> Generation:
         """Answer a request. Raises EngineError if that fails; the next request may succeed."""
-        ...
-
-    def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
-        """The tokens of a given text with their `Softmax`, as they are evaluated. Raises EngineError."""
-        ...
-
-    async def count(self, request: ScoreRequest) -> tuple[Distributions, ...]:
-        """The distributions that the tokens of a given text come from, counted, at each temperature. Raises
-        EngineError."""
         ...
 
     async def restart(self) -> None:

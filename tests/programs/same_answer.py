@@ -79,7 +79,7 @@ def asked(text: str, *, reuse: bool = True) -> Request:
 
 def answer(model: LlamaModel, text: str, *, reuse: bool = True, between: Sequence[str] = ()) -> Generation:
     """between: texts that are asked before it goes on, one after each interruption."""
-    run = model.begin(asked(text, reuse=reuse), on_tokens=lambda _: None)
+    run = model.begin(asked(text, reuse=reuse))
     others = iter(between)
     while True:
         try:

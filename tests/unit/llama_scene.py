@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from lsp_calib.evaluation.scoring import Reader, Scored
 from lsp_calib.inference.backend import Interrupted, Run
-from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.values import Generation, Prompt, Segment, Token
+from lsp_calib.inference.engine import Request
+from lsp_calib.values import Generation, Prompt, Segment
 
 SOURCE = '''import json
 
@@ -39,25 +40,13 @@ def request(text: str, forced: str = "", most: int = 12, **options: Any) -> Requ
     return Request(prompt(text, forced), most, **options)
 
 
-def ignore(_: list[Token]) -> None:
-    pass
-
-
-def finish(run: Run) -> Generation:
-    """What a generation that nobody interrupts ends with."""
-    generation = run.advance()
-    assert generation is not None
+def generate(model: Any, request: Request) -> Generation:
+    generation: Generation = model.begin(request).advance()
     return generation
 
 
-def generate(model: Any, request: Request) -> Generation:
-    return finish(model.begin(request, on_tokens=ignore))
-
-
-def score(model: Any, text: str, after: str, **options: Any) -> list[Token]:
-    tokens: list[Token] = []
-    model.begin(ScoreRequest(prompt(after), text, **options), on_tokens=tokens.extend).advance()
-    return tokens
+def score(model: Any, text: str, after: str, *temperatures: float) -> list[Scored]:
+    return Reader(model).score(prompt(after), text, temperatures)
 
 
 @contextmanager

@@ -14,13 +14,12 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Counters, Hardware, Interrupted, LoadOptions, Run
-from lsp_calib.inference.engine import Priority, Request, ScoreRequest
+from lsp_calib.inference.engine import Priority, Request
 from lsp_calib.inference.process import __main__ as process
 from lsp_calib.inference.process import starting
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Timing, Token
@@ -44,34 +43,20 @@ def ask(script: str, *, background: bool = False, document: str = "") -> Request
     return Request(Prompt(((Segment.TEXT, script),), "", "test"), 100, priority, document)
 
 
-def score(text: str, script: str = "") -> ScoreRequest:
-    return ScoreRequest(Prompt(((Segment.TEXT, script),), "", "test"), text)
-
-
 class ScriptedRun:
-    def __init__(
-        self,
-        model: ScriptedModel,
-        request: Request | ScoreRequest,
-        on_tokens: Callable[[list[Token]], None],
-    ) -> None:
+    def __init__(self, model: ScriptedModel, request: Request) -> None:
         self._model = model
-        self._on_tokens = on_tokens
-        self._scored = request.text if isinstance(request, ScoreRequest) else None
         self._words = request.prompt.segments[0][1].split()
         self._tokens: list[Token] = []
         self._interruptions = 0
         self._trial = request.prompt.version == "trial"
 
-    def advance(self) -> Generation | None:
-        if self._scored is not None:
-            self._do(len(self._scored), self._scored)
-            return None
+    def advance(self) -> Generation:
         if self._trial:
             return Generation("", (), Stop.LENGTH, Timing(prompt_ms=1.0, generate_ms=1.0, generated_tokens=1))
         match self._words:
             case ["steps", number]:
-                self._do(int(number), "x" * int(number))
+                self._do(int(number))
             case ["stuck"]:
                 time.sleep(3600)
             case ["die"]:
@@ -87,16 +72,13 @@ class ScriptedRun:
             Timing(),
         )
 
-    def _do(self, steps: int, text: str) -> None:
+    def _do(self, steps: int) -> None:
         for at in range(len(self._tokens), steps):
             if self._model.stopped.wait(STEP):
                 self._interruptions += 1
                 raise Interrupted
-            token = Token(at, -0.5, -0.25, text[at])
-            self._tokens.append(token)
+            self._tokens.append(Token(at, -0.5, -0.25, "x"))
             self._model.counters.generated_tokens += 1
-            if self._scored is not None:
-                self._on_tokens([token])
 
 
 class ScriptedModel:
@@ -126,8 +108,8 @@ class ScriptedModel:
     def hardware() -> Hardware:
         return Hardware("scripted 1.0")
 
-    def begin(self, request: Request | ScoreRequest, *, on_tokens: Callable[[list[Token]], None]) -> Run:
-        return ScriptedRun(self, request, on_tokens)
+    def begin(self, request: Request) -> Run:
+        return ScriptedRun(self, request)
 
     def interrupt(self) -> None:
         self.stopped.set()

@@ -52,7 +52,7 @@ async def test_a_completion_asks_for_entropies_alone_and_uses_them(model_card: M
     completion = await service(engine).complete(CURSOR)
     assert completion.evidence.features["entropy-sum"] == 1.25
     (asked,) = engine.asked
-    assert (asked.observe, asked.temperatures, asked.given) == (Observe.ENTROPY, (), ())
+    assert (asked.observe, asked.given) == (Observe.ENTROPY, ())
 
 
 async def test_an_engine_without_entropies_completes_without_them(play: Play) -> None:

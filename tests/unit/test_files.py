@@ -288,7 +288,7 @@ _ELSEWHERE = {
     *("inference/processor.py", "inference/models/demands.py", "evaluation/paper/published.py"),
     "inference/local/compiler.py",
     *("inference/models/cards.py", "inference/models/encoders.py", "inference/process/starting.py"),
-    *("inference/process/protocol.py", "report/markup.py", "evaluation/datasets/folder.py"),
+    *("report/markup.py", "evaluation/datasets/folder.py"),
     *("evaluation/covering_tests.py", "evaluation/datasets/pinned.py", "evaluation/datasets/registries.py"),
 }
 

@@ -9,7 +9,7 @@ from random import Random
 
 import attrs
 import pytest
-from llama_scene import Reference, generate, ignore, interruptions, one_by_one, persist, step_seconds
+from llama_scene import Reference, generate, interruptions, one_by_one, persist, step_seconds
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
@@ -171,7 +171,7 @@ def test_interrupted_at_many_moments_it_ends_the_same(model: llama.LlamaModel, p
     interrupted = 0
     for seed in range(4):
         generate(model, asked(prompts[seed]))  # something else is in the cache
-        run = model.begin(wanted, on_tokens=ignore)
+        run = model.begin(wanted)
         with interruptions(model, Random(seed), longest):
             generation, times = persist(model, run)
         interrupted += times

@@ -14,13 +14,10 @@ from llama_scene import (
     LONG,
     SOURCE,
     Reference,
-    finish,
     generate,
-    ignore,
     interruptions,
     one_by_one,
     persist,
-    prompt,
     request,
     score,
     step_seconds,
@@ -28,8 +25,8 @@ from llama_scene import (
 
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Acceleration, Interrupted, LoadOptions
-from lsp_calib.inference.engine import Observe, Priority, Sampling, ScoreRequest
-from lsp_calib.values import Stop, Token
+from lsp_calib.inference.engine import Observe, Priority, Sampling
+from lsp_calib.values import Stop
 
 llama = pytest.importorskip("lsp_calib.inference.local.llama")
 
@@ -80,27 +77,18 @@ class TestNumbers:
         expected = reference.log_probabilities([*given, *text], len(given))
         assert [t.logprob for t in spoken] == pytest.approx(expected, abs=EXACT)
 
-    def test_a_softmax_is_that_of_float64_at_each_temperature(
+    def test_of_a_scored_text_the_softmax_is_that_of_float64_at_each_temperature(
         self, model: llama.LlamaModel, reference: Reference
     ) -> None:
         at = (0.5, 1.0, 1.7)
-        generation = generate(model, request(SOURCE, temperatures=at, reuse=False))
-        given = reference.tokens(SOURCE)
-        ids = [token.id for token in generation.tokens]
-        splits = one_by_one(len(given), len(ids))
-        logits = reference.logits([*given, *ids[:-1]], first=len(given) - 1, splits=splits)
-        for row, token in zip(logits, generation.tokens, strict=True):
-            assert token.softmax is not None
-            assert token.softmax.logit == pytest.approx(row[token.id], abs=EXACT)
-            assert token.softmax.logit - token.softmax.log_sum_exps[1] == pytest.approx(token.logprob)
-            for temperature, log_sum_exp in zip(at, token.softmax.log_sum_exps, strict=True):
+        given, text = reference.tokens(SOURCE + "\n"), reference.tokens(LONG[:80])
+        logits = reference.logits([*given, *text[:-1]], first=len(given) - 1)
+        for row, token in zip(logits, score(model, LONG[:80], SOURCE + "\n", *at), strict=True):
+            assert token.logit == pytest.approx(row[token.id], abs=EXACT)
+            for temperature, log_sum_exp in zip(at, token.log_sum_exps, strict=True):
                 scaled = row / temperature
                 exact = scaled[token.id] - scaled.max() - math.log(np.exp(scaled - scaled.max()).sum())
-                found = token.softmax.logit / temperature - log_sum_exp
-                assert found == pytest.approx(exact, abs=2 * EXACT)
-            p = np.exp(row - row.max())
-            p /= p.sum()
-            assert token.softmax.entropy == pytest.approx(-(p[p > 0] * np.log(p[p > 0])).sum(), abs=1e-5)
+                assert token.logit / temperature - log_sum_exp == pytest.approx(exact, abs=2 * EXACT)
 
     def test_what_is_observed_is_that_of_float64(self, model: llama.LlamaModel, reference: Reference) -> None:
         asked = request(SOURCE, observe=~Observe.NOTHING, reuse=False)
@@ -113,7 +101,7 @@ class TestNumbers:
         splits = one_by_one(len(given), len(ids))
         how: dict[str, Any] = {"first": len(given) - 1, "splits": splits}
         logits = reference.logits([*given, *ids[:-1]], **how)
-        pieces = model._evaluator.vocabulary.pieces
+        pieces = model.evaluator.vocabulary.pieces
         ending = [
             token
             for token in range(len(pieces))
@@ -169,7 +157,7 @@ class TestNumbers:
 
     def test_a_given_token_that_there_is_not_is_an_engine_error(self, model: llama.LlamaModel) -> None:
         with pytest.raises(EngineError, match="Unknown token id"):
-            model.begin(request(SOURCE, given=(1 << 30,)), on_tokens=ignore)
+            model.begin(request(SOURCE, given=(1 << 30,)))
 
     def test_healing_keeps_the_probabilities_of_the_whole_vocabulary(
         self, model: llama.LlamaModel, reference: Reference
@@ -199,7 +187,7 @@ class TestSampling:
     def test_the_same_seed_draws_the_same_tokens_and_another_other_ones(
         self, model: llama.LlamaModel
     ) -> None:
-        def draw(seed: int) -> tuple[Token, ...]:
+        def draw(seed: int) -> tuple[Any, ...]:
             return generate(
                 model, request(SOURCE, most=16, sampling=Sampling(1.0, seed), one_line=False)
             ).tokens
@@ -260,7 +248,7 @@ class TestReproducing:
         longest = 4 * step_seconds(model)
         interrupted = 0
         for seed in range(4):
-            run = model.begin(wanted, on_tokens=ignore)
+            run = model.begin(wanted)
             with interruptions(model, Random(seed), longest):
                 generation, times = persist(model, run)
             interrupted += times
@@ -272,7 +260,7 @@ class TestReproducing:
 class TestInterruptions:
     @pytest.mark.parametrize(
         "options",
-        [{}, {"sampling": Sampling(1.0, 7)}, {"priority": Priority.BACKGROUND, "temperatures": (1.0,)}],
+        [{}, {"sampling": Sampling(1.0, 7)}, {"priority": Priority.BACKGROUND}],
         ids=["greedy", "sampled", "background"],
     )
     def test_a_run_that_is_interrupted_at_many_moments_ends_the_same(
@@ -283,7 +271,7 @@ class TestInterruptions:
         expected = generate(model, wanted)
         forget(model)  # so that the prompt is interrupted as well
         longest = 4 * step_seconds(model)
-        run = model.begin(wanted, on_tokens=ignore)
+        run = model.begin(wanted)
         with interruptions(model, Random(0), longest):
             generation, times = persist(model, run)
         assert times >= 3
@@ -293,20 +281,6 @@ class TestInterruptions:
         assert generation.timing.generated_tokens == expected.timing.generated_tokens
         assert run.advance() is generation, "it stays over"
 
-    def test_scoring_goes_on_where_it_was_and_tells_each_token_once(self, model: llama.LlamaModel) -> None:
-        generate(model, request("else", most=1, priority=Priority.BACKGROUND))
-        expected = score(model, LONG, after=SOURCE, temperatures=(1.0, 2.0))
-        longest = 4 * step_seconds(model)
-        generate(model, request("else", most=1, priority=Priority.BACKGROUND))
-        told: list[list[Token]] = []
-        run = model.begin(ScoreRequest(prompt(SOURCE), LONG, temperatures=(1.0, 2.0)), on_tokens=told.append)
-        with interruptions(model, Random(3), longest):
-            _, times = persist(model, run)
-        assert times >= 1
-        assert len(told) > 1, "piece by piece"
-        found = [token for piece in told for token in piece]
-        assert found == expected, "to the last bit"
-
     @pytest.mark.parametrize(("between", "given"), [("another", 0), ("the same", 3)])
     def test_without_reuse_an_interrupted_answer_is_the_same_to_the_last_bit(
         self, model: llama.LlamaModel, monkeypatch: pytest.MonkeyPatch, between: str, given: int
@@ -314,7 +288,7 @@ class TestInterruptions:
         whole = request(SOURCE, most=12, one_line=False, reuse=False, priority=Priority.BACKGROUND)
         expected = generate(model, whole).tokens
         wanted = attrs.evolve(whole, given=tuple(token.id for token in expected[:given]))
-        run = model.begin(wanted, on_tokens=ignore)
+        run = model.begin(wanted)
         fourth = model.counters.generated_tokens + 4
         decode = model._decoder.decode
 
@@ -332,10 +306,10 @@ class TestInterruptions:
         generate(model, request(LONG[:80], most=1, priority=Priority.BACKGROUND))
         if between == "the same":
             generate(model, whole)
-        assert finish(run).tokens == expected[given:]
+        assert run.advance().tokens == expected[given:]
 
     def test_an_interruption_waits_for_the_next_advance(self, model: llama.LlamaModel) -> None:
-        run = model.begin(request(SOURCE), on_tokens=ignore)
+        run = model.begin(request(SOURCE))
         model.interrupt()
         before = model.counters.decode_ms
         for _ in range(2):
@@ -343,7 +317,7 @@ class TestInterruptions:
                 run.advance()
         assert model.counters.decode_ms == before
         model.resume()
-        assert finish(run).text
+        assert run.advance().text
 
     def test_what_was_evaluated_before_an_interruption_is_kept(self, model: llama.LlamaModel) -> None:
         text = "".join(f"name_{n} = other({n})\n" for n in range(30))
@@ -355,7 +329,7 @@ class TestInterruptions:
         while generation is None and len(evaluated) < 1000:
             with interruptions(model, Random(0), longest):
                 for _ in range(200):
-                    run = model.begin(request(text, most=1), on_tokens=ignore)  # a new one each time
+                    run = model.begin(request(text, most=1))  # a new one each time
                     try:
                         generation = run.advance()
                         break
@@ -427,7 +401,7 @@ class TestAnswers:
         assert CONTEXT - 40 < generation.timing.prompt_tokens < CONTEXT
         assert generation.text == generate(model, request("a = 1\n" * 10 + SOURCE)).text
         with pytest.raises(EngineError, match="too long"):
-            model.begin(ScoreRequest(prompt(SOURCE), "a = 1\n" * 1500), on_tokens=ignore)
+            score(model, "a = 1\n" * 1500, after=SOURCE)
 
     def test_an_answer_longer_than_the_context_leaves_its_prompt_half(self, model: llama.LlamaModel) -> None:
         generation = generate(model, request("b = 2\n" * 1500, most=10**6))

@@ -4,6 +4,7 @@ How it is shared: test_shared_process.py and e2e/test_sharing.py.
 """
 
 import asyncio
+import os
 import struct
 import subprocess
 import sys
@@ -32,6 +33,8 @@ from lsp_calib.inference.process import client
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Segment
+
+ROOT = Path(__file__).parents[2]
 
 
 def alive(pid: int) -> bool:
@@ -344,7 +347,7 @@ async def test_without_an_engine_the_extras_are_named(
         stub = tmp_path / "stub" / name
         stub.mkdir(parents=True)
         (stub / "__init__.py").write_text(f"raise ImportError('there is no {name}')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "stub"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "stub"), str(ROOT)]))
     monkeypatch.setenv("LSP_CALIB_ENGINE", forced)
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf())

@@ -17,12 +17,12 @@ import llama_scene
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llama_scene import LONG, ignore, request
+from llama_scene import LONG, request
 from llama_scene import generate as answer
 
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Interrupted, LoadOptions
-from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
+from lsp_calib.inference.engine import Priority, Request, Sampling
 from lsp_calib.values import Prompt, Segment, Stop
 
 pytest.importorskip("xllamacpp")
@@ -55,12 +55,12 @@ def model(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def everything(model: PrebuiltModel, text: str, forced: tuple[int, ...] = ()) -> dict[int, float]:
     """Log-probabilities of all tokens after a text and some tokens, evaluated as an answer's: one by one."""
-    server = model._evaluator.server
+    server = model.evaluator.server
     question = Question(top=server.size, allowed=server.tokenize(b"\n"))
     sequence, tokens = CachedSequence(INTERACTIVE_SEQUENCES), server.tokenize(text.encode())
     for size in range(len(forced) + 1):
         known = [*tokens, *forced[:size]]
-        reply = model._evaluator.ask(sequence, known, question, reuse=size > 0)
+        reply = model.evaluator.ask(sequence, known, question, reuse=size > 0)
     return dict(reply.top)
 
 
@@ -91,7 +91,7 @@ class TestAnswers:
         healed = answer(model, request(table, ' "\\fra', reuse=reuse))
         assert ' "\\fra' + healed.text == clean.text
         other = answer(model, request(table, ' "\\fro', reuse=reuse))
-        pieces = model._evaluator.vocabulary.pieces
+        pieces = model.evaluator.vocabulary.pieces
         assert [pieces[token] for token in other.healing] == [b' "\\']
         assert pieces[other.tokens[0].id].startswith(b"fro")
 
@@ -118,14 +118,14 @@ class TestAnswers:
     ) -> None:
         generation = answer(model, request(SOURCE, forced=forced))
         first = generation.tokens[0]
-        piece = model._evaluator.vocabulary.pieces[first.id]
+        piece = model.evaluator.vocabulary.pieces[first.id]
         cut = next(n for n in range(len(forced)) if piece.startswith(forced[n:].encode()))
         remaining = forced[cut:].encode()
         # Which tokens it chose before is not told: all ways to it are tried.
         before = model._server.tokenize(forced[:cut].encode())
         known = everything(model, SOURCE, before)
         exact = math.log(
-            math.fsum(math.exp(known[int(t)]) for t in model._evaluator.vocabulary.allowed(remaining))
+            math.fsum(math.exp(known[int(t)]) for t in model.evaluator.vocabulary.allowed(remaining))
         )
         assert first.typed_logprob == pytest.approx(exact, abs=0.012, rel=0.01)
         assert first.logprob == pytest.approx(known[first.id], abs=1e-3, rel=0.01)
@@ -165,13 +165,8 @@ class TestAnswers:
     def test_what_the_server_cannot_tell_is_refused_with_the_engine_that_can(
         self, model: PrebuiltModel
     ) -> None:
-        prompt = Prompt(((Segment.TEXT, "x"),), "", "test")
         with pytest.raises(EngineError, match=r"pip install .*\[local\]"):
-            model.begin(ScoreRequest(prompt, "y"), on_tokens=ignore)
-        with pytest.raises(EngineError, match=r"pip install .*\[local\]"):
-            model.begin(request("x", temperatures=(1.0,)), on_tokens=ignore)
-        with pytest.raises(EngineError, match=r"pip install .*\[local\]"):
-            model.begin(request("x", given=(1,)), on_tokens=ignore)
+            model.begin(request("x", given=(1,)))
 
 
 @pytest.mark.model
@@ -182,10 +177,10 @@ class TestPrompts:
         (control,) = model._server.tokenize(b"<|im_end|>", control=True)
         assert tokens.count(control) == 1
         assert tokens[-1] == control
-        assert b"".join(model._evaluator.vocabulary.pieces[t] for t in tokens[:-1]) == b"<|im_end|>"
+        assert b"".join(model.evaluator.vocabulary.pieces[t] for t in tokens[:-1]) == b"<|im_end|>"
 
     def test_the_bytes_of_all_tokens_are_known(self, model: PrebuiltModel) -> None:
-        pieces = model._evaluator.vocabulary.pieces
+        pieces = model.evaluator.vocabulary.pieces
         text = "def f(x): return 'ü漢🙂'\n\t\x00"
         assert b"".join(pieces[token] for token in model._server.tokenize(text.encode())) == text.encode()
         assert not any(pieces[token] for token in model._server.tokenize(b"<|im_start|>", control=True))
@@ -235,7 +230,7 @@ class TestInterruption:
         expected = answer(model, request(LONG, most=6, priority=Priority.BACKGROUND, reuse=False))
         answer(model, request(SOURCE, most=1, priority=Priority.BACKGROUND))  # takes the sequence
         before = model.counters.prompt_tokens
-        run = model.begin(request(LONG, most=6, priority=Priority.BACKGROUND), on_tokens=ignore)
+        run = model.begin(request(LONG, most=6, priority=Priority.BACKGROUND))
         interruptions = 0
         while True:
             seen = model.counters.decode_ms
@@ -267,7 +262,7 @@ class TestInterruption:
         assert evaluated <= expected.timing.prompt_tokens + 40 * interruptions
 
     def test_an_interruption_before_the_start_is_noticed(self, model: PrebuiltModel) -> None:
-        run = model.begin(request(SOURCE, most=1), on_tokens=ignore)
+        run = model.begin(request(SOURCE, most=1))
         model.interrupt()
         with pytest.raises(Interrupted):
             run.advance()
@@ -347,7 +342,7 @@ class TestLoading:
 
             model = PrebuiltModel(LoadOptions(Path(sys.argv[1]), 256, threads=1))
             request = Request(Prompt(((Segment.TEXT, "import"),), "", "test"), 3)
-            print(len(model.begin(request, on_tokens=lambda _: None).advance().tokens))
+            print(len(model.begin(request).advance().tokens))
             if sys.argv[2] == "close":
                 model.close()
             print(model._server._socket or "none")

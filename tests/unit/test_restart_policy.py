@@ -66,8 +66,8 @@ def test_who_killed_a_loaded_process_does_not_make_its_request_be_asked_again() 
     assert not deaths.at_once
 
 
-@pytest.mark.parametrize(("code", "advice"), [(SEGV, "prebuilt"), (KILL, "smaller model"), (None, "doctor")])
-def test_after_three_deaths_it_says_what_to_do(code: int | None, advice: str) -> None:
+@pytest.mark.parametrize("code", [SEGV, KILL, None])
+def test_after_three_deaths_it_says_what_to_do(code: int | None) -> None:
     deaths = RestartPolicy()
     for _ in range(2):
         deaths.died(code)
@@ -76,7 +76,8 @@ def test_after_three_deaths_it_says_what_to_do(code: int | None, advice: str) ->
     assert deaths.too_many
     assert not deaths.at_once
     assert "3 times before it answered" in message
-    assert advice in message
+    for advice in ("smaller model", "prebuilt", "remote.url", "doctor"):
+        assert advice in message
 
 
 def test_an_answer_makes_up_for_all_deaths() -> None:

@@ -17,11 +17,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 import pytest_asyncio
 from disk import fill, fill_names
-from scripted_model import STEP, ask, install, score
+from scripted_model import STEP, ask, install
 
 from lsp_calib import home as state
 from lsp_calib import lockfile
@@ -43,7 +44,7 @@ from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.protocol import Place
 
 CONTEXT = 2048  # of a model without a card
-HELLO = protocol.hello_to_wire(protocol.Hello(threads=0, gpu_layers=None, linger=None))
+HELLO = msgspec.to_builtins(protocol.Hello(threads=0, gpu_layers=None, linger=0.0))
 PATIENCE = 30.0
 
 
@@ -107,17 +108,13 @@ def place(model: str) -> Place:
     return Place.of(Path(model), CONTEXT)
 
 
-async def frames(model: str, *sent: bytes) -> list[protocol.Message]:
-    """What the process answers to bytes on a connection of their own, until it closes it."""
+async def until_closed(model: str, sent: bytes) -> None:
+    """Send bytes on a connection of their own, until the process closes it."""
     reader, writer = await protocol.connect(place(model))
-    for data in sent:
-        writer.write(data)
-    messages = []
-    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-        while True:
-            messages.append(await asyncio.wait_for(protocol.receive(reader), PATIENCE))
+    writer.write(sent)
+    with contextlib.suppress(ConnectionError):
+        await asyncio.wait_for(reader.read(), PATIENCE)
     writer.close()
-    return messages
 
 
 class TestSharing:
@@ -188,7 +185,7 @@ class TestSharing:
         running = asyncio.create_task(second.generate(ask("stuck")))
         await asyncio.sleep(10 * STEP)
         await first.restart()
-        with pytest.raises(EngineDiedError, match="restarted from another window"):
+        with pytest.raises(EngineDiedError, match="The model is restarted"):
             await running
         for one in (second, first):
             assert (await one.generate(ask("steps 1"))).tokens
@@ -301,24 +298,6 @@ class TestTurns:
         assert states == [EngineState.BUSY, EngineState.READY]
 
 
-class TestPieces:
-    async def test_scored_tokens_come_as_they_are_evaluated(self, engine: ModelProcess) -> None:
-        text = "abcdefghij" * 4
-        got, before_the_end = "", 0
-        async for token in engine.score(score(text)):
-            got += token.text
-            before_the_end = max(before_the_end, len(text) - (await engine.stats()).generated_tokens)
-        assert got == text
-        assert before_the_end > 0, "the first came before the last was there"
-
-    async def test_scoring_that_is_left_is_stopped(self, engine: ModelProcess) -> None:
-        pieces = engine.score(score("x" * 100_000))
-        async for _ in pieces:
-            break
-        await pieces.aclose()  # type: ignore[attr-defined]
-        assert (await asyncio.wait_for(engine.generate(ask("steps 1")), PATIENCE)).tokens
-
-
 class TestHarm:
     async def test_a_failure_in_the_model_fails_that_request_alone(self, client: Client) -> None:
         engine = client()
@@ -420,43 +399,19 @@ class TestHarm:
             struct.pack(">I", 5) + b"[1,2]",
             b"GET / HTTP/1.1\r\n\r\n",
             protocol.encode({"op": "generate"}),
-            protocol.encode({**HELLO, "protocol": 99}),
             protocol.encode(HELLO) + protocol.encode({"op": "fly"}),
             protocol.encode(HELLO) + protocol.encode({"op": "generate", "id": 1}),
             protocol.encode(HELLO) + protocol.encode({"op": "cancel"}),
-            protocol.encode(HELLO) + protocol.encode({"op": ["generate"], "id": {}}),
-            protocol.encode(HELLO)
-            + protocol.encode({"id": 1, **protocol.request_to_wire(ask("steps 100"))}) * 2,
             protocol.encode(HELLO) + b"\xff" * 40,
         ],
-        ids=range(11),
+        ids=range(8),
     )
     async def test_who_talks_nonsense_is_let_go_and_harms_nobody(
         self, engine: ModelProcess, model: str, words: bytes
     ) -> None:
         running = asyncio.create_task(engine.generate(ask("steps 30")))
-        messages = await frames(model, words)
-        assert messages[-1]["event"] == "error"
-        assert "model process" in messages[-1]["message"] or "frame" in messages[-1]["message"]
+        await until_closed(model, words)
         assert len((await running).tokens) == 30
-
-    async def test_who_does_not_read_is_let_go_and_holds_up_nobody(
-        self, engine: ModelProcess, model: str
-    ) -> None:
-        reader, writer = await protocol.connect(place(model))
-        writer.write(protocol.encode(HELLO))
-        await protocol.receive(reader)
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
-        question = protocol.encode({"op": "stats", "id": 1}) * 1000
-        with contextlib.suppress(ConnectionError):
-            for _ in range(1000):
-                writer.write(question)
-                await asyncio.wait_for(writer.drain(), PATIENCE)
-                if (await engine.stats()).clients == 1:
-                    break
-        writer.close()
-        assert (await engine.stats()).clients == 1
-        assert (await engine.generate(ask("steps 1"))).tokens
 
     async def test_it_answers_while_the_model_is_in_native_code(self, engine: ModelProcess) -> None:
         stuck = asyncio.create_task(engine.generate(ask("stuck")))
@@ -651,15 +606,6 @@ class TestPrivacy:
         assert os.waitstatus_to_exitcode(status) == 10, "the connection was closed without a word"
         assert (await engine.stats()).clients == 1
 
-    async def test_a_home_with_a_long_path_meets_on_the_loopback_interface(
-        self, client: Client, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / ("deep" * 30) / "home"))
-        where = place(model)
-        assert where.socket is None
-        assert where.lock.is_relative_to(state.state_dir())
-        assert (await client().generate(ask("steps 1"))).tokens
-
 
 class TestDiskWithoutRoom:
     """The state folder is on a disk that is full, or may not be written."""
@@ -702,7 +648,9 @@ class TestDiskWithoutRoom:
                 with pytest.raises(EngineError, match="cannot be written") as refused:
                     await engine.generate(ask("steps 1"))
             assert str(refused.value).startswith("The model cannot be started: ")
-            assert "(No space left on device). Free some space on that disk, or set" in str(refused.value)
+            assert "(No space left on device). Free some space there or make it writable, or set" in str(
+                refused.value
+            )
             assert [text for state, text in states if state is EngineState.ERROR] == [str(refused.value)]
             shutil.rmtree(names)
             await asyncio.sleep(1.0)
@@ -720,51 +668,13 @@ class TestDiskWithoutRoom:
             await engine.close()
 
 
-class TestMachines:
-    """Machines that share a state folder, such as a home folder on NFS: a lock of one is seen by the other,
-    but its socket leads nowhere there, and its process numbers are those of other programs."""
-
-    def test_each_has_its_own_place(
-        self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        found = []
-        for number, host in (("1f", "a"), ("2e", "a"), ("2e", "b"), ("", "a"), ("", "b")):
-            (tmp_path / "machine-id").write_text(f"{number}\n")
-            monkeypatch.setattr(protocol, "_MACHINE_IDS", (tmp_path / "none", tmp_path / "machine-id"))
-            monkeypatch.setattr(socket, "gethostname", lambda host=host: host)
-            assert place(model) == place(model)
-            found.append(place(model))
-        for part in ("lock", "socket", "port"):
-            assert len({getattr(where, part) for where in found}) == len(found)
-
-    async def test_the_process_of_another_is_neither_waited_for_nor_killed(
-        self, client: Client, model: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        innocent = subprocess.Popen(["sleep", "60"])
-        try:
-            with monkeypatch.context() as patch:
-                patch.setattr(socket, "gethostname", lambda: "another")
-                lock = place(model).lock
-            theirs = lockfile.take(lock)
-            assert theirs is not None
-            lock.with_suffix(".pid").write_text(f"{innocent.pid}\n")
-            engine = client()
-            await engine.ready()
-            assert engine.pid != innocent.pid
-            await engine.restart()
-            assert innocent.poll() is None
-            theirs.release()
-        finally:
-            innocent.kill()
-            innocent.wait()
-
-
 class TestLoopback:
-    """How it goes where there are no socket files."""
+    """How it goes on Windows, and where the state folder's path is too long for a socket file."""
 
     @pytest.fixture(autouse=True)
-    def _loopback(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("LSP_CALIB_SOCKET", "tcp")
+    def _loopback(self, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert home.is_dir()
+        monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / ("deep" * 30) / "home"))
 
     async def test_two_clients_share_a_process(self, pair: Pair, model: str) -> None:
         first, second = pair

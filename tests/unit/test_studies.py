@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import attrs
-import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -31,17 +30,16 @@ from lsp_calib.evaluation.lines import line_item_of
 from lsp_calib.evaluation.paper import page
 from lsp_calib.evaluation.paper.cells import find_files, largest
 from lsp_calib.evaluation.records import Record, read_records, write_records
+from lsp_calib.evaluation.scoring import Counting, Counts
 from lsp_calib.evaluation.summary_observation import REFLECTED
 from lsp_calib.evaluation.tasks import Task, prefix_task, repair_task, synthesis_task
 from lsp_calib.evaluation.token_level import classwise_ece, full_ece
-from lsp_calib.evaluation.token_study import BINS, TOKEN, Counts, numbers_of, read_numbers, study, texts
+from lsp_calib.evaluation.token_study import BINS, TOKEN, numbers_of, read_numbers, study, texts
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
-from lsp_calib.inference.local.run import Counting, Normaliser
+from lsp_calib.inference.local.run import Normaliser
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.inference.process import protocol
 from lsp_calib.values import (
-    Distributions,
     Generation,
     ModelIdentity,
     Observation,
@@ -261,25 +259,21 @@ async def answered(_: Studying, host: Host, *__: object) -> item_worker._Answer:
     return item_worker._Answer(Prompt((), "", PLAIN_VERSION), host.generation)
 
 
-def told(p: np.ndarray[Any, Any], targets: list[int]) -> Distributions:
-    """What the model process tells of these distributions, as logits."""
+def counted(p: np.ndarray[Any, Any], targets: list[int]) -> Counts:
+    """The counts of these distributions, as logits."""
     counting = Counting(Normaliser(p.shape[1]), p.shape[1], 1.0, 1 / 500)
     for row, target in zip(np.log(p).astype(np.float32), targets, strict=True):
         counting.add(row, target)
-    return counting.told()
+    return counting.counted()
 
 
-def test_counts_of_the_process_give_the_metrics_of_the_whole_distributions() -> None:
+def test_counts_give_the_metrics_of_the_whole_distributions() -> None:
     rng = np.random.default_rng(3)
     p = rng.dirichlet(np.full(300, 0.05), size=60)
     p = np.maximum(p, 1e-9) / np.maximum(p, 1e-9).sum(axis=1, keepdims=True)
     targets = [int(rng.choice(300, p=row)) for row in p]
-    (one, two) = (
-        protocol.read(json.loads(json.dumps(msgspec.to_builtins([told(part, some)]))), list[Distributions])[0]
-        for part, some in ((p[:25], targets[:25]), (p[25:], targets[25:]))
-    )
-    counts = Counts.of(one)
-    counts.add(Counts.of(two))
+    counts = counted(p[:25], targets[:25])
+    counts.add(counted(p[25:], targets[25:]))
     numbers = numbers_of([counts, counts], 1.5, 2, 1)
     assert (numbers["positions"], numbers["tokens"]) == (60, 300)
     right = np.array([row.argmax() == target for row, target in zip(p, targets, strict=True)])
@@ -295,7 +289,7 @@ def test_counts_of_the_process_give_the_metrics_of_the_whole_distributions() -> 
 def test_numbers_stand_in_the_study_and_its_claim(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     p = rng.dirichlet(np.full(300, 0.05), size=60)
-    counts = Counts.of(told(np.maximum(p, 1e-9), [int(rng.choice(300, p=row)) for row in p]))
+    counts = counted(np.maximum(p, 1e-9), [int(rng.choice(300, p=row)) for row in p])
     header = Header(TOKEN, "code", ModelIdentity("m", "Q4", "0" * 64), "token-1", 0)
     numbers = numbers_of([counts, counts], 1.5, 2, 1)
     (tmp_path / "token.jsonl").write_text(f"{header.to_line()}\n{json.dumps(numbers)}\n")
@@ -484,7 +478,7 @@ def test_damaged_counts_of_a_stopped_run_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     model = SimpleNamespace(identity=ModelIdentity("m", "Q4", ""))
-    monkeypatch.setattr(token_study._Host, "loaded", lambda _: model)
+    monkeypatch.setattr(engine_host.EngineHost, "loaded", lambda _: model)
     path = tmp_path / "token.jsonl"
     path.with_name("token.jsonl.counts.npz").write_bytes(content)
     with pytest.raises(DataError, match=r"counts.npz cannot be read.*Remove it to begin again"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import attrs
@@ -15,16 +14,17 @@ from test_eval_summary import HEADER, PAYLOAD, Engine, WordEncoder, answering, m
 
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import item_worker
+from lsp_calib.evaluation import item_worker, scoring
 from lsp_calib.evaluation.item_worker import Summarising
 from lsp_calib.evaluation.journal import Journal
 from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.reflective_scores import FORMS, score_reflective
+from lsp_calib.evaluation.scoring import Scored
 from lsp_calib.evaluation.summary_observation import LISTED, SummaryObserved
 from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.inference.engine import Request
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.values import Generation, Observation, Stop, Timing, Token
+from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
 
 ALL = frozenset(SummaryObserved)
 TIMING = Timing(prompt_tokens=100, prompt_reused=60, generated_tokens=4)
@@ -60,10 +60,9 @@ class Reflecting(Engine):
         tokens = tuple(Token(n, -0.5, 0.0, word, seen=seen) for n, word in enumerate(text.split()))
         return Generation(text, tokens, Stop.LINE, TIMING)
 
-    async def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
-        given = not request.text.startswith("\n")
-        for at, character in enumerate(request.text):
-            yield Token(at, -0.5 if given else -1.0, 0.0, character)
+    def score(self, _prompt: Prompt, text: str) -> list[Scored]:
+        logprob = -1.0 if text.startswith("\n") else -0.5
+        return [Scored(at, logprob, character, 0.0, ()) for at, character in enumerate(text)]
 
 
 @pytest.fixture
@@ -72,6 +71,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, model_card: ModelCard) -> Reflecting
     plain = answering(monkeypatch, model_card, "Compute the area.")
     host = Summarising(EngineChoice()).host()
     host.engine = Reflecting(model_card, plain.generation)
+    monkeypatch.setattr(scoring, "reader", lambda _: host.engine)
     return host.engine
 
 

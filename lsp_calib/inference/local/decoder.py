@@ -110,14 +110,34 @@ class Decoder:
         self.abort.clear()
         self._steps.begins(time.perf_counter())
 
-    def step(self, *, urgent: bool) -> int:
-        """Tokens of a prompt to evaluate next. urgent: a user waits for them."""
-        return self._steps.size(time.perf_counter(), urgent=urgent)
-
     def reuse(self, sequence: CachedSequence, tokens: Sequence[int], together: int, most: int) -> int:
         """Keep the cached tokens that are `reusable` for `tokens`; returns their number."""
         self._drop(sequence, reusable(sequence, tokens, together, most))
         return len(sequence.tokens)
+
+    def evaluate(
+        self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, priority: Priority | None
+    ) -> None:
+        """Evaluate `tokens` in `sequence`, none alone, reusing those it already holds.
+
+        outputs: 1 if the logits after the last are wanted, which is then evaluated in any case, else 0.
+        priority: decides the size of the steps. None: steps of a fixed size.
+        """
+        at = self.reuse(sequence, tokens, len(tokens), len(tokens) - outputs)
+        while at < len(tokens):
+            size = self.steady
+            if priority is not None:
+                urgent = priority is not Priority.IDLE  # a user waits for it
+                size = self._steps.size(time.perf_counter(), urgent=urgent)
+            chunk = self.chunk(tokens[at:], size)
+            at += len(chunk)
+            self.decode(sequence, chunk, outputs if at == len(tokens) else 0)
+            self.counters.prompt_tokens += len(chunk)
+
+    @staticmethod
+    def chunk(tokens: Sequence[int], size: int) -> Sequence[int]:
+        """The tokens that a step of `size` (above 2) takes, so that none is left alone."""
+        return tokens[: size - 1 if len(tokens) == size + 1 else size]
 
     def decode(
         self,
@@ -127,7 +147,7 @@ class Decoder:
         *,
         state: bool = False,
     ) -> None:
-        """Evaluate `tokens` (at most `step` or `steady`) after those in `sequence`.
+        """Evaluate `tokens` (at most one step) after those in `sequence`.
 
         outputs: the number of last tokens whose logits are wanted.
         state: keep the last state as well. llama.cpp then computes the logits after all tokens: for one token

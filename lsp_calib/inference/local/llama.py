@@ -23,12 +23,12 @@ import llama_cpp
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.files import open_file
 from lsp_calib.inference import processor
-from lsp_calib.inference.backend import Hardware, LoadOptions, OnTokens, Run, load_anyhow
-from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.inference.backend import Hardware, LoadOptions, Run, load_anyhow
+from lsp_calib.inference.engine import Request
 from lsp_calib.inference.generation.run import prompt_tokens, room_for_prompt
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
-from lsp_calib.inference.local.run import AheadRun, LocalEvaluator, LocalGenerationRun, ScoreRun
+from lsp_calib.inference.local.run import AheadRun, LocalEvaluator, LocalGenerationRun
 from lsp_calib.inference.models import converted, gguf
 from lsp_calib.values import Prompt
 
@@ -122,7 +122,7 @@ class LlamaModel:
         native_log().listen()  # loading gives its causes there
         llama_cpp.llama_backend_init()
         weights, decoder = self._load(options)
-        self._evaluator = LocalEvaluator(weights, decoder)
+        self.evaluator = LocalEvaluator(weights, decoder)
         self._decoder = decoder
         self._weights = weights
         self.counters = decoder.counters
@@ -144,21 +144,17 @@ class LlamaModel:
     def threads(self) -> int:
         return self._decoder.threads
 
-    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens) -> Run:
+    def begin(self, request: Request) -> Run:
         """A run for a request; nothing is evaluated yet.
 
         Raises EngineError if it cannot fit the context, or names a token that the model does not have.
         """
-        if isinstance(request, ScoreRequest):
-            text = list(self._weights.tokenize(request.text.encode("utf-8", "replace")))
-            prompt = self._tokenize_prompt(request.prompt, self.positions - len(text))
-            return ScoreRun(self._evaluator, request, prompt, text, on_tokens=on_tokens)
-        prompt = self._tokenize_prompt(request.prompt, room_for_prompt(self.positions, request.max_tokens))
+        prompt = self.tokenize(request.prompt, room_for_prompt(self.positions, request.max_tokens))
         if any(not 0 <= token < self._weights.size for token in request.given):
             raise EngineError("Unknown token id in `given`. Use the ids of this model.")
         if not request.max_tokens:
-            return AheadRun(self._evaluator, prompt)
-        return LocalGenerationRun(self._evaluator, request, prompt)
+            return AheadRun(self.evaluator, prompt)
+        return LocalGenerationRun(self.evaluator, request, prompt)
 
     def interrupt(self) -> None:
         """Stop the running `advance`, or the next one at its start. For any thread."""
@@ -196,7 +192,8 @@ class LlamaModel:
             )
             return options
 
-    def _tokenize_prompt(self, prompt: Prompt, room: int) -> list[int]:
+    def tokenize(self, prompt: Prompt, room: int) -> list[int]:
+        """At most `room` tokens of a prompt, at least one. Raises EngineError if it cannot be so short."""
         weights = self._weights
         return prompt_tokens(prompt, weights.tokenize, room, weights.bos, begins=weights.begins_with_bos)
 

@@ -1,4 +1,4 @@
-"""Requests run through llama.cpp: a generation, a prompt evaluated ahead, the scoring of a text.
+"""Requests run through llama.cpp: a generation, or a prompt evaluated ahead.
 
 A run holds its tokens and no part of the cache: each `advance` evaluates the tokens in a sequence, which
 costs nothing where they are cached. So a run can resume whatever happened in between.
@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import OnTokens
-from lsp_calib.inference.engine import Observe, Priority, Request, ScoreRequest
+from lsp_calib.inference.engine import Observe, Priority, Request
 from lsp_calib.inference.generation.kv_cache import CachedSequence
-from lsp_calib.inference.generation.run import Evaluator, GenerationRun, text_decoder
+from lsp_calib.inference.generation.run import Evaluator, GenerationRun
 from lsp_calib.inference.generation.vocabulary import Vocabulary
-from lsp_calib.values import Distributions, Generation, Observation, Softmax, Stop, Timing, Token
+from lsp_calib.values import Generation, Observation, Stop, Timing, Token
 
 if TYPE_CHECKING:
     from lsp_calib.inference.local.decoder import Decoder
@@ -89,20 +88,6 @@ class Normaliser:
         total = _sum(weights)
         return Distribution(below, weights, total, float(peak) / temperature + math.log(total))
 
-    def softmax(self, logits: NDArray[np.float32], token: int, temperatures: Sequence[float]) -> Softmax:
-        """A summary of the distribution that `token` was chosen from, at each of `temperatures` (above 0)."""
-        sums = tuple(self.distribution(logits, temperature).log_sum_exp for temperature in temperatures)
-        return Softmax(float(logits[token]), sums, self.distribution(logits).entropy())
-
-    def probabilities(self, logits: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
-        """The softmax of `logits` / temperature (above 0), in the scratch array."""
-        distribution = self.distribution(logits, temperature)
-        weights = distribution.weights
-        np.multiply(weights, np.float32(1.0 / distribution.total), out=weights)
-        # Rounding may exceed 1 by the last bit.
-        np.minimum(weights, np.float32(1.0), out=weights)
-        return weights
-
     def draw(self, logits: NDArray[np.float32], temperature: float, uniform: float) -> int:
         """The index drawn from the softmax at `temperature` (above 0) by a number uniform in [0, 1)."""
         weights = self.distribution(logits, temperature).weights
@@ -116,43 +101,6 @@ class Normaliser:
         at = int(inside.searchsorted(target - before, side="right"))
         # Rounding may point past a block's end: then take the block's last token that has any weight.
         return start + (at if at < inside.size else int(inside.searchsorted(inside[-1])))
-
-
-class Counting:
-    """Counts distributions at one temperature: see `Distributions`. above: entries above it are listed."""
-
-    def __init__(self, normaliser: Normaliser, size: int, temperature: float, above: float) -> None:
-        self._normaliser = normaliser
-        self._temperature = temperature
-        self._above = np.float32(above)
-        self._sums = np.zeros(size)
-        self._entries: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
-        self._positions: list[tuple[int, float, float]] = []
-
-    def add(self, logits: NDArray[np.float32], target: int) -> None:
-        """Add a position, at which the text has the token `target`."""
-        probabilities = self._normaliser.probabilities(logits, self._temperature)
-        self._sums += probabilities
-        tokens = np.flatnonzero(probabilities > self._above)
-        self._entries.append((tokens, probabilities[tokens]))
-        self._positions.append((target, float(probabilities[target]), float(probabilities.max())))
-
-    def counted(self) -> Distributions:
-        """What was counted so far."""
-        fields = [("target", "<u4"), ("own", "<f4"), ("largest", "<f4")]
-        positions = np.array(self._positions, fields)
-        own, largest = positions["own"], positions["largest"]
-        tokens = [np.zeros(0, np.int64), *(tokens for tokens, _ in self._entries)]
-        values = [np.zeros(0, np.float32), *(values for _, values in self._entries)]
-        return Distributions(
-            sums=self._sums.astype("<f4").tobytes(),
-            tokens=np.concatenate(tokens).astype("<u4").tobytes(),
-            probabilities=np.concatenate(values).astype("<f4").tobytes(),
-            targets=positions["target"].tobytes(),
-            target_probabilities=own.tobytes(),
-            largest=largest.tobytes(),
-            hits=(own == largest).astype(np.uint8).tobytes(),
-        )
 
 
 def best_two(logits: NDArray[np.float32]) -> tuple[int, int | None]:
@@ -177,11 +125,6 @@ def _dot(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     whole = one.size // _BLOCK * _BLOCK
     blocks = np.einsum("ij,ij->i", one[:whole].reshape(-1, _BLOCK), other[:whole].reshape(-1, _BLOCK))
     return float(blocks.sum(dtype=np.float64)) + float(np.einsum("i,i->", one[whole:], other[whole:]))
-
-
-def accompanied(size: int, left: int) -> int:
-    """How many of the `left` tokens a step of `size` (above 2) takes, so that none is left alone."""
-    return size - 1 if left == size + 1 else size
 
 
 _PER_TOKEN = Observe.ENTROPY | Observe.MARGIN | Observe.NEWLINE
@@ -266,23 +209,6 @@ class LocalEvaluator(Evaluator):
         self.normaliser = Normaliser(weights.size)
         self.observer = Observer(self.vocabulary, weights.ends_text)
 
-    def evaluate(
-        self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, priority: Priority | None
-    ) -> None:
-        """Evaluate `tokens` in `sequence`, none alone, reusing those it already holds.
-
-        outputs: 1 if the logits after the last are wanted, which is then evaluated in any case, else 0.
-        priority: decides the size of the steps. None: steps of a fixed size.
-        """
-        decoder = self.decoder
-        at = decoder.reuse(sequence, tokens, len(tokens), len(tokens) - outputs)
-        while at < len(tokens):
-            size = decoder.steady if priority is None else decoder.step(urgent=priority is not Priority.IDLE)
-            chunk = tokens[at : at + accompanied(size, len(tokens) - at)]
-            at += len(chunk)
-            decoder.decode(sequence, chunk, outputs if at == len(tokens) else 0)
-            decoder.counters.prompt_tokens += len(chunk)
-
     def distribution(self, logits: NDArray[np.float32]) -> Distribution:
         """The softmax of a row. Raises EngineError if it is not finite."""
         whole = self.normaliser.distribution(logits)
@@ -292,11 +218,6 @@ class LocalEvaluator(Evaluator):
                 "of llama.cpp cannot run. Check it with `lsp-calib models verify`."
             )
         return whole
-
-    def softmax(
-        self, logits: NDArray[np.float32], token: int, temperatures: tuple[float, ...]
-    ) -> Softmax | None:
-        return self.normaliser.softmax(logits, token, temperatures) if temperatures else None
 
 
 class AheadRun:
@@ -312,7 +233,7 @@ class AheadRun:
         sequence = decoder.sequence_ahead(self._tokens)
         if sequence is not None:
             sequence.owner = self
-            self._evaluator.evaluate(sequence, self._tokens, 0, Priority.IDLE)
+            decoder.evaluate(sequence, self._tokens, 0, Priority.IDLE)
         return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
 
 
@@ -380,7 +301,7 @@ class LocalGenerationRun(GenerationRun):
         decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
         if len(sequence.tokens) < self._prompt:
             outputs = int(not self._generated)
-            self._evaluator.evaluate(sequence, prompt, outputs, priority if self._request.reuse else None)
+            decoder.evaluate(sequence, prompt, outputs, priority if self._request.reuse else None)
         for token in self._tokens[len(sequence.tokens) :]:
             self._decode(sequence, token)
 
@@ -421,8 +342,7 @@ class LocalGenerationRun(GenerationRun):
 
         def token(id: int, seen: Observation | None) -> Token:
             logprob = min(float(logits[id]) - distribution.log_sum_exp, 0.0)
-            softmax = evaluator.softmax(logits, id, self._request.temperatures)
-            return Token(id, logprob, typed_logprob, "", softmax, seen)
+            return Token(id, logprob, typed_logprob, "", seen)
 
         ended = evaluator.weights.ends_text(id)
         if required and self._random is None:
@@ -438,75 +358,3 @@ class LocalGenerationRun(GenerationRun):
         if sampling is None or self._random is None:
             return int(logits.argmax())
         return self._evaluator.normaliser.draw(logits, sampling.temperature, self._random.random())
-
-
-class ScoreRun:
-    """The scoring of a text after a prompt. prompt (not empty), text: their tokens."""
-
-    def __init__(
-        self,
-        evaluator: LocalEvaluator,
-        request: ScoreRequest,
-        prompt: list[int],
-        text: list[int],
-        *,
-        on_tokens: OnTokens,
-    ) -> None:
-        self._evaluator = evaluator
-        self._request = request
-        self._on_tokens = on_tokens
-        self._prompt = len(prompt)
-        self._tokens = prompt + text
-        self._text = text
-        self._characters = text_decoder()
-        self._scored = 0
-        self._counting = [
-            Counting(evaluator.normaliser, evaluator.weights.size, temperature, request.above)
-            for temperature in request.temperatures
-            if request.above is not None
-        ]
-
-    def advance(self) -> tuple[Distributions, ...] | None:
-        """Continue until the end. Raises Interrupted (call again to resume), EngineError."""
-        self._score()
-        return tuple(one.counted() for one in self._counting) or None
-
-    def _score(self) -> None:
-        decoder = self._evaluator.decoder
-        if self._scored == len(self._text):
-            return
-        sequence = decoder.sequence(self._request.priority, self._tokens[:-1])
-        # The token before a token gives its probabilities; for the first, that is the prompt's last token.
-        sequence.owner = self
-        while self._scored < len(self._text):
-            start, end = self._prompt - 1 + self._scored, len(self._tokens) - 1
-            size = accompanied(decoder.steady, end - start)
-            # A last one is evaluated once more together with the one before it, whose row is not told again.
-            again = int(end - start == 1 and start > 0)
-            self._evaluator.evaluate(sequence, self._tokens[: start - again], 0, None)
-            chunk = self._tokens[start - again : min(start + size, end)]
-            decoder.decode(sequence, chunk, len(chunk))
-            decoder.counters.prompt_tokens += len(chunk)
-            rows = range(again, len(chunk))
-            if self._counting:
-                self._count(rows)
-            else:
-                self._on_tokens([self._token(row, row - again) for row in rows])
-            self._scored += len(rows)
-
-    def _count(self, rows: range) -> None:
-        """Count the distributions in these rows of the last decode."""
-        for at, row in enumerate(rows, self._scored):
-            logits = self._evaluator.decoder.logits(row)
-            self._evaluator.distribution(logits)  # refuses one that is not finite
-            for one in self._counting:
-                one.add(logits, self._text[at])
-
-    def _token(self, row: int, at: int) -> Token:
-        """The scored token whose probabilities are in this row of the last decode. at: since `_scored`."""
-        evaluator = self._evaluator
-        token = self._text[self._scored + at]
-        logits = evaluator.decoder.logits(row)
-        logprob = min(float(logits[token]) - evaluator.distribution(logits).log_sum_exp, 0.0)
-        text = self._characters.decode(evaluator.vocabulary.pieces[token])
-        return Token(token, logprob, 0.0, text, evaluator.softmax(logits, token, self._request.temperatures))

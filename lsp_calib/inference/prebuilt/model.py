@@ -21,11 +21,10 @@ from lsp_calib.inference.backend import (
     Hardware,
     Interrupted,
     LoadOptions,
-    OnTokens,
     Run,
     load_anyhow,
 )
-from lsp_calib.inference.engine import Priority, Request, ScoreRequest
+from lsp_calib.inference.engine import Priority, Request
 from lsp_calib.inference.generation.kv_cache import CachedSequence, common_prefix, sequence_for
 from lsp_calib.inference.generation.run import Evaluator, GenerationRun, prompt_tokens, room_for_prompt
 from lsp_calib.inference.generation.vocabulary import Vocabulary
@@ -313,18 +312,17 @@ class PrebuiltModel:
         """The hardware that the wheel finds here. The compilers' fault does not affect its code for AMX."""
         return Hardware(build=f"xllamacpp {xllamacpp.__version__}", gpu=has_gpu())
 
-    def begin(self, request: Request | ScoreRequest, *, on_tokens: OnTokens) -> Run:  # noqa: ARG002
+    def begin(self, request: Request) -> Run:
         """A run for a request; nothing is evaluated yet.
 
-        Raises EngineError if it cannot fit the context, and for requests that the server cannot answer: the
-        scores of a given text, the whole softmax at other temperatures, an answer that begins with given
-        tokens. What it cannot observe is left out.
+        Raises EngineError if it cannot fit the context, and for an answer that begins with given
+        tokens, which the server cannot give. What it cannot observe is left out.
         """
-        if isinstance(request, ScoreRequest) or request.temperatures or request.given:
+        if request.given:
             raise EngineError(
                 "The prebuilt engine (xllamacpp) reports only the probabilities of the tokens it chooses. It "
-                "cannot score a given text, continue given tokens or describe a whole distribution. The "
-                f"engine `local` can: run `{install_command('local')}` (it needs a C compiler)."
+                "cannot continue given ones. The engine `local` can: run "
+                f"`{install_command('local')}` (it needs a C compiler)."
             )
         room = room_for_prompt(self.positions, request.max_tokens)
         prompt = self._tokenize_prompt(request.prompt, room)

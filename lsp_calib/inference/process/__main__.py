@@ -4,8 +4,7 @@ It holds a lock for its life; a process that does not get it ends at once. It se
 to its socket, and ends some seconds after the last of them, however that one ended.
 
 One thread serves clients (`Broker`), also while the decoding thread (`Worker.serve`) is in native code.
-Nothing that one client sends or fails to read harms another. Nothing here polls: an idle process uses no
-processor time.
+Nothing that one client sends harms another. Nothing here polls: an idle process uses no processor time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ import msgspec
 
 from lsp_calib import home, lockfile
 from lsp_calib.errors import EngineError, LspCalibError
-from lsp_calib.files import FULL, why
+from lsp_calib.files import why
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
 from lsp_calib.inference.models import converted, gguf, sidecar
 from lsp_calib.inference.process import acceleration, protocol
@@ -40,6 +39,12 @@ from lsp_calib.inference.process.request_queue import Worker
 
 # Its log is emptied at the start when it has more bytes than this.
 _MOST_LOG = 1 << 20
+# Seconds: for a first client to connect, for a client's hello, for the last messages to be sent.
+_FIRST_CLIENT = 30.0
+_GREETING = 10.0
+_LAST_WORDS = 1.0
+# Seconds of waiting for another client's work after which a client is told that the model is busy.
+_BUSY_AFTER = 1.0
 
 Find = Callable[[], Factory]
 
@@ -92,19 +97,6 @@ def main(find: Find = acceleration.find_library) -> None:
         _end(code)
 
 
-# Seconds: for a first client to connect, for a client's hello, for the last messages to be sent.
-_FIRST_CLIENT = 30.0
-_GREETING = 10.0
-_LAST_WORDS = 1.0
-# Seconds that the process lingers where no client has said otherwise.
-_LINGER = 10.0
-# Seconds of waiting for another client's work after which a client is told that the model is busy.
-_BUSY_AFTER = 1.0
-# A client that does not read is disconnected when so many bytes are unsent.
-_MOST_UNREAD = 4 << 20
-_MOST_JOBS = 1024
-
-
 @attrs.define(eq=False)
 class _Client:
     """busy: whether it was told that its work waits for another client's."""
@@ -117,12 +109,12 @@ class _Client:
 class Broker:
     """The clients of one model process.
 
-    options: set to the options of the first client. Another thread calls `worker.serve` once the model is
-    loaded; it may call `loading`, `loaded` and `failed`.
+    options: set to the greeting of the first client. Another thread calls `worker.serve` once the model is
+    loaded; it may call `tell` before.
     """
 
-    def __init__(self, place: Place, options: Future[protocol.Options]) -> None:
-        self.worker = Worker(self._answer)
+    def __init__(self, place: Place, options: Future[protocol.Hello]) -> None:
+        self.worker = Worker(lambda client, message: self._later(self._pass_on, client, message))
         self._place = place
         self._options = options
         self._loop = asyncio.get_running_loop()
@@ -130,14 +122,14 @@ class Broker:
         self._ids = itertools.count(1)
         self._over = asyncio.Event()
         self._exit_code = 0
-        self._linger = _LINGER
+        self._linger = 0.0
         self._leaving: asyncio.TimerHandle | None = None
         # How loading goes, or went: the message for a client that joins now.
         self._news: protocol.Message | None = None
 
     async def serve(self, listening: socket.socket) -> int:
         """Serve clients until the process is to end; returns its exit code."""
-        self._leaving = self._loop.call_later(_FIRST_CLIENT, self._end, 0, "")
+        self._leaving = self._loop.call_later(_FIRST_CLIENT, self._end, 0)
         start: Callable[..., Any] = asyncio.start_server
         if self._place.socket is not None:
             start = asyncio.start_unix_server
@@ -154,39 +146,27 @@ class Broker:
                 await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
         return self._exit_code
 
-    # From the other thread.
+    def tell(self, event: str, **news: object) -> None:
+        """Tell all clients, and those that join later, how loading goes. For the other thread.
 
-    def loading(self, fraction: float) -> None:
-        self._later(self._announce, {"event": "loading", "fraction": fraction})
-
-    def loaded(self, loaded: protocol.Loaded) -> None:
-        self._later(self._announce, {"event": "ready", **msgspec.to_builtins(loaded)})
-
-    def failed(self, kind: str, message: str) -> None:
-        """Tell all clients, or the first one if none has connected yet, and end."""
-        self._later(self._announce, {"event": "failed", "kind": kind, "message": message})
-
-    def _answer(self, client: int, message: protocol.Message) -> None:
-        self._later(self._pass_on, client, message)
+        Once any client has heard that it failed, the process ends.
+        """
+        self._later(self._announce, {"event": event, **news})
 
     def _later(self, call: Callable[..., None], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is about to end
             self._loop.call_soon_threadsafe(call, *arguments)
-
-    # From here on: the listening thread.
 
     def _announce(self, news: protocol.Message) -> None:
         self._news = news
         self._tell_news(*self._clients.values())
 
     def _tell_news(self, *clients: _Client) -> None:
-        """Tell clients the news. The process ends once any has heard that loading failed."""
-        if self._news is None:
-            return
         for client in clients:
-            self._send(client, self._news)
-        if clients and self._news["event"] == "failed":
-            self._end(1, "")
+            if self._news is not None:
+                self._send(client, self._news)
+        if clients and self._news is not None and self._news["event"] == "failed":
+            self._end(1)
 
     def _pass_on(self, client_id: int, message: protocol.Message) -> None:
         client = self._clients.get(client_id)
@@ -203,15 +183,13 @@ class Broker:
             async with asyncio.timeout(_GREETING):
                 if not await protocol.admit(self._place, reader, writer):
                     return
-                hello = protocol.hello_from_wire(await protocol.receive(reader))
+                hello = protocol.read(await protocol.receive(reader), protocol.Hello)
             client = self._join(writer, hello)
             while True:
                 self._handle(client, await protocol.receive(reader))
         except EngineError as error:
             sys.stderr.write(f"A client was disconnected: {error}\n")
             sys.stderr.flush()
-            with contextlib.suppress(OSError):
-                writer.write(protocol.encode({"event": "error", "message": str(error)}))
         except (OSError, asyncio.IncompleteReadError):
             pass  # the client has gone, or sent nothing in time
         finally:
@@ -223,54 +201,43 @@ class Broker:
         if self._leaving is not None:
             self._leaving.cancel()
             self._leaving = None
-        if hello.linger is not None:
-            self._linger = hello.linger
+        self._linger = hello.linger
         if not self._options.done():
-            self._options.set_result(protocol.Options(hello.threads, hello.gpu_layers))
+            self._options.set_result(hello)
         client = _Client(next(self._ids), writer)
         self._clients[client.id] = client
-        in_force = msgspec.to_builtins(self._options.result())
-        self._send(client, {"event": "welcome", "pid": os.getpid(), **in_force})
+        self._send(client, {"event": "welcome", "pid": os.getpid()})
         self._tell_news(client)
         return client
 
     def _leave(self, client: _Client) -> None:
         del self._clients[client.id]
         self.worker.drop_client(client.id)
-        if not self._clients and self._leaving is None:
-            self._leaving = self._loop.call_later(self._linger, self._end, 0, "")
+        if not self._clients:
+            self._leaving = self._loop.call_later(self._linger, self._end, 0)
 
     def _handle(self, client: _Client, message: protocol.Message) -> None:
         """Raises EngineError for an invalid message."""
-        match message.get("op"):
-            case "generate" | "score":
-                self._put(client, message)
-            case "cancel":
-                self.worker.cancel(client.id, _id(message))
-            case "stats":
+        match message:
+            case {"op": "generate"}:
+                request_id, request = protocol.request_from_wire(message)
+                for older in self.worker.put(client.id, request_id, request):
+                    words = "A newer request for the same document took its place."
+                    self._send(client, {"id": older, "error": "superseded", "message": words})
+                if len(self._clients) > 1:
+                    self._loop.call_later(_BUSY_AFTER, self._still_waits, client, request_id)
+            case {"op": "cancel", "id": int(request_id)}:
+                self.worker.cancel(client.id, request_id)
+            case {"op": "stats", "id": int(request_id)}:
                 stats = msgspec.to_builtins(self.worker.stats(len(self._clients)))
-                self._send(client, {"id": _id(message), "stats": stats})
-            case "restart":
-                self._send(client, {"event": "bye", "message": "The model is being restarted."})
-                self._end(0, "The model was restarted from another window. The next request starts it.")
-            case other:
-                raise EngineError(f"The model process received the unknown operation {str(other)[:40]!r}.")
-
-    def _put(self, client: _Client, message: protocol.Message) -> None:
-        request_id, request = protocol.request_from_wire(message)
-        if self.worker.jobs(client.id) >= _MOST_JOBS:
-            words = f"{_MOST_JOBS} requests are already waiting for the model. Cancel some, or wait."
-            self._send(client, {"id": request_id, "error": "failed", "message": words})
-            return
-        try:
-            superseded = self.worker.put(client.id, request_id, request)
-        except ValueError as error:
-            raise EngineError(f"The model process received an invalid request: {error}.") from error
-        for older in superseded:
-            words = "A newer request for the same document took its place."
-            self._send(client, {"id": older, "error": "superseded", "message": words})
-        if len(self._clients) > 1:
-            self._loop.call_later(_BUSY_AFTER, self._still_waits, client, request_id)
+                self._send(client, {"id": request_id, "stats": stats})
+            case {"op": "restart"}:
+                words = "The model is restarted. The next request starts it."
+                for one in self._clients.values():
+                    self._send(one, {"event": "bye", "message": words})
+                self._end(0)
+            case _:
+                raise EngineError("The model process received an unknown message.")
 
     def _still_waits(self, client: _Client, request_id: int) -> None:
         """Tell a client whose request has long waited for another client's work."""
@@ -279,35 +246,21 @@ class Broker:
             self._send(client, {"event": "busy"})
 
     def _send(self, client: _Client, message: protocol.Message) -> None:
-        transport = client.writer.transport
-        if transport.get_write_buffer_size() > _MOST_UNREAD:
-            transport.abort()  # which ends its reading task, and it leaves
-            return
         try:
             frame = protocol.encode(message)
         except EngineError as error:
             frame = protocol.encode({"id": message.get("id"), "error": "failed", "message": str(error)})
         client.writer.write(frame)
 
-    def _end(self, code: int, words: str) -> None:
-        if words:
-            for client in list(self._clients.values()):
-                self._send(client, {"event": "bye", "message": words})  # only the first counts
+    def _end(self, code: int) -> None:
         self._exit_code = code
         self._over.set()
-
-
-def _id(message: protocol.Message) -> int:
-    request_id = message.get("id")
-    if not isinstance(request_id, int) or isinstance(request_id, bool):
-        raise EngineError("The model process received a message without an id.")
-    return request_id
 
 
 async def _serve(
     arguments: argparse.Namespace, find: Find, place: Place, listening_socket: socket.socket
 ) -> int:
-    options: Future[protocol.Options] = Future()
+    options: Future[protocol.Hello] = Future()
     broker = Broker(place, options)
 
     def work() -> None:
@@ -318,18 +271,16 @@ async def _serve(
         except Exception:  # noqa: BLE001 - whatever it was
             with contextlib.suppress(OSError):  # the log's disk is full
                 traceback.print_exc()
-        else:
-            return
-        # Without this thread no request is answered. The clients notice the end and start another process.
-        protocol.clear(place)
-        _end(1)
+            # Without this thread no request is answered. The clients notice, and start another process.
+            protocol.clear(place)
+            _end(1)
 
     threading.Thread(target=work, name="decoding", daemon=True).start()
     return await broker.serve(listening_socket)
 
 
 def _load(
-    arguments: argparse.Namespace, find: Find, options: Future[protocol.Options], broker: Broker
+    arguments: argparse.Namespace, find: Find, options: Future[protocol.Hello], broker: Broker
 ) -> Backend | None:
     """The loaded model; None, after telling the clients, if it cannot be loaded."""
     path: Path = arguments.model
@@ -339,7 +290,7 @@ def _load(
         nonlocal reported
         if fraction - reported >= 0.1 or fraction == 1.0:
             reported = fraction
-            broker.loading(fraction)
+            broker.tell("loading", fraction=fraction)
 
     try:
         gguf.check_header(path)
@@ -348,42 +299,28 @@ def _load(
         sha256 = sidecar.verify(path, arguments.sha256)
         factory = find()
         wanted = options.result()
-        broker.loading(0.0)
-        load = LoadOptions(
-            path=path,
-            context=arguments.context,
-            threads=wanted.threads,
-            on_progress=progress,
-        )
-        slow = converted.slow(path)
-        question = acceleration.Question(factory.hardware(), wanted.gpu_layers, slow, sha256)
-        choice = _choose(question, load, arguments)
+        broker.tell("loading", fraction=0.0)
+        load = LoadOptions(path, arguments.context, wanted.threads, on_progress=progress)
+        question = acceleration.Question(factory.hardware(), wanted.gpu_layers, converted.slow(path), sha256)
+        # The remembered acceleration, unless that has just crashed.
+        choice = None if arguments.careful else question.recall()
+        if choice is None:
+            choice = acceleration.fastest_that_works(
+                question,
+                lambda candidate: acceleration.attempt(attrs.evolve(load, acceleration=candidate)),
+                careful=arguments.careful,
+                avoid=arguments.avoid,
+            )
+            question.remember(choice)
         backend = factory(attrs.evolve(load, acceleration=choice.acceleration))
     except (LspCalibError, OSError) as error:
         said = f"The model cannot be loaded: {error}." if isinstance(error, OSError) else str(error)
-        broker.failed(protocol.kind_of(error), said)
+        broker.tell("failed", kind=protocol.kind_of(error), message=said)
         return None
     notes = tuple(filter(None, (acceleration.note(choice), *backend.notes)))
-    used = choice.acceleration.name
-    broker.loaded(protocol.Loaded(sha256, backend.name, notes, backend.threads, used, tried=choice.was_tried))
+    loaded = protocol.Loaded(sha256, backend.name, notes, choice.acceleration.name, choice.was_tried)
+    broker.tell("ready", **msgspec.to_builtins(loaded))
     return backend
-
-
-def _choose(
-    question: acceleration.Question, load: LoadOptions, arguments: argparse.Namespace
-) -> acceleration.AccelerationChoice:
-    """The acceleration to use: the remembered one, unless that has just crashed. Raises ModelFileError."""
-    known = None if arguments.careful else question.recall()
-    if known is not None:
-        return known
-    choice = acceleration.fastest_that_works(
-        question,
-        lambda candidate: acceleration.attempt(attrs.evolve(load, acceleration=candidate)),
-        careful=arguments.careful,
-        avoid=arguments.avoid,
-    )
-    question.remember(choice)
-    return choice
 
 
 def _convert(path: Path, factory: Factory) -> None:
@@ -412,10 +349,10 @@ def _why_unable(error: OSError | LspCalibError) -> str:
     """Why no process can run here, in words for the user."""
     if not isinstance(error, OSError):
         return str(error)
-    place, full = error.filename or home.run_folder(), error.errno in FULL
-    advice = "Free some space on that disk" if full else "Make it writable"
-    cause = f"{place} cannot be written ({why(error)})"
-    return f"The model cannot be started: {cause}. {advice}, or set LSP_CALIB_HOME to a folder elsewhere."
+    return (
+        f"The model cannot be started: {error.filename or home.run_folder()} cannot be written "
+        f"({why(error)}). Free some space there or make it writable, or set LSP_CALIB_HOME."
+    )
 
 
 def _end(code: int) -> NoReturn:

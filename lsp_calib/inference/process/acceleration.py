@@ -22,12 +22,20 @@ from msgspec import Meta
 
 from lsp_calib.errors import ModelError, ModelFileError, SettingsError
 from lsp_calib.inference import processor
-from lsp_calib.inference.backend import Acceleration, Backend, Factory, Hardware, LoadOptions, forced_library
+from lsp_calib.inference.backend import (
+    EIGHT_BIT,
+    Acceleration,
+    Backend,
+    Factory,
+    Hardware,
+    LoadOptions,
+    forced_library,
+)
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.process import starting
 from lsp_calib.installation import install_command
-from lsp_calib.values import Generation, Prompt, Segment
+from lsp_calib.values import Prompt, Segment
 
 # An installed library may fail to load: it is for another system, or the processor is too old for it.
 _UNUSABLE = (ImportError, OSError, RuntimeError)
@@ -44,31 +52,27 @@ def find_library() -> Factory:
     except SettingsError as error:
         raise ModelError(str(error)) from error
     missing, remedies = [], []
-    if wanted != "prebuilt":
+    for name, package, remark in (
+        ("local", "llama-cpp-python", "the fast one; it needs a C compiler"),
+        ("prebuilt", "xllamacpp", "ready-made"),
+    ):
+        if wanted not in ("", name):
+            continue
         try:
-            from lsp_calib.inference.local.llama import LlamaModel
-        except _UNUSABLE as error:
-            missing.append(f"llama-cpp-python cannot be used ({error})")
-            remedies.append(f"`{install_command('local')}` (the fast one; it needs a C compiler)")
-        else:
-            return LlamaModel
-    if wanted != "local":
-        try:
+            if name == "local":
+                from lsp_calib.inference.local.llama import LlamaModel
+
+                return LlamaModel
             from lsp_calib.inference.prebuilt.model import PrebuiltModel
         except _UNUSABLE as error:
-            missing.append(f"xllamacpp cannot be used ({error})")
-            remedies.append(f"`{install_command('prebuilt')}` (ready-made)")
+            missing.append(f"{package} cannot be used ({error})")
+            remedies.append(f"`{install_command(name)}` ({remark})")
         else:
             return PrebuiltModel
-    if wanted:
-        # The other one may well be there.
-        raise ModelError(
-            f"LSP_CALIB_ENGINE is {wanted}, and {missing[0]}. In the environment of lsp-calib, run "
-            f"{remedies[0]}, or unset LSP_CALIB_ENGINE: then any that is installed is used."
-        )
+    what = f"LSP_CALIB_ENGINE is {wanted}, and" if wanted else "No inference engine is installed:"
+    unset = ", or unset LSP_CALIB_ENGINE: then any that is installed is used" if wanted else ""
     raise ModelError(
-        f"No inference engine is installed: {'; '.join(missing)}. "
-        f"In the environment of lsp-calib, run {' or '.join(remedies)}."
+        f"{what} {'; '.join(missing)}. In the environment of lsp-calib, run {' or '.join(remedies)}{unset}."
     )
 
 
@@ -143,7 +147,7 @@ class Question:
         """Names of the accelerations whose speeds are compared; empty where the first is taken untried."""
         hardware, layers = self.hardware, self.gpu_layers
         if layers is None and hardware.gpu:
-            return frozenset({"gpu", "cpu", "cpu-without-amx" if hardware.amx else "cpu-eight-bit"})
+            return frozenset({"gpu", "cpu", "cpu-without-amx" if hardware.amx else EIGHT_BIT})
         return frozenset({"cpu", "cpu-without-amx"} if hardware.amx and not layers else ())
 
     @property
@@ -199,7 +203,7 @@ def fastest_that_works(
 
 
 def _nothing_works(tried: Sequence[Tried]) -> str:
-    hows = ", ".join(dict.fromkeys(one.how for one in tried)) or "each time it was used"
+    hows = ", ".join(dict.fromkeys(one.how for one in tried))
     return (
         f"llama.cpp crashes with this model on this machine ({hows}), also with the simplest kernels. "
         "The file may be damaged (`lsp-calib models verify`), or this build of llama.cpp faulty. "
@@ -213,13 +217,8 @@ def failure(choice: AccelerationChoice) -> str:
     if not choice.failed:
         return ""
     last = choice.failed[-1]  # the others need the same and more
-    names = {one.name for one in choice.tried} | {choice.acceleration.name}
-    words = {
-        "gpu": "the GPU",
-        "cpu": "AMX" if "cpu-without-amx" in names else "repacked weights",
-        "cpu-eight-bit": "weights of 8 bits" if choice.acceleration.repack else "repacked weights",
-    }
-    what = words.get(last.name, "repacked weights")
+    words = {"gpu": "the GPU", "cpu": "AMX", EIGHT_BIT: "weights of 8 bits"}
+    what = words.get(last.name, "") if choice.acceleration.repack else "repacked weights"
     return f"The model runs without {what}: llama.cpp crashed with {what} ({last.how})."
 
 
@@ -271,8 +270,9 @@ _ANSWER = 8
 # A trial ends after so many seconds, and one more for each 20 MB of the model: a hang is a failure as well.
 _SECONDS, _BYTES_A_SECOND = 60.0, 20 << 20
 
-# The child's exit code where llama.cpp refuses the model.
+# The child's exit code where llama.cpp refuses the model, and those of SIGKILL and SIGTERM.
 _NOT_LOADED = 4
+_KILLED = (-9, -15)
 
 
 def attempt(options: LoadOptions) -> Tried | None:
@@ -294,7 +294,7 @@ def attempt(options: LoadOptions) -> Tried | None:
     finally:
         os.close(reading)
         os.close(writing)
-    if starting.killed(child.returncode) or child.returncode == _NOT_LOADED:
+    if child.returncode in (*_KILLED, _NOT_LOADED):
         return None
     if child.returncode:
         return Tried(name, None, starting.how(child.returncode))
@@ -320,9 +320,7 @@ def run_trial(factory: Factory, options: LoadOptions, wanted: str) -> None:
 
 def _seconds(backend: Backend) -> float:
     request = Request(Prompt(((Segment.TEXT, _TEXT),), "", "trial"), _ANSWER, one_line=False, reuse=False)
-    generation = backend.begin(request, on_tokens=lambda _: None).advance()
-    assert isinstance(generation, Generation), "a request is answered"
-    timing = generation.timing
+    timing = backend.begin(request).advance().timing
     # An answer may end early: other kernels compute slightly other numbers.
     answer = timing.generate_ms * _ANSWER / max(timing.generated_tokens, 1)
     return (timing.prompt_ms + answer) / 1e3

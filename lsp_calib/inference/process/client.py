@@ -9,9 +9,9 @@ import logging
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+
+import msgspec
 
 from lsp_calib import lockfile
 from lsp_calib.errors import (
@@ -30,7 +30,6 @@ from lsp_calib.inference.engine import (
     LoadedModel,
     Priority,
     Request,
-    ScoreRequest,
     StateListener,
     ignore_state,
 )
@@ -38,90 +37,49 @@ from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import protocol, starting
 from lsp_calib.inference.process.protocol import Place
 from lsp_calib.inference.process.starting import Child, RestartPolicy
-from lsp_calib.values import Distributions, Generation, ModelIdentity, Token
+from lsp_calib.values import Generation, ModelIdentity
 
 logger = logging.getLogger(__name__)
 
 # Seconds for a process to start listening and to say welcome.
 _PATIENCE = 30.0
-# Seconds for the answer to a request, from when the model is loaded, and for the next piece of a scored text.
-# Work in the background waits for all other work.
+# Seconds for the answer to a request, from when the model is loaded. Work in the background waits for all
+# other work.
 _INTERACTIVE, _BACKGROUND = 60.0, 600.0
-# Seconds until the next try: where there is no usable model, where the system could not run the process, and
-# where the process could not load the model.
-_AGAIN, _UNABLE, _NOT_LOADED = 2.0, 10.0, 60.0
+# Seconds until the next try: where there is no usable model, and where no process could run or load it.
+_AGAIN, _UNABLE = 2.0, 20.0
 # Seconds for a process to end after it was asked to, before it is killed.
 _END = 2.0
-_LAST = ("generation", "scored", "stats", "error")
-T = TypeVar("T")
 
 
 class _StartsAgainError(EngineDiedError):
     """The process died; requests that waited for it wait for the next one."""
 
 
-async def _outcome(future: asyncio.Future[T]) -> T:
-    """The result of a future with several waiters. Each gets an exception of its own."""
-    await asyncio.wait({future})
-    if not future.cancelled() and isinstance(error := future.exception(), LspCalibError):
-        raise copy_error(error)
-    return future.result()
-
-
-class Inbox:
-    """The messages to one request, in order."""
-
-    def __init__(self) -> None:
-        self.over = False
-        self._messages: asyncio.Queue[protocol.Message | LspCalibError] = asyncio.Queue()
-
-    def put(self, message: protocol.Message | LspCalibError) -> None:
-        self.over = not isinstance(message, dict) or any(key in message for key in _LAST)
-        self._messages.put_nowait(message)
-
-    async def next(self, seconds: float = _BACKGROUND) -> protocol.Message:
-        """Raises the request's error: DeadlineError, EngineError, or the ModelError that prevents loading."""
-        try:
-            async with asyncio.timeout(seconds):
-                message = await self._messages.get()
-        except TimeoutError as error:
-            raise DeadlineError(
-                f"The model process did not answer within {seconds:g} s: it is stopped, or the machine is "
-                "overloaded. Ask again, or restart the model (`lsp-calib.restartModel`)."
-            ) from error
-        if isinstance(message, LspCalibError):
-            raise message
-        if "error" in message:
-            kind = SupersededError if message["error"] == "superseded" else EngineError
-            raise kind(str(message.get("message")))
-        return message
-
-
 class ProcessConnection:
     """Open until one side closes it. `open` makes one.
 
-    pid, options: of the process, and how its model was loaded. ready: resolved when the model is loaded, or
-    with the ModelError that prevents loading. ended: resolved once the connection is over and every request
-    has its result. farewell: the process's message when it was asked to end.
+    pid: of the process. ready: resolved when the model is loaded, or with the error that prevents loading.
+    ended: resolved once the connection is over and every request has its result. farewell: the process's
+    message when it was asked to end.
     """
 
     def __init__(
         self,
         streams: protocol.Streams,
-        welcome: protocol.Message,
+        pid: int,
         on_event: Callable[[ProcessConnection, protocol.Message], None],
         explain: Callable[[ProcessConnection], Awaitable[LspCalibError]],
     ) -> None:
         self._reader, self._writer = streams
-        self.pid = int(welcome["pid"])
-        self.options = protocol.read(welcome, protocol.Options)
+        self.pid = pid
         self.farewell = ""
         self.gone = False
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[protocol.Loaded] = loop.create_future()
         self.ended: asyncio.Future[None] = loop.create_future()
         self._ids = itertools.count(1)
-        self._asked: dict[int, Inbox] = {}
+        self._asked: dict[int, asyncio.Future[protocol.Message]] = {}
         self._on_event = on_event
         self._explain = explain
         self._reading = asyncio.create_task(self._read())
@@ -137,46 +95,48 @@ class ProcessConnection:
         """Connect, and wait for the welcome.
 
         on_event: receives every message that answers no request. explain: gives the error of requests in
-        flight when the connection ends. Raises OSError if no process listens, EngineError if its messages are
-        invalid.
+        flight when the connection ends. Raises OSError if no process listens.
         """
         reader, writer = await protocol.connect(place)
         try:
-            writer.write(protocol.encode(protocol.hello_to_wire(hello)))
+            writer.write(protocol.encode({"op": "hello", **msgspec.to_builtins(hello)}))
             welcome = await protocol.receive(reader)
-            if welcome.get("event") != "welcome":
-                raise EngineError(
-                    str(welcome.get("message") or "The model process sent no welcome. Restart the model.")
-                )
-            return cls((reader, writer), welcome, on_event, explain)
+            return cls((reader, writer), int(welcome["pid"]), on_event, explain)
         except asyncio.IncompleteReadError as error:
             writer.close()
             raise ConnectionResetError("it has just gone") from error
-        except (KeyError, TypeError, ValueError) as error:
-            writer.close()
-            raise EngineError(f"The model process sent a welcome that cannot be read: {error!r}.") from error
         except BaseException:
             writer.close()
             raise
 
-    @contextlib.contextmanager
-    def ask(self, message: protocol.Message) -> Iterator[Inbox]:
-        """Send a message with a new id. Leaving before the last answer cancels the request.
+    async def ask(self, message: protocol.Message, seconds: float = _INTERACTIVE) -> protocol.Message:
+        """The answer to a message, which gets a new id. Cancelling this cancels the request.
 
-        Raises EngineError if the message is too long, EngineDiedError if the connection is over.
+        Raises the request's error: DeadlineError, SupersededError, EngineError, EngineDiedError if the
+        connection is over.
         """
         request_id = next(self._ids)
         frame = protocol.encode({"id": request_id, **message})
         if self.gone:
             raise EngineDiedError("The model process has just ended. The next request starts it again.")
-        inbox = self._asked[request_id] = Inbox()
+        asked = self._asked[request_id] = asyncio.get_running_loop().create_future()
         self._writer.write(frame)
         try:
-            yield inbox
+            async with asyncio.timeout(seconds):
+                answer: protocol.Message = await asked
+        except TimeoutError as error:
+            raise DeadlineError(
+                f"The model process did not answer within {seconds:g} s: it is stopped, or the machine is "
+                "overloaded. Ask again, or restart the model (`lsp-calib.restartModel`)."
+            ) from error
         finally:
             del self._asked[request_id]
-            if not inbox.over:
+            if asked.cancelled():
                 self.send({"op": "cancel", "id": request_id})
+        if "error" in answer:
+            kind = SupersededError if answer["error"] == "superseded" else EngineError
+            raise kind(str(answer.get("message")))
+        return answer
 
     def send(self, message: protocol.Message) -> None:
         if not self.gone and not self._writer.is_closing():
@@ -196,11 +156,10 @@ class ProcessConnection:
         self._writer.close()
         error = await self._explain(self)
         if not self.ready.done():
-            self.ready.set_exception(error)
-            self.ready.exception()  # it may have no waiter: asyncio must not report it as well
-        for inbox in self._asked.values():
-            if not inbox.over:
-                inbox.put(copy_error(error))
+            self._fail(error)
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_exception(copy_error(error))
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
         self.ended.set_result(None)
@@ -208,18 +167,21 @@ class ProcessConnection:
     def _receive(self, message: protocol.Message) -> None:
         event = message.get("event")
         if event is None:
-            inbox = self._asked.get(message.get("id", -1))
-            if inbox is not None and not inbox.over:
-                inbox.put(message)
+            asked = self._asked.get(message.get("id", -1))
+            if asked is not None and not asked.done():
+                asked.set_result(message)
             return
-        if event == "ready" and not self.ready.done():
+        if event == "ready":
             self.ready.set_result(protocol.read(message, protocol.Loaded))
-        elif event == "failed" and not self.ready.done():
-            self.ready.set_exception(protocol.failure(message))
-            self.ready.exception()
+        elif event == "failed":
+            self._fail(protocol.failure(message))
         elif event == "bye":
             self.farewell = self.farewell or str(message.get("message"))
         self._on_event(self, message)
+
+    def _fail(self, error: LspCalibError) -> None:
+        self.ready.set_exception(error)
+        self.ready.exception()  # it may have no waiter: asyncio must not report it as well
 
 
 class ModelProcess:
@@ -235,13 +197,13 @@ class ModelProcess:
 
     def __init__(self, choice: EngineChoice, *, on_state: StateListener = ignore_state) -> None:
         self._wanted = choice.model
-        self._options = protocol.Options(choice.threads, choice.gpu_layers)
-        self._linger = choice.linger
+        linger = choice.linger
         with contextlib.suppress(ValueError):
-            self._linger = float(os.environ.get("LSP_CALIB_LINGER", ""))
+            linger = float(os.environ.get("LSP_CALIB_LINGER", ""))
+        self._hello = protocol.Hello(choice.threads, choice.gpu_layers, linger)
         self._on_state = on_state
         self._connection: ProcessConnection | None = None
-        self._opening: asyncio.Task[ProcessConnection] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._child: Child | None = None
         self._card: ModelCard | None = None
         self._place: Place | None = None
@@ -259,9 +221,8 @@ class ModelProcess:
         A process that dies while it loads is started again (`starting.RestartPolicy`). Raises ModelError if
         there is no usable model, and tries again some seconds later; after three deaths not until `restart`.
         """
-        connection = await self._ready()
+        loaded = (await self._ready()).ready.result()
         assert self._card is not None
-        loaded = connection.ready.result()
         identity = ModelIdentity(self._card.name, self._card.quantisation, loaded.sha256)
         return LoadedModel(identity, self._card, loaded.engine)
 
@@ -269,33 +230,17 @@ class ModelProcess:
         """Raises ModelError, EngineDiedError (the next request starts a new process), SupersededError,
         DeadlineError, EngineError."""
         limit = _INTERACTIVE if request.priority is Priority.INTERACTIVE else _BACKGROUND
+        message = {"op": "generate", "request": msgspec.to_builtins(request)}
         while True:
-            connection = await self._ready()
-            with contextlib.suppress(_StartsAgainError), self._asking(connection, request) as inbox:
-                message = await inbox.next(limit)
+            with contextlib.suppress(_StartsAgainError):
+                answer = await (await self._ready()).ask(message, limit)
                 self._deaths.answered()
-                return protocol.read(message.get("generation"), Generation)
-
-    async def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
-        """Raises the same errors as `generate`."""
-        with self._asking(await self._ready(), request) as inbox:
-            while "scored" not in (message := await inbox.next()):
-                for token in protocol.read(message.get("tokens"), list[Token]):
-                    yield token
-        self._deaths.answered()
-
-    async def count(self, request: ScoreRequest) -> tuple[Distributions, ...]:
-        """Raises the same errors as `generate`."""
-        with self._asking(await self._ready(), request) as inbox:
-            message = await inbox.next()
-        self._deaths.answered()
-        return protocol.read(message.get("counted"), tuple[Distributions, ...])
+                return protocol.read(answer.get("generation"), Generation)
 
     async def stats(self) -> protocol.Stats:
         """The present and past work of the process, for all clients together. Starts it if need be."""
-        connection = await self._ready()
-        with connection.ask({"op": "stats"}) as inbox:
-            return protocol.read((await inbox.next()).get("stats"), protocol.Stats)
+        answer = await (await self._ready()).ask({"op": "stats"})
+        return protocol.read(answer.get("stats"), protocol.Stats)
 
     async def restart(self) -> None:
         """Forget a failure and end the process, for all its clients; the next request starts a new one."""
@@ -306,123 +251,90 @@ class ModelProcess:
 
     async def close(self) -> None:
         """Close the connection, or stop a start. The process ends when it has no other clients."""
-        opening, self._opening = self._opening, None
-        if opening is not None:
-            opening.cancel()
-            await asyncio.wait([opening])
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.cancel()
+            await asyncio.wait([starting])
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
-    @staticmethod
-    def _asking(
-        connection: ProcessConnection, request: Request | ScoreRequest
-    ) -> contextlib.AbstractContextManager[Inbox]:
-        return connection.ask(protocol.request_to_wire(request))
-
     async def _ready(self) -> ProcessConnection:
-        """A connection to a process whose model is loaded."""
+        """A connection to a process whose model is loaded. Several may wait for one start."""
         while True:
-            with contextlib.suppress(_StartsAgainError):
-                connection = await self._connected()
-                await _outcome(connection.ready)
+            connection = self._connection
+            if connection is not None and connection.gone:
+                # The cause of its end is being determined; after too many deaths there is no other attempt.
+                await asyncio.shield(connection.ended)
+            if self._failure is not None and time.monotonic() < self._failure[1]:
+                raise copy_error(self._failure[0])
+            if connection is not None and not connection.gone and connection.ready.done():
                 return connection
-
-    async def _connected(self) -> ProcessConnection:
-        if self._connection is not None and self._connection.gone:
-            # The cause of its end is being determined; after too many deaths there is no other attempt.
-            await asyncio.shield(self._connection.ended)
-        if self._failure is not None:
-            error, until = self._failure
-            if time.monotonic() < until:
+            if self._starting is None:
+                self._failure = None
+                self._starting = asyncio.create_task(self._start())
+                self._starting.add_done_callback(self._started)
+            starting = self._starting
+            await asyncio.wait({starting})
+            if starting.cancelled():
+                raise EngineDiedError("The engine was closed before it was ready.")
+            if isinstance(error := starting.exception(), LspCalibError):
                 raise copy_error(error)
-            self._failure = None
-        if self._connection is not None and not self._connection.gone:
-            return self._connection
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._open())
-            self._opening.add_done_callback(self._opened)
-        opening = self._opening
-        try:
-            return await _outcome(opening)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if opening.cancelled() and not (task is not None and task.cancelling()):
-                raise EngineDiedError("The engine was closed before it was ready.") from None
-            raise
+            starting.result()
 
-    def _opened(self, opening: asyncio.Task[ProcessConnection]) -> None:
-        if self._opening is opening:
-            self._opening = None
-        if not opening.cancelled():
-            opening.exception()  # nothing may be left that awaits it
+    def _started(self, starting: asyncio.Task[None]) -> None:
+        if self._starting is starting:
+            self._starting = None
+        if not starting.cancelled():
+            starting.exception()  # nothing may be left that awaits it
 
-    async def _open(self) -> ProcessConnection:
+    async def _start(self) -> None:
+        """Connect to a process and wait until it has loaded the model; again while it dies of that."""
         try:
-            await asyncio.sleep(self._deaths.back_off)
-            if self._deaths.last:
-                self._report_loading(0.0)
-            else:
-                self._on_state(EngineState.STARTING, "Starting the model.", None)
-            # Reading cards and looking for files touches the disk: not on the event loop.
-            card, path = await asyncio.to_thread(choose, self._wanted)
-            place = await asyncio.to_thread(Place.of, path, card.context)
-            self._card, self._place = card, place
-            connection = await self._meet(place, card, path)
+            while True:
+                with contextlib.suppress(_StartsAgainError):
+                    self._connection = await self._meet()
+                    await asyncio.shield(self._connection.ready)
+                    return
         except EngineDiedError:
             raise
         except OSError as error:
             raise self._unable(f"The model cannot be started: {error}.") from error
         except LspCalibError as error:
-            if self._failure is None:  # it was not given up after too many deaths
+            if self._failure is None:
                 self._fail(error, _AGAIN)
             raise
-        self._connection = connection
-        if connection.options != self._options:
-            logger.info(
-                "The model keeps the options of the client that loaded it (%s). "
-                "Yours (%s) apply after a restart.",
-                connection.options,
-                self._options,
-            )
-        return connection
 
-    async def _meet(self, place: Place, card: ModelCard, path: Path) -> ProcessConnection:
+    async def _meet(self) -> ProcessConnection:
         """Connect; where no process listens, start one, and connect to it or to one started meanwhile.
 
         Raises EngineDiedError if it ended before it listened or none comes to listen in time.
         """
-        wanted = self._options
-        hello = protocol.Hello(wanted.threads, wanted.gpu_layers, self._linger)
+        if not self._deaths.at_once:
+            self._on_state(EngineState.STARTING, "Starting the model.", None)
+        # Reading cards and looking for files touches the disk: not on the event loop.
+        self._card, path = card, path = await asyncio.to_thread(choose, self._wanted)
+        self._place = place = await asyncio.to_thread(Place.of, path, card.context)
         pause = 0.02
         try:
             async with asyncio.timeout(_PATIENCE):
                 while True:
                     with contextlib.suppress(OSError):
-                        return await ProcessConnection.open(place, hello, self._event, self._lost)
-                    if not await self._start(card, path, place):
+                        return await ProcessConnection.open(place, self._hello, self._event, self._lost)
+                    child = self._child = Child(card, path, place.name, self._deaths.safety)
+                    if not await self._listens(child):
                         # Another process has the lock: it is about to listen, or about to end.
                         await asyncio.sleep(pause)
                         pause = min(2 * pause, 0.5)
         except TimeoutError as error:
-            pid = await asyncio.to_thread(lockfile.holder, place.lock)
-            if pid is None:
-                raise EngineDiedError(
-                    f"The model process has not begun to listen for {_PATIENCE:.0f} s. Is the machine busy? "
-                    "The next request tries again."
-                ) from error
-            number = f" (number {pid})" if pid != lockfile.UNKNOWN else ""
             raise EngineDiedError(
-                f"The model process{number} does not answer. Restart the model "
-                "(`lsp-calib.restartModel`), or end that process."
+                f"The model process does not answer within {_PATIENCE:.0f} s: it is stopped, or the machine "
+                "is overloaded. Restart the model (`lsp-calib.restartModel`)."
             ) from error
 
-    async def _start(self, card: ModelCard, path: Path, place: Place) -> bool:
-        """Start a process. True: it listens; False: another one has the lock.
-
-        Raises EngineDiedError if it ended otherwise.
-        """
-        child = self._child = Child(card, path, place.name, self._deaths.safety)
+    async def _listens(self, child: Child) -> bool:
+        """True: the child listens; False: another process has the lock. Raises EngineDiedError if it ended
+        otherwise."""
         try:
             if await asyncio.wrap_future(child.listening):
                 return True
@@ -436,21 +348,12 @@ class ModelProcess:
             raise self._died(code)
         return False
 
-    @property
-    def _title(self) -> str:
-        return self._card.title if self._card else "The model"
-
-    def _report_loading(self, fraction: float) -> None:
-        safer = " It is started in a safer way." if self._deaths.safety.careful else ""
-        again = f" again. {self._deaths.last}{safer}" if self._deaths.last else "."
-        self._on_state(EngineState.LOADING, f"Loading {self._title}{again}", fraction)
-
     def _event(self, connection: ProcessConnection, message: protocol.Message) -> None:
         """Handle a message that answers no request."""
-        title = self._title
+        title = self._card.title if self._card else "The model"
         match message.get("event"):
             case "loading":
-                self._report_loading(float(message["fraction"]))
+                self._on_state(EngineState.LOADING, f"Loading {title}.", float(message["fraction"]))
             case "ready":
                 loaded = connection.ready.result()
                 self._deaths.ready(loaded.acceleration, tried=loaded.tried)
@@ -458,17 +361,11 @@ class ModelProcess:
                     logger.warning("%s", note)
                 self._on_state(EngineState.READY, " ".join([f"{title} is ready.", *loaded.notes]), None)
             case "failed":
-                error = protocol.failure(message)
-                if isinstance(error, EngineError):
-                    self._unable(str(error))
-                else:
-                    self._fail(error, _NOT_LOADED)
+                self._fail(protocol.failure(message), _UNABLE)
             case "busy":
                 self._on_state(EngineState.BUSY, f"{title} is busy with another window.", None)
             case "free":
                 self._on_state(EngineState.READY, f"{title} is ready.", None)
-            case "error":
-                logger.error("The model process: %s", message.get("message"))
 
     async def _lost(self, connection: ProcessConnection) -> LspCalibError:
         """The error of requests in flight, now that the connection is over."""
@@ -496,22 +393,21 @@ class ModelProcess:
         if self._deaths.too_many:
             self._fail(ModelError(message), math.inf, EngineState.ERROR)
             return ModelError(message)
-        self._report_loading(0.0)
+        self._on_state(EngineState.LOADING, message, 0.0)
         return _StartsAgainError(message) if self._deaths.at_once else EngineDiedError(message)
 
     def _unable(self, problem: str) -> EngineError:
         """No process can run at the moment, as on a full disk."""
-        logger.error("%s", problem)
         error = EngineError(problem)
-        self._fail(error, _UNABLE, EngineState.ERROR)
+        self._fail(error, _UNABLE)
         return error
 
     def _fail(self, error: LspCalibError, seconds: float, state: EngineState | None = None) -> None:
         """Report a failure. seconds: until a request tries again."""
+        logger.error("%s", error)
         self._failure = error, time.monotonic() + seconds
         no_model = isinstance(error, ModelError) and not isinstance(error, ModelFileError)
-        usual = EngineState.NO_MODEL if no_model else EngineState.ERROR
-        self._on_state(state or usual, str(error), None)
+        self._on_state(state or (EngineState.NO_MODEL if no_model else EngineState.ERROR), str(error), None)
 
     async def _end_process(self) -> None:
         """Ask the process to end, if there is one; kill one that does not."""
@@ -521,18 +417,11 @@ class ModelProcess:
         pid = await asyncio.to_thread(lockfile.holder, lock)
         if pid is None:
             return
-        if self._connection is not None and not self._connection.gone:
+        if self.pid is not None and self._connection is not None:
             self._connection.send({"op": "restart"})
-        elif not await asyncio.to_thread(lockfile.kill_holder, lock, pid):
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END):
-                await _freed(lock, pid)
-                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END):
+                    while await asyncio.to_thread(lockfile.holder, lock) == pid:
+                        await asyncio.sleep(0.02)
+                    return
         await asyncio.to_thread(lockfile.kill_holder, lock, pid)
-
-
-async def _freed(lock: Path, pid: int) -> None:
-    """Wait until process `pid` no longer holds the lock."""
-    while await asyncio.to_thread(lockfile.holder, lock) == pid:
-        await asyncio.sleep(0.02)

@@ -5,26 +5,21 @@ A frame is 4 bytes (big-endian length) and that many bytes of UTF-8 JSON. Both e
 and msgspec checks it: msgspec's own parser refuses the lone surrogates that editors send.
 
 Client to process
-    {"op": "hello", "protocol": int, "linger": float | null, "threads": int, "gpuLayers": int | null}
+    {"op": "hello", "linger": float, "threads": int, "gpu_layers": int | null}
     {"op": "generate", "id": int, "request": {...}}        the fields of `Request`
-    {"op": "score", "id": int, "request": {...}}           the fields of `ScoreRequest`
     {"op": "cancel" | "stats", "id": int}
     {"op": "restart"}
 Process to client
-    {"event": "welcome", "pid": int, "threads": int, "gpuLayers": int | null}
+    {"event": "welcome", "pid": int}
     {"event": "loading", "fraction": float}
-    {"event": "ready", "sha256": str, "engine": str, "notes": [str, ...], "threads": int,
-     "acceleration": str, "tried": bool}
+    {"event": "ready", ...}                                the fields of `Loaded`
     {"event": "failed", "kind": "file" | "missing" | "unable", "message": str}
     {"event": "busy" | "free"}                             another client's work goes before this one's
-    {"event": "bye" | "error", "message": str}             and the connection is closed
-    {"id": int, "tokens": [{...}, ...]}                    a piece of a scored text: the fields of `Token`
-    {"id": int, "generation": {...}} | {"id": int, "scored": true} | {"id": int, "stats": {...}}
-    {"id": int, "scored": true, "counted": [{...}, ...]}   the fields of `Distributions` in base64
+    {"event": "bye", "message": str}                       and the connection is closed
+    {"id": int, "generation": {...}} | {"id": int, "stats": {...}}
     {"id": int, "error": "superseded" | "failed", "message": str}
-A field that has a default may be missing. The last five messages with an id are the last for that id.
 
-They meet on POSIX at a socket file that only this user can reach. Elsewhere, and where its path would be too
+They meet on POSIX at a socket file that only this user can reach. On Windows, and where its path would be too
 long, at a port of the loopback interface, which every user of the machine can reach: there both sides prove
 that they know a secret from a file that only this user can read, and the secret itself is never sent.
 """
@@ -52,10 +47,9 @@ from lsp_calib import __version__, home
 from lsp_calib.errors import EngineError, LspCalibError, ModelError, ModelFileError, SettingsError
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.inference.backend import forced_library
-from lsp_calib.inference.engine import Count, Finite, Request, ScoreRequest
+from lsp_calib.inference.engine import Count, Finite, Request
 from lsp_calib.json_text import converted, parse_json
 
-PROTOCOL = 11
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
 Message = dict[str, Any]
@@ -68,20 +62,16 @@ UNABLE = "unable: "
 LOST = 3
 
 
-class Options(msgspec.Struct, frozen=True, rename="camel"):
-    """How a client wants the model loaded; those of the first client apply.
+class Hello(msgspec.Struct, frozen=True):
+    """A client's first message: how it wants the model loaded, which counts of the first client.
 
-    threads: 0 takes as many as physical cores. gpu_layers: None uses a GPU where it is faster.
+    threads: 0 takes as many as physical cores. gpu_layers: None uses a GPU where it is faster. linger:
+    seconds the process stays after its last client.
     """
 
     threads: Count
     gpu_layers: Count | None
-
-
-class Hello(Options, frozen=True, rename="camel"):
-    """A client's first message. linger: seconds the process stays after its last client, None: no wish."""
-
-    linger: Annotated[float, Meta(ge=0.0, le=sys.float_info.max)] | None
+    linger: Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -94,7 +84,6 @@ class Loaded(msgspec.Struct, frozen=True):
     sha256: str
     engine: str
     notes: tuple[str, ...]
-    threads: Count
     acceleration: str
     tried: bool
 
@@ -160,53 +149,27 @@ async def receive(reader: asyncio.StreamReader) -> Message:
     return message
 
 
-def hello_to_wire(hello: Hello) -> Message:
-    return {"op": "hello", "protocol": PROTOCOL, **msgspec.to_builtins(hello)}
-
-
-def hello_from_wire(message: Message) -> Hello:
-    """Raises EngineError if it is not a hello, or one of another protocol."""
-    if message.get("op") != "hello" or message.get("protocol") != PROTOCOL:
-        raise EngineError(
-            "The client and the model process use incompatible protocol versions. They come from different "
-            "versions of lsp-calib: restart all editors that use it."
-        )
-    return read(message, Hello, "The model process received a greeting that it cannot read")
-
-
-def request_to_wire(request: Request | ScoreRequest) -> Message:
-    """A request without its id."""
-    op = "score" if isinstance(request, ScoreRequest) else "generate"
-    return {"op": op, "request": msgspec.to_builtins(request)}
-
-
-def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest]:
+def request_from_wire(message: Message) -> tuple[int, Request]:
     """The id and the request. Raises EngineError if a field is missing or of another type."""
-    failed = "The model process received a request that it cannot read"
-    asked = read(message, _Asked, failed)
-    kind: type[Request | ScoreRequest] = ScoreRequest if message["op"] == "score" else Request
-    return asked.id, read(asked.request, kind, failed)
+    asked = read(message, _Asked)
+    return asked.id, read(asked.request, Request)
 
 
-def read(
-    value: Any, kind: type[T], failed: str = "The model process sent an answer that cannot be read"
-) -> T:
+def read(value: Any, kind: type[T]) -> T:
     """`value`, made by `msgspec.to_builtins`, as an object again.
 
-    Raises EngineError, `failed` and which field is wrong, if one is missing or of another type.
+    Raises EngineError, with the field that is wrong, if one is missing or of another type.
     """
     try:
         return converted(value, kind)
     except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
-        raise EngineError(f"{failed}: {error}.") from error
+        raise EngineError(f"A message of the model process, or to it, cannot be read: {error}.") from error
 
 
 # A socket's path has 108 bytes on Linux, 104 on macOS, its end included.
 _LONGEST_PATH = 103
-_LONGEST_NAME = len("/0123456789ab.sock")
 _NONCE = 16
 _PROOF = 32
-_MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -225,8 +188,9 @@ class Place:
     def named(cls, name: str) -> Place:
         """Raises SettingsError if the state folder is not the user's own."""
         folder = home.run_folder()
-        there = folder / f"{name}.sock" if _has_socket_files(folder) else None
-        return cls(name, folder / f"{name}.lock", there, folder / f"{name}.port")
+        there = folder / f"{name}.sock"
+        has_socket = sys.platform != "win32" and len(os.fsencode(there)) <= _LONGEST_PATH
+        return cls(name, folder / f"{name}.lock", there if has_socket else None, folder / f"{name}.port")
 
     @classmethod
     def of(cls, model: Path, context: int) -> Place:
@@ -236,25 +200,8 @@ class Place:
         The name contains everything that requires a separate process: a release never uses an older one's,
         and machines that share a state folder never each other's.
         """
-        parts = (
-            str(model.resolve()),
-            str(context),
-            forced_library(),
-            f"{PROTOCOL} {__version__}",
-            _machine(),
-            # A client that meets it in another way must not find its lock taken here.
-            str(_has_socket_files(home.run_folder())),
-        )
+        parts = (str(model.resolve()), str(context), forced_library(), __version__, socket.gethostname())
         return cls.named(hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12])
-
-
-def _has_socket_files(folder: Path) -> bool:
-    return (
-        hasattr(socket, "AF_UNIX")
-        and sys.platform != "win32"
-        and os.environ.get("LSP_CALIB_SOCKET") != "tcp"
-        and len(os.fsencode(folder)) + _LONGEST_NAME <= _LONGEST_PATH
-    )
 
 
 def listen(place: Place) -> socket.socket:
@@ -269,13 +216,12 @@ def listen(place: Place) -> socket.socket:
             raise OSError(error.errno, error.strerror, str(place.socket)) from error
         finally:
             os.umask(before)
-        listening.listen(64)
-        return listening
-    listening = socket.socket(socket.AF_INET)
-    listening.bind(("127.0.0.1", 0))
+    else:
+        listening = socket.socket(socket.AF_INET)
+        listening.bind(("127.0.0.1", 0))
+        content = json.dumps([listening.getsockname()[1], secrets.token_hex(32)]).encode()
+        write_atomically(place.port, content, 0o600, durable=False)
     listening.listen(64)
-    content = json.dumps([listening.getsockname()[1], secrets.token_hex(32)]).encode()
-    write_atomically(place.port, content, 0o600, durable=False)
     return listening
 
 
@@ -291,7 +237,7 @@ async def connect(place: Place) -> Streams:
     """A connection to the process there. Raises OSError if there is none, or none of the user's own."""
     if place.socket is not None:
         reader, writer = await asyncio.open_unix_connection(str(place.socket))
-        if not same_user(writer):
+        if not _same_user(writer):
             writer.close()
             raise ConnectionRefusedError(f"{place.socket} is another user's")
         return reader, writer
@@ -304,11 +250,10 @@ async def connect(place: Place) -> Streams:
         if not hmac.compare_digest(await reader.readexactly(_PROOF), _proof(secret, b"process", nonce)):
             raise ConnectionRefusedError(f"port {port} is not the model process's")
         writer.write(_proof(secret, b"client", theirs))
-    except (OSError, asyncio.IncompleteReadError) as error:
+    except BaseException as error:
         writer.close()
-        raise ConnectionRefusedError(str(error)) from error
-    except BaseException:
-        writer.close()
+        if isinstance(error, asyncio.IncompleteReadError):
+            raise ConnectionRefusedError(str(error)) from error
         raise
     return reader, writer
 
@@ -316,7 +261,7 @@ async def connect(place: Place) -> Streams:
 async def admit(place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
     """Whether the client belongs to the same user. Raises OSError or IncompleteReadError if it leaves."""
     if place.socket is not None:
-        return same_user(writer)
+        return _same_user(writer)
     secret = _read_port(place.port)[1]
     theirs = await reader.readexactly(_NONCE)
     nonce = secrets.token_bytes(_NONCE)
@@ -324,7 +269,7 @@ async def admit(place: Place, reader: asyncio.StreamReader, writer: asyncio.Stre
     return hmac.compare_digest(await reader.readexactly(_PROOF), _proof(secret, b"client", nonce))
 
 
-def same_user(writer: asyncio.StreamWriter) -> bool:
+def _same_user(writer: asyncio.StreamWriter) -> bool:
     """Whether the other end is this user's, as the system says; True where it does not."""
     if sys.platform != "linux":
         return True
@@ -333,16 +278,6 @@ def same_user(writer: asyncio.StreamWriter) -> bool:
     )
     _, user, _ = struct.unpack("3i", credentials)
     return bool(user == os.geteuid())
-
-
-def _machine() -> str:
-    """An identifier of this machine, among those that share the state folder."""
-    # The name of the host as well: machines that start from one image may have one id.
-    for path in _MACHINE_IDS:
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            if found := Path(path).read_text("ascii").strip():
-                return f"{found} {socket.gethostname()}"
-    return socket.gethostname()
 
 
 def _read_port(path: Path) -> tuple[int, bytes]:

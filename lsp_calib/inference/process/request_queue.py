@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections.abc import Callable
@@ -18,21 +17,22 @@ import attrs
 import msgspec
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import Advanced, Backend, Counters, Interrupted, Run
-from lsp_calib.inference.engine import Priority, Request, ScoreRequest
+from lsp_calib.inference.backend import Backend, Counters, Interrupted, Run
+from lsp_calib.inference.engine import Priority, Request
 from lsp_calib.inference.process import protocol
-from lsp_calib.values import Token
+from lsp_calib.values import Generation
 
 Key = tuple[int, int]
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Job:
-    """The fields of a request that decide its place in the queue.
+    """A request, and what decides its place in the queue.
 
     client, id: together they are the job's key; the newer of two requests of a client has the greater id.
     ahead: it only evaluates the likely prompt of an interactive request to come. Behind a summary it would
     come too late, and that request would pay.
+    came, since: when it came, and when it came or stopped last. waited: seconds in all.
     """
 
     client: int
@@ -40,6 +40,11 @@ class Job:
     priority: Priority
     document: str = ""
     ahead: bool = False
+    request: Request | None = None
+    came: float = attrs.field(factory=time.monotonic)
+    since: float = attrs.Factory(lambda self: self.came, takes_self=True)
+    waited: float = 0.0
+    run: Run | None = None
 
     @property
     def kind(self) -> tuple[Priority, bool]:
@@ -53,8 +58,8 @@ class Job:
 
 @attrs.frozen
 class Effect:
-    """The effect of a change. dropped: jobs to be answered with an error at once. interrupt: the running job
-    must stop, because it was dropped or because a more urgent one has come."""
+    """The effect of a change. dropped: jobs that are no longer wanted. interrupt: the running job must stop,
+    because it was dropped or because a more urgent one has come."""
 
     dropped: tuple[Job, ...] = ()
     interrupt: bool = False
@@ -85,16 +90,9 @@ class Queue:
         """The job that runs and is wanted."""
         return None if self._unwanted else self._running
 
-    def jobs(self, client: int) -> int:
-        """How many jobs of a client wait or run."""
-        return sum(job.client == client for job in self._wanted())
-
     def put(self, job: Job) -> Effect:
-        """A new job. Raises ValueError if there is one with its key."""
-        if any(other.key == job.key for other in self._wanted()):
-            raise ValueError(f"the id {job.id} is in use")
-        older = [one for one in self._wanted() if _compete(job, one) and job.document == one.document]
-        effect = self._drop(older)
+        """A new job."""
+        effect = self._drop(lambda one: _compete(job, one) and job.document == one.document)
         self._waiting[job.key] = job
         running = self.running
         urgent = running is not None and (job.kind < running.kind or _compete(job, running))
@@ -124,22 +122,25 @@ class Queue:
 
     def stopped(self) -> None:
         """The running job has stopped: it waits, and resumes later, unless it was dropped."""
-        job, wanted = self._end()
-        if wanted:
+        job = self._running
+        if self.finished() and job is not None:
             self._waiting[job.key] = job
             if job.priority is not Priority.INTERACTIVE:
                 self._suspended.add(job.key)
 
     def finished(self) -> bool:
         """The running job is done. False: it was dropped, so its answer is not sent."""
-        return self._end()[1]
+        assert self._running is not None, "nothing runs"
+        wanted = not self._unwanted
+        self._running, self._unwanted = None, False
+        return wanted
 
     def cancel(self, key: Key) -> Effect:
-        return self._drop([job for job in self._wanted() if job.key == key])
+        return self._drop(lambda job: job.key == key)
 
     def drop_client(self, client: int) -> Effect:
         self._served = {key: turn for key, turn in self._served.items() if key[1] != client}
-        return self._drop([job for job in self._wanted() if job.client == client])
+        return self._drop(lambda job: job.client == client)
 
     def is_blocked(self, key: Key) -> bool:
         """Whether a job waits while another client's runs. Nobody waits for idle work."""
@@ -148,23 +149,17 @@ class Queue:
             return False
         return job.priority is not Priority.IDLE and job.client != running.client
 
-    def _wanted(self) -> list[Job]:
-        running = self.running
-        return [*self._waiting.values(), *([running] if running is not None else [])]
-
-    def _drop(self, jobs: list[Job]) -> Effect:
-        interrupt = False
-        for job in jobs:
-            if self._waiting.pop(job.key, None) is None:
-                self._unwanted = interrupt = True
+    def _drop(self, unwanted: Callable[[Job], bool]) -> Effect:
+        dropped = [job for job in self._waiting.values() if unwanted(job)]
+        for job in dropped:
+            del self._waiting[job.key]
             self._suspended.discard(job.key)
-        return Effect(tuple(jobs), interrupt)
-
-    def _end(self) -> tuple[Job, bool]:
-        assert self._running is not None, "nothing runs"
-        ended = self._running, not self._unwanted
-        self._running, self._unwanted = None, False
-        return ended
+        running = self.running
+        interrupt = running is not None and unwanted(running)
+        if interrupt and running is not None:
+            self._unwanted = True
+            dropped.append(running)
+        return Effect(tuple(dropped), interrupt)
 
 
 def _compete(one: Job, other: Job) -> bool:
@@ -174,18 +169,6 @@ def _compete(one: Job, other: Job) -> bool:
         and one.priority == other.priority == Priority.INTERACTIVE
         and "" not in (one.document, other.document)
     )
-
-
-@attrs.define(eq=False)
-class _Asked:
-    """A request and its state. since: when it came or stopped. waited: seconds in all."""
-
-    job: Job
-    request: Request | ScoreRequest
-    came: float
-    since: float
-    waited: float = 0.0
-    run: Run | None = None
 
 
 class Worker:
@@ -201,50 +184,35 @@ class Worker:
         self._send = send
         self._changed = threading.Condition()
         self._queue = Queue()
-        self._asked: dict[Key, _Asked] = {}
         self._backend: Backend | None = None
         self._idle_since: float | None = time.monotonic()
 
     # For the thread that serves clients.
 
-    def put(self, client: int, request_id: int, request: Request | ScoreRequest) -> list[int]:
-        """The ids of the client's requests that this one supersedes.
-
-        Raises ValueError if the client has a request of that id.
-        """
-        now = time.monotonic()
-        document, ahead = "", False
-        if isinstance(request, Request):
-            document = request.document
-            ahead = request.priority is Priority.IDLE and request.max_tokens == 0
-        job = Job(client, request_id, request.priority, document, ahead)
+    def put(self, client: int, request_id: int, request: Request) -> list[int]:
+        """The ids of the client's requests that this one supersedes."""
+        ahead = request.priority is Priority.IDLE and request.max_tokens == 0
+        job = Job(client, request_id, request.priority, request.document, ahead, request)
         with self._changed:
-            superseded = self._drop(self._queue.put(job))
-            self._asked[job.key] = _Asked(job, request, came=now, since=now)
             self._changed.notify()
-            return superseded
+            return [older.id for older in self._interrupt(self._queue.put(job)).dropped]
 
     def cancel(self, client: int, request_id: int) -> None:
         with self._changed:
-            self._drop(self._queue.cancel((client, request_id)))
+            self._interrupt(self._queue.cancel((client, request_id)))
 
     def drop_client(self, client: int) -> None:
         with self._changed:
-            self._drop(self._queue.drop_client(client))
+            self._interrupt(self._queue.drop_client(client))
 
     def is_blocked(self, client: int, request_id: int) -> bool:
         """Whether a request waits for another client's work."""
         with self._changed:
             return self._queue.is_blocked((client, request_id))
 
-    def jobs(self, client: int) -> int:
-        with self._changed:
-            return self._queue.jobs(client)
-
     def stats(self, clients: int) -> protocol.Stats:
         with self._changed:
             backend = self._backend
-            counters = backend.counters if backend else Counters()
             return protocol.Stats(
                 now=time.monotonic(),
                 idle_since=self._idle_since,
@@ -252,15 +220,13 @@ class Worker:
                 waiting=self._queue.waiting,
                 clients=clients,
                 threads=backend.threads if backend else 0,
-                **attrs.asdict(counters),
+                **attrs.asdict(backend.counters if backend else Counters()),
             )
 
-    def _drop(self, effect: Effect) -> list[int]:
-        for job in effect.dropped:
-            del self._asked[job.key]
+    def _interrupt(self, effect: Effect) -> Effect:
         if effect.interrupt and self._backend is not None:
             self._backend.interrupt()
-        return [job.id for job in effect.dropped]
+        return effect
 
     # For the decoding thread.
 
@@ -269,53 +235,37 @@ class Worker:
         with self._changed:
             self._backend = backend
         while True:
-            asked = self._next(backend)
+            job = self._next(backend)
+            assert job.request is not None, "a worker's jobs have requests"
             try:
-                if asked.run is None:
-                    on_tokens = functools.partial(self._send_tokens, asked.job)
-                    asked.run = backend.begin(asked.request, on_tokens=on_tokens)
-                answer = asked.run.advance()
+                if job.run is None:
+                    job.run = backend.begin(job.request)
+                message = _result(job, job.run.advance())
             except Interrupted:
                 with self._changed:
-                    self._idle_since = asked.since = time.monotonic()
+                    self._idle_since = job.since = time.monotonic()
                     self._queue.stopped()
+                continue
             except EngineError as error:
-                self._end(asked, {"error": "failed", "message": str(error)})
-            else:
-                self._end(asked, _result(asked, answer))
+                message = {"error": "failed", "message": str(error)}
+            with self._changed:
+                wanted = self._queue.finished()
+                self._idle_since = time.monotonic()
+            if wanted:
+                self._send(job.client, {"id": job.id, **message})
 
-    def _next(self, backend: Backend) -> _Asked:
+    def _next(self, backend: Backend) -> Job:
         """Wait for a request, and mark it as running."""
         with self._changed:
             while (job := self._queue.take()) is None:
                 self._changed.wait()
             backend.resume()
             self._idle_since = None
-            asked = self._asked[job.key]
-            asked.waited += time.monotonic() - asked.since
-            return asked
-
-    def _send_tokens(self, job: Job, tokens: list[Token]) -> None:
-        self._send(job.client, {"id": job.id, "tokens": msgspec.to_builtins(tokens)})
-
-    def _end(self, asked: _Asked, message: protocol.Message) -> None:
-        with self._changed:
-            wanted = self._queue.finished()
-            if wanted:
-                del self._asked[asked.job.key]
-            self._idle_since = time.monotonic()
-        if wanted:
-            self._send(asked.job.client, {"id": asked.job.id, **message})
+            job.waited += time.monotonic() - job.since
+            return job
 
 
-def _result(asked: _Asked, answer: Advanced) -> protocol.Message:
-    if answer is None:
-        return {"scored": True}
-    if isinstance(answer, tuple):
-        return {"scored": True, "counted": msgspec.to_builtins(answer)}
-    timing = attrs.evolve(
-        answer.timing,
-        queue_ms=1e3 * asked.waited,
-        total_ms=1e3 * (time.monotonic() - asked.came),
-    )
+def _result(job: Job, answer: Generation) -> protocol.Message:
+    total = 1e3 * (time.monotonic() - job.came)
+    timing = attrs.evolve(answer.timing, queue_ms=1e3 * job.waited, total_ms=total)
     return {"generation": msgspec.to_builtins(attrs.evolve(answer, timing=timing))}

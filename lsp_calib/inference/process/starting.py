@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -34,18 +34,16 @@ logger = logging.getLogger(__name__)
 
 # -P: the working folder is the user's workspace, whose modules must not be run.
 PROGRAM = ("-P", "-m", "lsp_calib.inference.process")
-# Seconds for a process to end that has closed its output without saying that it listens.
-_END = 2.0
-# Bytes of the first line of its output.
-_LONGEST = 8192
-
-
+# After so many deaths without one answer between them, another start would not help.
+_MOST = 3
 # How native code ends a process: an instruction or an address that is not valid, a failed assertion.
 _CRASHES = frozenset(
     -getattr(signal, name)
     for name in ("SIGILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE")
     if hasattr(signal, name)
 ) | {0xC0000005, 0xC000001D, 0xC0000409}  # the same on Windows
+# Seconds for the conversion of a model. One that is small enough takes two.
+_PATIENCE = 120.0
 
 
 @attrs.frozen
@@ -71,13 +69,6 @@ class Child:
 
     def __init__(self, card: ModelCard, path: Path, place: str, safety: Safety = Safety()) -> None:
         """Raises OSError if it cannot be started. place: the name of the one where it is to listen."""
-        command = [
-            *(sys.executable, *PROGRAM, f"--model={path.absolute()}"),
-            *("--sha256", card.sha256, "--size", str(card.size), "--context", str(card.context)),
-            *(["--careful"] if safety.careful else []),
-            *(f"--avoid={name}" for name in safety.avoid),
-            f"--place={place}",
-        ]
         self.problem = ""
         self.listening: Future[bool] = Future()
         self.code: Future[int] = Future()
@@ -85,43 +76,37 @@ class Child:
             future.set_running_or_notify_cancel()
         with _log_file() as log:
             self._process = subprocess.Popen(
-                command,
+                [
+                    *(sys.executable, *PROGRAM, f"--model={path.absolute()}", f"--place={place}"),
+                    *("--sha256", card.sha256, "--size", str(card.size), "--context", str(card.context)),
+                    *(["--careful"] if safety.careful else []),
+                    *(f"--avoid={name}" for name in safety.avoid),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=_environment(os.environ),
+                env=_environment(),
                 cwd=home.state_dir(),  # it must not keep the workspace busy
                 # An interrupt typed in a client's terminal must not end it for the other clients.
                 start_new_session=os.name == "posix",
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
+        self.pid = self._process.pid
         # A daemon thread: a client that ends does not wait for the process to end.
         threading.Thread(target=self._watch, name="model process", daemon=True).start()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def stop(self) -> None:
         """Kill it unless it has begun to listen: others may be using it then."""
         if not self.listening.done():
-            with contextlib.suppress(OSError):
-                self._process.kill()
+            self._process.kill()
 
     def _watch(self) -> None:
-        output = self._process.stdout
-        assert output is not None
-        with output:
-            said = output.readline(_LONGEST).decode("utf-8", "replace").strip()
-        listening = said == protocol.LISTENING
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            said = output.readline().decode("utf-8", "replace").strip()
         if said.startswith(protocol.UNABLE):
             self.problem = said.removeprefix(protocol.UNABLE)
-        self.listening.set_result(listening)
-        if not listening:
-            try:
-                self._process.wait(_END)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
+        self.listening.set_result(said == protocol.LISTENING)
         self.code.set_result(self._process.wait())
 
 
@@ -135,24 +120,12 @@ def how(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def crashed(code: int | None) -> bool:
-    """Whether native code ended the process; False where that is not known."""
-    return code in _CRASHES
-
-
-def killed(code: int | None) -> bool:
-    """Whether the process was ended from outside; the system does it where memory runs out."""
-    return code is not None and code in (-getattr(signal, "SIGKILL", 9), -signal.SIGTERM)
-
-
-def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     return {
         # Large pages for llama.cpp's memory (repacked weights, the KV cache) where glibc and the kernel
-        # support them. In three runs by hand Qwen 1.5B generated 8 % faster (33.5 ms a token instead of
-        # 36.5); `lsp-calib bench` includes the effect in `overhead`, whose bare loop does not use
-        # them.
+        # support them: Qwen 1.5B generates 8 % faster.
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-        **ours,
+        **os.environ,
         # In the process's working folder a relative path would mean another folder.
         "LSP_CALIB_HOME": str(home.state_dir().absolute()),
     }
@@ -173,43 +146,18 @@ def _log_file() -> Iterator[int]:
         os.close(descriptor)
 
 
-# After so many deaths without one answer between them, another start would not help.
-_MOST = 3
-# Seconds before a start, by the number of deaths just before it.
-_BACK_OFF = (0.0, 0.0, 0.5)
-_SMALLER = (
-    "The system does that where memory runs out. Use a smaller model (`lsp-calib models list`) or a remote "
-    "server (`remote.url`), or restart the model to try again."
-)
-
-
-def _otherwise() -> str:
-    return (
-        f"Use the prebuilt engine (`{install_command('prebuilt')}` and LSP_CALIB_ENGINE=prebuilt) or a "
-        "remote server (`remote.url`), or restart the model to try again. `lsp-calib doctor` shows what "
-        "works here."
-    )
-
-
 class RestartPolicy:
     """The deaths since the last answer. Pure: no processes, no clock.
 
-    safety: how the next process is started. at_once: whether the waiting requests wait for it. last: a
-    sentence on the last death, "" once a process is ready again.
+    safety: how the next process is started. at_once: whether the waiting requests wait for it.
     """
 
     def __init__(self) -> None:
         self.safety = Safety()
         self.at_once = False
-        self.last = ""
         self._count = 0
         self._loaded = self._answered = self._tried = False
         self._acceleration = ""
-
-    @property
-    def back_off(self) -> float:
-        """Seconds until the next start."""
-        return _BACK_OFF[min(self._count, len(_BACK_OFF) - 1)]
 
     @property
     def too_many(self) -> bool:
@@ -217,47 +165,39 @@ class RestartPolicy:
 
     def ready(self, acceleration: str, *, tried: bool = False) -> None:
         """A process has loaded the model, with this acceleration. tried: whether a trial of it succeeded."""
-        self.last = ""
-        self._loaded, self._answered = True, False
+        self._loaded, self._answered, self.at_once = True, False, False
         self._acceleration, self._tried = acceleration, tried
 
     def answered(self) -> None:
         """A process has answered: earlier deaths no longer count."""
         self._count = 0
         self._answered = True
-        self.at_once = False
         self.safety = Safety()
 
     def died(self, code: int | None) -> str:
         """Count a death and return a message for the user. code: the exit code, None if it is not known."""
         self._count += 1
         ended = "" if code is None else f" ({how(code)})"
-        native = crashed(code) and not self._answered
-        self.at_once = native or not self._loaded
+        native = code in _CRASHES and not self._answered
         if native:
             # An acceleration that crashed although its trial succeeded is not used again; nor is one that the
             # model can do without at little cost.
             hopeless = self._tried or self.safety.careful or self._acceleration == EIGHT_BIT
             again = (self._acceleration,) if hopeless and self._acceleration else ()
             self.safety = Safety(careful=True, avoid=(*self.safety.avoid, *again))
+        self.at_once = (native or not self._loaded) and not self.too_many
         self._loaded = self._answered = self._tried = False
         self._acceleration = ""
         if self.too_many:
-            self.at_once = False
-            advice = _SMALLER if killed(code) else _otherwise()
-            return f"The model process ended {self._count} times before it answered{ended}. {advice}"
-        self.last = f"The model process ended unexpectedly{ended}."
-        if not self.at_once:
-            next_ = "The next request starts it again."
-        elif self.safety.careful:
-            next_ = "It is started again in a safer way."
-        else:
-            next_ = "It is started again."
-        return f"{self.last} {next_}"
-
-
-# In seconds. A model that is small enough takes two.
-_PATIENCE = 120.0
+            return (
+                f"The model process ended {self._count} times before it answered{ended}. Use a smaller model "
+                f"(`lsp-calib models list`), the prebuilt engine (`{install_command('prebuilt')}` and "
+                "LSP_CALIB_ENGINE=prebuilt) or a remote server (`remote.url`), or restart the model to try "
+                "again. `lsp-calib doctor` shows what works here."
+            )
+        safer = " in a safer way" if self.safety.careful else ""
+        next_ = f"It is started again{safer}." if self.at_once else "The next request starts it again."
+        return f"The model process ended unexpectedly{ended}. {next_}"
 
 
 def convert(path: Path) -> None:
@@ -272,7 +212,7 @@ def convert(path: Path) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, "LSP_CALIB_HOME": str(home.state_dir().absolute())},
+                env=_environment(),
                 cwd=home.state_dir(),
                 timeout=_PATIENCE,
                 check=False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -27,7 +27,6 @@ from lsp_calib.inference.engine import (
     LoadedModel,
     Priority,
     Request,
-    ScoreRequest,
     StateListener,
     ignore_state,
 )
@@ -41,7 +40,7 @@ from lsp_calib.inference.remote.prompt import (
     without_line_ends,
 )
 from lsp_calib.inference.remote.server import Patience, RefusedError, RemoteServer
-from lsp_calib.values import Distributions, Generation, ModelIdentity, Stop, Timing, Token
+from lsp_calib.values import Generation, ModelIdentity, Stop, Timing
 
 # As many as OpenAI's own servers give.
 _ALTERNATIVES = 5
@@ -128,14 +127,6 @@ class RemoteEngine:
             return Generation("", (), Stop.LENGTH, Timing())  # a server manages its own cache
         return await self._answered(request)
 
-    async def count(self, request: ScoreRequest) -> tuple[Distributions, ...]:  # noqa: ARG002
-        """Raises EngineError: no server tells whole distributions."""
-        raise EngineError("A remote server does not report whole distributions. Use a local model for this.")
-
-    def score(self, request: ScoreRequest) -> AsyncIterator[Token]:  # noqa: ARG002
-        """Raises EngineError: few servers repeat a text with its probabilities."""
-        raise EngineError("A remote server does not score a given text. Use a local model for this.")
-
     async def restart(self) -> None:
         """Forget failures and the server's models; running requests fail, the next one starts afresh."""
         await self._server.restart()
@@ -176,7 +167,6 @@ class RemoteEngine:
         for wanted, lacks in (
             (request.given, "takes no ids of tokens to go on from"),
             (request.function is not None, "does not stop where a function ends"),
-            (request.temperatures, "does not report the whole distribution that `temperatures` needs"),
         ):
             if wanted:
                 raise EngineError(f"A remote server {lacks}. Use a local model for this.")
