@@ -6,15 +6,13 @@ import asyncio
 import functools
 import json
 import os
-import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from conftest import Connect
-from scripted_editor import PATIENCE, PROGRAM, URI, Editor, environment, until
+from scripted_editor import PATIENCE, URI, Editor, until
 
 
 @pytest.fixture
@@ -193,57 +191,6 @@ async def test_requests_during_shutdown_start_nothing(connect: Connect) -> None:
     assert editor.client.stderr == b""
 
 
-async def test_nothing_but_the_protocol_on_standard_output(tmp_path: Path) -> None:
-    """Every byte belongs to a frame with one JSON-RPC message, from the first to the last."""
-    (tmp_path / "script.json").write_text(json.dumps({"otherwise": {"text": "é🐍"}}))
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(PROGRAM), str(tmp_path / "script.json")),
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
-        env=environment(tmp_path / "home"),
-    )
-    document = {"uri": "untitled:1", "languageId": "python", "version": 1, "text": "print('🐍')"}
-    place = {"textDocument": {"uri": "untitled:1"}, "position": {"line": 0, "character": 11}}
-    ghost = "textDocument/inlineCompletion"
-    messages: list[tuple[str, Any, int | None]] = [
-        ("initialize", {"processId": None, "rootUri": None, "capabilities": {}}, 1),
-        ("initialized", {}, None),
-        ("textDocument/didOpen", {"textDocument": document}, None),
-        (ghost, {**place, "context": {"triggerKind": 2}}, 2),
-        ("no/such/request", {}, 3),
-        ("$/noSuchNotification", {}, None),
-        ("workspace/executeCommand", {"command": "lsp-calib.status"}, 4),
-        ("shutdown", None, 5),
-        ("exit", None, None),
-    ]
-    assert process.stdin is not None
-    assert process.stdout is not None
-    received = b""
-    for method, params, number in messages:
-        message = {"jsonrpc": "2.0", "method": method, "params": params}
-        if number is not None:
-            message["id"] = number
-        body = json.dumps(message).encode()
-        process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        while number is not None and re.search(rb'"id": ?%d\b' % number, received) is None:
-            chunk = await asyncio.wait_for(process.stdout.read(65536), PATIENCE)
-            assert chunk, f"no answer to {method}"
-            received += chunk
-    rest, said = await asyncio.wait_for(process.communicate(), PATIENCE)
-    answers = frames(received + rest)
-    by_id = {answer["id"]: answer for answer in answers if "id" in answer and "method" not in answer}
-    assert set(by_id) == {1, 2, 3, 4, 5}
-    assert by_id[2]["result"]["items"][0]["insertText"] == "é🐍"
-    assert by_id[3]["error"]["code"] == -32601  # MethodNotFound
-    assert by_id[4]["result"]["state"] == "ready"
-    assert process.returncode == 0
-    # A client's odd messages are not shown to the user.
-    assert not [a for a in answers if a.get("method") == "window/showMessage"]
-    assert said == b""
-
-
 def framed(*messages: dict[str, Any]) -> bytes:
     bodies = [json.dumps({"jsonrpc": "2.0", **message}).encode() for message in messages]
     return b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(body), body) for body in bodies)
@@ -281,19 +228,3 @@ async def test_a_server_that_is_told_to_shut_down_and_to_exit_at_once_does_both(
     assert editor.client.process.stdin is not None
     editor.client.process.stdin.write(framed({"id": "end", "method": "shutdown"}, {"method": "exit"}))
     assert await editor.client.gone() == 0
-
-
-def frames(data: bytes) -> list[dict[str, Any]]:
-    """The messages of a stream that has nothing else in it."""
-    found = []
-    while data:
-        header, separator, data = data.partition(b"\r\n\r\n")
-        assert separator, header
-        fields = dict(line.split(b": ", 1) for line in header.split(b"\r\n"))
-        assert set(fields) <= {b"Content-Length", b"Content-Type"}
-        length = int(fields[b"Content-Length"])
-        assert len(data) >= length
-        found.append(json.loads(data[:length]))
-        data = data[length:]
-    assert all(message["jsonrpc"] == "2.0" for message in found)
-    return found

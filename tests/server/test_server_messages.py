@@ -46,7 +46,9 @@ class Raw:
         assert self.process.stdout is not None
         while True:
             header = await asyncio.wait_for(self.process.stdout.readuntil(b"\r\n\r\n"), PATIENCE)
-            length = int(header.split(b"\r\n")[0].split(b":")[1])
+            fields = dict(line.split(b": ", 1) for line in header[:-4].split(b"\r\n"))
+            assert set(fields) <= {b"Content-Length", b"Content-Type"}
+            length = int(fields[b"Content-Length"])
             message = json.loads(await self.process.stdout.readexactly(length))
             self.received.append(message)
             if wanted(message):
@@ -56,12 +58,12 @@ class Raw:
         return await self.until(lambda message: "method" not in message and message["id"] == identity)
 
 
-async def start(folder: Path) -> Raw:
+async def start(folder: Path, *, forked: bool = True) -> Raw:
     """A client of a server that has its state in `folder / "home"`."""
     (folder / "script.json").write_text(json.dumps({"otherwise": {"text": "x"}}))
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *command(folder / "script.json"),
+        *command(folder / "script.json", forked=forked),
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,
@@ -84,6 +86,28 @@ async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
     assert b"Traceback" not in said
     # A client's mistakes are not shown to the user.
     assert not [message for message in client.received if message.get("method") == "window/showMessage"]
+
+
+async def test_nothing_but_the_protocol_on_standard_output(tmp_path: Path) -> None:
+    """Every byte belongs to a message, from the first to the last; and nothing is on standard error."""
+    raw = await start(tmp_path, forked=False)
+    raw.send(INITIALIZE)
+    await raw.answer(0)
+    raw.send({"method": "initialized", "params": {}})
+    document = {"uri": "untitled:1", "languageId": "python", "version": 1, "text": "print('🐍')"}
+    raw.send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
+    place = {"textDocument": {"uri": "untitled:1"}, "position": {"line": 0, "character": 11}}
+    ask = {"method": "textDocument/inlineCompletion", "params": {**place, "context": {"triggerKind": 2}}}
+    raw.send({"id": 1, **ask})
+    assert (await raw.answer(1))["result"]["items"]
+    raw.send({"id": 2, **STATUS})
+    assert (await raw.answer(2))["result"]["state"] == "ready"
+    raw.send({"id": 3, "method": "shutdown", "params": None})
+    await raw.answer(3)
+    raw.send({"method": "exit", "params": None})
+    rest, said = await asyncio.wait_for(raw.process.communicate(), PATIENCE)
+    assert (rest, said, raw.process.returncode) == (b"", b"", 0)
+    assert all(message["jsonrpc"] == "2.0" for message in raw.received)
 
 
 async def test_a_request_whose_parameters_cannot_be_read_is_answered(raw: Raw) -> None:
