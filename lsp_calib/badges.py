@@ -43,11 +43,6 @@ _SUMMARY_WORDS = {
 }
 
 
-def tier_shown(hover: str) -> str | None:
-    """The tier of the summary in a hover, by its colour; None if it shows none yet."""
-    return next((tier for tier, dot in DOTS.items() if f"\n{dot} " in hover), None)
-
-
 def tier_words(tier: Tier) -> str:
     """The words of a summary's tier, as the beginning of a sentence."""
     return _SUMMARY_WORDS[tier.value].capitalize()

@@ -1,4 +1,5 @@
-"""Invisible characters, characters that make a text look different from what it is, and scripts of letters.
+"""Text: its lines; characters that are invisible or make it look different from what it is; scripts of
+letters; text from elsewhere inside Markdown.
 
 A model repeats what it has read: hidden orders in tag characters, lines reversed by bidirectional controls
 (CVE-2021-42574, "Trojan Source"), identifiers that look the same. Pure.
@@ -156,3 +157,84 @@ def words_by_script(text: str) -> Iterator[tuple[str, int, int]]:
 def has_script(text: str, script: str) -> bool:
     """Whether a text has a letter of a script."""
     return not text.isascii() and any(script_of(char) == script for char in text)
+
+
+# As LSP counts them: \n, \r\n or \r and nothing else. `str.splitlines` also splits at form feeds and other
+# separators that editors leave inside a line.
+_END = re.compile(r"\r\n|\n|\r")
+
+
+def split_lines(text: str) -> tuple[str, ...]:
+    """Lines without their line ends. A line end at the end of the text is followed by an empty line."""
+    return tuple(_END.split(text))
+
+
+def indentation_of(line: str) -> str:
+    """The white space that a line begins with; all of a blank line."""
+    return line[: len(line) - len(line.lstrip())]
+
+
+normalised_line = str.strip
+"""The part of a line that counts in comparisons: all but the white space at its ends."""
+
+
+def same_line(line: str, expected: str) -> bool:
+    """Whether a line is the expected one: this makes a suggestion right, in the editor and in evaluation."""
+    return normalised_line(line) == normalised_line(expected)
+
+
+# Marks of emphasis, code, links, HTML, tables and entities, and those of GitHub's bare addresses and smileys.
+# An underscore inside a word means nothing, nor do round brackets.
+_MARKS = re.compile(
+    r"[\\`*\[\]<>~|@]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|:(?=//|[\w+-]+:)|(?<=www)\.", re.IGNORECASE
+)
+# Marks of headings, lists and rules; they are some at the beginning of a line alone.
+_FIRST = re.compile(r"^(\s*)([#+=-])", re.MULTILINE)
+_NUMBERED = re.compile(r"^(\s*\d+)([.)])", re.MULTILINE)
+_TICKS = re.compile(r"`+")
+_SPAN = re.compile(r"`([^`\n]+)`")
+
+
+def escape_markdown(text: str) -> str:
+    """Text escaped for Markdown, so that links and markup that a model has generated are not rendered.
+
+    Only what would be read as a mark: the text is also read by people, in files and where nothing renders it.
+
+    >>> print(escape_markdown("Return snake_case, *not* a <b>list</b>."))
+    Return snake_case, \\*not\\* a \\<b\\>list\\</b\\>.
+    """
+    escaped = _MARKS.sub(r"\\\g<0>", shown(text))
+    return _NUMBERED.sub(r"\1\\\2", _FIRST.sub(r"\1\\\2", escaped))
+
+
+def escape_prose(text: str) -> str:
+    """As `escape_markdown`, but what stands between two backticks, such as a command in a message, is code.
+
+    >>> print(escape_prose("run `lsp-calib refit`, *now*"))
+    run `lsp-calib refit`, \\*now\\*
+    """
+    parts = _SPAN.split(text)
+    return "".join(code_span(part) if at % 2 else escape_markdown(part) for at, part in enumerate(parts))
+
+
+def plain_prose(text: str) -> str:
+    """The same text where no Markdown is rendered: with quotation marks in place of backticks.
+
+    >>> plain_prose("run `lsp-calib refit`")
+    'run "lsp-calib refit"'
+    """
+    return _SPAN.sub(r'"\1"', text)
+
+
+def code_span(text: str) -> str:
+    """One line of text as code.
+
+    >>> code_span("a"), code_span("a`b")
+    ('`a`', '`` a`b ``')
+    """
+    text = shown(text)
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
+    if not longest:
+        return f"`{text}`"
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"

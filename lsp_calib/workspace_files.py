@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 from urllib.parse import unquote
 
+from lsp_calib.characters import split_lines
 from lsp_calib.exclusion import Exclusion, is_pattern
 from lsp_calib.files import names_of, read_file
-from lsp_calib.text_lines import split_lines
 
 # Files and folders that are looked at, of one workspace.
 _MOST_NAMES = 20_000

@@ -9,7 +9,7 @@ from typing import Any
 from lsp_calib import home
 from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
-from lsp_calib.errors import NoModelError, SettingsError
+from lsp_calib.errors import NoModelError, SettingsError, install_command
 from lsp_calib.inference.models import download, sidecar
 from lsp_calib.inference.models.cards import ModelCard, choose, load_cards, locate
 from lsp_calib.inference.models.encoders import (
@@ -20,7 +20,6 @@ from lsp_calib.inference.models.encoders import (
 )
 from lsp_calib.inference.models.inventory import Entry, remove
 from lsp_calib.inference.process.starting import convert
-from lsp_calib.installation import install_command
 
 Outcome = tuple[dict[str, Any], list[str]]
 """The result of a command: for `--json`, and as sentences for people."""

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.badges import DOTS, counted, percent, tier_sentence, tier_words
+from lsp_calib.characters import code_span, escape_markdown, escape_prose, split_lines
 from lsp_calib.commands.engine import Say, estimator_for, layouts_for, settings_in_force, with_engine
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, Surroundings
@@ -28,7 +29,6 @@ from lsp_calib.exclusion import SECRET_NAME, Exclusion
 from lsp_calib.files import read_file
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import family_of, name_of
-from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Settings
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.examples import Example
@@ -36,7 +36,6 @@ from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.service import SummaryService
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, functions, has_grammar, innermost_function
-from lsp_calib.text_lines import split_lines
 from lsp_calib.values import Suggestion, Tier
 
 _END_OF_LINE = 1 << 30

@@ -16,8 +16,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 
 import attrs
 
+from lsp_calib.characters import normalised_line
 from lsp_calib.inference.engine import Observe, Request, Sampling
-from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Generation, Observation, Stop, Token
 
 

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
 
+from lsp_calib.characters import indentation_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, Decide
 from lsp_calib.errors import LspCalibError
-from lsp_calib.text_lines import indentation_of
 from lsp_calib.values import LineConfidence, Suggestion, Tier
 
 MOST_LINES = 12

@@ -12,9 +12,9 @@ from typing import Any
 
 import attrs
 
+from lsp_calib.characters import indentation_of
 from lsp_calib.errors import DataError
 from lsp_calib.syntax.magics import CommandLine
-from lsp_calib.text_lines import indentation_of
 
 # The window begins at a multiple of this many lines and so moves in blocks: while it does not move, every
 # earlier token of the prompt is unchanged, and the model's cache stays valid.

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from typing import NamedTuple
 
-from lsp_calib.characters import has_script, words_by_script
+from lsp_calib.characters import has_script, indentation_of, normalised_line, words_by_script
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import Cleaned, Cut, offered
 from lsp_calib.completion.reasons import Removal
@@ -28,7 +28,6 @@ from lsp_calib.syntax.line_fit import fit_of
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.rules import LanguageRules
 from lsp_calib.syntax.source_tree import Overrun, SourceTree, prose_at, region_of
-from lsp_calib.text_lines import indentation_of, normalised_line
 from lsp_calib.values import Evidence, Generation
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import attrs
 
-from lsp_calib.characters import has_hidden
+from lsp_calib.characters import has_hidden, indentation_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.reasons import Removal
 from lsp_calib.languages import family_of
@@ -30,7 +30,6 @@ from lsp_calib.syntax.source_tree import (
     missing_below,
     region_of,
 )
-from lsp_calib.text_lines import indentation_of
 
 # In characters. A shorter line may well stand there twice, such as `else:`, unless it closes something.
 _SHORTEST_REPEAT = 8

@@ -17,6 +17,7 @@ from typing import Self
 
 import attrs
 
+from lsp_calib.characters import same_line
 from lsp_calib.completion.alternatives import alternatives
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
@@ -64,7 +65,6 @@ from lsp_calib.summarization.fit import plain_words
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
 from lsp_calib.syntax import Function
-from lsp_calib.text_lines import same_line
 from lsp_calib.values import Generation, Prompt, Stop, Token
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from lsp_calib.characters import normalised_line, same_line, split_lines
 from lsp_calib.completion import block
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures
@@ -26,7 +27,6 @@ from lsp_calib.exclusion import Exclusion
 from lsp_calib.files import read_file
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.syntax import has_grammar, prose_lines
-from lsp_calib.text_lines import normalised_line, same_line, split_lines
 from lsp_calib.workspace_files import is_made_by_a_program, walk
 
 INSERTING, WRITING_ON = "inserting", "writing-on"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from lsp_calib.text_lines import indentation_of
+from lsp_calib.characters import indentation_of
 
 # The share of each kind of place in finished lines, as people ask for completions there. Most requests come
 # after Enter, with the indentation already there, and while a word is being typed.

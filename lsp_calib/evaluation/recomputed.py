@@ -14,10 +14,11 @@ from pathlib import Path
 
 import attrs
 
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
-from lsp_calib.errors import DataError, ModelError
+from lsp_calib.errors import DataError, ModelError, install_command
 from lsp_calib.evaluation.datasets.problems import infilling
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import FeatureList, Header
@@ -29,8 +30,6 @@ from lsp_calib.files import read_file
 from lsp_calib.inference.generation.run import GenerationBuilder
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard, locate
-from lsp_calib.installation import install_command
-from lsp_calib.text_lines import split_lines
 from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
 
 TextFeatures = Callable[[Cursor, str], Mapping[str, float]]

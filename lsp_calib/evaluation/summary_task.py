@@ -12,6 +12,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
+from lsp_calib.characters import split_lines
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.datasets.folder import Row, read_items, text
 from lsp_calib.evaluation.lines import distinct, read_lines_of, source_files
@@ -25,7 +26,6 @@ from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.service import first_sentence
 from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
-from lsp_calib.text_lines import split_lines
 
 
 def documented_functions(language: str, folder: Path | None = None) -> Iterator[Plain]:

@@ -17,6 +17,7 @@ from typing import TypeVar
 import attrs
 
 from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.datasets import problems
@@ -41,7 +42,6 @@ from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of
 from lsp_calib.syntax import functions, prose_lines
 from lsp_calib.syntax.languages import LANGUAGES
-from lsp_calib.text_lines import split_lines
 
 FEWEST_GROUPS = 3
 """Fewer groups cannot be split into parts to fit on, to choose by, and to judge by."""

@@ -20,7 +20,7 @@ from lsp_calib.calibration.logistic import maximise_posterior, sigmoid_and_loss
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.scores import auc
 from lsp_calib.calibration.validation import bootstrap_interval
-from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.errors import DataError, SettingsError, install_command
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.similarity_threshold import (
@@ -34,7 +34,6 @@ from lsp_calib.evaluation.similarity_threshold import (
     threshold_of_correctness,
 )
 from lsp_calib.files import read_file
-from lsp_calib.installation import install_command
 from lsp_calib.json_text import parse_json
 from lsp_calib.summarization.encoder import Encoder
 from lsp_calib.summarization.fit import cosine, greedy_match, plain_words

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 
+from lsp_calib.characters import normalised_line
 from lsp_calib.completion.context import shared_ends
 from lsp_calib.confidence.features import is_word
-from lsp_calib.text_lines import normalised_line
 
 # So many characters that come at once, and end where a word ends, are an accepted part. Two are often two
 # quick keys in one message, or a bracket that the editor has closed.

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from lsp_calib.badges import counted
 from lsp_calib.calibration.calibrators.line_curves import ShownPart
 from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.characters import normalised_line
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How
@@ -30,7 +31,6 @@ from lsp_calib.feedback.rows import (
 from lsp_calib.feedback.store_file import AT_ONCE, KeyedHash, StoreFile, translated
 from lsp_calib.files import exported
 from lsp_calib.languages import bounded
-from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 
 # Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.

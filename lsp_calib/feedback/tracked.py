@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from lsp_calib.characters import normalised_line
 from lsp_calib.feedback.events import (
     RIGHT,
     SETTLE_AFTER,
@@ -25,7 +26,6 @@ from lsp_calib.feedback.events import (
     Moments,
 )
 from lsp_calib.feedback.lines import at_once, is_on_the_way, is_part, share_changed
-from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Suggestion
 
 

@@ -12,11 +12,11 @@ from types import MappingProxyType
 
 import attrs
 
+from lsp_calib.characters import normalised_line
 from lsp_calib.feedback.events import TOGETHER, By, Event, EventKind, How, Moment, Moments
 from lsp_calib.feedback.lines import LineMap, LostLineError
 from lsp_calib.feedback.tracked import Below, Copy, TrackedSuggestion
 from lsp_calib.lru import LRU
-from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Suggestion
 
 # Suggestions followed per document until settled, and again as many for their survival.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
 
-from lsp_calib import power
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.reasons import Nothing, Refusal
 from lsp_calib.exclusion import SECRET_NAME, Exclusion
@@ -94,6 +94,41 @@ def _place(cursor: Cursor) -> tuple[int, int]:
     return cursor.line, cursor.column
 
 
+# Where Linux lists mains adapters and batteries, a folder for each.
+SUPPLIES = Path("/sys/class/power_supply")
+
+
+def on_battery(supplies: Path | None = None) -> bool | None:
+    """Whether the machine draws from its battery; None where that is not known, as anywhere but on Linux.
+
+    supplies: the folder to look in, `SUPPLIES` unless given. Machines without a battery run on mains. A
+    reading may take some milliseconds, where the firmware is asked.
+    """
+    try:
+        found = list((SUPPLIES if supplies is None else supplies).iterdir())
+    except OSError:
+        return None
+    discharging = False
+    for supply in found:
+        kind = _read(supply / "type")
+        if kind == "Battery":
+            # Those of mice and headsets have the scope of a device.
+            own = _read(supply / "scope") != "Device"
+            discharging = discharging or (own and _read(supply / "status") == "Discharging")
+        elif _read(supply / "online") == "1":
+            # With a weak adapter the battery may be drained all the same.
+            return False
+    return discharging
+
+
+def _read(file: Path) -> str:
+    """The text of an attribute; "" where there is none, or it cannot be read."""
+    try:
+        return file.read_text("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
 # Seconds for which a reading of the source of power counts.
 _FRESH = 10.0
 # Seconds that a request waits for the settings; the client has five seconds to answer for them.
@@ -172,7 +207,7 @@ class Admission:
         return self._on_battery
 
     def _read_power(self) -> None:
-        self._on_battery = bool(power.on_battery())
+        self._on_battery = bool(on_battery())
 
     def excluded(self, document: CalibDocument) -> str:
         """Why a document is excluded, "" if it is not. The names of its file decide."""

@@ -16,6 +16,7 @@ from pathlib import Path
 import attrs
 from lsprotocol import types
 
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import shared_ends
 from lsp_calib.feedback.events import By
 from lsp_calib.feedback.lines import LineMap
@@ -24,7 +25,6 @@ from lsp_calib.files import check_regular, on_network, read_file
 from lsp_calib.server.idle import Clock
 from lsp_calib.server.messages import Connection
 from lsp_calib.server.text import CalibDocument, Change, Changes, Lines, path_of
-from lsp_calib.text_lines import split_lines
 
 # A change of more lines than this is not typed.
 MOST_LINES = 5

@@ -19,12 +19,11 @@ from pygls.exceptions import JsonRpcInvalidRequest
 
 from lsp_calib.badges import DOTS, tier_sentence, tier_words
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.characters import shown
+from lsp_calib.characters import escape_markdown, escape_prose, plain_prose, shown
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.inference.engine import EngineState, Priority
 from lsp_calib.lru import LRU
-from lsp_calib.markdown import escape_markdown, escape_prose, plain_prose
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.documents import DocumentChanged, DocumentClosed
 from lsp_calib.server.examples import ExampleIndex

@@ -17,9 +17,9 @@ from lsprotocol import types
 from pygls import uris
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
+from lsp_calib.characters import indentation_of
 from lsp_calib.files import names_of
 from lsp_calib.languages import bounded, identifier_of
-from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from lsp_calib.completion.context import Cursor
@@ -55,7 +55,7 @@ def _file_names(uri: str) -> tuple[str, ...]:
 
 Lines = tuple[str, ...]
 
-# LSP ends lines at \n, \r\n or \r and nowhere else (`text_lines`).
+# LSP ends lines at \n, \r\n or \r and nowhere else (`characters.split_lines`).
 _END = re.compile(r"(\r\n|\n|\r)")
 _ENDS = {end: end for end in ("\n", "\r\n", "\r")}  # each is held once
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lsprotocol import types
 
 from lsp_calib.badges import tier_and_reason
+from lsp_calib.characters import indentation_of
 from lsp_calib.completion.service import Completion
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.tracker import Remains, Tracker
@@ -18,7 +19,6 @@ from lsp_calib.server.idle import Clock
 from lsp_calib.server.messages import Connection, pulls_diagnostics
 from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.text import CalibDocument, part_of_line, whole_line
-from lsp_calib.text_lines import indentation_of
 from lsp_calib.values import Suggestion, Tier
 
 # Suggestions whose doubtful span is remembered: more than are on screen, and followed, at once.

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 import numpy as np
 
-from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
+from lsp_calib.errors import ModelFileError, NoModelError, SettingsError, install_command
 from lsp_calib.inference.models.encoders import EncoderCard, locate_encoder
-from lsp_calib.installation import install_command
 from lsp_calib.summarization.fit import TokenStates, plain_words
 
 if TYPE_CHECKING:

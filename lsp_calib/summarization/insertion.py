@@ -15,10 +15,9 @@ from types import MappingProxyType
 
 import attrs
 
-from lsp_calib.characters import without_hidden
+from lsp_calib.characters import indentation_of, without_hidden
 from lsp_calib.syntax import Function, functions
 from lsp_calib.syntax.languages.tool_comments import is_for_file, is_for_tool
-from lsp_calib.text_lines import indentation_of
 
 WIDTH = 100
 """Columns, with the indentation, beyond which a comment takes several lines."""

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.characters import indentation_of
 from lsp_calib.languages import family_of
 from lsp_calib.syntax import source_tree
 from lsp_calib.syntax.languages import RULES
 from lsp_calib.syntax.rules import Function, LanguageRules, Outer, Place, last_row, stands_alone
 from lsp_calib.syntax.source_tree import Deadline, Overrun, code_of
-from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.characters import indentation_of
 from lsp_calib.syntax.languages.python import PythonDocument, may_go_on
 from lsp_calib.syntax.rules import BRACKETS, LanguageRules
 from lsp_calib.syntax.source_tree import (
@@ -26,7 +27,6 @@ from lsp_calib.syntax.source_tree import (
     leaves_of,
     missing_below,
 )
-from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from tree_sitter import Tree

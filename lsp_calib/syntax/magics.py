@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from lsp_calib.text_lines import indentation_of
+from lsp_calib.characters import indentation_of
 
 # Cell magics whose cell is Python all the same. The text below any other one is of another language, such as
 # that of `%%bash`, or is not run as it stands.

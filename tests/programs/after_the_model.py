@@ -31,7 +31,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.calibration.reliability import wilson_interval
-from lsp_calib.characters import has_script, words_by_script
+from lsp_calib.characters import has_script, same_line, words_by_script
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures, is_filler
 from lsp_calib.completion.postprocess import Cleaned, cleaned, closed_by_editors, offered
@@ -43,7 +43,6 @@ from lsp_calib.inference.models.cards import locate
 from lsp_calib.syntax import prose_lines
 from lsp_calib.syntax.languages import RULES
 from lsp_calib.syntax.source_tree import parse
-from lsp_calib.text_lines import same_line
 from lsp_calib.values import Stop
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"

@@ -16,11 +16,11 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.languages import language_of
 from lsp_calib.syntax.languages import RULES
-from lsp_calib.text_lines import split_lines
 
 _KEYWORD = re.compile(
     r"\b(?:and|as|break|case|class|const|def|do|elif|else|enum|except|export|for|function|if|import|in|int|"

@@ -33,13 +33,13 @@ from lsp_calib.calibration.calibrators.line_curves import SURVIVAL, USAGE, Survi
 from lsp_calib.calibration.document import written
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds, summarise
+from lsp_calib.characters import normalised_line
 from lsp_calib.commands.calibrate import nine_digits
 from lsp_calib.completion.context import Cursor
 from lsp_calib.confidence.features import GRAMMAR
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.feedback.lines import survives
-from lsp_calib.text_lines import normalised_line
 from lsp_calib.values import Evidence
 
 _ELEVEN = next(one for one in RECIPES if one.name == "eleven-by-place")

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
+from lsp_calib.characters import split_lines
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.git_history.committed_lines import (
     AddedLines,
@@ -25,7 +26,6 @@ from lsp_calib.evaluation.git_history.committed_lines import (
 from lsp_calib.evaluation.git_history.objects import ObjectReader, object_reader
 from lsp_calib.evaluation.git_history.repository import find_repository
 from lsp_calib.evaluation.lines import LineItem
-from lsp_calib.text_lines import split_lines
 
 ROOT = Path(__file__).parents[2]
 HEAD = "d0d6ad5a392768b9e128588039f3d7a07eb6f5bc"

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import attrs
 
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.features import text_features
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.lines import LineItem, sample_lines, source_files, without_below
 from lsp_calib.syntax import functions
 from lsp_calib.syntax.languages import LANGUAGES
-from lsp_calib.text_lines import split_lines
 
 BRACKETS = "()[]{}"
 FILES = 10

@@ -27,6 +27,7 @@ from typing import Any
 
 import attrs
 
+from lsp_calib.characters import split_lines
 from lsp_calib.commands.engine import estimator_for, settings_in_force, with_engine
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.lines import source_files
@@ -41,7 +42,6 @@ from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.terminal import tell
-from lsp_calib.text_lines import split_lines
 
 FEWEST, MOST = 8, 40
 # Lines of a file beyond which it is left out: the largest are generated.

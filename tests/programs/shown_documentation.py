@@ -34,11 +34,11 @@ from typing import Any
 import attrs
 from documentation_layouts import SEEN
 
+from lsp_calib.characters import split_lines
 from lsp_calib.languages import language_of
 from lsp_calib.summarization.insertion import insertion, may_insert
 from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages.tool_comments import is_for_tool
-from lsp_calib.text_lines import split_lines
 
 HERE = Path(__file__).parent / "shown"
 SUFFIXES = {"typescript": (".ts", ".tsx", ".js"), "ruby": (".rb",), "cpp": (".h", ".hpp", ".cpp", ".cc")}

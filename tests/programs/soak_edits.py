@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from lsp_calib.text_lines import indentation_of
+from lsp_calib.characters import indentation_of
 
 # From (line, column) to (line, column) there is to be this text.
 Edit = tuple[tuple[int, int], tuple[int, int], str]

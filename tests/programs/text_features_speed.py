@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures
-from lsp_calib.text_lines import split_lines
 from lsp_calib.values import Generation, Stop, Timing, Token
 
 ROOT = Path(__file__).parents[2]

@@ -294,14 +294,14 @@ def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServ
         _write_down(Path(wire), replace)
 
     def make_engine(on_state: StateListener) -> Engine:
-        from lsp_calib import power
         from lsp_calib.completion import service
         from lsp_calib.inference.models import demands
+        from lsp_calib.server import admission
 
         replace(service, "is_explored", lambda _: bool(script.get("explored")))
         if "quiet" in script:
             replace(demands, "is_quiet", lambda: bool(script["quiet"]))
-        replace(power, "SUPPLIES", Path(script.get("supplies", "/no such folder")))
+        replace(admission, "SUPPLIES", Path(script.get("supplies", "/no such folder")))
         if seconds := script.get("fileSeconds"):
             from lsp_calib.summarization import workspace_examples
 

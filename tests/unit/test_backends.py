@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
-from lsp_calib.errors import ModelError, SettingsError
+from lsp_calib.errors import ModelError, SettingsError, install_command
 from lsp_calib.inference.backend import forced_library
 from lsp_calib.inference.process.acceleration import find_library
-from lsp_calib.installation import install_command
 
 LOCAL = "lsp_calib.inference.local.llama"
 PREBUILT = "lsp_calib.inference.prebuilt.model"

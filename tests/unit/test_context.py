@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsp_calib
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor, in_data, text_above, text_below
 from lsp_calib.errors import DataError
-from lsp_calib.text_lines import split_lines
 
 line_texts = st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), max_size=30)
 documents = st.lists(line_texts, min_size=1, max_size=60)

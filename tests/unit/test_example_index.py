@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from lsp_calib.characters import split_lines
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.server.examples import ExampleIndex
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.summarization import workspace_examples
 from lsp_calib.syntax import Function, functions
-from lsp_calib.text_lines import split_lines
 
 SHOP = '''def total_{n}(items):
     """Sum the prices of items."""

@@ -284,7 +284,7 @@ def test_a_file_in_the_place_of_another_folder_is_named(home: Path, name: str) -
 # Modules that read other files than those of workspaces and of the state folder: what the system says of
 # itself, what the package ships, what was just made, and code that runs in a sandbox of its own.
 _ELSEWHERE = {
-    *("power.py", "tools/client.py"),
+    *("server/admission.py", "tools/client.py"),
     *("inference/processor.py", "inference/models/demands.py", "evaluation/paper/published.py"),
     "inference/local/compiler.py",
     *("inference/models/cards.py", "inference/models/encoders.py", "inference/process/starting.py"),

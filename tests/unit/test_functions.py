@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from language_samples import SAMPLES
 from real_functions import with_call_begun_above
 
+from lsp_calib.characters import split_lines
 from lsp_calib.syntax import (
     Function,
     documentation_sentence,
@@ -21,7 +22,6 @@ from lsp_calib.syntax import (
 from lsp_calib.syntax.functions import parse, with_brackets_closed
 from lsp_calib.syntax.languages import LANGUAGES, RULES
 from lsp_calib.syntax.source_tree import Deadline
-from lsp_calib.text_lines import split_lines
 
 
 def only(source: str) -> Function:

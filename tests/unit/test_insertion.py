@@ -11,10 +11,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from lsp_calib.characters import has_hidden
+from lsp_calib.characters import has_hidden, split_lines
 from lsp_calib.summarization.insertion import WIDTH, Insertion, after_name, insertion, may_insert, noun
 from lsp_calib.syntax import Function, functions, has_grammar
-from lsp_calib.text_lines import split_lines
 
 SOURCES = {
     "python": "class A:\n    @decorated\n    def add(\n        self\n    ):\n"

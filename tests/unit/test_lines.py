@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 import lsp_calib
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.block import Scope, scope_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import ALONE, Layout, WindowSize, build_prompt
@@ -29,7 +30,6 @@ from lsp_calib.evaluation.summary_task import documented_task
 from lsp_calib.evaluation.tasks import language_below, line_task
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.syntax import prose_lines
-from lsp_calib.text_lines import split_lines
 from lsp_calib.values import Segment
 
 PACKAGE = Path(lsp_calib.__file__).parent

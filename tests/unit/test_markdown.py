@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from lsp_calib.characters import shown
-from lsp_calib.markdown import escape_markdown
+from lsp_calib.characters import escape_markdown, shown
 
 # Tables and strikethrough are those of GitHub's Markdown, which editors render.
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])

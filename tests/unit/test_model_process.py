@@ -24,6 +24,7 @@ from lsp_calib.errors import (
     ModelFileError,
     NoModelError,
     SettingsError,
+    install_command,
 )
 from lsp_calib.evaluation.second_answer import agreement, second_request
 from lsp_calib.inference.choice import EngineChoice
@@ -31,7 +32,6 @@ from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Reques
 from lsp_calib.inference.models.cards import ModelCard, choose, load_cards
 from lsp_calib.inference.process import client
 from lsp_calib.inference.process.client import ModelProcess
-from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Segment
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from lsp_calib import power
-from lsp_calib.power import on_battery
-from lsp_calib.server.admission import Admission
+from lsp_calib.server import admission
+from lsp_calib.server.admission import Admission, on_battery
 
 MAINS = {"type": "Mains", "online": "1"}
 UNPLUGGED = {"type": "Mains", "online": "0"}
@@ -70,15 +69,15 @@ async def test_a_reading_is_never_waited_for_and_counts_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, connection = [0.0], cast(Any, SimpleNamespace())
-    monkeypatch.setattr(power, "SUPPLIES", tree(tmp_path / "battery", DISCHARGING))
-    admission = Admission(connection, lambda _: None, lambda: now[0])
-    assert admission.may_work_ahead(), "until it is known"
-    await until(lambda: not admission.may_work_ahead())
-    monkeypatch.setattr(power, "SUPPLIES", tree(tmp_path / "mains", MAINS))
+    monkeypatch.setattr(admission, "SUPPLIES", tree(tmp_path / "battery", DISCHARGING))
+    admitted = Admission(connection, lambda _: None, lambda: now[0])
+    assert admitted.may_work_ahead(), "until it is known"
+    await until(lambda: not admitted.may_work_ahead())
+    monkeypatch.setattr(admission, "SUPPLIES", tree(tmp_path / "mains", MAINS))
     await asyncio.sleep(0.02)
-    assert not admission.may_work_ahead()
+    assert not admitted.may_work_ahead()
     now[0] = 60.0
-    await until(admission.may_work_ahead)
+    await until(admitted.may_work_ahead)
 
 
 async def until(holds: Callable[[], bool]) -> None:

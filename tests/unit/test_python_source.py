@@ -21,13 +21,13 @@ from pathlib import Path
 import pytest
 from gap_examples import EXAMPLE_OF
 
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.syntax.languages import python
 from lsp_calib.syntax.languages.python import NEWER_PYTHON, PythonDocument
 from lsp_calib.syntax.magics import with_commands
 from lsp_calib.syntax.rules import Gap
-from lsp_calib.text_lines import split_lines
 from tests.marks import repetitions
 
 SOURCE = split_lines(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lsp_calib.characters import split_lines
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.summarization import examples, workspace_examples
 from lsp_calib.summarization.examples import (
@@ -24,7 +25,6 @@ from lsp_calib.summarization.examples import (
 )
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, functions
-from lsp_calib.text_lines import split_lines
 
 WORDS = ["read", "file", "write", "sum", "price", "shop", "open", "close", "token", "tree"]
 CODES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)

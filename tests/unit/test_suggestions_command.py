@@ -19,6 +19,7 @@ from openai_server import serving
 from scripted_model import ask, install
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.characters import code_span, escape_markdown, escape_prose
 from lsp_calib.cli import main
 from lsp_calib.commands import suggestions
 from lsp_calib.commands.engine import with_engine
@@ -27,7 +28,6 @@ from lsp_calib.commands.suggestions import Overview, RepositoryExamples, summari
 from lsp_calib.errors import DataError, EngineDiedError
 from lsp_calib.inference.engine import Engine, EngineState, LoadedModel, Request, StateListener, ignore_state
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Settings
 from lsp_calib.summarization import workspace_examples
 from lsp_calib.syntax import functions

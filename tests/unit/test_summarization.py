@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.characters import split_lines
 from lsp_calib.inference.engine import LoadedModel, Priority, Request
 from lsp_calib.inference.models.cards import ChatFormat, load_cards
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.summarization.service import SummaryService, first_sentence
 from lsp_calib.syntax import Function, functions
-from lsp_calib.text_lines import split_lines
 from lsp_calib.values import Generation, ModelIdentity, Segment, Stop, Timing, Token
 
 CHAT = ChatFormat("<U>", "</U>", "<A>")

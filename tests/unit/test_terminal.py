@@ -17,9 +17,8 @@ from rich.text import Text
 
 from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.characters import in_one_line, shown
+from lsp_calib.characters import escape_markdown, escape_prose, in_one_line, shown
 from lsp_calib.cli import main
-from lsp_calib.markdown import escape_markdown, escape_prose
 from lsp_calib.settings import parse
 from lsp_calib.terminal import Console
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import attrs
 
+from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.evaluation.datasets.folder import Row, fields, number, read_items, text, texts
 from lsp_calib.evaluation.lines import LineItem, plain
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.sandbox.runner import TestedProgram
 from lsp_calib.syntax import functions
-from lsp_calib.text_lines import split_lines
 
 
 @attrs.frozen

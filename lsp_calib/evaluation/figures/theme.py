@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.errors import DataError
-from lsp_calib.installation import install_command
+from lsp_calib.errors import DataError, install_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 import attrs
 
 from lsp_calib.badges import counted
+from lsp_calib.characters import normalised_line, split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.git_history.objects import ObjectReader, object_reader
@@ -31,7 +32,6 @@ from lsp_calib.evaluation.tasks import (
     project_names,
 )
 from lsp_calib.syntax import prose_lines
-from lsp_calib.text_lines import normalised_line, split_lines
 from lsp_calib.workspace_files import is_made_by_a_program
 
 _MOST_OF_A_COMMIT = 1_000_000  # bytes, most of them its message

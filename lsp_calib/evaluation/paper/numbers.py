@@ -23,14 +23,13 @@ from lsp_calib.calibration.validation import (
     Interval,
     percentile_interval,
 )
-from lsp_calib.errors import DataError
+from lsp_calib.errors import DataError, install_command
 from lsp_calib.evaluation.other_curves import (
     BetaCalibrator,
     HistogramCalibrator,
     IsotonicCalibrator,
     TemperatureCalibrator,
 )
-from lsp_calib.installation import install_command
 
 try:
     import scipy.stats

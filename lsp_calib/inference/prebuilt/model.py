@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import attrs
 import xllamacpp
 
-from lsp_calib.errors import EngineError, ModelError
+from lsp_calib.errors import EngineError, ModelError, install_command
 from lsp_calib.inference.backend import (
     Counters,
     Hardware,
@@ -29,7 +29,6 @@ from lsp_calib.inference.generation.kv_cache import CachedSequence, common_prefi
 from lsp_calib.inference.generation.run import Evaluator, GenerationRun, prompt_tokens, room_for_prompt
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server, has_gpu
-from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Token
 
 # Interactive prompts share the first of these sequences, background work has the last.

@@ -24,10 +24,9 @@ import attrs
 import xllamacpp
 
 from lsp_calib import home
-from lsp_calib.errors import EngineError, ModelFileError
+from lsp_calib.errors import EngineError, ModelFileError, install_command
 from lsp_calib.inference.backend import LoadOptions
 from lsp_calib.inference.processor import default_threads
-from lsp_calib.installation import install_command
 
 # A prompt is handed over in pieces (see `model`), so that this is only the most at once.
 BATCH = 512

@@ -20,7 +20,7 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from lsp_calib.errors import ModelError, ModelFileError, SettingsError
+from lsp_calib.errors import ModelError, ModelFileError, SettingsError, install_command
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import (
     EIGHT_BIT,
@@ -34,7 +34,6 @@ from lsp_calib.inference.backend import (
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.process import starting
-from lsp_calib.installation import install_command
 from lsp_calib.values import Prompt, Segment
 
 # An installed library may fail to load: it is for another system, or the processor is too old for it.

@@ -22,13 +22,12 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home
-from lsp_calib.errors import LspCalibError, ModelFileError
+from lsp_calib.errors import LspCalibError, ModelFileError, install_command
 from lsp_calib.files import open_file, why
 from lsp_calib.inference.backend import EIGHT_BIT
 from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process import protocol
-from lsp_calib.installation import install_command
 
 logger = logging.getLogger(__name__)
 

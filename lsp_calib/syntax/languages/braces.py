@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.characters import indentation_of
 from lsp_calib.syntax.languages.tool_comments import is_for_tool, without_licences
 from lsp_calib.syntax.rules import (
     COMMENTS,
@@ -21,7 +22,6 @@ from lsp_calib.syntax.rules import (
     last_row,
     words,
 )
-from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

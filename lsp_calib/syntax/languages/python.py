@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from lsp_calib.characters import indentation_of
 from lsp_calib.syntax.rules import (
     Function,
     Gap,
@@ -30,7 +31,6 @@ from lsp_calib.syntax.rules import (
     words,
 )
 from lsp_calib.syntax.source_tree import SourceTree, code_of, form_at
-from lsp_calib.text_lines import indentation_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

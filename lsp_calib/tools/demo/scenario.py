@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from lsprotocol import types
 
 import lsp_calib
-from lsp_calib.badges import tier_shown
+from lsp_calib.badges import DOTS
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.completion.context import shared_ends
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
@@ -316,7 +316,7 @@ class _Demo:
                 if hover is None:
                     break
                 value = hover.contents.value if isinstance(hover.contents, types.MarkupContent) else ""
-                tier = tier_shown(value)
+                tier = next((name for name, dot in DOTS.items() if f"\n{dot} " in value), None)
             summary = value.split("\n\n")[0].replace("\\", "")
             self.report.hover = {
                 "function": HOVERED,

@@ -25,7 +25,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import LENT, Purpose, is_same_model
 from lsp_calib.commands.engine import layouts_for
-from lsp_calib.errors import LspCalibError, ModelError
+from lsp_calib.errors import LspCalibError, ModelError, install_command
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import Hardware
 from lsp_calib.inference.local import compiler
@@ -37,7 +37,6 @@ from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import AccelerationChoice
-from lsp_calib.installation import install_command
 from lsp_calib.settings import SETTINGS, Settings
 from lsp_calib.syntax.languages import LANGUAGES
 
