@@ -15,13 +15,6 @@ from functools import cached_property
 
 from lsp_calib.characters import normalised_line
 from lsp_calib.completion.context import shared_ends
-from lsp_calib.confidence.features import is_word
-
-# So many characters that come at once, and end where a word ends, are an accepted part. Two are often two
-# quick keys in one message, or a bracket that the editor has closed.
-LEAST_PART = 3
-# What comes with one key where the editor closes brackets and quotes by itself.
-CLOSED_BY_EDITORS = frozenset({"()", "[]", "{}", "<>", '""', "''", "``"})
 
 # A region is aligned if neither side has more lines than this. With repeated lines as junk, the alignment
 # costs at most the square of this, some tenths of a second; real ones take milliseconds.
@@ -39,6 +32,8 @@ class LineMap:
     """From the lines of one version of a document to those of the next.
 
     `old[start:old_end]` was replaced by `new[start:new_end]`; every line outside is the same in both.
+    is_identity: nothing changed at all. grew: there are more lines than before. only_line: the line within
+    which the change lies, that stays one line; None: it does not.
     """
 
     def __init__(self, old: tuple[str, ...], new: tuple[str, ...]) -> None:
@@ -47,20 +42,9 @@ class LineMap:
         self.start, common = shared_ends(old, new)
         self.old_end = len(old) - common
         self.new_end = len(new) - common
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether nothing changed at all."""
-        return self.start == self.old_end == self.new_end
-
-    @property
-    def grew(self) -> bool:
-        """Whether there are more lines than before."""
-        return self.new_end > self.old_end
-
-    def touches_only(self, line: int) -> bool:
-        """Whether the change lies within one line that stays one line."""
-        return self.start == line and self.old_end == line + 1 == self.new_end
+        self.is_identity = self.start == self.old_end == self.new_end
+        self.grew = self.new_end > self.old_end
+        self.only_line = self.start if self.old_end == self.start + 1 == self.new_end else None
 
     def find(self, line: int, expected: str) -> int | None:
         """The index in `new` of the line with index `line` in `old`, or None if it was deleted.
@@ -226,35 +210,6 @@ def _nearest(places: Sequence[int], line: int) -> int | None:
     return min(places, key=lambda place: abs(place - line), default=None)
 
 
-def is_part(old: str, new: str, expected: str) -> bool:
-    """Whether going from one line to the other inserted a part of what is expected, rather than typed it.
-
-    Editors accept parts word by word: what came ends where a word ends, and has LEAST_PART characters or more
-    besides white space. All three lines are `normalised_line`.
-
-    >>> is_part("x =", "x = net", "x = net + tax"), is_part("x =", "x = ne", "x = net + tax")
-    (True, False)
-    """
-    if not (is_on_the_way(old, expected) and is_on_the_way(new, expected)):
-        return False
-    before, after = shared_ends(old, new)
-    added = "".join(new[before : len(new) - after].split())
-    if before + after < len(old) or len(added) < LEAST_PART:
-        return False
-    end, _ = shared_ends(new, expected)
-    return not (is_word(expected[end - 1 : end]) and is_word(expected[end : end + 1]))
-
-
-def solid(text: str) -> str:
-    """Without white space, which editors change on their own."""
-    return "".join(text.split())
-
-
-def is_on_the_way(line: str, expected: str) -> bool:
-    """Whether a line is the expected one but for a piece that is still to come."""
-    return sum(shared_ends(line, expected)) == len(line)
-
-
 # Characters of a line that are compared: a longer one is data, and the time grows with the square.
 _COMPARED_CHARACTERS = 400
 
@@ -299,20 +254,3 @@ def survives(text: str, written: str) -> bool:
     """
     changed = _distances(text, written, [*range(len(written) + 1)])[-1]
     return changed <= MOST_CHANGED * len(text[:_COMPARED_CHARACTERS])
-
-
-def at_once(old: str, new: str, suggested: str) -> bool:
-    """Whether going from one line to the other inserted the suggestion, rather than typed its last character.
-
-    White space does not count, so that a formatter's blank around an operator does not count as an insertion,
-    unless it is the suggestion's own. One character, and a pair that the editor closes by itself, count as
-    typed, also where they are all of the suggestion: the change is ambiguous, and a line that was typed
-    needs no mark.
-    """
-    old, new = old.lstrip(), new.lstrip()
-    before, after = shared_ends(old, new)
-    piece = new[before : len(new) - after]
-    added, removed = solid(piece), solid(old[before : len(old) - after])
-    if added in CLOSED_BY_EDITORS:
-        return False
-    return len(added) - len(removed) >= 2 or (bool(added) and len(piece) >= 2 and piece == suggested)

@@ -1,15 +1,18 @@
-"""One suggestion that is followed: its line as it is now, and the label that this gives it.
+"""The suggestions that are followed in one document: their lines as they are now, and the labels that this
+gives them.
 
 Nothing here reads a clock, a file or an editor: each call passes the time and what has happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
 from lsp_calib.characters import normalised_line
+from lsp_calib.completion.context import shared_ends
+from lsp_calib.confidence.features import is_word
 from lsp_calib.feedback.events import (
     RIGHT,
     SETTLE_AFTER,
@@ -25,8 +28,21 @@ from lsp_calib.feedback.events import (
     Moment,
     Moments,
 )
-from lsp_calib.feedback.lines import at_once, is_on_the_way, is_part, share_changed
+from lsp_calib.feedback.lines import LineMap, LostLineError, share_changed
+from lsp_calib.lru import LRU
 from lsp_calib.values import Suggestion
+
+# Suggestions followed per document until settled, and again as many for their survival.
+FOLLOWED_AT_MOST = 64
+# Copies of a line that are remembered.
+_COPIES = 16
+# So many characters that come at once, and end where a word ends, are an accepted part. Two are often two
+# quick keys in one message, or a bracket that the editor has closed.
+LEAST_PART = 3
+# What comes with one key where the editor closes brackets and quotes by itself.
+CLOSED_BY_EDITORS = frozenset({"()", "[]", "{}", "<>", '""', "''", "``"})
+
+Lines = tuple[str, ...]
 
 
 @attrs.frozen
@@ -215,7 +231,65 @@ class TrackedSuggestion:
         """Whether it was on the screen for long enough by now."""
         return self.read or (self.visible_since is not None and now - self.visible_since >= UNREAD_BELOW)
 
-    def became(self, old: str, new: str, now: float, later: list[Below], by: By) -> list[Event]:
+    def changed(
+        self, where: LineMap, now: float, by: By, moved: Callable[[TrackedSuggestion], bool]
+    ) -> list[Event]:
+        """The document has changed. moved: whether a line that has left it came to another document just
+        before; then it is followed there."""
+        if self.line is None:
+            self._look_for(where, now)
+            return self._revised(now)
+        return [*self._followed(where, self.line, now, by, moved), *self._revised(now)]
+
+    def _followed(
+        self,
+        where: LineMap,
+        before: int,
+        now: float,
+        by: By,
+        moved: Callable[[TrackedSuggestion], bool],
+    ) -> list[Event]:
+        """before: the line that it was."""
+        gone = How.DELETED
+        if by is not By.USER:
+            gone, self.disturbed = How.OVERWRITTEN, self.disturbed or self.is_open
+        try:
+            after = where.find(before, self.expected)
+        except LostLineError:
+            after, gone = None, How.LOST
+        if (self.copies or where.grew) and not self.below:
+            copies = _still(self.copies, self.text, where)
+            if after is None or normalised_line(where.new[after]) not in (self.text, self.expected):
+                for copy in copies:
+                    # What a user copies up and changes is the upper one.
+                    if now - copy.at <= TOGETHER or (copy.beside and self.as_expected):
+                        after, copies = copy.line, [other for other in copies if other is not copy]
+                        break
+            came = [Copy(place, now, beside) for place, beside in where.copies(self.text, after)]
+            self.copies = [*copies, *came][-_COPIES:]
+        if after is None:
+            if moved(self):
+                return []
+            events = self._gone(now, gone)
+            self.below = _below(self, where, before)
+            return events
+        self.line = after
+        if by is By.USER and not (after == before and where.only_line == before):
+            self.moved_on(now)
+        later = _below(self, where, after) if self.below else []
+        return self._became(where.old[before], where.new[after], now, later, by)
+
+    def _look_for(self, where: LineMap, now: float) -> None:
+        """A line that was deleted or lost may be back: the change is undone, or the line pasted elsewhere.
+        A blank one would be found anywhere."""
+        if self.missing is None or not self.text:
+            return
+        self.below = _below(self, where, self.missing.line)
+        place = where.appeared(self.text, self.missing.line)
+        if place is not None:
+            self.came_back(place, now)
+
+    def _became(self, old: str, new: str, now: float, later: list[Below], by: By) -> list[Event]:
         """The line has changed from `old` (ends unstripped) to `new`. later: the further lines."""
         text = normalised_line(new)
         if text == self.text and (not later or _texts(self.below) == _texts(later)):
@@ -250,7 +324,7 @@ class TrackedSuggestion:
         """Whether the user has not said no to it so far, by what stands in the line."""
         return self.as_expected or (self.inserted_at is None and is_on_the_way(self.text, self.expected))
 
-    def gone(self, now: float, how: How) -> list[Event]:
+    def _gone(self, now: float, how: How) -> list[Event]:
         """The line no longer exists, or cannot be found. how: as the change alone says it."""
         assert self.line is not None
         was_expected = self.as_expected
@@ -298,7 +372,7 @@ class TrackedSuggestion:
             self.saved_at = now
         return self._provisional(now)
 
-    def revised(self, now: float) -> list[Event]:
+    def _revised(self, now: float) -> list[Event]:
         """The label that was written at a save, if it is another one now."""
         return [] if self.provisional is None else self._provisional(now)
 
@@ -367,3 +441,176 @@ class TrackedSuggestion:
         )
         end = before + len(self.suggestion.text[: sure.end].lstrip())
         return self.text.startswith(self.expected[:end])
+
+
+@attrs.define
+class TrackedDocument:
+    """A document, and the suggestions that are followed in it.
+
+    followed: not yet settled, oldest first. surviving: inserted, settled, recorded up to ten minutes.
+    """
+
+    lines: Lines
+    followed: dict[str, TrackedSuggestion] = attrs.field(factory=dict)
+    surviving: LRU[str, TrackedSuggestion] = attrs.field(factory=lambda: LRU(FOLLOWED_AT_MOST))
+
+    def all(self) -> list[TrackedSuggestion]:
+        return [*self.followed.values(), *self.surviving.values()]
+
+    def follow(self, one: TrackedSuggestion, now: float) -> list[Event]:
+        """Follow one more; the oldest settles if there are too many."""
+        self.followed[one.suggestion.id] = one
+        if len(self.followed) <= FOLLOWED_AT_MOST:
+            return []
+        return [self.settle(next(iter(self.followed.values())), now)]
+
+    def settle(self, one: TrackedSuggestion, now: float, how: How | None = None) -> Event:
+        del self.followed[one.suggestion.id]
+        if one.survives_at is not None:
+            self.surviving[one.suggestion.id] = one
+        return one.settled(now, how)
+
+    def replaced(self, line: int, suggestion_id: str, now: float) -> None:
+        """A suggestion takes the place of those that were shown on its line."""
+        for other in self.followed.values():
+            if other.line == line and other.suggestion.id != suggestion_id:
+                other.replaced(now)
+
+    def active(self, line: int | None, now: float) -> None:
+        """The user is at a line, and has moved on from all others. None: somewhere else."""
+        for one in self.followed.values():
+            if line is None or one.line != line:
+                one.moved_on(now)
+            else:
+                one.returned(now)
+
+    def changed(
+        self, where: LineMap, now: float, by: By, moved: Callable[[TrackedSuggestion], bool]
+    ) -> list[Event]:
+        """It has changed. moved: as for `TrackedSuggestion.changed`."""
+        self.lines = where.new
+        return [event for one in self.all() for event in one.changed(where, now, by, moved)]
+
+    def saved(self, now: float, by_hand: bool) -> list[Event]:
+        events: list[Event] = []
+        for one in self.followed.values():
+            if not one.is_open:
+                one.marked = False
+                events += one.saved(now) if by_hand else []
+        return events
+
+    def due(self, now: float) -> list[Event]:
+        """Settle and record what is due by now."""
+        events: list[Event] = []
+        # Survivors first: suggestions that settle afterwards may replace the oldest of them.
+        for one in [*self.surviving.values(), *self.followed.values()]:
+            events += one.survivals(now)
+            if one.suggestion.id not in self.followed:
+                if one.survives_at is None:
+                    del self.surviving[one.suggestion.id]
+            elif one.settles_at is not None and one.settles_at <= now:
+                events.append(self.settle(one, now))
+        return events
+
+    def deadlines(self) -> list[float]:
+        """When something is due, in seconds."""
+        times = [one.settles_at for one in self.followed.values()]
+        times += [one.survives_at for one in self.all()]
+        return [at for at in times if at is not None]
+
+    def inserted(self) -> list[tuple[int, Suggestion]]:
+        """As `tracker.Tracker.inserted`."""
+        by_line = {
+            one.line: one.on_the_screen
+            for one in self.followed.values()
+            if one.line is not None and one.marked and not one.reviewed and one.saved_at is None
+        }
+        return sorted(by_line.items(), key=lambda item: item[0])
+
+    def reviewed(self, suggestion_id: str) -> bool:
+        """A suggestion was reviewed, and with it earlier ones that said the same of its line. False: it was
+        not there."""
+        named = self.followed.get(suggestion_id)
+        if named is None or not named.marked or named.reviewed:
+            return False
+        for one in self.followed.values():
+            one.reviewed = one.reviewed or (one.marked and one.line == named.line)
+        return True
+
+
+def _still(copies: Iterable[Copy], text: str, where: LineMap) -> list[Copy]:
+    """The copies of a line that still say the same after a change, where they are now."""
+    found = []
+    for copy in copies:
+        try:
+            at = where.find(copy.line, text)
+        except LostLineError:
+            continue
+        if at is not None and normalised_line(where.new[at]) == text:
+            found.append(attrs.evolve(copy, line=at))
+    return found
+
+
+def _below(one: TrackedSuggestion, where: LineMap, near: int) -> list[Below]:
+    """The further lines of a suggestion after a change. near: where its first line is, or was."""
+    places = [_where(where, below, near) for below in one.below]
+    return [
+        attrs.evolve(below, line=at, text=below.text if at is None else normalised_line(where.new[at]))
+        for below, at in zip(one.below, places, strict=True)
+    ]
+
+
+def _where(where: LineMap, below: Below, near: int) -> int | None:
+    """Where a further line of a suggestion is now; None if it is gone, or cannot be found."""
+    if below.line is None:
+        return where.appeared(below.text, near)
+    try:
+        return where.find(below.line, below.expected)
+    except LostLineError:
+        return None
+
+
+def is_part(old: str, new: str, expected: str) -> bool:
+    """Whether going from one line to the other inserted a part of what is expected, rather than typed it.
+
+    Editors accept parts word by word: what came ends where a word ends, and has LEAST_PART characters or more
+    besides white space. All three lines are `normalised_line`.
+
+    >>> is_part("x =", "x = net", "x = net + tax"), is_part("x =", "x = ne", "x = net + tax")
+    (True, False)
+    """
+    if not (is_on_the_way(old, expected) and is_on_the_way(new, expected)):
+        return False
+    before, after = shared_ends(old, new)
+    added = "".join(new[before : len(new) - after].split())
+    if before + after < len(old) or len(added) < LEAST_PART:
+        return False
+    end, _ = shared_ends(new, expected)
+    return not (is_word(expected[end - 1 : end]) and is_word(expected[end : end + 1]))
+
+
+def solid(text: str) -> str:
+    """Without white space, which editors change on their own."""
+    return "".join(text.split())
+
+
+def is_on_the_way(line: str, expected: str) -> bool:
+    """Whether a line is the expected one but for a piece that is still to come."""
+    return sum(shared_ends(line, expected)) == len(line)
+
+
+def at_once(old: str, new: str, suggested: str) -> bool:
+    """Whether going from one line to the other inserted the suggestion, rather than typed its last character.
+
+    White space does not count, so that a formatter's blank around an operator does not count as an insertion,
+    unless it is the suggestion's own. One character, and a pair that the editor closes by itself, count as
+    typed, also where they are all of the suggestion: the change is ambiguous, and a line that was typed
+    needs no mark.
+    """
+    old, new = old.lstrip(), new.lstrip()
+    before, after = shared_ends(old, new)
+    piece = new[before : len(new) - after]
+    added, removed = solid(piece), solid(old[before : len(old) - after])
+    if added in CLOSED_BY_EDITORS:
+        return False
+    return len(added) - len(removed) >= 2 or (bool(added) and len(piece) >= 2 and piece == suggested)

@@ -7,26 +7,20 @@ checkout or an agent does, tells nothing of what the user would have done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import attrs
 
 from lsp_calib.characters import normalised_line
 from lsp_calib.feedback.events import TOGETHER, By, Event, EventKind, How, Moment, Moments
-from lsp_calib.feedback.lines import LineMap, LostLineError
-from lsp_calib.feedback.tracked import Below, Copy, TrackedSuggestion
-from lsp_calib.lru import LRU
+from lsp_calib.feedback.lines import LineMap
+from lsp_calib.feedback.tracked import Below, Lines, TrackedDocument, TrackedSuggestion
 from lsp_calib.values import Suggestion
 
-# Suggestions followed per document until settled, and again as many for their survival.
-FOLLOWED_AT_MOST = 64
 # Seconds within which a document that was closed is opened again, where it is one action to the user.
 REOPENED = 1.0
-# Copies of a line that are remembered.
-_COPIES = 16
 
-Lines = tuple[str, ...]
 Remains = Callable[[Lines], Sequence[str]]
 """Of a document that was closed with these lines: those that are left of it."""
 
@@ -67,23 +61,10 @@ class _Change:
 
 
 @attrs.define
-class _Followed:
-    """followed: not yet settled, oldest first. surviving: inserted, settled, recorded up to ten minutes.
-    closing: it is not open, and may be opened again at once."""
+class _Document(TrackedDocument):
+    """closing: it is not open, and may be opened again at once."""
 
-    lines: Lines
-    followed: dict[str, TrackedSuggestion] = attrs.field(factory=dict)
-    surviving: LRU[str, TrackedSuggestion] = attrs.field(factory=lambda: LRU(FOLLOWED_AT_MOST))
     closing: _Closing | None = None
-
-    def all(self) -> list[TrackedSuggestion]:
-        return [*self.followed.values(), *self.surviving.values()]
-
-    def settle(self, one: TrackedSuggestion, now: float, how: How | None = None) -> Event:
-        del self.followed[one.suggestion.id]
-        if one.survives_at is not None:
-            self.surviving[one.suggestion.id] = one
-        return one.settled(now, how)
 
 
 class Tracker:
@@ -93,10 +74,13 @@ class Tracker:
     `now` is in seconds, of one clock; Unix time where the events are to be stored. Lines count from 0 and
     come without their line ends. Each call first handles everything that is due by `now`, so that a late
     `tick` changes no label. Not for use from several threads at once.
+
+    deadline: when `tick` has something to do next, in seconds; None if nothing is pending.
     """
 
     def __init__(self) -> None:
-        self._documents: dict[str, _Followed] = {}
+        self.deadline: float | None = None
+        self._documents: dict[str, _Document] = {}
         self._visit: _Visit | None = None
         self._recent: dict[str, _Change] = {}
         self._cells: dict[str, tuple[str, float]] = {}  # closed, with their notebook and when
@@ -123,7 +107,7 @@ class Tracker:
         would change nothing, or lies outside the document, is reported as shown but not followed: its outcome
         could never be known.
         """
-        events = self.tick(now)
+        events = self._until(now)
         document = self._documents.get(uri)
         lines = tuple(lines)
         if document is not None and document.lines != lines:
@@ -131,32 +115,29 @@ class Tracker:
         self._active(uri, line, now)
         document = self._documents.get(uri)
         if document is not None and suggestion.rank == 1:  # alternatives stand beside the first
-            for other in document.followed.values():
-                if other.line == line and other.suggestion.id != suggestion.id:
-                    other.replaced(now)
+            document.replaced(line, suggestion.id, now)
         if any(self._named(suggestion.id)):
             if document is not None and (one := document.followed.get(suggestion.id)):
                 one.on_line(line, lines[line], now)
                 one.shown_again(suggestion, typed, now)
                 if one.line == line:
                     self._visit = _Visit(uri, line, one.episode)
-            return events
+            return self._then(events)
         events.append(Event(suggestion.id, EventKind.SHOWN, now, dict(data)))
         # An empty document is one empty line, however the caller splits it.
         lines = lines or ("",)
         expected = normalised_line(expected_line)
         if not 0 <= line < len(lines) or normalised_line(lines[line]) == expected:
-            return events
+            return self._then(events)
         initial = normalised_line(lines[line])
-        document = self._documents.setdefault(uri, _Followed(lines))
+        document = self._documents.setdefault(uri, _Document(lines))
         episode = self._episode_at(uri, line) or suggestion.id
         self._visit = _Visit(uri, line, episode)
         one = TrackedSuggestion(
             *(suggestion, episode, line, initial, expected, now, initial),
             moments=Moments(Moment.of(suggestion, typed)),
         )
-        self._follow_at_most(document, one, events, now)
-        return events
+        return self._then([*events, *document.follow(one, now)])
 
     def made(
         self,
@@ -173,7 +154,7 @@ class Tracker:
         """
         events = self.changed(uri, lines, now)
         (line, expected), *below = [(at, normalised_line(text)) for at, text in places]
-        document = self._documents.setdefault(uri, _Followed(tuple(lines)))
+        document = self._documents.setdefault(uri, _Document(tuple(lines)))
         text = normalised_line(document.lines[line])
         one = TrackedSuggestion(
             *(suggestion, suggestion.id, line, "", expected, now, text),
@@ -183,9 +164,9 @@ class Tracker:
             within=True,
             below=[Below(part, at, normalised_line(document.lines[at])) for at, part in below],
         )
-        self._follow_at_most(document, one, events, now)
+        events += document.follow(one, now)
         shown, inserted = EventKind.SHOWN, one.event(EventKind.INSERTED, now, seconds=0.0)
-        return [*events, Event(suggestion.id, shown, now), inserted]
+        return self._then([*events, Event(suggestion.id, shown, now), inserted])
 
     def drop(self, suggestion_id: str) -> None:
         """Follow a suggestion no longer; it gets no label here."""
@@ -193,12 +174,13 @@ class Tracker:
             document.followed.pop(suggestion_id, None)
             document.surviving.pop(suggestion_id, None)
             self._forget_if_empty(uri)
+        self._then([])
 
     def requested(self, uri: str, line: int, now: float) -> list[Event]:
         """The editor asked for something on this line: the user is there, and has left all others."""
-        events = self.tick(now)
+        events = self._until(now)
         self._active(uri, line, now)
-        return events
+        return self._then(events)
 
     def changed(
         self,
@@ -214,28 +196,32 @@ class Tracker:
 
         by: what a program does is no refusal, and no work on the document.
         """
-        events = self.tick(now)
+        events = self._until(now)
         document, new = self._documents.get(uri), tuple(lines) or ("",)
         if document is None:
             if by is By.USER:
                 self._active(uri, None, now)
             if where is not None and self._documents:
                 self._came(uri, where, now)
-            return events
+            return self._then(events)
         if where is None or where.old is not document.lines:
             where = LineMap(document.lines, new)
         if where.is_identity:
-            return events
-        document.lines = new
+            return self._then(events)
         visit = self._visit
-        if visit is not None and visit.uri == uri and not where.touches_only(visit.line):
+        if visit is not None and visit.uri == uri and where.only_line != visit.line:
             self._visit = None
         if by is By.USER:
             self._active(uri, None, now, but=document)
-        for one in document.all():
-            events += self._follow(uri, where, now, by, one)
+
+        def moved(one: TrackedSuggestion) -> bool:
+            if went := self._went(uri, one):
+                self._move(one, uri, *went, now)
+            return went is not None
+
+        events += document.changed(where, now, by, moved)
         self._came(uri, where, now)
-        return events
+        return self._then(events)
 
     def opened(self, uri: str, lines: Sequence[str], now: float, *, is_code: bool = True) -> list[Event]:
         """A document is open. One that is open already, or was closed just now, is opened once more: a
@@ -243,7 +229,7 @@ class Tracker:
 
         is_code: False for a cell of text in a notebook, where no line is code.
         """
-        events, new = self.tick(now), tuple(lines) or ("",)
+        events, new = self._until(now), tuple(lines) or ("",)
         if uri in self._documents:
             self._documents[uri].closing = None
             return events + self.changed(
@@ -254,7 +240,7 @@ class Tracker:
                 return events + self._renamed(other, uri, new, now)
         if self._documents:
             self._came(uri, LineMap(("",), new), now)
-        return events
+        return self._then(events)
 
     def saved(self, uri: str, now: float, *, by_hand: bool = True) -> list[Event]:
         """The document was saved: no line that is inserted carries a diagnostic any more.
@@ -263,14 +249,9 @@ class Tracker:
             edit of the line in the next 30 seconds revises it.
         Not to be called for a save that an editor makes after a pause.
         """
-        events = self.tick(now)
+        events = self._until(now)
         document = self._documents.get(uri)
-        if document is not None:
-            for one in document.followed.values():
-                if not one.is_open:
-                    one.marked = False
-                    events += one.saved(now) if by_hand else []
-        return events
+        return self._then(events if document is None else events + document.saved(now, by_hand))
 
     def closed(
         self, uri: str, now: float, remains: Remains = lambda lines: lines, *, notebook: str = ""
@@ -280,16 +261,17 @@ class Tracker:
         remains: called once that is decided. notebook: URI of the one that it was a cell of. As long as that
         is open itself, the cell was deleted or changed, and its lines may come back.
         """
-        events = self.tick(now)
+        events = self._until(now)
         document, several = self._documents.get(uri), False
         if notebook:
+            self._cells = {cell: one for cell, one in self._cells.items() if now - one[1] <= TOGETHER}
             self._cells[uri] = notebook, now
             several = sum(one[0] == notebook for one in self._cells.values()) > 1
             for one in self._documents.values() if several else ():
                 if one.closing is not None and one.closing.notebook == notebook:
                     one.closing = attrs.evolve(one.closing, several=True)
         if document is None:
-            return events
+            return self._then(events)
         for other, recent in self._others(uri):
             if recent.old == ("",) and _same(recent.new, document.lines):
                 return events + self._renamed(uri, other, recent.new, now)
@@ -297,7 +279,7 @@ class Tracker:
         for suggestion in list(document.all()) if notebook else ():
             if went := self._went(uri, suggestion):  # its lines had been put into another cell
                 self._move(suggestion, uri, *went, now)
-        return events
+        return self._then(events)
 
     def notebook_closed(self, notebook: str) -> None:
         """A notebook was closed: its cells were not deleted."""
@@ -307,11 +289,11 @@ class Tracker:
 
     def finish(self, now: float) -> list[Event]:
         """Nothing that is closed is opened again: settle what is in it."""
-        events = self.tick(now)
+        events = self._until(now)
         for uri, document in list(self._documents.items()):
             if document.closing is not None:
                 events += self._end(uri, document, attrs.evolve(document.closing, notebook=""), now)
-        return events
+        return self._then(events)
 
     def _is_closing(self, uri: str) -> bool:
         document = self._documents.get(uri)
@@ -330,7 +312,7 @@ class Tracker:
             self._documents[uri] = document
         return self.changed(uri, lines, now, by=By.FILE)
 
-    def _end(self, uri: str, document: _Followed, closing: _Closing, now: float) -> list[Event]:
+    def _end(self, uri: str, document: _Document, closing: _Closing, now: float) -> list[Event]:
         """A document stays closed: settle what is followed in it by what is left of it."""
         document.closing = None
         if closing.notebook:
@@ -350,47 +332,38 @@ class Tracker:
 
     def tick(self, now: float) -> list[Event]:
         """Settle and record what is due by now."""
+        return self._then(self._until(now))
+
+    def _until(self, now: float) -> list[Event]:
+        """What is due by now, before anything else."""
         events: list[Event] = []
-        self._recent = {uri: one for uri, one in self._recent.items() if one.last + TOGETHER > now}
-        self._cells = {uri: one for uri, one in self._cells.items() if now - one[1] <= TOGETHER}
-        for uri, document in list(self._documents.items()):
-            closing = document.closing
-            if closing is not None:
-                if (ends := closing.at + REOPENED) > now:
-                    continue
-                events += self._end(uri, document, closing, ends)
-                if uri not in self._documents:
-                    continue
-            # Survivors first: suggestions that settle afterwards may replace the oldest of them.
-            for one in [*document.surviving.values(), *document.followed.values()]:
-                events += self._due(document, now, one)
+        if self.deadline is not None and self.deadline <= now:
+            self._recent = {uri: one for uri, one in self._recent.items() if one.last + TOGETHER > now}
+            for uri, document in list(self._documents.items()):
+                if document.closing is not None:
+                    if (ends := document.closing.at + REOPENED) > now:
+                        continue
+                    events += self._end(uri, document, document.closing, ends)
+                    if uri not in self._documents:
+                        continue
+                events += document.due(now)
+        for uri in list(self._documents):
             self._forget_if_empty(uri)
         self._forget_recent()
+        return events
+
+    def _then(self, events: list[Event]) -> list[Event]:
+        """The events of a call, at its end."""
+        times = [one.last + TOGETHER for one in self._recent.values()]
+        for document in self._documents.values():
+            closing = document.closing
+            times += document.deadlines() if closing is None else [closing.at + REOPENED]
+        self.deadline = min(times, default=None)
         return events
 
     def _forget_recent(self) -> None:
         if not self._documents:  # nothing is missing that may have come elsewhere
             self._recent.clear()
-
-    @staticmethod
-    def _due(document: _Followed, now: float, one: TrackedSuggestion) -> Iterator[Event]:
-        yield from one.survivals(now)
-        if one.suggestion.id not in document.followed:
-            if one.survives_at is None:
-                del document.surviving[one.suggestion.id]
-        elif one.settles_at is not None and one.settles_at <= now:
-            yield document.settle(one, now)
-
-    def next_deadline(self) -> float | None:
-        """When `tick` has something to do next, in seconds; None if nothing is pending."""
-        times: list[float | None] = [one.last + TOGETHER for one in self._recent.values()]
-        for document in self._documents.values():
-            if document.closing is not None:
-                times.append(document.closing.at + REOPENED)
-                continue
-            times += [one.settles_at for one in document.followed.values()]
-            times += [one.survives_at for one in document.all()]
-        return min((at for at in times if at is not None), default=None)
 
     def inserted(self, uri: str) -> list[tuple[int, Suggestion]]:
         """(line, suggestion as it was accepted) for each line that carries a diagnostic, in order of lines.
@@ -399,14 +372,7 @@ class Tracker:
         several said the same of a line.
         """
         document = self._documents.get(uri)
-        if document is None or document.closing is not None:
-            return []
-        by_line = {
-            one.line: one.on_the_screen
-            for one in document.followed.values()
-            if one.line is not None and one.marked and not one.reviewed and one.saved_at is None
-        }
-        return sorted(by_line.items(), key=lambda item: item[0])
+        return [] if document is None or document.closing is not None else document.inserted()
 
     def is_taken(self, suggestion_id: str) -> bool:
         """Whether a suggestion that is followed, or a part of it, was inserted at once and not typed."""
@@ -427,72 +393,7 @@ class Tracker:
     def reviewed(self, suggestion_id: str) -> bool:
         """Record a review: `inserted` leaves the suggestion's line out from now on. False: it was not
         there."""
-        for document in self._documents.values():
-            named = document.followed.get(suggestion_id)
-            if named is None or not named.marked or named.reviewed:
-                continue
-            # Earlier suggestions that said the same of this line were reviewed with it.
-            for one in document.followed.values():
-                one.reviewed = one.reviewed or (one.marked and one.line == named.line)
-            return True
-        return False
-
-    @staticmethod
-    def _follow_at_most(document: _Followed, one: TrackedSuggestion, events: list[Event], now: float) -> None:
-        """Follow one more; the oldest settles if there are too many."""
-        document.followed[one.suggestion.id] = one
-        if len(document.followed) > FOLLOWED_AT_MOST:
-            events.append(document.settle(next(iter(document.followed.values())), now))
-
-    def _follow(self, uri: str, where: LineMap, now: float, by: By, one: TrackedSuggestion) -> list[Event]:
-        if one.line is None:
-            self._look_for(one, where, now)
-            return one.revised(now)
-        events = self._followed(uri, where, one.line, now, by, one)
-        return events if one.provisional is None else events + one.revised(now)
-
-    def _followed(
-        self, uri: str, where: LineMap, before: int, now: float, by: By, one: TrackedSuggestion
-    ) -> list[Event]:
-        """before: the line that it was."""
-        gone = How.DELETED
-        if by is not By.USER:
-            gone, one.disturbed = How.OVERWRITTEN, one.disturbed or one.is_open
-        try:
-            after = where.find(before, one.expected)
-        except LostLineError:
-            after, gone = None, How.LOST
-        if (one.copies or where.grew) and not one.below:
-            copies = _still(one.copies, one.text, where)
-            if (after is None or normalised_line(where.new[after]) not in (one.text, one.expected)) and (
-                copy := next((copy for copy in copies if _is_it(copy, one, now)), None)
-            ):
-                after, copies = copy.line, [other for other in copies if other is not copy]
-            came = [Copy(place, now, beside) for place, beside in where.copies(one.text, after)]
-            one.copies = [*copies, *came][-_COPIES:]
-        if after is None:
-            if went := self._went(uri, one):
-                self._move(one, uri, *went, now)
-                return []
-            events = one.gone(now, gone)
-            one.below = _below(one, where, before)
-            return events
-        one.line = after
-        if by is By.USER and not (after == before and where.touches_only(before)):
-            one.moved_on(now)
-        later = _below(one, where, after) if one.below else []
-        return one.became(where.old[before], where.new[after], now, later, by)
-
-    @staticmethod
-    def _look_for(one: TrackedSuggestion, where: LineMap, now: float) -> None:
-        """A line that was deleted or lost may be back: the change is undone, or the line pasted elsewhere.
-        A blank one would be found anywhere."""
-        if one.missing is None or not one.text:
-            return
-        one.below = _below(one, where, one.missing.line)
-        place = where.appeared(one.text, one.missing.line)
-        if place is not None:
-            one.came_back(place, now)
+        return any(document.reviewed(suggestion_id) for document in self._documents.values())
 
     def _came(self, uri: str, where: LineMap, now: float) -> None:
         """A document was changed or opened: what is missing in others may have come to it."""
@@ -531,7 +432,7 @@ class Tracker:
     ) -> None:
         """A suggestion is followed in another document from now on. lines, place: there."""
         source, id_ = self._documents[uri], one.suggestion.id
-        into = self._documents.setdefault(target, _Followed(lines))
+        into = self._documents.setdefault(target, _Document(lines))
         if source.followed.pop(id_, None) is not None:
             into.followed[id_] = one
         elif source.surviving.pop(id_, None) is not None:
@@ -540,17 +441,12 @@ class Tracker:
         one.came_back(place, now)
         one.moved_on(now)
 
-    def _active(self, uri: str, line: int | None, now: float, but: _Followed | None = None) -> None:
+    def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
         """Record activity on a line (None: unknown lines) of a document: the user is there, and has moved on
         from all others."""
         for other, document in self._documents.items():
-            if document is but:
-                continue
-            for one in document.followed.values():
-                if other != uri or line is None or one.line != line:
-                    one.moved_on(now)
-                else:
-                    one.returned(now)
+            if document is not but:
+                document.active(line if other == uri else None, now)
         visit = self._visit
         if visit is not None and (visit.uri != uri or (but is None and visit.line != line)):
             self._visit = None
@@ -572,8 +468,8 @@ class Tracker:
 
     def _forget_if_empty(self, uri: str) -> None:
         document = self._documents[uri]
-        visited = self._visit is not None and self._visit.uri == uri
-        if not document.followed and not document.surviving and not visited:
+        kept = document.closing is not None or (self._visit is not None and self._visit.uri == uri)
+        if not document.followed and not document.surviving and not kept:
             del self._documents[uri]
 
 
@@ -581,40 +477,3 @@ def _same(one: Lines, other: Lines) -> bool:
     """Whether two documents say the same, however they end."""
     short, long = sorted((one, other), key=len)
     return long[: len(short)] == short and not any(line.strip() for line in long[len(short) :])
-
-
-def _still(copies: Iterable[Copy], text: str, where: LineMap) -> list[Copy]:
-    """The copies of a line that still say the same after a change, where they are now."""
-    found = []
-    for copy in copies:
-        try:
-            at = where.find(copy.line, text)
-        except LostLineError:
-            continue
-        if at is not None and normalised_line(where.new[at]) == text:
-            found.append(attrs.evolve(copy, line=at))
-    return found
-
-
-def _is_it(copy: Copy, one: TrackedSuggestion, now: float) -> bool:
-    """Whether a copy of a line may be the line itself: what a user copies up and changes is the upper one."""
-    return now - copy.at <= TOGETHER or (copy.beside and one.as_expected)
-
-
-def _below(one: TrackedSuggestion, where: LineMap, near: int) -> list[Below]:
-    """The further lines of a suggestion after a change. near: where its first line is, or was."""
-    places = [_where(where, below, near) for below in one.below]
-    return [
-        attrs.evolve(below, line=at, text=below.text if at is None else normalised_line(where.new[at]))
-        for below, at in zip(one.below, places, strict=True)
-    ]
-
-
-def _where(where: LineMap, below: Below, near: int) -> int | None:
-    """Where a further line of a suggestion is now; None if it is gone, or cannot be found."""
-    if below.line is None:
-        return where.appeared(below.text, near)
-    try:
-        return where.find(below.line, below.expected)
-    except LostLineError:
-        return None

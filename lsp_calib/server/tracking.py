@@ -23,6 +23,8 @@ from lsp_calib.values import Suggestion, Tier
 
 # Suggestions whose doubtful span is remembered: more than are on screen, and followed, at once.
 _SPANS = 1000
+# (line from 0, suggestion) of what is marked in a document.
+Marked = list[tuple[int, Suggestion]]
 # Settled suggestions that are known for it: more than the memory of completions holds of many documents.
 _SETTLED = 4000
 
@@ -32,7 +34,7 @@ class SuggestionTracking:
     recorded.
 
     settled: is told how many labels are new. marks_changed: is told the document in which the inserted
-    suggestions are others, or elsewhere. clock: seconds since the epoch, as all times are.
+    suggestions are others, or elsewhere, and these. clock: seconds since the epoch, as all times are.
     """
 
     def __init__(
@@ -40,11 +42,11 @@ class SuggestionTracking:
     ) -> None:
         self._recorder = recorder
         self._labelled = settled
-        self.marks_changed: Callable[[str], object] = lambda _: None
+        self.marks_changed: Callable[[str, Marked], object] = lambda *_: None
         self._now = clock
         self._tracker = Tracker()
         self._timer: asyncio.TimerHandle | None = None
-        self._marked: dict[str, list[tuple[int, str]]] = {}
+        self._marked: dict[str, Marked] = {}
         self._spans = LRU[str, tuple[int, int]](_SPANS)  # in the normalised line, by suggestion id
         self._settled = LRU[str, None](_SETTLED)  # ids
         self._closed = False
@@ -98,10 +100,9 @@ class SuggestionTracking:
 
     def drop(self, suggestion_id: str) -> None:
         """Follow a suggestion no longer: its outcome is known."""
+        place = self._tracker.place_of(suggestion_id)
         self._tracker.drop(suggestion_id)
-        for uri in self.marked():
-            self._refresh(uri)
-        self._schedule()
+        self._conclude([], place and place[0])
 
     def changed(self, change: DocumentChanged) -> list[tuple[str, int]]:
         """A document was changed. Returns where this has inserted suggestions: URI and line, from 0."""
@@ -144,8 +145,8 @@ class SuggestionTracking:
         if self._tracker.reviewed(suggestion_id):
             self._report([Event(suggestion_id, EventKind.REVIEWED, self._now())])
 
-    def inserted(self, uri: str) -> list[tuple[int, Suggestion]]:
-        """(line from 0, suggestion) of each inserted suggestion that is neither settled nor reviewed."""
+    def inserted(self, uri: str) -> Marked:
+        """Each inserted suggestion that is neither settled nor reviewed."""
         return self._tracker.inserted(uri)
 
     def doubtful(self, suggestion_id: str, line: str) -> tuple[int, int] | None:
@@ -157,10 +158,6 @@ class SuggestionTracking:
         span = self._spans.get(suggestion_id)
         indentation = len(indentation_of(line))
         return None if span is None else (span[0] + indentation, span[1] + indentation)
-
-    def marked(self) -> list[str]:
-        """The URIs of the documents with inserted suggestions."""
-        return list(self._marked)
 
     def close(self, remains: Mapping[str, Remains]) -> None:
         """Settle everything, and show no more: the editor is shutting down.
@@ -179,7 +176,7 @@ class SuggestionTracking:
         self._recorder.record(events)
         self._conclude(events, uri)
 
-    def _conclude(self, events: Sequence[Event], uri: str | None) -> None:
+    def _conclude(self, events: Sequence[Event], uri: str | None = None) -> None:
         settled = [one.label for one in events if one.label is not None and one.label.settled]
         if labels := sum(label.correct is not None for label in settled):
             self._labelled(labels)
@@ -188,25 +185,15 @@ class SuggestionTracking:
             return
         # A tick inside the call may have settled lines of other documents as well.
         for other in {*self._marked, *([uri] if uri else [])} if events or uri else ():
-            self._refresh(other)
-        self._schedule()
-
-    def _refresh(self, uri: str) -> None:
-        marked = [(line, suggestion.id) for line, suggestion in self._tracker.inserted(uri)]
-        if marked != self._marked.get(uri, []):
+            marked = self._tracker.inserted(other)
+            if _ids(marked) != _ids(self._marked.pop(other, [])):
+                self.marks_changed(other, marked)
             if marked:
-                self._marked[uri] = marked
-            else:
-                self._marked.pop(uri, None)
-            self.marks_changed(uri)
-
-    def _schedule(self) -> None:
-        """Set the timer to the tracker's next deadline."""
+                self._marked[other] = marked
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline = self._tracker.next_deadline()
-        if deadline is not None:
+        if (deadline := self._tracker.deadline) is not None:
             # Slightly late rather than slightly early, so that one wake-up is enough.
             delay = max(deadline - self._now(), 0.0) + 0.01
             self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
@@ -214,6 +201,10 @@ class SuggestionTracking:
     def _tick(self) -> None:
         self._timer = None
         self._report(self._tracker.tick(self._now()))
+
+
+def _ids(marked: Marked) -> list[tuple[int, str]]:
+    return [(line, suggestion.id) for line, suggestion in marked]
 
 
 SOURCE = "lsp-calib"
@@ -232,10 +223,13 @@ class Diagnostics:
         self._connection = connection
         self._tracking = tracking
         self._pulls = pulls_diagnostics(connection.client_capabilities)
-        tracking.marks_changed = self.refresh
+        tracking.marks_changed = self._changed
 
     def current(self, uri: str) -> list[types.Diagnostic]:
         """The diagnostics of a document; none if it is not open."""
+        return self._of(uri, self._tracking.inserted(uri))
+
+    def _of(self, uri: str, marked: Marked) -> list[types.Diagnostic]:
         shown = self._connection.settings.diagnostics
         document = self._connection.open_document(uri) if shown else None
         if document is None:
@@ -243,18 +237,17 @@ class Diagnostics:
         lines = document.bare_lines
         return [
             self._diagnostic(document, line, lines[line], suggestion)
-            for line, suggestion in self._tracking.inserted(uri)
+            for line, suggestion in marked
             if line < len(lines)
         ]
 
-    def refresh(self, *uris: str) -> None:
-        """Tell the client that the diagnostics of documents may have changed."""
-        for uri in uris:
-            if self._pulls:
-                self._connection.workspace_diagnostic_refresh(None)
-            else:
-                params = types.PublishDiagnosticsParams(uri=uri, diagnostics=self.current(uri))
-                self._connection.text_document_publish_diagnostics(params)
+    def _changed(self, uri: str, marked: Marked) -> None:
+        """Tell the client that the diagnostics of a document may have changed."""
+        if self._pulls:
+            self._connection.workspace_diagnostic_refresh(None)
+        else:
+            params = types.PublishDiagnosticsParams(uri=uri, diagnostics=self._of(uri, marked))
+            self._connection.text_document_publish_diagnostics(params)
 
     def _diagnostic(
         self, document: CalibDocument, line: int, text: str, suggestion: Suggestion

@@ -146,7 +146,7 @@ class Session:
 
     def ends(self) -> float:
         """Everything that is followed comes to its end; returns when."""
-        while (deadline := self.tracker.next_deadline()) is not None:
+        while (deadline := self.tracker.deadline) is not None:
             self._keep(self.tracker.tick(deadline))
             self.earlier = deadline
         assert self.earlier is not None

@@ -96,7 +96,7 @@ class Editor:
     def wait(self, seconds: float) -> None:
         """Let time pass as a server would: tick whenever it is due."""
         end = self.now + seconds
-        while (due := self.tracker.next_deadline()) is not None and due <= end:
+        while (due := self.tracker.deadline) is not None and due <= end:
             self.now = max(due, self.now)
             self.events += self.tracker.tick(self.now)
         self.now = end

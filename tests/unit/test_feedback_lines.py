@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 from lsp_calib.completion.context import shared_ends
 from lsp_calib.feedback.events import How
-from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
+from lsp_calib.feedback.tracked import FOLLOWED_AT_MOST
+from lsp_calib.feedback.tracker import Tracker
 
 
 class TestEnter:
@@ -297,7 +298,7 @@ def test_every_suggestion_followed_is_settled_exactly_once(
             assert 0 <= line < max(1, len(editor.lines))
     editor.close()
     assert set(editor.labels()) == shown
-    assert editor.tracker.next_deadline() is None
+    assert editor.tracker.deadline is None
 
 
 def one_by_one(first: Iterable[str], second: Iterable[str]) -> int:

@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 
 from lsp_calib.feedback.events import SETTLE_AFTER, SURVIVAL, UNREAD_BELOW, By, Event, EventKind, How
 from lsp_calib.feedback.lines import LineMap
-from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
+from lsp_calib.feedback.tracked import FOLLOWED_AT_MOST
+from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.values import Sure
 
 
@@ -516,7 +517,7 @@ class TestSurvival:
         assert self.survived(editor) == [(30, True), (120, True), (300, False), (600, False)]
         times = [event.at - inserted for event in editor.events if event.kind is EventKind.SURVIVED]
         assert times == list(SURVIVAL)
-        assert editor.tracker.next_deadline() is None
+        assert editor.tracker.deadline is None
 
     @pytest.mark.parametrize(
         ("then", "distance"),
@@ -549,7 +550,7 @@ class TestSurvival:
         editor = offered("return ", "x + 1")
         editor.put(0, "return x + 1")
         editor.close()
-        assert editor.tracker.next_deadline() is None
+        assert editor.tracker.deadline is None
         editor.events += editor.tracker.tick(editor.now + 1000)
         assert self.survived(editor) == []
 
@@ -630,7 +631,7 @@ class TestManyAtOnce:
         assert editor.outcome("last") == KEPT
         due = [e for e in editor.events if e.kind is EventKind.SURVIVED and e.suggestion_id == "0"]
         assert [event.data["seconds"] for event in due] == list(SURVIVAL)
-        assert editor.tracker.next_deadline() is not None
+        assert editor.tracker.deadline is not None
 
 
 def test_a_moved_block_with_like_lines_keeps_its_label() -> None:
