@@ -382,17 +382,6 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         return type(self)(promise=self.promise, key=self.key, used_until=used, asked=self.asked)
 
     @property
-    def moments(self) -> tuple[float, ...]:
-        """Up to when labels were used, read and tried."""
-        return self.used_until, self.read_until, self.tried_until
-
-    def clamped_to(self, now: float) -> Self:
-        """After a clock that was ahead has been set right: what is on record up to a moment that has not come
-        is on record up to now."""
-        used, read, tried = (min(moment, now) for moment in self.moments)
-        return replace(self, used_until=used, read_until=read, tried_until=tried)
-
-    @property
     def _watched(self) -> float:
         return self.read_until if self.watch is not None else 0.0
 

@@ -22,8 +22,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.feedback.comparison import Accuracy, Compared, Share, Sums, outcome_of
 from lsp_calib.feedback.events import SURVIVAL, TYPED, EventKind
 from lsp_calib.feedback.personalisation import believable, seen_by
-from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow
-from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.store import COLUMNS, Counts, FeedbackStore, LabelledRow
 from lsp_calib.feedback.store_file import AT_ONCE, MOMENTS
 from lsp_calib.languages import bounded
 from lsp_calib.values import ModelIdentity, Tier

@@ -9,45 +9,152 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO, TypeVar
 
-from lsp_calib.badges import counted
+import attrs
+
 from lsp_calib.calibration.calibrators.line_curves import ShownPart
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.characters import normalised_line
-from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
-from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How
-from lsp_calib.feedback.rows import (
-    COLUMNS,
-    Counts,
-    LabelledRow,
-    alike,
-    last_of_each,
-)
-from lsp_calib.feedback.store_file import AT_ONCE, KeyedHash, StoreFile, translated
+from lsp_calib.confidence.features import VERSION
+from lsp_calib.feedback.events import EventKind, How
+from lsp_calib.feedback.store_file import AT_ONCE, HALF, LINE, StoreFile
 from lsp_calib.files import exported
-from lsp_calib.languages import bounded
-from lsp_calib.values import Evidence, ModelIdentity, Suggestion
+from lsp_calib.values import Evidence, ModelIdentity
 
-# Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.
-_DIGITS = 5
-# What the hashes are of: these names are part of them.
-_LINE, _WORKSPACE, _HALF = "line", "workspace", "half"
+T = TypeVar("T")
+
+# However many there are, a line weighs no more than five visits (`promotion.MOST_OF_ONE_LINE`), and a
+# visit no more than one label. So many rows of each say the same, and leave room for others.
+MOST_ALIKE = 20
+# Rows that are looked at for one that is taken: a store of one line alone is not read to its end.
+REACH = 10
+
+
+def last_of_each(
+    rows: Iterable[tuple[T, Hashable, Hashable]], most: int, *, alike: int = MOST_ALIKE
+) -> Iterator[T]:
+    """The first `most` rows, at most `alike` of each line and of each visit.
+
+    rows: (row, line, visit), the newest first. No more than REACH * `most` of them are looked at.
+    Whether a label is right has no part in this, so what is taken is as good a sample as all were.
+
+    >>> list(last_of_each([(n, n // 3, n) for n in range(9)], 4, alike=1))
+    [0, 3, 6]
+    """
+    lines: Counter[Hashable] = Counter()
+    visits: Counter[Hashable] = Counter()
+    taken = 0
+    for number, (row, line, visit) in enumerate(rows, 1):
+        if lines[line] < alike and visits[visit] < alike:
+            lines[line] += 1
+            visits[visit] += 1
+            taken += 1
+            yield row
+        if taken == most or number == REACH * most:
+            return
+
+
+# What `LabelledRow.of` takes, of `suggestions s` and `labels l`.
+COLUMNS = (
+    "s.id, s.language, s.logprobs, s.features, s.features_version, s.place, s.line, s.shown_probability, "
+    "l.correct, l.how, s.shown_at, l.at, l.episode, l.settled_at, s.typed, s.calibrator_id, "
+    "s.confidence, (SELECT MAX(m.confidence) FROM moments m WHERE m.suggestion_id = s.id)"
+)
+
+
+@attrs.frozen
+class Counts:
+    """How much the store holds of what was shown. events, labels: by kind and by how."""
+
+    suggestions: int
+    labelled: int
+    correct: int
+    events: Mapping[str, int]
+    labels: Mapping[str, int]
+
+
+@attrs.frozen
+class LabelledRow:
+    """A suggestion with a known outcome, for fitting a calibrator.
+
+    evidence: log-probabilities and features with 5 digits, without the doubtful word, which is text. Features
+        of another version than `confidence.features.VERSION` are missing.
+    shown_at, at (of the label, when it was first known): Unix seconds. settled_at: None: it is provisional.
+    episode: rows that share one come from one visit to one line.
+    line: a hash of the line with the suggestion in it, None if it is not known.
+    shown_probability: that it was shown, in (0, 1]; below 1 if it was to be hidden.
+    typed: characters of it that were typed along when it was first shown. calibrator_id, confidence: the
+    calibrator, and its probability then; best: the highest that was shown of it. Both in [0, 1], or None.
+    """
+
+    suggestion_id: str
+    language: str
+    evidence: Evidence
+    correct: bool
+    how: How
+    shown_at: float
+    at: float
+    episode: str
+    line: str | None
+    shown_probability: float
+    settled_at: float | None = None
+    typed: int = 0
+    calibrator_id: str = ""
+    confidence: float | None = None
+    best: float | None = None
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Self:
+        """row: the values of `COLUMNS`."""
+        id_, language, logprobs, features, version, place, line, *rest = row
+        chance, correct, how, shown, at, episode, settled_at, typed, calibrator, first, later = rest
+        return cls(
+            suggestion_id=id_,
+            language=language,
+            evidence=evidence_of(json.loads(logprobs), json.loads(features), version, place),
+            correct=bool(correct),
+            how=How(how),
+            shown_at=shown,
+            at=at,
+            episode=episode,
+            line=line,
+            shown_probability=chance,
+            settled_at=settled_at,
+            typed=typed,
+            calibrator_id=calibrator,
+            confidence=first,
+            best=max((one for one in (first, later) if one is not None), default=None),
+        )
+
+
+def alike(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], str]:
+    """The values of `COLUMNS`, with what tells their line and their visit from others.
+
+    A line is told by its hash, or by its numbers where it was stored without.
+    """
+    logprobs, features, line, episode = row[2], row[3], row[6], row[12]
+    return row, (line,) if line else (logprobs, features), episode
+
+
+def evidence_of(
+    logprobs: Sequence[float], features: Mapping[str, float], version: int, place: str
+) -> Evidence:
+    """The evidence of a suggestion in the store, from its columns as `export` gives them."""
+    return Evidence(tuple(logprobs), dict(features) if version == VERSION else {}, place)
+
+
 SETTLES_WITHIN = 7 * 86_400.0
 """Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
 
-# Seconds within which a provisional label is settled, or revised, by the server that has written it.
-_REVISED_WITHIN = 2 * SETTLE_AFTER
 # SQLite would otherwise take the index by model, and read all.
 _BY_TIME = "INDEXED BY suggestions_by_time "
-# What is kept without a stored suggestion: hints, which are acknowledged, and counts of answers that were not
-# shown whole.
-_LOOSE = frozenset({EventKind.ACCEPTED, EventKind.REJECTED, EventKind.WITHHELD, EventKind.CUT})
-_AFTER = "AND {} > ? AND s.shown_at > ?"
+# Later moments were written while the clock was wrong: they are ignored until they have come.
+_AFTER = "AND {} > ? AND s.shown_at > ? AND l.at <= ?"
 # Models behind a server have no checksum: those are told apart by their names.
 _OF_MODEL = "s.model_sha256 = ? AND (s.model_sha256 <> '' OR s.model = ?)"
 
@@ -80,97 +187,6 @@ class FeedbackStore(StoreFile):
         """
         super().__init__(path, timeout=timeout)
         self.most_labels = most_labels
-        self._hash = KeyedHash(path.with_suffix(".key"))
-
-    def record_shown(
-        self,
-        suggestion: Suggestion,
-        *,
-        model: ModelIdentity,
-        prompt_version: str,
-        language: str,
-        evidence: Evidence,
-        at: float,
-        line: str = "",
-        workspace: str = "",
-        shown_probability: float = 1.0,
-        typed: int = 0,
-        was_hidden: bool = False,
-        events: Sequence[Event] = (),
-    ) -> None:
-        """Keep the numbers of a suggestion. A suggestion that is known already stays as it is.
-
-        evidence: its log-probabilities (none are kept if any is not finite), its known features and its kind
-            of place. The doubtful word is not kept. at: Unix seconds.
-        line: the line with the suggestion in it. workspace: the address of the folder that its document
-            belongs to. Their hashes are kept; empty: unknown.
-        shown_probability: in (0, 1]; below 1 for a suggestion that was to be hidden.
-        typed: characters of it that were typed along by now. was_hidden: it was hidden before.
-        events: what has happened to it, and to others; as for `record_events`, in the same transaction.
-        An alternative is kept as a kind of its own, such as "line-2": its labels are not those of the first
-        suggestion, and a refit on those of `line` leaves it out.
-        """
-        c = suggestion.confidence
-        believable = all(math.isfinite(value) for value in evidence.logprobs)
-        kept = [round(float(value), _DIGITS) for value in evidence.logprobs] if believable else []
-        # Only names from the table of features: nothing else can become text in the store.
-        features = {
-            name: round(float(value), _DIGITS)
-            for name, value in evidence.features.items()
-            if name in FEATURES and math.isfinite(value)
-        }
-        row = {
-            "id": suggestion.id,
-            "shown_at": at,
-            "kind": suggestion.kind if suggestion.rank == 1 else f"{suggestion.kind}-{suggestion.rank}",
-            "language": bounded(language),
-            "model": model.name,
-            "model_sha256": model.sha256,
-            "prompt_version": prompt_version,
-            "calibrator_id": c.calibrator.id,
-            "measure": c.measure,
-            "first_tokens": c.first_tokens,
-            "raw": c.raw,
-            "confidence": c.calibrated,
-            "tier": c.tier.value,
-            "logprobs": json.dumps(kept, separators=(",", ":")),
-            "features": json.dumps(features, separators=(",", ":")),
-            "features_version": VERSION,
-            "place": evidence.place if evidence.place in PLACES else "",
-            "shown_probability": shown_probability,
-            "typed": typed,
-            "was_hidden": was_hidden,
-        }
-        statement = (
-            f"INSERT INTO suggestions ({', '.join(row)}, line, workspace) "
-            f"VALUES ({', '.join('?' * (len(row) + 2))}) ON CONFLICT DO NOTHING"
-        )
-
-        def insert(connection: sqlite3.Connection) -> None:
-            hashes = self._hashed(_LINE, normalised_line(line)), self._hashed(_WORKSPACE, workspace)
-            connection.execute(statement, (*row.values(), *hashes))
-            _insert_events(connection, events)
-
-        self._write(insert)
-
-    def record_events(self, events: Iterable[Event]) -> None:
-        """Keep events and the labels they carry: all of them or, on an error, none.
-
-        A later label replaces a provisional one of the same suggestion; one that has settled stays, unless
-        the user reports that it is wrong. Of a suggestion that is not stored, because it was purged or
-        feedback was off when it was shown, only `_LOOSE` events are kept.
-        """
-        events = list(events)
-        if events:
-            self._write(lambda connection: _insert_events(connection, events))
-
-    def settle_left(self, now: float) -> None:
-        """Settle the provisional labels that nobody revises any more: their server was killed.
-
-        now: Unix seconds.
-        """
-        statement = "UPDATE labels SET settled_at = ? WHERE settled_at IS NULL AND at < ?"
-        self._write(lambda connection: connection.execute(statement, (now, now - _REVISED_WITHIN)))
 
     def labels(
         self,
@@ -197,7 +213,7 @@ class FeedbackStore(StoreFile):
         chosen = "" if language is None else "AND s.language = ? "
         chosen += f"AND {AT_ONCE} " if at_once else ""
         unsettled = 0.0 if after else math.inf
-        values = (*_of(model), prompt_version, task, unsettled, after, after - SETTLES_WITHIN)
+        values = (*_of(model), prompt_version, task, unsettled, *_after(after))
         with self._reading():
             rows = self._connection.execute(
                 f"SELECT {COLUMNS} FROM suggestions s {_BY_TIME}"
@@ -228,7 +244,7 @@ class FeedbackStore(StoreFile):
             f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = 'line' AND l.correct = 0 "
             f"AND {AT_ONCE} AND s.confidence IS NOT NULL {_AFTER.format('l.at')} "
             "ORDER BY l.at DESC, settled.number DESC LIMIT ?",
-            *(*_of(model), prompt_version, after, after - SETTLES_WITHIN, newest),
+            *(*_of(model), prompt_version, *_after(after), newest),
         )
         found = []
         for whole, shown, settled, line, at in reversed(rows):
@@ -253,11 +269,11 @@ class FeedbackStore(StoreFile):
         """
         if not visits:
             return set()
-        return self._write(lambda _: {one for one in visits if int(self._hash.of(_HALF, one), 16) % 2 == 1})
+        return self._write(lambda _: {one for one in visits if int(self._hash.of(HALF, one), 16) % 2 == 1})
 
     def key_mark(self) -> str:
         """Fingerprint of the hash key; it changes with the key, as the halves of `holdout` do."""
-        return self._write(lambda _: self._hash.of(_HALF, ""))
+        return self._write(lambda _: self._hash.of(HALF, ""))
 
     def languages(self, model: ModelIdentity, prompt_version: str, task: str) -> list[str]:
         """The languages of `labels`, the one with most of them first."""
@@ -280,15 +296,14 @@ class FeedbackStore(StoreFile):
         )
         return str(found[0][0]) if found else None
 
-    def visits_after(self, purpose: Purpose, moment: float, *, until: float = math.inf) -> int:
-        """How many visits to a line of a purpose have a label that was first known later, but not after
-        `until` (both in Unix seconds).
+    def visits_after(self, purpose: Purpose, moment: float) -> int:
+        """How many visits to a line of a purpose have a label that was first known later (Unix seconds).
 
         They were shown at most SETTLES_WITHIN before it.
         """
         # Without log-probabilities a label says nothing to a fit, nor does one that came later.
         of = f"AND s.logprobs <> '[]' AND {AT_ONCE} "
-        return len(self._visits(purpose, "l.at", moment, moment, until, of))
+        return len(self._visits(purpose, "l.at", moment, moment, math.inf, of))
 
     def visited_before(self, purpose: Purpose, visits: Iterable[str], moment: float) -> set[str]:
         """Those of some visits to lines of a purpose (`LabelledRow.episode`) that also have a label that
@@ -306,7 +321,7 @@ class FeedbackStore(StoreFile):
             f"WHERE l.correct IS NOT NULL {of}AND {_OF_MODEL} AND s.prompt_version = ? "
             f"AND s.kind = ? AND s.language = ? {_AFTER.format(time)} AND {time} <= ?",
             *(*_of(purpose.model), purpose.prompt_version, purpose.task, purpose.language),
-            *(after, after - SETTLES_WITHIN, until),
+            *(*_after(after), until),
         )
         return {visit for (visit,) in rows}
 
@@ -334,7 +349,7 @@ class FeedbackStore(StoreFile):
         """The hashes with which suggestions for these lines would be kept, by line; white space at the ends
         does not count."""
         # Hashes are made in transactions that write.
-        return self._write(lambda _: {line: self._hashed(_LINE, normalised_line(line)) for line in lines})
+        return self._write(lambda _: {line: self._hashed(LINE, normalised_line(line)) for line in lines})
 
     def counts(self) -> Counts:
         """The numbers of suggestions shown, of their events and labels."""
@@ -388,129 +403,15 @@ class FeedbackStore(StoreFile):
                     ],
                 }
 
-    def purge(self, *, before: float | None = None, workspaces: Sequence[str] | None = None) -> int:
-        """Delete suggestions with their events and labels, from the file itself as well.
-
-        before: only those shown before a time (Unix seconds). workspaces: only those of documents in the
-            workspace folders with these addresses. With neither, everything goes: the key of the hashes and
-            damaged files that were moved aside, too.
-        Returns how many suggestions were deleted. Raises LspCalibError as well if they are deleted, but
-        another program keeps the file from being cleaned.
-        """
-        everything = before is None and workspaces is None
-        limit = math.inf if before is None else before
-
-        def delete(connection: sqlite3.Connection) -> int:
-            chosen: str = "shown_at < ?"
-            values: list[Any] = [limit]
-            if workspaces is not None:
-                chosen += f" AND workspace IN ({', '.join('?' * len(workspaces))})"
-                values += [self._hashed(_WORKSPACE, one) for one in workspaces]
-            for table in ("events", "labels", "moments"):
-                connection.execute(
-                    f"DELETE FROM {table} WHERE suggestion_id IN (SELECT id FROM suggestions WHERE {chosen})",
-                    values,
-                )
-                # Hints may belong to suggestions that are not stored here.
-                if workspaces is None and table != "moments":
-                    connection.execute(
-                        f"DELETE FROM {table} "
-                        "WHERE at < ? AND suggestion_id NOT IN (SELECT id FROM suggestions)",
-                        values,
-                    )
-            n = connection.execute(f"DELETE FROM suggestions WHERE {chosen}", values).rowcount
-            if everything:
-                self._hash.forget()
-            return n
-
-        n = self._write(delete)
-        if everything:
-            with translated(self.path):
-                for aside in self.path.parent.glob(f"{self.path.name}.corrupt-*"):
-                    aside.unlink(missing_ok=True)
-        with self._reading():
-            self._connection.execute("VACUUM")
-            (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:
-            raise LspCalibError(
-                f"Deleted: {counted(n, 'suggestion')}. Another program is reading {self.path}: the file may "
-                "still hold what was deleted. Run the command again, or close the editors that use it."
-            )
-        return n
-
-    def expire(self, before: float, *, most: int = 200) -> bool:
-        """Delete suggestions shown before a time (Unix seconds), at most `most` of them.
-
-        So it takes little time; new data use the space again.
-        Returns whether there may be more.
-        """
-
-        def forget(connection: sqlite3.Connection, query: str, *values: float) -> bool:
-            ids = connection.execute(query, values).fetchall()
-            for table in ("moments", "events", "labels"):
-                connection.executemany(f"DELETE FROM {table} WHERE suggestion_id = ?", ids)
-            connection.executemany("DELETE FROM suggestions WHERE id = ?", ids)
-            return len(ids) >= most
-
-        def delete(connection: sqlite3.Connection) -> bool:
-            shown = "SELECT id FROM suggestions WHERE shown_at < ? ORDER BY shown_at LIMIT ?"
-            # Hints are events that may belong to suggestions not stored here.
-            hints = (
-                "SELECT e.suggestion_id FROM events e WHERE e.at < ? AND NOT EXISTS "
-                "(SELECT 1 FROM suggestions s WHERE s.id = e.suggestion_id) LIMIT ?"
-            )
-            more = forget(connection, shown, before, most)
-            return forget(connection, hints, before, most) or more
-
-        return self._write(delete)
-
-    def _hashed(self, kind: str, text: str) -> str | None:
-        """Only inside a transaction that writes."""
-        return self._hash.of(kind, text) if text else None
-
-
-def _insert_events(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-    # In the transaction: another process may purge at any time.
-    stored = "SELECT 1 FROM suggestions WHERE id = ?"
-    ids = {event.suggestion_id for event in events}
-    known = {one for one in ids if connection.execute(stored, (one,)).fetchone()}
-    kept = [event for event in events if event.suggestion_id in known or event.kind in _LOOSE]
-    connection.executemany(
-        "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
-        [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in kept],
-    )
-    of_known = [event for event in kept if event.suggestion_id in known]
-    connection.executemany(
-        "INSERT INTO moments (suggestion_id, typed, confidence, tier) VALUES (?, ?, ?, ?)",
-        [(e.suggestion_id, m.typed, m.confidence, m.tier.value) for e in of_known for m in e.moments],
-    )
-    connection.executemany(
-        "UPDATE suggestions SET accepted_typed = ?, accepted_confidence = ?, accepted_tier = ? WHERE id = ?",
-        [
-            (m.typed, m.confidence, m.tier.value, e.suggestion_id)
-            for e in of_known
-            if (m := e.accepted) is not None
-        ],
-    )
-    connection.executemany(
-        "INSERT INTO labels (suggestion_id, correct, how, at, episode, settled_at) VALUES (?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET correct = excluded.correct, how = excluded.how, "
-        "episode = excluded.episode, settled_at = excluded.settled_at "
-        "WHERE labels.settled_at IS NULL OR excluded.how = ?",
-        [
-            (
-                *(one.suggestion_id, one.correct, one.how.value, one.at, one.episode),
-                *(one.at if one.settled else None, How.REPORTED.value),
-            )
-            for event in kept
-            if (one := event.label) is not None
-        ],
-    )
-
 
 def _of(model: ModelIdentity) -> tuple[str, str]:
     """The values of _OF_MODEL."""
     return model.sha256, model.name
+
+
+def _after(moment: float) -> tuple[float, float, float]:
+    """The values of _AFTER."""
+    return moment, moment - SETTLES_WITHIN, time.time()
 
 
 def _by_time(after: float) -> str:

@@ -9,19 +9,27 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import json
 import logging
+import math
 import os
 import secrets
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lsp_calib.badges import counted
+from lsp_calib.characters import normalised_line
+from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
+from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How
 from lsp_calib.files import FULL, check_regular, on_network, open_file, read_file, why, write_atomically
 from lsp_calib.home import private_folder
+from lsp_calib.languages import bounded
+from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -322,8 +330,20 @@ def _unusable(path: Path, error: Exception) -> SettingsError:
     )
 
 
+# Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.
+_KEPT_DIGITS = 5
+# What the hashes are of: these names are part of them.
+LINE, WORKSPACE, HALF = "line", "workspace", "half"
+# Seconds within which a provisional label is settled, or revised, by the server that has written it.
+_REVISED_WITHIN = 2 * SETTLE_AFTER
+# What is kept without a stored suggestion: hints, which are acknowledged, and counts of answers that were not
+# shown whole.
+_LOOSE = frozenset({EventKind.ACCEPTED, EventKind.REJECTED, EventKind.WITHHELD, EventKind.CUT})
+
+
 class StoreFile:
-    """One SQLite file, readable by its owner alone. See `FeedbackStore` for what its users are promised.
+    """One SQLite file, readable by its owner alone, and what is written to it. See `store.FeedbackStore` for
+    what its users are promised.
 
     moved_aside: the new path of a damaged file, the last one if there were several, or None.
     """
@@ -334,6 +354,7 @@ class StoreFile:
         Raises SettingsError if the file cannot be created or written, DataError if another version wrote it.
         """
         self.path = path
+        self._hash = KeyedHash(path.with_suffix(".key"))
         self.moved_aside: Path | None = None
         self._which: tuple[int, int] | None = None
         self._timeout = timeout
@@ -350,6 +371,176 @@ class StoreFile:
         """Close the file. Closing it again does nothing."""
         with translated(self.path):
             self._connection.close()
+
+    def record_shown(
+        self,
+        suggestion: Suggestion,
+        *,
+        model: ModelIdentity,
+        prompt_version: str,
+        language: str,
+        evidence: Evidence,
+        at: float,
+        line: str = "",
+        workspace: str = "",
+        shown_probability: float = 1.0,
+        typed: int = 0,
+        was_hidden: bool = False,
+        events: Sequence[Event] = (),
+    ) -> None:
+        """Keep the numbers of a suggestion. A suggestion that is known already stays as it is.
+
+        evidence: its log-probabilities (none are kept if any is not finite), its known features and its kind
+            of place. The doubtful word is not kept. at: Unix seconds.
+        line: the line with the suggestion in it. workspace: the address of the folder that its document
+            belongs to. Their hashes are kept; empty: unknown.
+        shown_probability: in (0, 1]; below 1 for a suggestion that was to be hidden.
+        typed: characters of it that were typed along by now. was_hidden: it was hidden before.
+        events: what has happened to it, and to others; as for `record_events`, in the same transaction.
+        An alternative is kept as a kind of its own, such as "line-2": its labels are not those of the first
+        suggestion, and a refit on those of `line` leaves it out.
+        """
+        c = suggestion.confidence
+        believable = all(math.isfinite(value) for value in evidence.logprobs)
+        kept = [round(float(value), _KEPT_DIGITS) for value in evidence.logprobs] if believable else []
+        # Only names from the table of features: nothing else can become text in the store.
+        features = {
+            name: round(float(value), _KEPT_DIGITS)
+            for name, value in evidence.features.items()
+            if name in FEATURES and math.isfinite(value)
+        }
+        row = {
+            "id": suggestion.id,
+            "shown_at": at,
+            "kind": suggestion.kind if suggestion.rank == 1 else f"{suggestion.kind}-{suggestion.rank}",
+            "language": bounded(language),
+            "model": model.name,
+            "model_sha256": model.sha256,
+            "prompt_version": prompt_version,
+            "calibrator_id": c.calibrator.id,
+            "measure": c.measure,
+            "first_tokens": c.first_tokens,
+            "raw": c.raw,
+            "confidence": c.calibrated,
+            "tier": c.tier.value,
+            "logprobs": json.dumps(kept, separators=(",", ":")),
+            "features": json.dumps(features, separators=(",", ":")),
+            "features_version": VERSION,
+            "place": evidence.place if evidence.place in PLACES else "",
+            "shown_probability": shown_probability,
+            "typed": typed,
+            "was_hidden": was_hidden,
+        }
+        statement = (
+            f"INSERT INTO suggestions ({', '.join(row)}, line, workspace) "
+            f"VALUES ({', '.join('?' * (len(row) + 2))}) ON CONFLICT DO NOTHING"
+        )
+
+        def insert(connection: sqlite3.Connection) -> None:
+            hashes = self._hashed(LINE, normalised_line(line)), self._hashed(WORKSPACE, workspace)
+            connection.execute(statement, (*row.values(), *hashes))
+            _insert_events(connection, events)
+
+        self._write(insert)
+
+    def record_events(self, events: Iterable[Event]) -> None:
+        """Keep events and the labels they carry: all of them or, on an error, none.
+
+        A later label replaces a provisional one of the same suggestion; one that has settled stays, unless
+        the user reports that it is wrong. Of a suggestion that is not stored, because it was purged or
+        feedback was off when it was shown, only `_LOOSE` events are kept.
+        """
+        events = list(events)
+        if events:
+            self._write(lambda connection: _insert_events(connection, events))
+
+    def settle_left(self, now: float) -> None:
+        """Settle the provisional labels that nobody revises any more: their server was killed.
+
+        now: Unix seconds.
+        """
+        statement = "UPDATE labels SET settled_at = ? WHERE settled_at IS NULL AND at < ?"
+        self._write(lambda connection: connection.execute(statement, (now, now - _REVISED_WITHIN)))
+
+    def purge(self, *, before: float | None = None, workspaces: Sequence[str] | None = None) -> int:
+        """Delete suggestions with their events and labels, from the file itself as well.
+
+        before: only those shown before a time (Unix seconds). workspaces: only those of documents in the
+            workspace folders with these addresses. With neither, everything goes: the key of the hashes and
+            damaged files that were moved aside, too.
+        Returns how many suggestions were deleted. Raises LspCalibError as well if they are deleted, but
+        another program keeps the file from being cleaned.
+        """
+        everything = before is None and workspaces is None
+        limit = math.inf if before is None else before
+
+        def delete(connection: sqlite3.Connection) -> int:
+            chosen: str = "shown_at < ?"
+            values: list[Any] = [limit]
+            if workspaces is not None:
+                chosen += f" AND workspace IN ({', '.join('?' * len(workspaces))})"
+                values += [self._hashed(WORKSPACE, one) for one in workspaces]
+            for table in ("events", "labels", "moments"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE suggestion_id IN (SELECT id FROM suggestions WHERE {chosen})",
+                    values,
+                )
+                # Hints may belong to suggestions that are not stored here.
+                if workspaces is None and table != "moments":
+                    connection.execute(
+                        f"DELETE FROM {table} "
+                        "WHERE at < ? AND suggestion_id NOT IN (SELECT id FROM suggestions)",
+                        values,
+                    )
+            n = connection.execute(f"DELETE FROM suggestions WHERE {chosen}", values).rowcount
+            if everything:
+                self._hash.forget()
+            return n
+
+        n = self._write(delete)
+        if everything:
+            with translated(self.path):
+                for aside in self.path.parent.glob(f"{self.path.name}.corrupt-*"):
+                    aside.unlink(missing_ok=True)
+        with self._reading():
+            self._connection.execute("VACUUM")
+            (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise LspCalibError(
+                f"Deleted: {counted(n, 'suggestion')}. Another program is reading {self.path}: the file may "
+                "still hold what was deleted. Run the command again, or close the editors that use it."
+            )
+        return n
+
+    def expire(self, before: float, *, most: int = 200) -> bool:
+        """Delete suggestions shown before a time (Unix seconds), at most `most` of them.
+
+        So it takes little time; new data use the space again.
+        Returns whether there may be more.
+        """
+
+        def forget(connection: sqlite3.Connection, query: str, *values: float) -> bool:
+            ids = connection.execute(query, values).fetchall()
+            for table in ("moments", "events", "labels"):
+                connection.executemany(f"DELETE FROM {table} WHERE suggestion_id = ?", ids)
+            connection.executemany("DELETE FROM suggestions WHERE id = ?", ids)
+            return len(ids) >= most
+
+        def delete(connection: sqlite3.Connection) -> bool:
+            shown = "SELECT id FROM suggestions WHERE shown_at < ? ORDER BY shown_at LIMIT ?"
+            # Hints are events that may belong to suggestions not stored here.
+            hints = (
+                "SELECT e.suggestion_id FROM events e WHERE e.at < ? AND NOT EXISTS "
+                "(SELECT 1 FROM suggestions s WHERE s.id = e.suggestion_id) LIMIT ?"
+            )
+            more = forget(connection, shown, before, most)
+            return forget(connection, hints, before, most) or more
+
+        return self._write(delete)
+
+    def _hashed(self, kind: str, text: str) -> str | None:
+        """Only inside a transaction that writes."""
+        return self._hash.of(kind, text) if text else None
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """One transaction: on disk when this returns, or undone. If the file is damaged, it is repeated
@@ -438,3 +629,42 @@ class StoreFile:
         # 256 KiB instead of 2 MB for each server: the system's cache, which all share, has the pages too.
         connection.execute("PRAGMA cache_size = -256")
         _prepare(connection, self.path)
+
+
+def _insert_events(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
+    # In the transaction: another process may purge at any time.
+    stored = "SELECT 1 FROM suggestions WHERE id = ?"
+    ids = {event.suggestion_id for event in events}
+    known = {one for one in ids if connection.execute(stored, (one,)).fetchone()}
+    kept = [event for event in events if event.suggestion_id in known or event.kind in _LOOSE]
+    connection.executemany(
+        "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
+        [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in kept],
+    )
+    of_known = [event for event in kept if event.suggestion_id in known]
+    connection.executemany(
+        "INSERT INTO moments (suggestion_id, typed, confidence, tier) VALUES (?, ?, ?, ?)",
+        [(e.suggestion_id, m.typed, m.confidence, m.tier.value) for e in of_known for m in e.moments],
+    )
+    connection.executemany(
+        "UPDATE suggestions SET accepted_typed = ?, accepted_confidence = ?, accepted_tier = ? WHERE id = ?",
+        [
+            (m.typed, m.confidence, m.tier.value, e.suggestion_id)
+            for e in of_known
+            if (m := e.accepted) is not None
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO labels (suggestion_id, correct, how, at, episode, settled_at) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET correct = excluded.correct, how = excluded.how, "
+        "episode = excluded.episode, settled_at = excluded.settled_at "
+        "WHERE labels.settled_at IS NULL OR excluded.how = ?",
+        [
+            (
+                *(one.suggestion_id, one.correct, one.how.value, one.at, one.episode),
+                *(one.at if one.settled else None, How.REPORTED.value),
+            )
+            for event in kept
+            if (one := event.label) is not None
+        ],
+    )

@@ -27,7 +27,7 @@ from lsp_calib.feedback.events import Event, EventKind, How, Label, Moment, Mome
 from lsp_calib.feedback.personalisation import is_due, labels_for, refit_from_feedback, try_out
 from lsp_calib.feedback.report import make_report, to_wire
 from lsp_calib.feedback.report_data import statistics
-from lsp_calib.feedback.rows import LabelledRow
+from lsp_calib.feedback.store import LabelledRow
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.home import shipped_models
 from lsp_calib.values import Evidence, Sure, Tier

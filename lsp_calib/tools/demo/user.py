@@ -21,8 +21,7 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.completion.context import shared_ends
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.feedback.events import How
-from lsp_calib.feedback.rows import evidence_of
-from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.store import FeedbackStore, evidence_of
 from lsp_calib.values import Evidence, ModelIdentity
 
 
