@@ -1,5 +1,4 @@
-"""The cursor: the document around it that the model sees, its place, and where it will be next; what
-two versions of a document share. Pure."""
+"""The cursor: the document around it that the model sees, its place, and where it will be next. Pure."""
 
 from __future__ import annotations
 
@@ -286,34 +285,3 @@ def _level(lines: Sequence[str], line: int) -> str:
             return "\t" if "\t" in deeper else deeper
         inner = outer
     return "\t" if inner.startswith("\t") else " " * _LEVEL
-
-
-# Lines compared at once while trimming: slices compare in C, so that 100,000 lines cost about a millisecond.
-_AT_ONCE = 1024
-
-
-def shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many items two sequences (of characters, of lines) share at the start, and of the rest at the end.
-
-    Blocks are compared in C: a minified line of a megabyte costs no more than a long document.
-    """
-    limit = min(len(old), len(new))
-    before = 0
-    while before < limit and old[before : before + _AT_ONCE] == new[before : before + _AT_ONCE]:
-        before += _AT_ONCE
-    while before < limit and old[before] == new[before]:
-        before += 1
-    before = min(before, limit)
-    limit -= before
-    after = 0
-    while after + _AT_ONCE <= limit and _from_end(old, after) == _from_end(new, after):
-        after += _AT_ONCE
-    while after < limit and old[-1 - after] == new[-1 - after]:
-        after += 1
-    return before, after
-
-
-def _from_end(items: Sequence[str], skipped: int) -> Sequence[str]:
-    """The last block of items before the `skipped` last ones."""
-    end = len(items) - skipped
-    return items[end - _AT_ONCE : end]

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.characters import words_by_script
+from lsp_calib.characters import shared_ends, words_by_script
 from lsp_calib.completion.alternatives import alternatives, shares
-from lsp_calib.completion.context import Cursor, shared_ends
+from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import (
     UNWANTED,
     DocumentFeatures,

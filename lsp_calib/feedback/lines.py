@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 
-from lsp_calib.characters import normalised_line
-from lsp_calib.completion.context import shared_ends
+from lsp_calib.characters import normalised_line, shared_ends
 
 # A region is aligned if neither side has more lines than this. With repeated lines as junk, the alignment
 # costs at most the square of this, some tenths of a second; real ones take milliseconds.

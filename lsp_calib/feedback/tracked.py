@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
-from lsp_calib.characters import normalised_line
-from lsp_calib.completion.context import shared_ends
+from lsp_calib.characters import normalised_line, shared_ends
 from lsp_calib.confidence.features import is_word
 from lsp_calib.feedback.events import (
     RIGHT,

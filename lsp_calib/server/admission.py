@@ -1,98 +1,25 @@
-"""Which documents the model may see, when it is asked at all, and what became of the last requests."""
+"""Which documents the model may see, when it is asked at all, and what is done when the user does nothing.
+
+Work for the very next key, which begins with the answer and not in a pause, and the search for examples
+(`ExampleIndex`), which a summary waits for, are no idle work; both ask `Admission.may_work_ahead`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
-import attrs
-
-from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.reasons import Nothing, Refusal
+from lsp_calib.errors import LspCalibError
 from lsp_calib.exclusion import SECRET_NAME, Exclusion
 from lsp_calib.languages import is_chosen
-from lsp_calib.lru import LRU
-from lsp_calib.server.idle import Clock
-from lsp_calib.server.messages import Connection
-from lsp_calib.server.text import CalibDocument
+from lsp_calib.server.documents import CalibDocument
+from lsp_calib.server.messages import Clock, Connection
 
-# Documents that are remembered: more than anyone works on at once.
-_MOST = 100
-
-
-@attrs.frozen
-class LastRequest:
-    """The last request in a document.
-
-    place: its line and column; None if it was refused before a place was looked at.
-    at: seconds on the clock. nothing: why it has no suggestion (yet); None if it has one.
-    """
-
-    uri: str
-    place: tuple[int, int] | None
-    at: float
-    nothing: Nothing | None
-
-
-class LastRequests:
-    """Holds places and outcomes, no text. clock: seconds that only grow."""
-
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self._clock = clock
-        self._last = LRU[str, LastRequest](_MOST)  # the latest one at the end
-
-    def asked(self, uri: str, cursor: Cursor) -> None:
-        """A request has come: nothing is known of it yet."""
-        self._last[uri] = LastRequest(uri, _place(cursor), self._clock(), Nothing(Refusal.WAITING))
-
-    def refused(self, uri: str, nothing: Nothing) -> None:
-        """A request has come that is not looked at."""
-        self._last[uri] = LastRequest(uri, None, self._clock(), nothing)
-
-    def concluded(self, uri: str, cursor: Cursor, nothing: Nothing | None) -> None:
-        """What became of the request at `cursor`; ignored if there is a later one elsewhere."""
-        last = self._last.get(uri)
-        if last is not None and last.place == _place(cursor):
-            self._last.amend(uri, attrs.evolve(last, nothing=nothing))
-
-    def cancelled(self, uri: str, cursor: Cursor) -> None:
-        """The request at `cursor` was cancelled; ignored if another one at this place was answered."""
-        last = self._last.get(uri)
-        if last is not None and last.nothing is not None and last.nothing.why is Refusal.WAITING:
-            self.concluded(uri, cursor, Nothing(Refusal.SUPERSEDED))
-
-    def outdated(self, uri: str) -> None:
-        """The suggestion for the last request is not shown: the document has changed."""
-        if (last := self._last.get(uri)) is not None:
-            self._last.amend(uri, attrs.evolve(last, nothing=Nothing(Refusal.SUPERSEDED)))
-
-    def is_last(self, uri: str, cursor: Cursor) -> bool:
-        """Whether no request has come elsewhere in the document since the one at `cursor`."""
-        last = self._last.get(uri)
-        return last is not None and last.place == _place(cursor)
-
-    def forget(self, uri: str) -> None:
-        self._last.pop(uri, None)
-
-    def of(self, uri: str | None) -> LastRequest | None:
-        """The last request in a document; uri None: in any document."""
-        if uri is None:
-            return next(reversed(self._last.values()), None)
-        return self._last.get(uri)
-
-    def to_wire(self, last: LastRequest, nothing: Nothing, *, asks_by_hand: bool) -> dict[str, Any]:
-        """The answer of `lsp-calib.explain`: why this request has no suggestion."""
-        message = f"{nothing.sentence} {nothing.advice(asks_by_hand=asks_by_hand)}".rstrip()
-        at = round(self._clock() - last.at, 1)
-        return {"reason": nothing.code, "message": message, "uri": last.uri, "at": at}
-
-
-def _place(cursor: Cursor) -> tuple[int, int]:
-    return cursor.line, cursor.column
-
+logger = logging.getLogger(__name__)
 
 # Where Linux lists mains adapters and batteries, a folder for each.
 SUPPLIES = Path("/sys/class/power_supply")
@@ -187,13 +114,6 @@ class Admission:
             return Nothing(Refusal.LANGUAGE_OFF, language)
         return None
 
-    @property
-    def in_comments(self) -> bool | None:
-        """Whether completions in comments and documentation strings come by themselves; None: as the model's
-        card says."""
-        comments = self._connection.settings.comments
-        return None if comments is None else comments == "on"
-
     def may_work_ahead(self) -> bool:
         """Whether the model may work on what nobody has asked for yet: neither in a pause nor on battery."""
         return self._open and not self.pause.message and not self._is_on_battery()
@@ -257,3 +177,50 @@ class Pause:
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self.message = None, ""
+
+
+class IdleWork:
+    """Work that begins once nothing has happened for some seconds, each time that `wait` was called.
+
+    piece: does it. A LspCalibError is logged: the user has asked for nothing. stops: whether `wait` stops it.
+    """
+
+    def __init__(self, name: str, after: float, piece: Callable[[], Awaitable[None]], *, stops: bool) -> None:
+        self._name, self._after, self._piece, self._stops = name, after, piece, stops
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def wait(self) -> None:
+        """Something has happened: begin so many seconds from now."""
+        self.stop()
+        if not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(self._after, self._begin)
+
+    def stop(self) -> None:
+        """Do nothing until something happens; what is begun ends if it can be stopped."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None and self._stops:
+            self._task.cancel()
+
+    async def close(self) -> None:
+        """End it for good."""
+        self._closed = self._stops = True
+        self.stop()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _begin(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._do())
+        else:
+            self.wait()
+
+    async def _do(self) -> None:
+        try:
+            await self._piece()
+        except LspCalibError as error:
+            logger.warning("Idle work (%s) could not be done: %s", self._name, error)
+        except Exception:
+            logger.exception("Idle work (%s) has failed.", self._name)

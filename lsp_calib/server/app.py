@@ -23,9 +23,7 @@ from lsp_calib.settings import Settings, in_workspace, parse, resolve, tier_poli
 
 if TYPE_CHECKING:
     from lsp_calib.completion.context import Cursor
-    from lsp_calib.completion.service import Completion
     from lsp_calib.inference.engine import LoadedModel
-    from lsp_calib.server.text import CalibDocument
     from lsp_calib.values import CalibratorRef
 
 logger = logging.getLogger(__name__)
@@ -182,7 +180,6 @@ class Session:
         from lsp_calib.server.admission import Admission
         from lsp_calib.server.completion import Completions
         from lsp_calib.server.documents import Documents
-        from lsp_calib.server.idle import Pace
         from lsp_calib.server.model import Model, Status
         from lsp_calib.server.recorder import Recorder, ReportPage
         from lsp_calib.server.refits import Learning
@@ -191,7 +188,7 @@ class Session:
 
         self._connection = connection
         self._closed = False
-        pace = connection.pace or Pace()
+        pace = connection.pace
         shows_bars = get_capability(connection.client_capabilities, "window.work_done_progress")
         work_done = connection.work_done_progress if shows_bars else None
         self.messages = messages = UserMessages(connection)
@@ -208,7 +205,7 @@ class Session:
             connection, estimator, status, messages, LoadProgress(work_done), self.loaded
         )
         self.recorder = recorder = Recorder(connection, messages)
-        self.documents = Documents(connection)
+        self.documents = Documents()
         self.suggestions = tracking = SuggestionTracking(recorder, self.settled, connection.clock)
         self.diagnostics = Diagnostics(connection, tracking)
         self.learning = Learning(
@@ -230,7 +227,6 @@ class Session:
             tracking=tracking,
             recorder=recorder,
             asked=self.asked,
-            shown=self.shown,
         )
         self.summaries = Summaries(
             connection,
@@ -256,16 +252,20 @@ class Session:
     # What editors do with documents. A cell of a notebook is one, too.
 
     def opened(self, uri: str) -> None:
-        if (document := self.documents.opened(uri)) is not None:
+        if (document := self._connection.open_document(uri)) is not None:
+            self.documents.opened(document)
             _tell(document, self.suggestions.opened, self.completions.opened, self.summaries.opened)
 
     def changed(self, uri: str) -> None:
-        if (change := self.documents.changed(uri)) is None:
+        if (document := self._connection.open_document(uri)) is None:
             return
+        change = self.documents.changed(document)
         # The tracking first: it knows what the change has inserted.
         for inserted, line in self.suggestions.changed(change):
             self.completions.inserted(inserted, line)
-        _tell(change, self.completions.changed, self.summaries.changed)
+        _tell(change, self.completions.changed)
+        if self.summaries.expected:
+            _tell(change, self.summaries.changed)
         self._works()
 
     def saved(self, uri: str) -> None:
@@ -282,15 +282,8 @@ class Session:
         """The user, or the editor, asks for a completion."""
         self._estimator.reload()
         self.suggestions.requested(uri, cursor.own_line)
-        self.summaries.at(uri, cursor.own_line)
+        self.summaries.place = uri, cursor.own_line
         self._works()
-
-    def shown(self, document: CalibDocument, completion: Completion) -> bool:
-        """A completion is about to be shown; False if it must not be: the document has changed."""
-        if not self.suggestions.shown(document, completion):
-            return False
-        self.status.shown(completion.suggestion)
-        return True
 
     def settled(self, labels: int) -> None:
         """So many new labels are recorded."""

@@ -7,20 +7,24 @@ The arguments of commands are checked. A LspCalibError is an answer with its mes
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from lsprotocol import types
+from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcInvalidParams
 
-from lsp_calib.badges import counted, tier_sentence, tier_words
+from lsp_calib.badges import BADGES, counted, percent, tier_and_reason, tier_sentence, tier_words
 from lsp_calib.server.app import CalibServer
-from lsp_calib.server.text import cursor_at
+from lsp_calib.server.documents import CalibDocument, cursor_at, part_of_line
 from lsp_calib.values import is_suggestion_id
 
 if TYPE_CHECKING:
+    from lsp_calib.completion.context import Cursor
+    from lsp_calib.completion.service import Completion
     from lsp_calib.server.functions import Target
+    from lsp_calib.values import Suggestion
 
 Arguments = tuple[Any, ...]
 # A week.
@@ -40,7 +44,10 @@ def register(server: CalibServer) -> None:
         if document is None:
             return None
         cursor = cursor_at(document, params.position)
-        return await ls.session.completions.inline(document, cursor, params.context)
+        found = await ls.session.completions.inline(document, cursor, params.context)
+        if found is None:
+            return None
+        return types.InlineCompletionList([_ghost_text(document, *one) for one in found])
 
     options = types.CompletionOptions(trigger_characters=[".", "(", "=", " "])
 
@@ -50,7 +57,8 @@ def register(server: CalibServer) -> None:
         if document is None:
             return types.CompletionList(is_incomplete=False, items=[])
         cursor = cursor_at(document, params.position)
-        return await ls.session.completions.menu(document, cursor, params.context)
+        found = await ls.session.completions.menu(document, cursor, params.context)
+        return types.CompletionList(found is not None, _items(ls, document, cursor, found or ()))
 
     @server.command("lsp-calib.accepted")
     async def accepted(ls: CalibServer, *arguments: Any) -> None:
@@ -61,7 +69,7 @@ def register(server: CalibServer) -> None:
     async def rejected(ls: CalibServer, *arguments: Any) -> None:
         """A hint that the user has rejected a suggestion. Answered once it is on disk."""
         suggestion = _suggestion_id(arguments)
-        ls.session.completions.rejected(suggestion)
+        ls.session.suggestions.refused.rejected(suggestion)
         await ls.session.recorder.hint("rejected", suggestion)
 
     @server.command("lsp-calib.markReviewed")
@@ -122,13 +130,12 @@ def register(server: CalibServer) -> None:
         document = None if uri is None else ls.open_document(uri)
         # Clients escape one URI in several ways: the one with which the document was opened counts.
         uri = uri if document is None else document.uri
-        absence = ls.session.completions.explain(uri)
-        if absence is not None:
-            ls.show_result(absence["message"])
-        elif ls.session.completions.last.of(uri) is not None:
-            ls.show_result("The last request was answered with a suggestion.")
-        else:
+        if (last := ls.session.completions.last(uri)) is None:
             ls.show_result("No completion has been asked for yet. Type, or open the completion menu.")
+            return None
+        absence = ls.session.completions.explain(last)
+        answered = "The last request was answered with a suggestion."
+        ls.show_result(answered if absence is None else absence["message"])
         return absence
 
     @server.command("lsp-calib.pause")
@@ -195,6 +202,61 @@ def register(server: CalibServer) -> None:
         ls: CalibServer, params: types.CodeActionParams
     ) -> list[types.CodeAction | types.Command] | None:
         return await ls.session.summaries.actions(params)
+
+
+def _ghost_text(
+    document: CalibDocument, completion: Completion, suggestion: Suggestion
+) -> types.InlineCompletionItem:
+    """suggestion: that of the completion, or of the block that begins with it."""
+    cursor = completion.cursor
+    start, end = cursor.column, cursor.column + len(completion.replaced)
+    return types.InlineCompletionItem(
+        insert_text=suggestion.text,
+        range=part_of_line(document, cursor.own_line, completion.present_line, start, end),
+        command=types.Command(
+            title="Tell lsp-calib", command="lsp-calib.accepted", arguments=[suggestion.to_wire()]
+        ),
+    )
+
+
+def _word_start(text: str) -> int:
+    """The index at which the word at the end of a text begins."""
+    start = len(text)
+    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    return start
+
+
+def _items(
+    ls: CalibServer, document: CalibDocument, cursor: Cursor, found: Sequence[Completion]
+) -> list[types.CompletionItem]:
+    """The items of the menu for completions at a cursor."""
+    start = _word_start(cursor.before)
+    word = cursor.before[start:]
+    edit_range = part_of_line(document, cursor.own_line, cursor.before, start, cursor.column)
+    client = ls.client_capabilities
+    has_details = get_capability(client, "text_document.completion.completion_item.label_details_support")
+    items = []
+    for suggestion in (one.suggestion for one in found):
+        tier, text = suggestion.confidence.tier, word + suggestion.text
+        number = percent(suggestion.confidence.calibrated)
+        mark = f"{BADGES[tier.value]['mark']} " if ls.client_traits.draws_labels_alone else ""
+        details = types.CompletionItemLabelDetails(description=tier.value) if has_details else None
+        items.append(
+            types.CompletionItem(
+                label=mark + (text.strip() or text),
+                label_details=details,
+                detail=number if has_details else f"{tier.value} · {number}",
+                documentation=tier_and_reason(suggestion),
+                kind=types.CompletionItemKind.Text,
+                # Sorted after everything that the language's own server offers.
+                sort_text="\U0010ffff" * suggestion.rank,
+                filter_text=text,
+                text_edit=types.TextEdit(edit_range, text),
+                data=suggestion.to_wire(),
+            )
+        )
+    return items
 
 
 async def _target(ls: CalibServer, arguments: Arguments, *, for_prompt: bool = True) -> Target:

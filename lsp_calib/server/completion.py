@@ -18,9 +18,7 @@ from urllib.parse import unquote
 
 import attrs
 from lsprotocol import types
-from pygls.capabilities import get_capability
 
-from lsp_calib.badges import BADGES, percent, tier_and_reason
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.tiers import in_percent
 from lsp_calib.completion.block import MOST_LINES, block_of, lines_of, may_begin
@@ -33,14 +31,19 @@ from lsp_calib.completion.service import Completion, CompletionService, Decide, 
 from lsp_calib.errors import LspCalibError, NoModelError, RequestCancelledError
 from lsp_calib.inference.engine import EngineState, Priority
 from lsp_calib.languages import suffix_of
-from lsp_calib.lru import LRU
-from lsp_calib.server.admission import Admission, LastRequests
-from lsp_calib.server.documents import DocumentChanged, DocumentClosed
+from lsp_calib.server.admission import Admission
+from lsp_calib.server.documents import (
+    CalibDocument,
+    DocumentChanged,
+    DocumentClosed,
+    path_of,
+    path_of_folder,
+    selected_at,
+)
 from lsp_calib.server.follow_ups import DerivedSuggestions, Result
 from lsp_calib.server.messages import Connection, has_inline_completion
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
-from lsp_calib.server.text import CalibDocument, part_of_line, path_of, path_of_folder, selected_at
 from lsp_calib.server.tracking import SuggestionTracking
 from lsp_calib.values import Suggestion, new_suggestion_id
 from lsp_calib.workspace_files import address, folder_of
@@ -62,29 +65,39 @@ AHEAD_PAUSE = 0.05
 Outcome = Completion | Nothing
 
 
+@attrs.define
+class LastRequest:
+    """The last request in a document. It holds no text.
+
+    place: its line and column; None if it was refused before a place was looked at.
+    at: seconds on a clock that only grows. nothing: why it has no suggestion (yet); None if it has one.
+    """
+
+    uri: str
+    place: tuple[int, int] | None
+    nothing: Nothing | None
+    at: float = attrs.field(factory=time.monotonic)
+
+
 @attrs.define(eq=False)
 class _Run:
     """What a completion in the making is for. Apart from its task, which leads here and not to itself.
 
-    lead: as for `Completions.newest`.
-
+    place: the cursor, and the lead as for `Completions.newest`. at: the cursor in front of the lead.
     before: the model's work for an earlier request, to which this one leaves the model first. asks: the model
     has been asked, or need not be. hurry: set once the user asks for it by hand. in_comments: whether a
     completion is wanted in a comment, too. waiting: requests that wait for it without a time limit.
     superseded: set once it is not wanted any more; its outcome, even if just ready, is not delivered.
     """
 
-    cursor: Cursor
-    lead: str
+    place: tuple[Cursor, str]
+    at: Cursor
     superseded: asyncio.Future[None]
     before: asyncio.Task[Outcome] | None = None
     asks: bool = False
     hurry: asyncio.Event = attrs.field(factory=asyncio.Event)
     in_comments: bool = False
     waiting: int = 0
-
-    def is_at(self, cursor: Cursor | None, lead: str) -> bool:
-        return (self.cursor, self.lead) == (cursor, lead)
 
     def supersede(self) -> None:
         if not self.superseded.done():
@@ -97,8 +110,7 @@ class Completions:
     there.
 
     status: whether the model is loaded again. tracking: follows what is shown; it is told of a change before
-    this is. asked: is told of each request. shown: is told of a completion that is about to be shown; False
-    if it must not be: the document has changed. service: by default one that asks the model. busy_pause,
+    this is. asked: is told of each request. service: by default one that asks the model. busy_pause,
     loads_again: seconds, see their defaults.
     """
 
@@ -110,7 +122,6 @@ class Completions:
     _tracking: SuggestionTracking
     _recorder: Recorder
     _asked: Callable[[str, Cursor], object]
-    _shown: Callable[[CalibDocument, Completion], bool]
     _given: CompletionService | None = attrs.field(default=None, alias="service")
     _busy_pause: float = BUSY_PAUSE
     _loads_again: float = LOADS_AGAIN
@@ -123,8 +134,7 @@ class Completions:
             nearby=self._nearby,
             opened=self._opened_beside,
         )
-        self.last = LastRequests()
-        self._refused = Refused(self._tracking)
+        self._last: dict[str, LastRequest] = {}  # by document, the latest one at the end
         self._running: dict[str, tuple[_Run, asyncio.Task[Outcome]]] = {}
         self._next: tuple[str, asyncio.Task[None]] | None = None  # a document, and the work on its next line
         self._changed_at: dict[str, float] = {}  # of documents whose menu has not been asked for since
@@ -138,52 +148,50 @@ class Completions:
 
     async def inline(
         self, document: CalibDocument, cursor: Cursor, context: types.InlineCompletionContext
-    ) -> types.InlineCompletionList | None:
-        """The answer for ghost text. None leaves what an editor shows; an empty list removes it."""
+    ) -> list[tuple[Completion, Suggestion]] | None:
+        """What to show as ghost text: completions, each with its suggestion, or with that of the block that
+        it begins. None leaves what an editor shows; no items remove it."""
         uri = document.uri
         if not self._connection.settings.inline_completion:
             how = "Set inlineCompletion.enabled to true to get them as ghost text."
-            self.last.refused(uri, Nothing(Refusal.OFF, how))
+            self.refused(uri, Nothing(Refusal.OFF, how))
             return None
-        selected = None
+        selected, lead = None, ""
         if (item := context.selected_completion_info) is not None:
             selected = selected_at(document, cursor, item)
             if selected is None:
-                self.last.refused(uri, Nothing(Refusal.SELECTED_ITEM))
-                return types.InlineCompletionList(items=[])
-            cursor = selected.cursor
+                self.refused(uri, Nothing(Refusal.SELECTED_ITEM))
+                return []
+            cursor, lead = selected.cursor, selected.lead
         by_hand = context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
-        lead = selected.lead if selected is not None else ""
         self._asked(uri, cursor)
         outcome = await self.newest(document, cursor, by_hand=by_hand, lead=lead)
         if isinstance(outcome, Nothing):
-            return types.InlineCompletionList(items=[]) if outcome.is_answer else None
+            return [] if outcome.is_answer else None
         block = await self.block(document, outcome) if selected is None else None
         made = [outcome]
         if by_hand and not self.is_superseded(uri, cursor):
             made += outcome.beside(await self._alternatives.of(document, outcome))
         if self.is_superseded(uri, cursor):
             return None  # while its follow-ups were made
-        items = []
+        shown = []
         for at, completion in enumerate(made):
             part = self.offered(document, completion, lead=lead)
             whole: Completion | None = completion
             if selected is not None and part is not None:
                 part, whole = selected.extended(part), selected.extended(completion)
             if part and whole and self._show(document, whole):
-                if block and not at and block.lines:
-                    items.append(_ghost_text(document, whole, block))
-                else:
-                    items.append(_ghost_text(document, part, part.suggestion))
-        return types.InlineCompletionList(items=items)
+                is_block = block is not None and block.lines and not at
+                shown.append((whole, block) if block and is_block else (part, part.suggestion))
+        return shown
 
     async def menu(
         self, document: CalibDocument, cursor: Cursor, context: types.CompletionContext | None
-    ) -> types.CompletionList:
-        """The answer for the completion menu."""
+    ) -> list[Completion] | None:
+        """What to show in the completion menu; None if it is turned off."""
         if self._connection.settings.completion is False:
             self._note_menu_off(document.uri)
-            return types.CompletionList(is_incomplete=False, items=[])
+            return None
         invoked = context is not None and context.trigger_kind is types.CompletionTriggerKind.Invoked
         until = time.monotonic() + PATIENCE
         # Each typed letter invokes the menu, too.
@@ -196,26 +204,23 @@ class Completions:
             fresh = made[0].suggestion.source == "model"
             left = max(until - time.monotonic(), 0.001) if fresh else 0.0
             made += made[0].beside(await self._alternatives.of(document, made[0], patience=left))
-        start = _word_start(cursor.before)
-        edit_range = part_of_line(document, cursor.own_line, cursor.before, start, cursor.column)
-        items = [
-            _item(self._connection, part, cursor.before[start:], edit_range)
+        return [
+            part
             for completion in made
             # In a menu nothing behind the cursor is replaced.
             if (part := self.offered(document, completion, before_closers=True))
             and (followed := completion.up_to_closers())
             and self._show(document, followed)
         ]
-        return types.CompletionList(is_incomplete=True, items=items)
 
     def _show(self, document: CalibDocument, completion: Completion) -> bool:
-        """A completion is about to be shown; False if it must not be."""
-        shown = self._shown(document, completion)
-        if shown:
-            self._refused.shown(document.uri, completion)
-        else:
-            self.last.outdated(document.uri)
-        return shown
+        """A completion is about to be shown; False if it must not be: the document has changed."""
+        if not self._tracking.shown(document, completion):
+            if (last := self._last.get(document.uri)) is not None:
+                last.nothing = Nothing(Refusal.SUPERSEDED)
+            return False
+        self._status.shown(completion.suggestion)
+        return True
 
     async def newest(
         self,
@@ -237,22 +242,44 @@ class Completions:
             with it, and its cursor stands in front of it.
         """
         cursor, closers, uri = cursor.without_closers_behind(), cursor.after, document.uri
-        self.last.asked(uri, cursor)
+        place = cursor.line, cursor.column
+        self._last.pop(uri, None)
+        self._last[uri] = LastRequest(uri, place, Nothing(Refusal.WAITING))
+        cancelled = Nothing(Refusal.SUPERSEDED)
+        outcome: Outcome = cancelled
         try:
             outcome = await self._outcome(document, cursor, lead, patience, by_hand, by_hand or in_comments)
-        except asyncio.CancelledError:
-            self.last.cancelled(uri, cursor)
-            raise
-        if isinstance(outcome, Completion) and outcome.hidden_by is not None:
-            outcome = self._reveal(document, outcome) if by_hand else self._hide(outcome)
-        if isinstance(outcome, Completion) and closers and not cursor.after:
-            source, outcome = outcome.suggestion.source, outcome.over(closers)
-            if isinstance(outcome, Nothing) and source == "model":
-                self._count(outcome)
-        if isinstance(outcome, Completion) and self._refused.refuses(uri, outcome, by_hand=by_hand):
-            outcome = Nothing(Refusal.REFUSED)
-        self.last.concluded(uri, cursor, None if isinstance(outcome, Completion) else outcome)
+            if isinstance(outcome, Completion):
+                outcome = self._as_wanted(document, outcome, closers, by_hand)
+        finally:
+            # There may be a later one elsewhere, or another one at this place that was answered.
+            last = self._last.get(uri)
+            if last is not None and last.place == place:
+                waits = last.nothing is not None and last.nothing.why is Refusal.WAITING
+                if outcome is not cancelled or waits:
+                    last.nothing = outcome if isinstance(outcome, Nothing) else None
         return outcome
+
+    def _as_wanted(
+        self, document: CalibDocument, found: Completion, closers: str, by_hand: bool
+    ) -> Completion | Nothing:
+        """A known completion over the closers behind the cursor; why not if it is hidden or refused."""
+        wanted = found
+        if found.hidden_by is not None:
+            if not by_hand:
+                return self._hide(found)
+            # What the user has seen by hand stays.
+            self._memory.reveal(document.file, found.suggestion.id)
+            wanted = found.shown
+        if closers and not found.cursor.after:
+            over = wanted.over(closers)
+            if isinstance(over, Nothing):
+                if found.suggestion.source == "model":
+                    self._count(over)
+                return over
+            wanted = over
+        refused = self._tracking.refused.refuses(document.uri, wanted, by_hand=by_hand)
+        return Nothing(Refusal.REFUSED) if refused else wanted
 
     async def _outcome(
         self,
@@ -263,30 +290,33 @@ class Completions:
         by_hand: bool,
         in_comments: bool,
     ) -> Outcome:
-        uri, at = document.uri, cursor.without_before(len(lead))
-        language = None if by_hand else cursor.language
-        refusal = await self._admission.refusal(document, patience, language=language)
+        uri, at = document.uri, cursor.without_before(len(lead)) if lead else cursor
+        refusal = await self._admission.refusal(
+            document, patience, language=None if by_hand else cursor.language
+        )
         if refusal is not None and not refusal.is_answer:
             return refusal
-        self._alternatives.requested(uri, at)
-        self._blocks.requested(uri, at)
-        if refusal is not None:
-            return self._nothing(uri, cursor, refusal)
-        if self._connection.settings.comments == "off":
-            is_out = await self._service.keeps_out(at, wanted=False, document=document.file)
+        for made in (self._alternatives, self._blocks):
+            if uri in made.works:
+                made.requested(uri, at)
+        if refusal is None and self._connection.settings.comments == "off":
+            is_out = await self._service.keeps_out(at, False, document=document.file)
             if self.is_superseded(uri, cursor):
                 return Nothing(Refusal.SUPERSEDED)
-            if is_out:
-                return self._nothing(uri, cursor, Nothing(Refusal.COMMENT))
+            refusal = Nothing(Refusal.COMMENT) if is_out else None
         run, task = self._running.get(uri, (None, None))
         # One that is being cancelled may take a moment to end, and has no answer.
-        if run is None or task is None or not run.is_at(cursor, lead) or task.done() or task.cancelling():
-            if (known := self._recall(document, cursor, lead, by_hand)) is not None:
+        goes_on = task is not None and not (task.done() or task.cancelling())
+        is_new = run is None or run.place != (cursor, lead) or not goes_on
+        if refusal is not None or is_new:
+            known: Outcome | None = refusal or self._recall(document, at, lead, by_hand)
+            if known is None and not by_hand and in_data(at):
+                known = Nothing(Refusal.DATA)
+            if known is not None:
                 self._stop(uri, cursor, lead)
                 return known
-            if not by_hand and in_data(at):
-                return self._nothing(uri, cursor, Nothing(Refusal.DATA))
-            run, task = self._start(document, cursor, lead, by_hand)
+        if run is None or task is None or is_new:
+            run, task = self._start(document, cursor, at, lead, by_hand)
         run.in_comments |= in_comments
         if by_hand:
             run.hurry.set()
@@ -295,31 +325,34 @@ class Completions:
             patience, late = self._loads_again, Refusal.LOADING
         return await self._wait(run, task, patience, late)
 
-    def explain(self, uri: str | None) -> dict[str, Any] | None:
-        """Why the last request for a completion has no suggestion, as it goes to the client; None if it has
-        one, or if there was none.
+    def refused(self, uri: str, why: Nothing) -> None:
+        """A request has come that is not looked at."""
+        self._last.pop(uri, None)
+        self._last[uri] = LastRequest(uri, None, why)
 
-        uri: of the document; None: the last one of all.
-        """
-        last = self.last.of(uri)
-        if last is None or last.nothing is None:
-            return None
+    def last(self, uri: str | None) -> LastRequest | None:
+        """The last request in a document; uri None: in any document."""
+        return next(reversed(self._last.values()), None) if uri is None else self._last.get(uri)
+
+    def explain(self, last: LastRequest) -> dict[str, Any] | None:
+        """Why a request for a completion has no suggestion, as it goes to the client; None if it has one."""
         nothing = last.nothing
+        if nothing is None:
+            return None
         if nothing.why is Refusal.WAITING:
             if not self._admission.settings_known.is_set():
                 nothing = Nothing(Refusal.STARTING)
             elif self._status.state in (EngineState.STARTING, EngineState.LOADING):
                 nothing = Nothing(Refusal.LOADING)
-        asks_by_hand = has_inline_completion(self._connection.client_capabilities)
-        return self.last.to_wire(last, nothing, asks_by_hand=asks_by_hand)
+        advice = nothing.advice(asks_by_hand=has_inline_completion(self._connection.client_capabilities))
+        message = f"{nothing.sentence} {advice}".rstrip()
+        at = round(time.monotonic() - last.at, 1)
+        return {"reason": nothing.code, "message": message, "uri": last.uri, "at": at}
 
     def is_superseded(self, uri: str, cursor: Cursor) -> bool:
         """Whether a request has come elsewhere in the document since the one at `cursor`."""
-        return not self.last.is_last(uri, cursor)
-
-    def rejected(self, suggestion_id: str) -> None:
-        """The user does not want a suggestion, nor what was shown beside it."""
-        self._refused.rejected(suggestion_id)
+        last = self._last.get(uri)
+        return last is None or last.place != (cursor.line, cursor.column)
 
     async def block(self, document: CalibDocument, first: Completion) -> Suggestion:
         """The suggestion to offer for a completion: with the lines below it, where the setting asks for
@@ -362,7 +395,6 @@ class Completions:
 
     def changed(self, change: DocumentChanged) -> None:
         self._changed_at[change.document.uri] = time.monotonic()
-        self._refused.changed(change)
 
     def closed(self, closed: DocumentClosed) -> None:
         self.forget(closed.uri)
@@ -375,16 +407,16 @@ class Completions:
         unfinished = {uri for uri, (_, task) in self._running.items() if not task.done()}
         for uri in {*unfinished, *self._alternatives.stop(), *self._blocks.stop()}:
             self._stop(uri)
-            self.last.refused(uri, why)  # so that the suggestion that waits for the others is not shown
+            self.refused(uri, why)  # so that the suggestion that waits for the others is not shown
         self._give_way()
 
     def settings_changed(self) -> None:
         for document in self._connection.open_documents():
             if (excluded := self._admission.exclusion_of(document)) is not None:
-                asked = self.last.of(document.uri)
+                asked = self._last.get(document.uri)
                 self.forget(document.uri)
                 if asked is not None:
-                    self.last.refused(document.uri, excluded)
+                    self.refused(document.uri, excluded)
         self._nearby.clear()  # they may show what is excluded now
 
     def forget_replies(self) -> None:
@@ -402,7 +434,8 @@ class Completions:
         self._changed_at.pop(uri, None)
         if self._next is not None and self._next[0] == uri:
             self._give_way()
-        for part in (self._memory, self.last, self._service, self._alternatives, self._blocks):
+        self._last.pop(uri, None)
+        for part in (self._memory, self._service, self._alternatives, self._blocks):
             part.forget(uri)
 
     async def close(self) -> None:
@@ -431,7 +464,7 @@ class Completions:
                 "This editor shows no ghost text, and its completion menu is turned off. "
                 'Set completion.enabled to "auto" or true, and restart the server.'
             )
-            self.last.refused(uri, Nothing(Refusal.OFF, why))
+            self.refused(uri, Nothing(Refusal.OFF, why))
 
     # What is known without the model.
 
@@ -439,9 +472,9 @@ class Completions:
         loaded = self._model.loaded
         return None if loaded is None else self._service.key(document, cursor, loaded)
 
-    def _recall(self, document: CalibDocument, cursor: Cursor, lead: str, by_hand: bool) -> Outcome | None:
-        """The outcome that is known without the model."""
-        known = self._memory.recall(document.file, cursor.without_before(len(lead)), lead)
+    def _recall(self, document: CalibDocument, at: Cursor, lead: str, by_hand: bool) -> Outcome | None:
+        """The outcome that is known without the model. at: in front of the lead."""
+        known = self._memory.recall(document.file, at, lead)
         if not isinstance(known, Completion) or (known.hidden_by is not None and not by_hand):
             # Asking the model again would give what was hidden another chance to be shown.
             return known
@@ -449,7 +482,7 @@ class Completions:
         if by_hand and known.suggestion.rank > 1:
             return None
         # The same lines may stand in two places. A prediction has one line, and one label.
-        if self._tracking.is_elsewhere(document.uri, known.suggestion.id, cursor.own_line):
+        if self._tracking.is_elsewhere(document.uri, known.suggestion.id, at.own_line):
             return None
         if self._tracking.is_settled(known.suggestion.id):
             # Under a new id it gets a label of its own; earlier labels stay as they are.
@@ -461,11 +494,6 @@ class Completions:
     def _typed_along(self, document: str, known: Completion, typed: int, refuted: float) -> Completion:
         return self._service.typed_along(known, typed, refuted=refuted, document=document)
 
-    def _reveal(self, document: CalibDocument, hidden: Completion) -> Completion:
-        """What the user has seen by hand stays."""
-        self._memory.reveal(document.file, hidden.suggestion.id)
-        return hidden.shown
-
     def _hide(self, hidden: Completion) -> Nothing:
         self._status.hidden(hidden.suggestion)
         likely, below = hidden.likely_kept, hidden.hidden_by.below if hidden.hidden_by else 0.0
@@ -475,25 +503,21 @@ class Completions:
 
     # The run that asks the model.
 
-    def _nothing(self, uri: str, cursor: Cursor, why: Nothing) -> Nothing:
-        self._stop(uri, cursor)
-        return why
-
     def _stop(self, uri: str, cursor: Cursor | None = None, lead: str = "") -> None:
         """Cancel the completion in the making. cursor, lead: of the new request, if there is one."""
         run, task = self._running.pop(uri, (None, None))
         if run is not None and task is not None:
-            if not run.is_at(cursor, lead):
+            if run.place != (cursor, lead):
                 run.supersede()
             _cancel(run, task)
 
     def _start(
-        self, document: CalibDocument, cursor: Cursor, lead: str, by_hand: bool
+        self, document: CalibDocument, cursor: Cursor, at: Cursor, lead: str, by_hand: bool
     ) -> tuple[_Run, asyncio.Task[Outcome]]:
         """Begin a completion. An earlier one goes on for a moment, but its requests are answered now."""
         earlier, work = self._running.pop(document.uri, (None, None))
-        run = _Run(cursor, lead, asyncio.get_running_loop().create_future())
-        if earlier is not None and not earlier.is_at(cursor, lead):
+        run = _Run((cursor, lead), at, asyncio.get_running_loop().create_future())
+        if earlier is not None and earlier.place != run.place:
             earlier.supersede()
         if earlier is not None and work is not None and not work.done():
             run.before = work if earlier.asks else earlier.before
@@ -522,7 +546,7 @@ class Completions:
         return task.result() if task.done() else Nothing(late)
 
     async def _complete(self, document: CalibDocument, run: _Run, by_hand: bool) -> Outcome:
-        at, lead = run.cursor.without_before(len(run.lead)), run.lead
+        (_, lead), at, file = run.place, run.at, document.file
         if run.before is not None:
             hurry = asyncio.ensure_future(run.hurry.wait())
             try:
@@ -533,19 +557,18 @@ class Completions:
                 hurry.cancel()
             run.before.cancel()
             run.before = None
-            if (known := self._recall(document, run.cursor, lead, run.hurry.is_set())) is not None:
+            if (known := self._recall(document, at, lead, run.hurry.is_set())) is not None:
                 return known
         run.asks = True
         in_force = self._connection.settings.hide_below
         below = 0.0 if by_hand else in_force
         try:
             if not run.in_comments:
-                wanted = self._admission.in_comments
-                is_out = await self._service.keeps_out(at, wanted, document=document.file)
+                is_out = await self._service.keeps_out(at, self._in_comments, document=file)
                 if is_out and not run.in_comments:
                     return Nothing(Refusal.COMMENT)
             self._give_way()
-            own = await self._service.complete(at, document=document.file, hide_below=below, lead=lead)
+            own = await self._service.complete(at, document=file, hide_below=below, lead=lead)
         except RequestCancelledError:
             return Nothing(Refusal.SUPERSEDED)
         except LspCalibError as error:
@@ -555,9 +578,9 @@ class Completions:
         outcome = beginning_with(lead, own)
         # What the user has seen by hand stays there; what was hidden by another limit does not.
         if by_hand or in_force == self._connection.settings.hide_below:
-            self._memory.remember(document.file, at, own)
+            self._memory.remember(file, at, own)
             if lead:
-                self._memory.remember(document.file, at, outcome)
+                self._memory.remember(file, at, outcome)
         self._count(outcome)
         return outcome
 
@@ -565,7 +588,8 @@ class Completions:
         """An outcome of the model's, shown or not."""
         if isinstance(outcome, Completion):
             self._status.made(outcome.suggestion, outcome.cuts)
-            self._recorder.cut(outcome)
+            if outcome.cuts:
+                self._recorder.cut(outcome)
         elif isinstance(outcome.why, Removal):
             self._status.withheld(outcome.why)
             self._recorder.withheld(outcome.why)
@@ -624,7 +648,7 @@ class Completions:
         await asyncio.sleep(AHEAD_PAUSE)
         below, file = self._connection.settings.hide_below, document.file
         try:
-            if await self._service.keeps_out(cursor, self._admission.in_comments, document=file):
+            if await self._service.keeps_out(cursor, self._in_comments, document=file):
                 return
             outcome = await self._service.complete(cursor, Priority.IDLE, document=file, hide_below=below)
         except LspCalibError as error:
@@ -632,6 +656,12 @@ class Completions:
             return
         if below == self._connection.settings.hide_below:
             self._memory.remember(file, cursor, outcome)
+
+    @property
+    def _in_comments(self) -> bool | None:
+        """Whether completions come in comments by themselves; None: as the model's card says."""
+        comments = self._connection.settings.comments
+        return None if comments is None else comments == "on"
 
     def _give_way(self) -> None:
         """The model is needed, in whatever document: stop completing the next line."""
@@ -674,120 +704,3 @@ def _cancel(run: _Run, task: asyncio.Task[Outcome]) -> None:
     task.cancel()
     if run.before is not None:
         run.before.cancel()
-
-
-# Suggestions that were shown, and texts that were refused, which are remembered.
-_MOST_SHOWN, _MOST_REFUSED = 64, 256
-
-_Refusable = tuple[str, int, int]
-"""A document, hashes of its line and of that above it, and of the line that a suggestion makes."""
-
-
-@attrs.define
-class _Shown:
-    """present: hashes of the line as it was each time when it was shown, with what is refused if it goes."""
-
-    uri: str
-    line: int
-    present: dict[int, _Refusable] = attrs.field(factory=dict)
-
-
-class Refused:
-    """Remembers the texts that the user has refused on a line: by Escape, or by undoing what was accepted.
-
-    A suggestion is told by the line that it makes: asked again, the model says the same under another id.
-    tracking: knows whether a suggestion, or a part of it, was inserted at once, not typed.
-    """
-
-    def __init__(self, tracking: SuggestionTracking) -> None:
-        self._tracking = tracking
-        self._shown = LRU[str, _Shown](_MOST_SHOWN)
-        self._refused = LRU[_Refusable, None](_MOST_REFUSED)
-
-    def shown(self, uri: str, completion: Completion) -> None:
-        """A suggestion is about to be shown."""
-        identity, line = completion.suggestion.id, completion.cursor.own_line
-        shown = self._shown.get(identity) or _Shown(uri, line)
-        shown.line = line
-        shown.present[hash(completion.present_line)] = _refusable(uri, completion)
-        self._shown[identity] = shown
-
-    def changed(self, change: DocumentChanged) -> None:
-        """Taken, a suggestion is refused where its line is once more as when it was shown: then it went as it
-        came."""
-        if all(one.small for one in change.changes.all):
-            return
-        uri, lines = change.document.uri, change.lines
-        for identity, shown in self._shown.items():
-            here = shown.uri == uri and shown.line < len(lines) and self._tracking.is_taken(identity)
-            if here and hash(lines[shown.line]) not in shown.present:
-                self._refused.update(dict.fromkeys(shown.present.values()))
-
-    def rejected(self, suggestion_id: str) -> None:
-        """The user does not want a suggestion, nor what was shown beside it."""
-        if (rejected := self._shown.get(suggestion_id)) is None:
-            return
-        for shown in self._shown.values():
-            if (shown.uri, shown.line) == (rejected.uri, rejected.line):
-                beside = shown.present.keys() & rejected.present.keys()
-                self._refused.update({shown.present[line]: None for line in beside})
-
-    def refuses(self, uri: str, completion: Completion, *, by_hand: bool) -> bool:
-        """Whether the user has refused what a completion would make of its line; by hand it is wanted."""
-        text = _refusable(uri, completion)
-        if by_hand:
-            self._refused.pop(text, None)
-        return text in self._refused
-
-
-def _refusable(uri: str, completion: Completion) -> _Refusable:
-    cursor = completion.cursor
-    above = cursor.lines[cursor.line - 1] if cursor.line else ""
-    return uri, hash((above, completion.present_line)), hash(completion.expected_line)
-
-
-def _ghost_text(
-    document: CalibDocument, completion: Completion, suggestion: Suggestion
-) -> types.InlineCompletionItem:
-    """suggestion: that of the completion, or of the block that begins with it."""
-    cursor = completion.cursor
-    start, end = cursor.column, cursor.column + len(completion.replaced)
-    return types.InlineCompletionItem(
-        insert_text=suggestion.text,
-        range=part_of_line(document, cursor.own_line, completion.present_line, start, end),
-        command=types.Command(
-            title="Tell lsp-calib", command="lsp-calib.accepted", arguments=[suggestion.to_wire()]
-        ),
-    )
-
-
-def _word_start(text: str) -> int:
-    """The index at which the word at the end of a text begins."""
-    start = len(text)
-    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
-        start -= 1
-    return start
-
-
-def _item(
-    connection: Connection, completion: Completion, word: str, range_: types.Range
-) -> types.CompletionItem:
-    suggestion = completion.suggestion
-    tier = suggestion.confidence.tier
-    text = word + suggestion.text
-    client = connection.client_capabilities
-    has_details = get_capability(client, "text_document.completion.completion_item.label_details_support")
-    number = percent(suggestion.confidence.calibrated)
-    mark = f"{BADGES[tier.value]['mark']} " if connection.client_traits.draws_labels_alone else ""
-    return types.CompletionItem(
-        label=mark + (text.strip() or text),
-        label_details=types.CompletionItemLabelDetails(description=tier.value) if has_details else None,
-        detail=number if has_details else f"{tier.value} · {number}",
-        documentation=tier_and_reason(suggestion),
-        kind=types.CompletionItemKind.Text,
-        # Sorted after everything that the language's own server offers.
-        sort_text="\U0010ffff" * suggestion.rank,
-        filter_text=text,
-        text_edit=types.TextEdit(range_, text),
-        data=suggestion.to_wire(),
-    )

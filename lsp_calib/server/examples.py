@@ -12,8 +12,8 @@ import attrs
 
 from lsp_calib.languages import family_of
 from lsp_calib.server.admission import Admission
+from lsp_calib.server.documents import CalibDocument, path_of, path_of_folder
 from lsp_calib.server.messages import Connection
-from lsp_calib.server.text import CalibDocument, path_of, path_of_folder
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples

@@ -13,7 +13,7 @@ import attrs
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
-from lsp_calib.server.text import CalibDocument
+from lsp_calib.server.documents import CalibDocument
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class DerivedSuggestions:
     _of_line: bool = False
     _grace: float = GRACE
     _is_stale: Callable[[Made], bool] = lambda _: False
-    _works: dict[str, _Making] = attrs.field(factory=dict, init=False)
+    works: dict[str, _Making] = attrs.field(factory=dict, init=False)
 
     async def of(
         self,
@@ -81,7 +81,7 @@ class DerivedSuggestions:
         """
         uri, cursor = document.uri, first.cursor
         what = first.suggestion.id, (cursor.line, first.expected_line) if self._of_line else cursor
-        work = self._works.get(uri)
+        work = self.works.get(uri)
         if work is not None and (
             work.task.cancelling() or work.what != what or self._is_stale(work.result[0])
         ):
@@ -89,7 +89,7 @@ class DerivedSuggestions:
         if begins and patience != 0 and (work is None or work.result[1]):
             self.forget(uri)
             task = asyncio.create_task(self._made(document, first))
-            work = self._works[uri] = _Making(what, cursor, first.expected_line, task)
+            work = self.works[uri] = _Making(what, cursor, first.expected_line, task)
         if work is None:
             return ()
         if patience is None:
@@ -100,7 +100,7 @@ class DerivedSuggestions:
 
     def requested(self, uri: str, cursor: Cursor) -> None:
         """There is a request in a document: what is made for another place there is not wanted any more."""
-        work = self._works.get(uri)
+        work = self.works.get(uri)
         if work is None:
             return
         same = work.cursor == cursor
@@ -117,31 +117,31 @@ class DerivedSuggestions:
 
     def made(self, uri: str) -> Made:
         """What was made last in a document; nothing if it is not ready or not wanted any more."""
-        work = self._works.get(uri)
+        work = self.works.get(uri)
         return () if work is None else work.result[0]
 
     def forget(self, uri: str) -> None:
         """Drop what there is for a document, and stop the work for it."""
-        work = self._works.pop(uri, None)
+        work = self.works.pop(uri, None)
         if work is not None:
             work.superseded = True
             work.task.cancel()
 
     def stop(self) -> list[str]:
         """Stop all work that is not done; returns the documents in which a request waits for it."""
-        unfinished = {uri: work for uri, work in self._works.items() if not work.task.done()}
+        unfinished = {uri: work for uri, work in self.works.items() if not work.task.done()}
         for uri in unfinished:
             self.forget(uri)
         return [uri for uri, work in unfinished.items() if work.waiting]
 
     def clear(self) -> None:
         """Drop everything: it was assessed by another calibrator or policy."""
-        for uri in list(self._works):
+        for uri in list(self.works):
             self.forget(uri)
 
     async def close(self) -> None:
         """Stop all work, and wait for its end."""
-        tasks = [work.task for work in self._works.values()]
+        tasks = [work.task for work in self.works.values()]
         self.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
 

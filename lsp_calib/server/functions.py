@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 from lsprotocol import types
 
-from lsp_calib.server.text import CalibDocument, part_of_line, whole_line
+from lsp_calib.server.documents import CalibDocument, part_of_line, whole_line
 from lsp_calib.syntax import Call, Function, call_at, functions, has_grammar, may_mean
 
 _MOST_NAMESAKES = 50

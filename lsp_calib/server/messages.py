@@ -32,15 +32,29 @@ from lsp_calib.badges import BADGES
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference import open_engine
 from lsp_calib.inference.engine import EngineState
-from lsp_calib.server.text import CalibWorkspace
+from lsp_calib.server.documents import CalibWorkspace
 from lsp_calib.settings import Settings, engine_choice
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import Engine, StateListener
-    from lsp_calib.server.idle import Clock, Pace
-    from lsp_calib.server.text import CalibDocument
+    from lsp_calib.server.documents import CalibDocument
 
 logger = logging.getLogger(__name__)
+Clock = Callable[[], float]
+"""Seconds."""
+
+
+@attrs.frozen
+class Pace:
+    """Seconds without the user. summaries: then the user reads, thinks or is away, and may ask for what is on
+    the screen. refit: nobody is typing; it takes a second or two of a processor. watch: after the first of
+    several labels, which often come together, as on a save.
+    """
+
+    summaries: float = 5.0
+    refit: float = 20.0
+    watch: float = 1.0
+
 
 # These make sense for open documents alone, and are ignored for others.
 _ABOUT_OPEN = {
@@ -258,7 +272,7 @@ class Connection(LanguageServer):
     """The editor's settings and documents, and messages to it.
 
     settings: those in force now. problems: sentences about wrong settings, not yet shown to the user.
-    clock: Unix seconds. pace: when idle work is done; None: as usual.
+    clock: Unix seconds. pace: when idle work is done.
     """
 
     protocol: CalibProtocol
@@ -279,7 +293,7 @@ class Connection(LanguageServer):
             engine_choice(self.settings), on_state
         )
         self.clock: Clock = time.time
-        self.pace: Pace | None = None
+        self.pace = Pace()
 
     def open_document(self, uri: str) -> CalibDocument | None:
         """The document, None unless it is open: no handler reads from disk behind the editor's back."""

@@ -26,8 +26,8 @@ from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.report import PAGE, FeedbackReport, Latency, make_report
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report.page import write_page
+from lsp_calib.server.documents import CalibDocument
 from lsp_calib.server.messages import Connection, UserMessages
-from lsp_calib.server.text import CalibDocument
 from lsp_calib.summarization.service import Summary
 from lsp_calib.values import new_suggestion_id
 

@@ -21,8 +21,8 @@ from lsp_calib.feedback.personalisation import (
     watch_labels,
 )
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.server.idle import IdleWork, Pace
-from lsp_calib.server.messages import Connection, UserMessages
+from lsp_calib.server.admission import IdleWork
+from lsp_calib.server.messages import Connection, Pace, UserMessages
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
 from lsp_calib.values import CalibratorRef

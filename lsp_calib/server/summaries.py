@@ -24,15 +24,13 @@ from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.inference.engine import EngineState, Priority
 from lsp_calib.lru import LRU
-from lsp_calib.server.admission import Admission
-from lsp_calib.server.documents import DocumentChanged, DocumentClosed
+from lsp_calib.server.admission import Admission, IdleWork
+from lsp_calib.server.documents import CalibDocument, DocumentChanged, DocumentClosed
 from lsp_calib.server.examples import ExampleIndex
 from lsp_calib.server.functions import Target, function_around, functions_of, parse, target_at
-from lsp_calib.server.idle import IdleWork, Pace
-from lsp_calib.server.messages import Connection
+from lsp_calib.server.messages import Connection, Pace
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
-from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.tracking import SOURCE, SuggestionTracking
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.examples import Example
@@ -243,10 +241,10 @@ class Summaries:
     _settled: Callable[[int], object]
 
     def __attrs_post_init__(self) -> None:
-        self._expected: dict[str, tuple[Insertion, Summary]] = {}  # changes that the editor was asked to make
+        self.expected: dict[str, tuple[Insertion, Summary]] = {}  # changes that the editor was asked to make
         self._reported: set[str] = set()
         self._hovered = False
-        self._place: tuple[str, int] | None = None
+        self.place: tuple[str, int] | None = None
         self._refresh: asyncio.TimerHandle | None = None
         self._examples = ExampleIndex(self._connection, self._admission)
         self.requests = SummaryRequests(
@@ -321,7 +319,7 @@ class Summaries:
     ) -> list[types.CodeAction]:
         start = params.range.start
         # Some editors say repeatedly where the cursor is.
-        if self._place != (document.uri, start.line):
+        if self.place != (document.uri, start.line):
             self.at(document.uri, start.line)
         by_hand = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
         # Editors ask at each movement of the cursor: a long document is not parsed anew for that.
@@ -400,7 +398,7 @@ class Summaries:
         made = insertion(now.bare_lines, function, language, summary.suggestion.text)
         if made is None:
             return _answer(NO_PLACE, summary)
-        self._expected[uri] = made, summary
+        self.expected[uri] = made, summary
         params = types.ApplyWorkspaceEditParams(self._edit(now, made), label="Insert summary")
         try:
             result = await self._connection.workspace_apply_edit_async(params)
@@ -408,7 +406,7 @@ class Summaries:
             # Some editors answer with null, against the protocol. The change itself tells what they did.
             return _answer(None, summary)
         if not result.applied:
-            self._expected.pop(uri, None)
+            self.expected.pop(uri, None)
             return _answer(result.failure_reason or REFUSED, summary)
         return _answer(None, summary)
 
@@ -445,7 +443,7 @@ class Summaries:
 
     def at(self, uri: str, line: int) -> None:
         """The user is at a line, counted from 0."""
-        self._place = uri, line
+        self.place = uri, line
         self.ahead.wait()
 
     def opened(self, document: CalibDocument) -> None:
@@ -455,15 +453,15 @@ class Summaries:
     def closed(self, closed: DocumentClosed) -> None:
         uri = closed.uri
         self._examples.closed(uri)
-        self._expected.pop(uri, None)
-        if self._place is not None and self._place[0] == uri:
-            self._place = None
+        self.expected.pop(uri, None)
+        if self.place is not None and self.place[0] == uri:
+            self.place = None
 
     def changed(self, changed: DocumentChanged) -> None:
         """A document has changed: perhaps in the way that the editor was asked for."""
         # Some editors report changes only after a pause, when they have long answered.
         document, lines = changed.document, changed.lines
-        made, summary = self._expected.pop(document.uri, (None, None))
+        made, summary = self.expected.pop(document.uri, (None, None))
         if made is None or summary is None:
             return
         if lines[made.line : made.line + len(made.lines)] == made.lines:
@@ -482,7 +480,7 @@ class Summaries:
 
     async def _make_ahead(self) -> None:
         """Make the summaries around the last place, unless something happens."""
-        place = self._place
+        place = self.place
         document = None if place is None else self._connection.open_document(place[0])
         if place is None or document is None:
             return

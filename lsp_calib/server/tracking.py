@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import attrs
 from lsprotocol import types
 
 from lsp_calib.badges import tier_and_reason
@@ -14,11 +15,17 @@ from lsp_calib.completion.service import Completion
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.tracker import Remains, Tracker
 from lsp_calib.lru import LRU
-from lsp_calib.server.documents import DocumentChanged, DocumentClosed, DocumentSaved
-from lsp_calib.server.idle import Clock
-from lsp_calib.server.messages import Connection, pulls_diagnostics
+from lsp_calib.server.documents import (
+    CalibDocument,
+    DocumentChanged,
+    DocumentClosed,
+    DocumentSaved,
+    Lines,
+    part_of_line,
+    whole_line,
+)
+from lsp_calib.server.messages import Clock, Connection, pulls_diagnostics
 from lsp_calib.server.recorder import Recorder
-from lsp_calib.server.text import CalibDocument, part_of_line, whole_line
 from lsp_calib.values import Suggestion, Tier
 
 # Suggestions whose doubtful span is remembered: more than are on screen, and followed, at once.
@@ -47,6 +54,7 @@ class SuggestionTracking:
         self._tracker = Tracker()
         self._timer: asyncio.TimerHandle | None = None
         self._marked: dict[str, Marked] = {}
+        self.refused = Refused(self._tracker.is_taken)
         self._spans = LRU[str, tuple[int, int]](_SPANS)  # in the normalised line, by suggestion id
         self._settled = LRU[str, None](_SETTLED)  # ids
         self._closed = False
@@ -86,9 +94,10 @@ class SuggestionTracking:
             self._spans.pop(suggestion.id, None)  # what was in doubt is typed
         if first:
             self._recorder.shown(document, completion, now, events)
-        else:
+        elif events:
             self._recorder.record(events)
         self._conclude(events, uri)
+        self.refused.shown(uri, completion)
         return True
 
     def made(
@@ -109,6 +118,8 @@ class SuggestionTracking:
         uri, where = change.document.uri, change.changes.where
         events = self._tracker.changed(uri, change.lines, self._now(), where=where, by=change.by)
         self._report(events, uri)
+        if not all(one.small for one in change.changes.all):
+            self.refused.changed(uri, change.lines)
         inserted = [one.suggestion_id for one in events if one.kind is EventKind.INSERTED]
         return [place for one in inserted if (place := self._tracker.place_of(one)) is not None]
 
@@ -127,10 +138,6 @@ class SuggestionTracking:
     def is_elsewhere(self, uri: str, suggestion_id: str, line: int) -> bool:
         """Whether a suggestion is followed in another place than this line."""
         return self._tracker.place_of(suggestion_id) not in (None, (uri, line))
-
-    def is_taken(self, suggestion_id: str) -> bool:
-        """As `Tracker.is_taken`."""
-        return self._tracker.is_taken(suggestion_id)
 
     def is_settled(self, suggestion_id: str) -> bool:
         """Whether it is decided what became of a suggestion: shown once more, it is another one."""
@@ -173,14 +180,16 @@ class SuggestionTracking:
 
     def _report(self, events: Sequence[Event], uri: str | None = None) -> None:
         """Record what has happened to suggestions, and what follows from it."""
-        self._recorder.record(events)
+        if events:
+            self._recorder.record(events)
         self._conclude(events, uri)
 
     def _conclude(self, events: Sequence[Event], uri: str | None = None) -> None:
         settled = [one.label for one in events if one.label is not None and one.label.settled]
-        if labels := sum(label.correct is not None for label in settled):
-            self._labelled(labels)
-        self._settled.update({label.suggestion_id: None for label in settled})
+        if settled:
+            if labels := sum(label.correct is not None for label in settled):
+                self._labelled(labels)
+            self._settled.update({label.suggestion_id: None for label in settled})
         if self._closed:
             return
         # A tick inside the call may have settled lines of other documents as well.
@@ -205,6 +214,73 @@ class SuggestionTracking:
 
 def _ids(marked: Marked) -> list[tuple[int, str]]:
     return [(line, suggestion.id) for line, suggestion in marked]
+
+
+# Suggestions that were shown, and texts that were refused, which are remembered.
+_MOST_SHOWN, _MOST_REFUSED = 64, 256
+
+_Refusable = tuple[str, int, int]
+"""A document, hashes of its line and of that above it, and of the line that a suggestion makes."""
+
+
+@attrs.define
+class _Shown:
+    """present: hashes of the line as it was each time when it was shown, with what is refused if it goes."""
+
+    uri: str
+    line: int
+    present: dict[int, _Refusable] = attrs.field(factory=dict)
+
+
+class Refused:
+    """Remembers the texts that the user has refused on a line: by Escape, or by undoing what was accepted.
+
+    A suggestion is told by the line that it makes: asked again, the model says the same under another id.
+    is_taken: whether a suggestion, or a part of it, was inserted at once, not typed.
+    """
+
+    def __init__(self, is_taken: Callable[[str], bool]) -> None:
+        self._is_taken = is_taken
+        self._shown = LRU[str, _Shown](_MOST_SHOWN)
+        self._refused = LRU[_Refusable, None](_MOST_REFUSED)
+
+    def shown(self, uri: str, completion: Completion) -> None:
+        """A suggestion is about to be shown."""
+        identity, line = completion.suggestion.id, completion.cursor.own_line
+        shown = self._shown.get(identity) or _Shown(uri, line)
+        shown.line = line
+        shown.present[hash(completion.present_line)] = _refusable(uri, completion)
+        self._shown[identity] = shown
+
+    def changed(self, uri: str, lines: Lines) -> None:
+        """A document was changed by more than a character. Taken, a suggestion is refused where its line is
+        once more as when it was shown: then it went as it came."""
+        for identity, shown in self._shown.items():
+            here = shown.uri == uri and shown.line < len(lines) and self._is_taken(identity)
+            if here and hash(lines[shown.line]) not in shown.present:
+                self._refused.update(dict.fromkeys(shown.present.values()))
+
+    def rejected(self, suggestion_id: str) -> None:
+        """The user does not want a suggestion, nor what was shown beside it."""
+        if (rejected := self._shown.get(suggestion_id)) is None:
+            return
+        for shown in self._shown.values():
+            if (shown.uri, shown.line) == (rejected.uri, rejected.line):
+                beside = shown.present.keys() & rejected.present.keys()
+                self._refused.update({shown.present[line]: None for line in beside})
+
+    def refuses(self, uri: str, completion: Completion, *, by_hand: bool) -> bool:
+        """Whether the user has refused what a completion would make of its line; by hand it is wanted."""
+        text = _refusable(uri, completion)
+        if by_hand:
+            self._refused.pop(text, None)
+        return text in self._refused
+
+
+def _refusable(uri: str, completion: Completion) -> _Refusable:
+    cursor = completion.cursor
+    above = cursor.lines[cursor.line - 1] if cursor.line else ""
+    return uri, hash((above, completion.present_line)), hash(completion.expected_line)
 
 
 SOURCE = "lsp-calib"

@@ -13,8 +13,7 @@ import attrs
 from lsprotocol import types
 from soak_edits import Edit, agents_edits, another_version, changed, formatters_edits, replace_in
 
-from lsp_calib.characters import same_line
-from lsp_calib.completion.context import shared_ends
+from lsp_calib.characters import same_line, shared_ends
 from lsp_calib.tools.client import Document, Editor
 
 PATIENCE = 240.0

@@ -23,7 +23,7 @@ SCRIPT is a JSON file, all of its keys optional:
     comments     what the card says of completions in comments; that they come by themselves unless given
     format       fields of the card's `CompletionFormat`: a prefix and nothing else unless given
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
-    afterLabels  {"soon", "idle"}: seconds after labels, see `server.idle.Pace`
+    afterLabels  {"soon", "idle"}: seconds after labels, see `server.messages.Pace`
     hoverSeconds seconds that a hover waits for its summary
     summariesAfter  seconds after which summaries are made ahead; an hour unless given
     fileSeconds  how long the search for examples takes to read a file, at least
@@ -60,7 +60,7 @@ from lsp_calib.settings import Settings
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import Engine, LoadedModel, Request, StateListener
-    from lsp_calib.server.idle import Pace
+    from lsp_calib.server.messages import Pace
     from lsp_calib.values import Generation
 
 Replace = Callable[[Any, str, Any], None]
@@ -276,7 +276,7 @@ def _follow_by_hand(server: CalibServer) -> None:
 
 
 def _pace(script: dict[str, Any]) -> Pace:
-    from lsp_calib.server.idle import Pace
+    from lsp_calib.server.messages import Pace
 
     labels = script.get("afterLabels", {})
     usual = Pace()

@@ -6,8 +6,6 @@ import os
 import time
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
-from typing import Any
 
 import attrs
 import pytest
@@ -16,8 +14,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from lsp_calib.feedback.events import By
-from lsp_calib.server.documents import DocumentChanged, Documents
-from lsp_calib.server.text import CalibCodec, CalibDocument
+from lsp_calib.server.documents import CalibCodec, CalibDocument, DocumentChanged, Documents
 
 URI = "file:///a.py"
 
@@ -37,18 +34,15 @@ class Scene:
         self.text, self.uri = "".join(f"line {n}\n" for n in range(20)), uri
         self.document = document(self.text, uri)
         self.clock = Clock()
-        connection: Any = SimpleNamespace(open_document=lambda _: self.document)
-        self.documents = Documents(connection, self.clock)
+        self.documents = Documents(self.clock)
         self.taken: list[DocumentChanged] = []
 
-    def _changed(self, uri: str) -> None:
-        change = self.documents.changed(uri)
-        assert change is not None
-        self.taken.append(change)
+    def _changed(self) -> None:
+        self.taken.append(self.documents.changed(self.document))
 
     def arrives(self, change: types.TextDocumentContentChangeEvent) -> None:
         self.document.apply_change(change)
-        self._changed(URI)
+        self._changed()
 
     def pastes(self, lines: int) -> None:
         self.arrives(change((3, 0), (3, 0), "x\n" * lines))
@@ -58,7 +52,7 @@ class Scene:
         self.clock.now += after
         for start, end, text in changes:
             self.document.apply_change(change(start, end, text))
-        self._changed(self.uri)
+        self._changed()
 
 
 def document(text: str, uri: str = URI) -> CalibDocument:
@@ -136,7 +130,7 @@ def test_what_is_in_the_file_now_is_a_programs(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     scene = Scene(path.as_uri())
     path.write_text(scene.text)
-    scene.documents.opened(scene.uri)
+    scene.documents.opened(scene.document)
     text = scene.text
     noticed, at_once = 1.0, 0.0
     cases = [(noticed, By.FILE), (None, By.USER), (noticed, By.FILE), (at_once, By.USER)]

@@ -15,7 +15,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.reasons import Nothing, Refusal
 from lsp_calib.completion.service import Completion
 from lsp_calib.server.completion import Completions, Outcome
-from lsp_calib.server.text import CalibDocument
+from lsp_calib.server.documents import CalibDocument
 from lsp_calib.settings import Settings
 from lsp_calib.values import Evidence, ModelIdentity
 
@@ -62,8 +62,6 @@ class Service:
 class Admission:
     """Refuses nothing."""
 
-    in_comments = True
-
     async def refusal(self, _document: CalibDocument, _patience: float | None, **_: str | None) -> None:
         return None
 
@@ -75,9 +73,12 @@ def requests(
     is_loaded_again: bool = False,
     **waits: float,
 ) -> Completions:
-    connection: Any = SimpleNamespace(settings=Settings(prefetch=False, hide_below=0.0))
+    connection: Any = SimpleNamespace(settings=Settings(prefetch=False, hide_below=0.0, comments="on"))
     tracking: Any = SimpleNamespace(
-        is_elsewhere=lambda *_: False, is_settled=settled, is_taken=lambda _: False
+        is_elsewhere=lambda *_: False,
+        is_settled=settled,
+        refused=SimpleNamespace(refuses=lambda *_, **__: False),
+        shown=lambda *_: True,
     )
     status: Any = SimpleNamespace(loads_again=is_loaded_again, withheld=lambda _: None, made=lambda *_: None)
     return Completions(
@@ -87,7 +88,6 @@ def requests(
         tracking=tracking,
         recorder=cast(Any, SimpleNamespace(withheld=lambda _: None, cut=lambda _: None)),
         asked=lambda *_: None,
-        shown=lambda *_: True,
         service=service,
         **waits,
     )
@@ -131,11 +131,11 @@ async def test_while_the_model_is_loaded_again_a_request_is_answered_with_the_re
     asked = requests(service, is_loaded_again=True, loads_again=0.05)
     cursor = Cursor.at(("a", "b"), 0, 1, "python")
     told = await asyncio.wait_for(asked.newest(DOCUMENT, cursor), 10)
-    assert told == asked.last.of(URI).nothing == Nothing(Refusal.LOADING)  # type: ignore[union-attr]
+    assert told == asked.last(URI).nothing == Nothing(Refusal.LOADING)  # type: ignore[union-attr]
     service.go.set()
     await ready(asked)
     assert text_of(await asked.newest(DOCUMENT, cursor)) == "x"
-    assert asked.last.of(URI).nothing is None  # type: ignore[union-attr]
+    assert asked.last(URI).nothing is None  # type: ignore[union-attr]
     assert service.cancelled == []
 
 

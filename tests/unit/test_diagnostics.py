@@ -10,7 +10,7 @@ import pytest
 from feedback_scene import URI, suggestion
 from lsprotocol import types
 
-from lsp_calib.server.text import CalibDocument
+from lsp_calib.server.documents import CalibDocument
 from lsp_calib.server.tracking import Diagnostics
 from lsp_calib.settings import Settings
 

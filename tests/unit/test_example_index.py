@@ -13,8 +13,8 @@ import pytest
 
 from lsp_calib.characters import split_lines
 from lsp_calib.exclusion import Exclusion
+from lsp_calib.server.documents import CalibDocument
 from lsp_calib.server.examples import ExampleIndex
-from lsp_calib.server.text import CalibDocument
 from lsp_calib.summarization import workspace_examples
 from lsp_calib.syntax import Function, functions
 

@@ -21,7 +21,7 @@ from feedback_scene import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.completion.context import shared_ends
+from lsp_calib.characters import shared_ends
 from lsp_calib.feedback.events import How
 from lsp_calib.feedback.tracked import FOLLOWED_AT_MOST
 from lsp_calib.feedback.tracker import Tracker

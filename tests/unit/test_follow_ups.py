@@ -14,8 +14,8 @@ from feedback_scene import suggestion
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import EngineError, LspCalibError
+from lsp_calib.server.documents import CalibDocument
 from lsp_calib.server.follow_ups import DerivedSuggestions, Made
-from lsp_calib.server.text import CalibDocument
 from lsp_calib.values import Evidence, ModelIdentity
 
 URI = "file:///a.py"

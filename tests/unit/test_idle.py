@@ -11,7 +11,8 @@ import pytest
 
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.personalisation import LEAST_NEW
-from lsp_calib.server.idle import IdleWork, Pace
+from lsp_calib.server.admission import IdleWork
+from lsp_calib.server.messages import Pace
 from lsp_calib.server.refits import Learning
 
 PACE = Pace(summaries=0.1, refit=0.2, watch=0.02)

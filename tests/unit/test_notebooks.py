@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from lsp_calib.server.text import CalibDocument, CalibWorkspace, cursor_at
+from lsp_calib.server.documents import CalibDocument, CalibWorkspace, cursor_at
 
 BOOK = "file:///project/book.ipynb"
 

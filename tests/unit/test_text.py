@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from lsp_calib.server.text import CalibCodec, CalibDocument
+from lsp_calib.server.documents import CalibCodec, CalibDocument
 
 # Few characters, so that line ends of all kinds meet often; one outside the BMP, one foreign line end.
 TEXTS = st.text(alphabet="ab\r\n\u2028😀", max_size=12)

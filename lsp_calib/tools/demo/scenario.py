@@ -18,7 +18,7 @@ from lsprotocol import types
 import lsp_calib
 from lsp_calib.badges import DOTS
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.completion.context import shared_ends
+from lsp_calib.characters import shared_ends
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
 from lsp_calib.inference.models.cards import choose
 from lsp_calib.settings import Settings, resolve

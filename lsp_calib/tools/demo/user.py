@@ -18,7 +18,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
-from lsp_calib.completion.context import shared_ends
+from lsp_calib.characters import shared_ends
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.feedback.events import How
 from lsp_calib.feedback.store import FeedbackStore, evidence_of
