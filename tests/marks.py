@@ -35,7 +35,6 @@ LONG = {
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[sampled]",
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[background]",
         "test_what_was_evaluated_before_an_interruption_is_kept",
-        "test_scoring_goes_on_where_it_was_and_tells_each_token_once",
         "test_without_reuse_an_interrupted_answer_is_the_same_to_the_last_bit",
         "test_of_a_prompt_longer_than_the_context_the_end_is_evaluated",
         "test_scores_of_any_length_are_those_of_an_evaluation_from_scratch[130]",
@@ -152,7 +151,6 @@ LONG = {
     "test_paper.py": {"TestReport"},
     "test_parsing.py": {"test_parsing_again_and_again_takes_no_memory"},
     "test_personalisation.py": {
-        "test_a_shift_that_is_there_is_found_by_thirty_lines",
         "test_a_certificate_is_given_and_revoked_on_drift",
         "test_where_there_is_none_nothing_is_gained_and_next_to_nothing_lost",
     },
