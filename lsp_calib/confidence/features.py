@@ -141,7 +141,7 @@ def probability_features(
     return values
 
 
-# A change of any value that is computed here or in `summarization.features` and `.fit`, or of the default
+# A change of any value that is computed here or in `summarization.features`, or of the default
 # encoder, needs another one.
 SUMMARY_VERSION = 1
 
@@ -199,7 +199,7 @@ def summary_features(
     can be had.
 
     entropies: in nats, one for each token; None: unknown. counted: `summarization.features.text_features`.
-    fit: `summarization.fit.fit_features`, as far as they are known.
+    fit: `summarization.features.fit_features`, as far as they are known.
     Empty without log-probabilities. Raises DataError as the measures do.
     """
     values = probability_features(logprobs, entropies, stop)

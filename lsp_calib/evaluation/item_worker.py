@@ -61,7 +61,7 @@ from lsp_calib.evaluation.summary_task import STRATUM, SummaryItem, function_of,
 from lsp_calib.evaluation.thresholds import listed, shared_encoder, shipped_thresholds, similarities
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
 from lsp_calib.summarization.examples import Example
-from lsp_calib.summarization.fit import plain_words
+from lsp_calib.summarization.features import plain_words
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
 from lsp_calib.syntax import Function

@@ -12,7 +12,7 @@ import asyncio
 import enum
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
 
@@ -37,8 +37,17 @@ from lsp_calib.inference.engine import (
     Sampling,
 )
 from lsp_calib.inference.models.cards import ChatFormat
-from lsp_calib.summarization import features, fit
-from lsp_calib.summarization.fit import Encodes, cosine, greedy_match, mean_cosine, plain_words
+from lsp_calib.summarization import features
+from lsp_calib.summarization.examples import likeness, terms_of
+from lsp_calib.summarization.features import (
+    Encodes,
+    TokenStates,
+    cosine,
+    fit_features,
+    greedy_match,
+    plain_words,
+    states_of,
+)
 from lsp_calib.summarization.service import first_sentence
 from lsp_calib.syntax import Function
 from lsp_calib.values import Generation, Prompt, Segment, Stop
@@ -63,10 +72,35 @@ class SummaryObserved(enum.StrEnum):
 
 
 _ANSWER = ("true", "false", "contained-true", "contained-false", "true-token")
+FIT_NAMES = (
+    "neighbours-cosine-max",
+    "neighbours-cosine-mean",
+    "neighbours-f1-max",
+    "neighbours-agree",
+    "code-neighbours-cosine-max",
+    "bm25-max",
+    "bm25-mean",
+    "likeness-max",
+    "code-cosine",
+    "code-precision",
+    "code-recall",
+    "code-f1",
+    "name-cosine",
+    "name-recall",
+)
+"""How a summary fits its function and what its examples say, in the order of records.
+
+neighbours-...: similarity of the summary to the sentences of the examples in its prompt; neighbours-agree:
+mean cosine of these sentences among each other. code-neighbours-cosine-max: of the function's words to their
+sentences. bm25-max, -mean: what BM25 says of the examples, over what it says of the function itself.
+likeness-max: the most words in common with the code of one. code-...: similarity of the summary to the words
+of the code, with the summary as the candidate. name-...: to the words of the function's name.
+"""
+
 _FIELDS: Mapping[SummaryObserved, tuple[str, ...]] = MappingProxyType(
     {
         SummaryObserved.TEXT: features.NAMES,
-        SummaryObserved.ENCODER: fit.NAMES,
+        SummaryObserved.ENCODER: FIT_NAMES,
         SummaryObserved.FOLLOW_UP: _ANSWER,
         SummaryObserved.SAMPLES: ("cosine", "f1", "among", "different", "same", "logprob"),
         SummaryObserved.AGREEMENT: ("cosine", "precision", "recall", "same", "words", "ended", "logprob"),
@@ -217,7 +251,7 @@ async def _observed(one: SummaryObserved, subject: Subject, asker: Asker, encode
             )
         case SummaryObserved.ENCODER:
             item = subject.item
-            return fit.fit_features(encoder, subject.sentence, item.function, item.examples, item.scores)
+            return fit_with_examples(encoder, subject.sentence, item)
         case SummaryObserved.FOLLOW_UP:
             card = subject.loaded.card
             answer = subject.generation.text.rstrip()
@@ -365,3 +399,33 @@ def sentence_of(generation: Generation) -> str:
 
 def _log(probability: float | None) -> float | None:
     return math.log(probability) if probability else None
+
+
+def fit_with_examples(encoder: Encodes, summary: str, item: SummaryItem) -> dict[str, float]:
+    """As `fit_features`, with what the examples of the prompt say, by the names in `FIT_NAMES`."""
+    values = fit_features(encoder, summary, item.function)
+    told, code = states_of(encoder, summary), states_of(encoder, item.function.code)
+    if told is None:
+        return values
+    sentences = [states for one in item.examples if (states := states_of(encoder, one.sentence)) is not None]
+    if sentences:
+        near = [cosine(told, one) for one in sentences]
+        values["neighbours-cosine-max"] = max(near)
+        values["neighbours-cosine-mean"] = sum(near) / len(near)
+        values["neighbours-f1-max"] = max(greedy_match(told.words, one.words).f1 for one in sentences)
+        if code is not None:
+            values["code-neighbours-cosine-max"] = max(cosine(code, one) for one in sentences)
+    if len(sentences) > 1:
+        values["neighbours-agree"] = mean_cosine(sentences)
+    if item.scores:
+        values |= {"bm25-max": max(item.scores), "bm25-mean": sum(item.scores) / len(item.scores)}
+    if item.examples:
+        own = terms_of(item.function.code)
+        values["likeness-max"] = max(likeness(own, terms_of(one.code)) for one in item.examples)
+    return values
+
+
+def mean_cosine(texts: Sequence[TokenStates]) -> float:
+    """The mean over all pairs of two or more texts, in [-1, 1]."""
+    pairs = [cosine(one, other) for at, one in enumerate(texts) for other in texts[:at]]
+    return sum(pairs) / len(pairs)

@@ -6,7 +6,7 @@ import random
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -20,12 +20,58 @@ from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import FEWEST, Task, data_origin, language_below, project_names, some_of
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of
-from lsp_calib.summarization.examples import Example, ExamplePool, has_length, is_short
-from lsp_calib.summarization.fit import plain_words
+from lsp_calib.summarization.examples import Example, Ranking, chosen, has_length, is_short, terms_of
+from lsp_calib.summarization.features import plain_words
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.service import first_sentence
 from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
+
+
+class ExamplePool:
+    """Examples in memory, ranked.
+
+    The groups, such as repositories, are those of `groups`, one for each example.
+    """
+
+    def __init__(self, examples: Sequence[Example], groups: Sequence[str] | None = None) -> None:
+        self._examples = examples
+        self._groups = groups
+        self._ranking = Ranking[int]()
+        for at, example in enumerate(examples):
+            self._ranking.put(at, (terms_of(example.code),))
+
+    def best(self, code: str, count: int, without: str | None = None) -> list[Example]:
+        """The examples that resemble a function most, the best first, near-duplicates left out.
+
+        without: a group of which none is taken.
+        """
+        return [example for example, _ in self.scored(code, count, without)]
+
+    def scored(
+        self,
+        code: str,
+        count: int,
+        without: str | None = None,
+        admits: Callable[[int], bool] = lambda _at: True,
+    ) -> list[tuple[Example, float]]:
+        """As `best`, each with its score over the one that the function itself would have.
+
+        admits: whether the example at an index may be taken.
+        """
+        query = terms_of(code)
+        ideal = self._ranking.ideal(query)
+        groups = self._groups
+        ranked = self._ranking.best(query, max(20 * count, 200))
+        admitted = chosen(
+            ranked,
+            query,
+            count,
+            lambda one: (
+                admits(one.group) and (groups is None or without is None or groups[one.group] != without)
+            ),
+        )
+        return [(self._examples[one.group], one.score / ideal if ideal else 0.0) for one in admitted]
 
 
 def documented_functions(language: str, folder: Path | None = None) -> Iterator[Plain]:

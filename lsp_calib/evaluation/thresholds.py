@@ -36,7 +36,7 @@ from lsp_calib.evaluation.similarity_threshold import (
 from lsp_calib.files import read_file
 from lsp_calib.json_text import parse_json
 from lsp_calib.summarization.encoder import Encoder
-from lsp_calib.summarization.fit import cosine, greedy_match, plain_words
+from lsp_calib.summarization.features import cosine, greedy_match, plain_words
 
 
 def bleu(candidate: str, reference: str) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError, install_command
 from lsp_calib.inference.models.encoders import EncoderCard, locate_encoder
-from lsp_calib.summarization.fit import TokenStates, plain_words
+from lsp_calib.summarization.features import TokenStates, plain_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -1,16 +1,23 @@
-"""What the text of a summary and its function say about the summary, without a model. Pure.
+"""What the text of a summary and its function say about the summary, and how it fits its function by the
+states of a sentence encoder: cosine, and greedy matching. Pure, given the encoder.
 
 Cheap numbers that may tell summaries like a person's from others; which of them do is for records to show.
-Nothing here parses, so that broken code and any language give numbers.
+Nothing here parses, so that broken code and any language give numbers; none needs the sentence that a person
+wrote.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Protocol
 
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.summarization.examples import words_of
-from lsp_calib.summarization.fit import plain_words
 from lsp_calib.syntax import Function
 from lsp_calib.syntax.rules import words as _words
 
@@ -156,3 +163,129 @@ def _parameters(code: str, name: str) -> int:
         if depth < 0:
             break
     return sum(bool(part.strip("*/")) and not _OWN.match(part) for part in parts)
+
+
+_CAMEL = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(r"[^\W_]+")
+
+
+@attrs.frozen(eq=False)
+class TokenStates:
+    """A text as an encoder sees it.
+
+    states: float array of shape (tokens, dimensions), special tokens included.
+    special: bool array of shape (tokens,): the marks of beginning and end that no text has.
+    """
+
+    states: FloatArray
+    special: BoolArray
+
+    @property
+    def words(self) -> FloatArray:
+        """The states of the text's own tokens, shape (n, dimensions)."""
+        return self.states[~self.special]
+
+
+@attrs.frozen
+class Match:
+    """precision: how well the candidate's tokens are found in the reference; recall: the other way round.
+
+    Both are mean cosines, in [-1, 1].
+    """
+
+    precision: float
+    recall: float
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 where one of them is not positive."""
+        if self.precision <= 0.0 or self.recall <= 0.0:
+            return 0.0
+        return 2.0 * self.precision * self.recall / (self.precision + self.recall)
+
+
+def plain_words(text: str) -> str:
+    """The words of a text in lower case, identifiers split into theirs, without punctuation.
+
+    That is the form of the summaries that people rated (Haque et al. 2022, from FunCom's data), so the
+    thresholds found there hold for texts in this form.
+
+    >>> plain_words("Return `maxSize`, or -1 if there's no HTTPServer.")
+    'return max size or 1 if there s no http server'
+    """
+    return " ".join(_WORD.findall(_CAMEL.sub(" ", text))).lower()
+
+
+def cosine(candidate: TokenStates, reference: TokenStates) -> float:
+    """The cosine between the means of two texts' states, special tokens included; in [-1, 1].
+
+    That is how all-MiniLM-L6-v2 was trained to be used. 0 if one of the means is 0.
+    Source: Reimers & Gurevych 2019 (Sentence-BERT), mean pooling.
+    """
+    one, two = (_unit(text.states.mean(axis=0, keepdims=True)) for text in (candidate, reference))
+    return float(np.clip(one[0] @ two[0], -1.0, 1.0))
+
+
+def greedy_match(candidate: npt.ArrayLike, reference: npt.ArrayLike) -> Match:
+    """Each token is matched with the most similar one of the other text, by cosine; the means are the scores.
+
+    candidate, reference: float arrays of shape (n, dimensions) and (m, dimensions): states of tokens. Give
+    those of the texts' own tokens (`TokenStates.words`), punctuation included if there is any, and special
+    tokens left out. All tokens weigh the same: there are no inverse document frequencies, and nothing is
+    rescaled against a baseline.
+    Returns scores of 0 if one of the texts has no token.
+    Source: Zhang et al. 2020, BERTScore, section 3 (there, special tokens weigh nothing as well).
+    """
+    a, b = np.asarray(candidate, dtype=np.float64), np.asarray(reference, dtype=np.float64)
+    if not a.size or not b.size:
+        return Match(0.0, 0.0)
+    similar = np.clip(_unit(a) @ _unit(b).T, -1.0, 1.0)
+    return Match(float(similar.max(axis=1).mean()), float(similar.max(axis=0).mean()))
+
+
+def _unit(rows: FloatArray) -> FloatArray:
+    """The rows with length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: FloatArray = rows / np.where(lengths > 0.0, lengths, 1.0)
+    return unit
+
+
+class Encodes(Protocol):
+    """What is needed of an encoder."""
+
+    def encode(self, text: str) -> TokenStates:
+        """The states of the tokens of a text in the form of `plain_words`."""
+        ...
+
+
+def fit_features(
+    encoder: Encodes,
+    summary: str,
+    function: Function,
+) -> dict[str, float]:
+    """How similar a summary, the candidate, is to the words of the code and of the function's name; what
+    cannot be had is missing.
+
+    summary: not empty. Code beyond what the encoder takes at once is left out.
+    """
+    told = states_of(encoder, summary)
+    code = states_of(encoder, function.code)
+    name = states_of(encoder, function.name)
+    values: dict[str, float] = {}
+    if told is None:
+        return values
+    if code is not None:
+        match = greedy_match(told.words, code.words)
+        values |= {"code-cosine": cosine(told, code), "code-f1": match.f1}
+        values |= {"code-precision": match.precision, "code-recall": match.recall}
+    if name is not None:
+        values |= {
+            "name-cosine": cosine(told, name),
+            "name-recall": greedy_match(told.words, name.words).recall,
+        }
+    return values
+
+
+def states_of(encoder: Encodes, text: str) -> TokenStates | None:
+    """None for a text without a word."""
+    return encoder.encode(text) if plain_words(text) else None

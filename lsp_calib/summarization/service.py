@@ -14,8 +14,7 @@ from lsp_calib.characters import without_hidden
 from lsp_calib.confidence.features import FIT_FEATURES, summary_features
 from lsp_calib.inference.engine import Engine, Observe, Priority, Request, Sampling
 from lsp_calib.summarization.examples import Example
-from lsp_calib.summarization.features import text_features
-from lsp_calib.summarization.fit import Encodes, fit_features
+from lsp_calib.summarization.features import Encodes, fit_features, text_features
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.syntax import Function, first_sentence_end
 from lsp_calib.values import Evidence, Generation, ModelIdentity, Stop, Suggestion
@@ -104,8 +103,7 @@ class SummaryService:
             encoder = None if loading is None else await loading
             fit = {}
             if encoder is not None:
-                # What is told of examples is not weighed.
-                fit = await asyncio.to_thread(fit_features, encoder, text, function, ())
+                fit = await asyncio.to_thread(fit_features, encoder, text, function)
             evidence = evidence_of(text, function, generation, card.window, fit)
         confidence = self._estimator.assess(purpose, evidence, doubt=doubt, document=document)
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)

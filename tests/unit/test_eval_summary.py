@@ -41,7 +41,7 @@ from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.summarization import prompt as prompts
-from lsp_calib.summarization.fit import TokenStates, plain_words
+from lsp_calib.summarization.features import TokenStates, plain_words
 from lsp_calib.summarization.service import MOST_TOKENS
 from lsp_calib.values import Generation, ModelIdentity, Stop, Timing, Token
 

@@ -23,9 +23,8 @@ from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Fitted, L
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.confidence.features import ENCODER, FIT_FEATURES, SUMMARY_VERSION
-from lsp_calib.evaluation.summary_observation import LISTED
+from lsp_calib.evaluation.summary_observation import FIT_NAMES, LISTED
 from lsp_calib.inference.models import sidecar
-from lsp_calib.summarization import fit
 from lsp_calib.summarization.encoder import InstalledEncoder, installed_encoder
 from lsp_calib.summarization.service import SummaryService
 from lsp_calib.values import Evidence, ModelIdentity, Observation
@@ -105,7 +104,7 @@ def test_another_encoder_needs_another_version() -> None:
     """A calibrator's numbers are of one encoder: this fails if the default is changed without another
     version."""
     assert (SUMMARY_VERSION, LISTED.version, CARD.sha256[:12]) == (1, 1, "8199be6f699a")
-    assert set(fit.NAMES) >= FIT_FEATURES
+    assert set(FIT_NAMES) >= FIT_FEATURES
     assert {name for recipe in SUMMARY_RECIPES if recipe.needs(ENCODER) for name in recipe.features} >= (
         FIT_FEATURES
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_eval_summary import WordEncoder
 
-from lsp_calib.summarization import features, fit
+from lsp_calib.evaluation.summary_observation import FIT_NAMES, fit_with_examples
+from lsp_calib.evaluation.summary_task import SummaryItem
+from lsp_calib.summarization import features
 from lsp_calib.summarization.examples import Example
 from lsp_calib.syntax import Function
 
@@ -102,18 +105,22 @@ EXAMPLES = (
 )
 
 
+def fitting(summary: str, code: str, name: str, *more: tuple[Any, ...]) -> dict[str, float]:
+    """more: examples and their scores."""
+    item = SummaryItem("1", "g", "a.py", "python", function(code, name), "", *more)
+    return fit_with_examples(WordEncoder(), summary, item)
+
+
 def test_the_fit_is_that_of_the_words_shared() -> None:
-    found = fit.fit_features(
-        WordEncoder(), "Read the rows of a file.", function(CODE, "read_rows"), EXAMPLES, (0.5, 0.1)
-    )
-    assert set(found) == set(fit.NAMES)
+    found = fitting("Read the rows of a file.", CODE, "read_rows", EXAMPLES, (0.5, 0.1))
+    assert set(found) == set(FIT_NAMES)
     assert found["neighbours-cosine-max"] == pytest.approx(1.0)
     assert found["neighbours-f1-max"] == pytest.approx(1.0)
     assert found["neighbours-cosine-mean"] < 0.75
     assert (found["bm25-max"], found["bm25-mean"]) == (0.5, pytest.approx(0.3))
     assert 0.0 < found["likeness-max"] < 1.0
     assert found["name-recall"] == pytest.approx(1.0)
-    worse = fit.fit_features(WordEncoder(), "Nothing at all", function(CODE, "read_rows"), EXAMPLES)
+    worse = fitting("Nothing at all", CODE, "read_rows", EXAMPLES)
     assert worse["code-cosine"] < found["code-cosine"]
     assert worse["code-precision"] < found["code-precision"]
     assert "bm25-max" not in worse, "it is unknown"
@@ -123,7 +130,7 @@ def test_the_fit_is_that_of_the_words_shared() -> None:
 def test_the_fit_of_any_text_is_finite_and_what_cannot_be_had_is_missing(
     summary: str, code: str, name: str
 ) -> None:
-    found = fit.fit_features(WordEncoder(), summary, function(code, name), ())
-    assert set(found) <= set(fit.NAMES)
+    found = fitting(summary, code, name)
+    assert set(found) <= set(FIT_NAMES)
     assert all(math.isfinite(value) for value in found.values())
     assert not any(key.startswith(("neighbours", "bm25", "likeness")) for key in found)
